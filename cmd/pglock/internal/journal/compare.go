@@ -22,7 +22,7 @@ const reasonSessionEnded = "session ended"
 type step struct {
 	*Journal
 	at    time.Time
-	ended map[sessionID]monitor.Session
+	ended map[sessionID]*monitor.Session
 }
 
 // compare returns what happened to one lock. before and after are nil if it was free.
@@ -33,6 +33,25 @@ func (s step) compare(before, after *monitor.Lock) []Event {
 	events := s.holderEvents(lock, was, lost, gained)
 	events = append(events, s.waitEndedEvents(lock, was, is)...)
 	return append(events, s.waitBeganEvents(after, was, is)...)
+}
+
+// sameParties reports whether a lock has the same holders and waiters, in the same order. Then nothing happened to it.
+func sameParties(before, after *monitor.Lock) bool {
+	if before == nil || after == nil || len(before.Holders) != len(after.Holders) || len(before.Waiters) != len(after.Waiters) {
+		return false
+	}
+	for i := range after.Holders {
+		a, b := &before.Holders[i], &after.Holders[i]
+		if a.Mode != b.Mode || sessionIDOf(&a.Session) != sessionIDOf(&b.Session) {
+			return false
+		}
+	}
+	for i := range after.Waiters {
+		if sessionIDOf(&before.Waiters[i].Session) != sessionIDOf(&after.Waiters[i].Session) {
+			return false
+		}
+	}
+	return true
 }
 
 // lockParties are the holders and waiters of a lock, which can be thousands.
@@ -49,7 +68,10 @@ type sessionHold struct {
 }
 
 func partiesOf(lock *monitor.Lock) lockParties {
-	p := lockParties{cmp.Or(lock, &monitor.Lock{}), map[sessionID]*monitor.Waiter{}, map[sessionID]*monitor.Holder{}, map[sessionHold]bool{}}
+	p := lockParties{cmp.Or(lock, &monitor.Lock{}), nil, nil, nil}
+	p.waiters = make(map[sessionID]*monitor.Waiter, len(p.lock.Waiters))
+	p.holders = make(map[sessionID]*monitor.Holder, len(p.lock.Holders))
+	p.holds = make(map[sessionHold]bool, len(p.lock.Holders))
 	for i := range p.lock.Waiters {
 		p.waiters[sessionIDOf(&p.lock.Waiters[i].Session)] = &p.lock.Waiters[i]
 	}
@@ -194,8 +216,8 @@ func (j *Journal) codeOf(id waitID, s monitor.Session, waits bool) *monitor.Code
 }
 
 // endedSessions returns the sessions of the previous snapshot that have ended.
-func (j *Journal) endedSessions(ended []int32, now map[sessionID]monitor.Session) map[sessionID]monitor.Session {
-	over, pids := map[sessionID]monitor.Session{}, map[int32]bool{}
+func (j *Journal) endedSessions(ended []int32, now map[sessionID]*monitor.Session) map[sessionID]*monitor.Session {
+	over, pids := map[sessionID]*monitor.Session{}, map[int32]bool{}
 	for _, pid := range ended {
 		pids[pid] = true
 	}
@@ -207,10 +229,10 @@ func (j *Journal) endedSessions(ended []int32, now map[sessionID]monitor.Session
 	return over
 }
 
-func (j *Journal) sessionEvents(at time.Time, over map[sessionID]monitor.Session) []Event {
+func (j *Journal) sessionEvents(at time.Time, over map[sessionID]*monitor.Session) []Event {
 	var events []Event
 	for _, session := range over {
-		e := j.event(SessionEnded, at).withSession(party(session))
+		e := j.event(SessionEnded, at).withSession(party(*session))
 		e.Database = session.Database
 		events = append(events, e)
 	}

@@ -67,8 +67,8 @@ type Journal struct {
 	server    monitor.Server // of the last snapshot
 	last      time.Time      // of the last snapshot; zero before the first
 	previous  *monitor.Snapshot
-	locks     map[lockID]*monitor.Lock      // of previous
-	sessions  map[sessionID]monitor.Session // of previous
+	locks     map[lockID]*monitor.Lock       // of previous
+	sessions  map[sessionID]*monitor.Session // of previous
 	holds     map[holdID]hold
 	waits     map[waitID]*monitor.Code
 	contended map[lockID]time.Time // when the key last had waiters
@@ -94,7 +94,7 @@ func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 	if len(j.contended) == 0 {
 		return nil
 	}
-	_, present := index(s)
+	_, present := index(s, len(j.sessions))
 	var gone []monitor.Session
 	for _, lock := range j.locks {
 		if _, counts := j.contended[lockIDOf(lock)]; !counts {
@@ -116,7 +116,7 @@ func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 	return slices.CompactFunc(gone, func(a, b monitor.Session) bool { return a.PID == b.PID })
 }
 
-func appendGone(gone []monitor.Session, s *monitor.Session, present map[sessionID]monitor.Session) []monitor.Session {
+func appendGone(gone []monitor.Session, s *monitor.Session, present map[sessionID]*monitor.Session) []monitor.Session {
 	if _, there := present[sessionIDOf(s)]; there || s.Prepared() {
 		return gone
 	}
@@ -132,7 +132,7 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	if j.gap != "" {
 		events = append(events, j.gapEvent(s))
 	}
-	locks, sessions := index(s)
+	locks, sessions := index(s, len(j.sessions))
 	j.remember(s)
 	for i := range s.Locks {
 		if len(s.Locks[i].Waiters) > 0 {
@@ -142,7 +142,9 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	over := j.endedSessions(ended, sessions)
 	step := step{j, s.TakenAt, over}
 	for _, at := range j.reportedLocks(locks) {
-		events = append(events, step.compare(j.locks[at], locks[at])...)
+		if before, after := j.locks[at], locks[at]; !sameParties(before, after) {
+			events = append(events, step.compare(before, after)...)
+		}
 	}
 	events = append(events, j.sessionEvents(s.TakenAt, over)...)
 	events = append(events, j.cycleEvents(s)...)
@@ -159,25 +161,25 @@ func (j *Journal) gapEvent(s *monitor.Snapshot) Event {
 	return e
 }
 
-// index returns the locks and sessions of a snapshot by their IDs.
-func index(s *monitor.Snapshot) (map[lockID]*monitor.Lock, map[sessionID]monitor.Session) {
+// index returns the locks and sessions of a snapshot by their IDs. known is about how many sessions there are.
+func index(s *monitor.Snapshot, known int) (map[lockID]*monitor.Lock, map[sessionID]*monitor.Session) {
 	locks := make(map[lockID]*monitor.Lock, len(s.Locks))
-	sessions := map[sessionID]monitor.Session{}
+	sessions := make(map[sessionID]*monitor.Session, known)
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		locks[lockIDOf(lock)] = lock
 		for k := range lock.Holders {
 			if id := sessionIDOf(&lock.Holders[k].Session); id.pid != 0 {
-				sessions[id] = lock.Holders[k].Session
+				sessions[id] = &lock.Holders[k].Session
 			}
 		}
 		for k := range lock.Waiters {
-			sessions[sessionIDOf(&lock.Waiters[k].Session)] = lock.Waiters[k].Session
+			sessions[sessionIDOf(&lock.Waiters[k].Session)] = &lock.Waiters[k].Session
 		}
 	}
 	for i := range s.OtherSessions {
 		if id := sessionIDOf(&s.OtherSessions[i]); id.pid != 0 {
-			sessions[id] = s.OtherSessions[i]
+			sessions[id] = &s.OtherSessions[i]
 		}
 	}
 	return locks, sessions
@@ -185,12 +187,12 @@ func index(s *monitor.Snapshot) (map[lockID]*monitor.Lock, map[sessionID]monitor
 
 // remember updates holds and waits, and sets SeenSince and Code of the holders.
 func (j *Journal) remember(s *monitor.Snapshot) {
-	waiting := map[sessionID]bool{}
+	waiting := make(map[sessionID]bool, len(j.waits))
 	for _, waiter := range s.Waiters() {
 		waiting[sessionIDOf(&waiter.Session)] = true
 	}
 	holds := make(map[holdID]hold, len(j.holds))
-	waits := map[waitID]*monitor.Code{}
+	waits := make(map[waitID]*monitor.Code, len(j.waits))
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		at := lockIDOf(lock)

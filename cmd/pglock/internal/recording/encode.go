@@ -274,7 +274,7 @@ func (k *known) recorded(s *monitor.Session) monitor.Session {
 
 // addLock adds a lock if it is new or has changed.
 func (k *known) addLock(out *lines, lock *monitor.Lock) {
-	k.elements += 1 + len(lock.Holders) + len(lock.Waiters)
+	k.elements += 1 + len(lock.Holders) + waiterElements*len(lock.Waiters)
 	id := lockID{lock.DatabaseOID, lock.ID()}
 	old := k.locks[id]
 	if old == nil {
@@ -330,10 +330,11 @@ func (k *known) addParts(out *lines, line lockLine, lock *monitor.Lock) {
 		grow(1)
 		line.Holders = append(line.Holders, holder{k.sessions[idOf(&lock.Holders[i].Session)].id, lock.Holders[i].Mode})
 	}
+	k.elements += derivingCosts(len(lock.Holders), len(lock.Waiters))
+	derived := derivedBlockers(lock.Holders, lock.Waiters)
 	for i := range lock.Waiters {
 		w := k.waiter(&lock.Waiters[i])
-		k.elements += derivingCosts(lock, i)
-		if derived, ok := derivedBlockers(lock.Holders, lock.Waiters, i); ok && slices.Equal(derived, *w.BlockedBy) {
+		if derived[i] != nil && slices.Equal(derived[i], *w.BlockedBy) {
 			w.BlockedBy = nil
 			grow(1)
 		} else {

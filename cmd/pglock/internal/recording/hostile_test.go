@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func keyframe(text string) []byte {
 // padded returns a keyframe with the given lines, made long enough for its content with text that is not compressed well.
 func padded(text string) []byte {
 	const line = 100_000
-	short := len(text)/32 - len(keyframe(text)) // bytes of the member that are missing
+	short := len(text)/24 - len(keyframe(text)) // bytes of the member that are missing
 	padding := ""
 	for x := uint64(1); len(padding) < 5*short/2; {
 		var b strings.Builder
@@ -155,6 +156,22 @@ var bombs = map[string]func() []byte{
 		}))
 		return append(file, bytes.Repeat(recording.HostileMember(recording.Change, []byte(snapshotText)), 2000)...)
 	},
+	"snapshots of few locks": func() []byte {
+		file := padded(session1 + each(260, func(i int) string {
+			return fmt.Sprintf(`{"kind":"lock","id":%d,"key":"@%d","holders":[{"session":1}]}`, i, i)
+		}))
+		return append(file, bytes.Repeat(recording.HostileMember(recording.Change, []byte(snapshotText)), 300)...)
+	},
+	"snapshots of few contended locks": func() []byte {
+		file := padded(session1 + each(170, func(i int) string {
+			return fmt.Sprintf(`{"kind":"lock","id":%d,"key":"@%d","holders":[{"session":1}],"waiters":[{"session":1,"mode":"exclusive"}]}`, i, i)
+		}))
+		return append(file, bytes.Repeat(recording.HostileMember(recording.Change, []byte(snapshotText)), 300)...)
+	},
+	"snapshots of one queue": func() []byte {
+		file := waiters(500, "exclusive")
+		return append(file, bytes.Repeat(recording.HostileMember(recording.Change, []byte(snapshotText)), 300)...)
+	},
 	"ended": func() []byte {
 		return padded(`{"kind":"snapshot","at":"2026-01-02T12:00:01Z","ended":[` + strings.Repeat("1,", 500_000) + `1]}`)
 	},
@@ -180,14 +197,28 @@ func waitersFrom(pid, n int, mode string) []byte {
 // maxMemory is the most that a small recording may cost, with all that is computed and printed from it.
 const maxMemory = 64 << 20
 
-// TestRecordingHostile reads each bomb in a process of its own, which prints how much memory its heap had at most.
+// TestRecordingHostile reads each bomb in a process of its own, which prints how much memory its heap had at most, and how
+// much processor time it took. What it takes for each byte is seen best with PGLOCK_TEST_BOMB_SIZE=1048576, which repeats
+// the bombs up to that size, and without the race detector.
 func TestRecordingHostile(t *testing.T) {
 	t.Parallel()
+	size := 0
+	if text := os.Getenv("PGLOCK_TEST_BOMB_SIZE"); text != "" {
+		var err error
+		if size, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, bomb := range bombs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "bomb.rec")
-			file := append(recording.HostileMember(recording.Other, []byte(`{"kind":"start","version":1}`+"\n")), bomb()...)
+			file := recording.HostileMember(recording.Other, []byte(`{"kind":"start","version":1}`+"\n"))
+			content := bomb()
+			file = append(file, content...)
+			for len(file) < size {
+				file = append(file, content...)
+			}
 			if err := os.WriteFile(path, file, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -271,7 +302,7 @@ func TestRecordingChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
+	began := processorTime(t)
 	elements, snapshots := 0, 0
 	j := journal.New()
 	for frame, err := range past.Play(time.Time{}) {
@@ -299,13 +330,26 @@ func TestRecordingChild(t *testing.T) {
 	if most := recording.FreeElements + recording.ElementsPerByte*int(info.Size()); elements > most {
 		t.Errorf("%d elements of %d bytes, want at most %d", elements, info.Size(), most)
 	}
-	t.Logf("%d snapshots, %d elements, %v; %v", snapshots, elements, time.Since(began), past.Damaged())
+	t.Logf("%d snapshots, %d elements; %v", snapshots, elements, past.Damaged())
+	replayed := processorTime(t)
+	t.Logf("replay: %.2f s of processor time per MiB", (replayed-began).Seconds()/float64(info.Size())*(1<<20))
 	if snapshots > 0 {
 		if _, err := report.Of(past, time.Time{}, time.Now(), nil); err != nil {
 			t.Log(err)
 		}
 	}
+	t.Logf("report: %.2f s of processor time per MiB", (processorTime(t)-replayed).Seconds()/float64(info.Size())*(1<<20))
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	fmt.Printf("heap %d\n", m.HeapSys)
+}
+
+// processorTime is what this process has used.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -87,10 +87,10 @@ func (s *server) change() {
 	case 4:
 		lock.Guesses = []monitor.Guess{{Tool: "Rails", Text: "Rails \x1b[31m", Confidence: monitor.ConfidencePossible}}
 	}
+	derived := derivedBlockers(lock.Holders, lock.Waiters)
 	for i := range lock.Waiters {
-		derived, _ := derivedBlockers(lock.Holders, lock.Waiters, i)
-		if s.rng.IntN(8) > 0 && derived != nil {
-			lock.Waiters[i].BlockedBy = derived
+		if s.rng.IntN(8) > 0 && derived[i] != nil {
+			lock.Waiters[i].BlockedBy = derived[i]
 		}
 	}
 	s.locks[number] = lock

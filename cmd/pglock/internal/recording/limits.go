@@ -16,9 +16,11 @@ const (
 	maxQuery    = 128 << 10 // bytes of a statement; escapes make them six times as long
 	maxBlockers = 3000      // of a waiter, if they are recorded
 
-	// elementsPerByte is how many elements (locks, holders and waiters) the snapshots read from a file may have together,
-	// for each byte of it. A recorder writes a keyframe in time.
-	elementsPerByte = 6
+	// elementsPerByte is how many elements the snapshots read from a file may have together, for each byte of it. A lock is
+	// one, so is a holder, and a waiter is waiterElements, since a journal and a report have more to do with it. An element
+	// takes about 0.3 µs, so a file of a stranger takes less than 2 s per MiB. A recorder writes a keyframe in time.
+	elementsPerByte = 5
+	waiterElements  = 3
 	// freeElements may be read in any case.
 	freeElements = 1 << 17
 )
@@ -66,38 +68,62 @@ func checkLine(line []byte) error {
 	return nil
 }
 
-// derivingCosts is the work of finding the blockers of a waiter, in elements.
-func derivingCosts(lock *monitor.Lock, i int) int { return (len(lock.Holders) + i) / 16 }
+// derivingCosts is the work of derivedBlockers, in elements.
+func derivingCosts(holders, waiters int) int { return waiters * (holders + waiters/2) / 4 }
 
-// derivedBlockers returns the blockers of a waiter that follow from the holders and from the waiters ahead of it, in the
-// two modes of advisory locks.
-func derivedBlockers(holders []monitor.Holder, waiters []monitor.Waiter, i int) (blockers []monitor.Blocker, ok bool) {
-	simple := func(m monitor.Mode) bool { return m == monitor.ModeShared || m == monitor.ModeExclusive }
-	mode, pid := waiters[i].Mode, waiters[i].PID
-	if !simple(mode) {
-		return nil, false
+// derivedBlockers returns for each waiter the blockers that follow from the holders and from the waiters ahead of it, in
+// the two modes of advisory locks. They are nil for a waiter about which nothing follows.
+func derivedBlockers(holders []monitor.Holder, waiters []monitor.Waiter) [][]monitor.Blocker {
+	ahead := make([]party, 0, len(holders)+len(waiters))
+	held := make(map[int32]bool, len(holders))
+	simple := true // the modes of all that are ahead
+	for i := range holders {
+		h := &holders[i]
+		ahead = append(ahead, party{monitor.Blocker{PID: h.PID, GID: h.GID, Kind: monitor.BlockHard}, h.Mode})
+		held[h.PID] = true
+		simple = simple && isSimple(h.Mode)
 	}
-	add := func(other monitor.Mode, b monitor.Blocker) {
-		ok = ok && simple(other)
-		if b.PID != pid && (mode == monitor.ModeExclusive || other == monitor.ModeExclusive) {
-			blockers = append(blockers, b)
+	slices.SortFunc(ahead, compareParties)
+	derived := make([][]monitor.Blocker, len(waiters))
+	var found []monitor.Blocker
+	for i := range waiters {
+		w := &waiters[i]
+		if simple = simple && isSimple(w.Mode); !simple {
+			break
+		}
+		found = appendBlockers(found[:0], ahead, w)
+		derived[i] = append(make([]monitor.Blocker, 0, len(found)), found...)
+		if !held[w.PID] {
+			p := party{monitor.Blocker{PID: w.PID, Kind: monitor.BlockSoft}, w.Mode}
+			at, _ := slices.BinarySearchFunc(ahead, p, compareParties)
+			ahead = slices.Insert(ahead, at, p)
 		}
 	}
-	ok = true
-	held := map[int32]bool{}
-	for k := range holders {
-		add(holders[k].Mode, monitor.Blocker{PID: holders[k].PID, GID: holders[k].GID, Kind: monitor.BlockHard})
-		held[holders[k].PID] = true
-	}
-	for k := range waiters[:i] {
-		if !held[waiters[k].PID] {
-			add(waiters[k].Mode, monitor.Blocker{PID: waiters[k].PID, Kind: monitor.BlockSoft})
+	return derived
+}
+
+// party is a holder or a waiter.
+type party struct {
+	monitor.Blocker
+	mode monitor.Mode
+}
+
+func isSimple(m monitor.Mode) bool { return m == monitor.ModeShared || m == monitor.ModeExclusive }
+
+func compareParties(a, b party) int {
+	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID))
+}
+
+// appendBlockers appends those that the waiter waits for, each once.
+func appendBlockers(found []monitor.Blocker, ahead []party, w *monitor.Waiter) []monitor.Blocker {
+	for i := range ahead {
+		p := &ahead[i]
+		conflicts := p.PID != w.PID && (w.Mode == monitor.ModeExclusive || p.mode == monitor.ModeExclusive)
+		if n := len(found); conflicts && (n == 0 || found[n-1] != p.Blocker) {
+			found = append(found, p.Blocker)
 		}
 	}
-	slices.SortFunc(blockers, func(a, b monitor.Blocker) int {
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID))
-	})
-	return slices.Compact(blockers), ok
+	return found
 }
 
 // memory is how much memory a program uses that reads a recording from a stranger. maxCost bounds what is in use at a

@@ -50,7 +50,7 @@ const maxMember = 64 << 20
 
 // maxInflated is how long the content of a member of that many bytes may be. Snapshots of many similar locks are
 // compressed to a twentieth; deflate can reach a thousandth.
-func maxInflated(member int) int { return 1<<10 + 32*member }
+func maxInflated(member int) int { return 1<<10 + 24*member }
 
 var deflaters = sync.Pool{New: func() any {
 	deflate, err := flate.NewWriter(nil, flate.DefaultCompression)

@@ -52,7 +52,7 @@ func (s *state) cost() int { return s.serverCost + s.topCost + s.sessionsCost + 
 
 // elements is the work of making a snapshot.
 func (s *state) elements() int {
-	return len(s.locks) + s.holders + s.waiters + len(s.others) + len(s.rest) + len(s.server.Cycles) + s.toDerive/16
+	return len(s.locks) + s.holders + waiterElements*s.waiters + len(s.others) + len(s.rest) + len(s.server.Cycles) + s.toDerive/4
 }
 
 // line applies a line. It skips unknown kinds.
@@ -350,11 +350,10 @@ func (r *result) lock(l *lockState) monitor.Lock {
 // derive sets the blockers that are not recorded. Snapshots share them until the lock changes.
 func (l *lockState) derive(out *monitor.Lock) {
 	if l.derived == nil {
-		l.derived = make([][]monitor.Blocker, len(l.waiters))
-		for i := range l.waiters {
-			if l.waiters[i].BlockedBy == nil {
-				derived, _ := derivedBlockers(out.Holders, out.Waiters, i) // the writer has checked that they are right
-				l.derived[i] = append([]monitor.Blocker{}, derived...)
+		l.derived = derivedBlockers(out.Holders, out.Waiters) // the writer has checked that they are right
+		for i := range l.derived {
+			if l.derived[i] == nil { // in a file of another writer
+				l.derived[i] = []monitor.Blocker{}
 			}
 		}
 		l.toDerive = 0
