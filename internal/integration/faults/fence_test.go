@@ -54,6 +54,7 @@ func (f *fencing) drawUntilCrash(server *pgserver.Server) {
 	const lockers, holdersOfALocker = 4, 4
 	ctx, stop := context.WithCancel(f.Context())
 	defer stop()
+	before := len(f.given)
 	var drawn atomic.Int64
 	var holders sync.WaitGroup
 	for i := range lockers {
@@ -72,7 +73,7 @@ func (f *fencing) drawUntilCrash(server *pgserver.Server) {
 			})
 		}
 	}
-	enough := int64(20 + len(f.given)%47) // so that crashes come at any place of what PostgreSQL logs ahead
+	enough := int64(20 + before%47) // so that crashes come at any place of what PostgreSQL logs ahead
 	for began := time.Now(); drawn.Load() < enough; time.Sleep(time.Millisecond) {
 		if time.Since(began) > patience {
 			violation(f.T, f.tally, "there were no tokens for %v", patience)
