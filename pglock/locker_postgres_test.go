@@ -7,16 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
-
-func TestLockerPostgresPassesTheSuite(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db)
-	locktest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
-		return openLocker(t, db, opts...)
-	})
-}
 
 // openLocker returns a Locker on db, closed when the test ends at the latest.
 func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {

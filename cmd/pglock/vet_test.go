@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	db "github.com/pglock-toolkit/pglock/internal/lockfixture/pgxdb"
-	locks "github.com/pglock-toolkit/pglock/internal/lockfixture/pgxlocks"
+	db "github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxdb"
+	locks "github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxlocks"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -34,7 +34,7 @@ func main() { pay(context.Background(), nil, nil, nil) }
 `
 
 func TestGoVetReportsQueriesThatMissTheirLock(t *testing.T) {
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../internal/integration")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestGoVetReportsQueriesThatMissTheirLock(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", tool, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	tmp := filepath.Join(root, ".tmp") // inside the module, in a directory that git and ./... ignore
+	tmp := filepath.Join(root, ".tmp") // inside the module of the fixture, in a directory that git and ./... ignore
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
 		t.Fatal(err)
 	}

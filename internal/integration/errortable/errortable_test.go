@@ -1,4 +1,4 @@
-package pglock_test
+package errortable
 
 import (
 	"context"
@@ -164,7 +164,7 @@ func anyCall(errorCall) bool { return true }
 // errorRow is a row of the table in docs/errors.md, by what happened.
 func errorRow(t *testing.T, happened string) (want []error, state string) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/errors.md")
+	page, err := os.ReadFile("../../../docs/errors.md")
 	txCheck(t, err)
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxdb"
-	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxlocks"
+	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxdb"
+	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxlocks"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 

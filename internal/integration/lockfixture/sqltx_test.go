@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/lib/pq"
 
-	"github.com/pglock-toolkit/pglock/internal/lockfixture/stddb"
-	"github.com/pglock-toolkit/pglock/internal/lockfixture/stdlocks"
+	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/stddb"
+	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/stdlocks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/querylock"

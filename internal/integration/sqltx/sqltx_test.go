@@ -1,4 +1,4 @@
-package sqltx_test
+package sqltx
 
 import (
 	"context"

@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxlocks"
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 	"github.com/pglock-toolkit/pglock/internal/keytemplate/keyvectors"
-	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxlocks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )

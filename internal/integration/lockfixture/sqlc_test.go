@@ -23,7 +23,7 @@ var sqlcModules = map[string]string{
 // WebAssembly; with cgo it takes minutes to compile.
 func sqlc(t *testing.T, version string) string {
 	t.Helper()
-	cmd := exec.Command("go", "tool", "-modfile="+filepath.Join("../..", sqlcModules[version]), "-n", "sqlc")
+	cmd := exec.Command("go", "tool", "-modfile="+filepath.Join("../../..", sqlcModules[version]), "-n", "sqlc")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	path := output(t, cmd)
 	if cmd = exec.Command(strings.TrimSpace(path), "version"); !strings.HasPrefix(output(t, cmd), "v1.") {
@@ -44,11 +44,11 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 }
 
 var plugins = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = filepath.Abs("../../.tmp/lockfixture"); err != nil { // ignored by git
+	if dir, err = filepath.Abs("../../../.tmp/lockfixture"); err != nil { // ignored by git
 		return "", err
 	}
 	for name, env := range map[string][]string{"sqlc-gen-pglock": nil, "sqlc-gen-pglock.wasm": {"GOOS=wasip1", "GOARCH=wasm"}} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/sqlc-gen-pglock")
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../../cmd/sqlc-gen-pglock")
 		cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%v: %w\n%s", cmd, err, out)
@@ -101,7 +101,7 @@ func sameFiles(t *testing.T, dir string) {
 			got, err := os.ReadFile(filepath.Join(dir, path))
 			check(t, err)
 			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s is not what sqlc writes (go generate ./internal/lockfixture): %v", path, err)
+				t.Errorf("%s is not what sqlc writes (go generate ./internal/integration/lockfixture): %v", path, err)
 			}
 			return nil
 		}))

@@ -1,0 +1,32 @@
+package locktest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestPostgresPassesTheSuite(t *testing.T) {
+	db := testenv.Database(t)
+	if err := migrations.Up(t.Context(), db.Pool(t)); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
+		l, err := pglock.NewWithConfig(db.Config(t), opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := l.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		return l
+	})
+}
