@@ -120,11 +120,11 @@ func (e *errorEnv) errorTx(t *testing.T, call errorCall, driver string, statemen
 	tx, err := opened.BeginTx(context.Background(), nil)
 	txCheck(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() }) // many of these connections have ended
+	txCheck(t, tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid))
 	for _, statement := range statements[:len(statements)-1] {
 		_, err := tx.Exec(statement)
 		txCheck(t, err)
 	}
-	txCheck(t, tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid))
 	return func(ctx context.Context) error { return call.sql(ctx, e, tx) }, pid
 }
 
