@@ -82,7 +82,7 @@ var (
 		},
 		target: latest,
 		step:   1,
-		last:   "SELECT pglock.limit_rights()",
+		last:   lockdb.LimitRights,
 	}
 	down = operation{
 		pending: func(s schema) (bool, error) {
@@ -226,7 +226,7 @@ func look(ctx context.Context, pool *pgxpool.Pool, o options) (s schema, err err
 // pinSearchPath keeps the transaction from using operators and functions that the database's owner may have put on the
 // search_path, and from compiling statements, for seconds, if the owner has set jit_above_cost to 0.
 func pinSearchPath(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL jit = off"); err != nil {
+	if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	return nil

@@ -8,24 +8,18 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
-)
 
-const (
-	// copySettings bounds the copy. With row_security off, policies are an error and are not executed.
-	copySettings = "SET LOCAL row_security = off; SET LOCAL statement_timeout = '5s'"
-	// copyVersion executes nothing that an owner could have written: it looks the table up once, and reads it if it is a
-	// plain table. So every role can ask for the version, regardless of the owner of the database.
-	copyVersion = "COPY pglock.schema_migrations (version, dirty) TO STDOUT"
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 )
 
 // readVersion reads the record of the version in a savepoint, which ends the settings.
 func (s schema) readVersion(ctx context.Context, tx pgx.Tx) (int, error) {
 	var rows head
 	err := rolledBack(ctx, tx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, copySettings, pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := tx.Exec(ctx, lockdb.SetNoRowSecurity+";"+lockdb.BoundCopyOfVersion, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
-		_, err := tx.Conn().PgConn().CopyTo(ctx, &rows, copyVersion)
+		_, err := tx.Conn().PgConn().CopyTo(ctx, &rows, lockdb.CopyVersion)
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -22,18 +23,6 @@ const (
 	maxCopied = 16 << 20
 	// maxRow is the largest message of a copy, and maxMessage that of pgx by default.
 	maxRow, maxMessage = 1 << 20, 1<<30 - 2
-	// copySetUp bounds the copy. With row_security off, policies are an error and are not executed.
-	copySetUp = "SET LOCAL statement_timeout = '" + statementTimeout + "'; SET LOCAL lock_timeout = '" + lockTimeout +
-		"'; SET LOCAL row_security = off; SET LOCAL search_path = pg_catalog, pg_temp"
-	// sizeSQL avoids copying a table that is too large, or has values that PostgreSQL keeps outside of its pages: they are
-	// longer than any name in a registry may be. If the table is replaced afterwards, copyRows and nameFilter bound the copy.
-	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0), COALESCE((SELECT " +
-		"pg_catalog.pg_relation_size(c.reltoastrelid) FROM pg_catalog.pg_class AS c " +
-		"WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid), 0)"
-	// copySQL looks the table up once, and reads it if it is a plain table, using only the server's own functions: no
-	// view, rule, policy, trigger, default or index expression is planned or executed. It does not read tables that
-	// inherit from it.
-	copySQL = "COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8')"
 )
 
 // errNotCopied is why a registry was not copied.
@@ -76,11 +65,13 @@ func (r reader) copyFrom(ctx context.Context, oid uint32, s *nameFilter) (regist
 	// Rows added after the look at the size are not copied: the snapshot is older.
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, copySetUp, pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := tx.Exec(ctx, monitordb.BoundCopy, pgx.QueryExecModeExec, statementTimeout, lockTimeout); err != nil {
 			return err
 		}
+		// A table that is too large, or has values that PostgreSQL keeps outside of its pages, is not copied: these are longer
+		// than any name in a registry may be. If the table is replaced afterwards, copyRows and nameFilter bound the copy.
 		var size, outside int64
-		err := tx.QueryRow(ctx, sizeSQL, pgx.QueryExecModeExec, oid).Scan(&size, &outside)
+		err := tx.QueryRow(ctx, monitordb.SizeOfTable, pgx.QueryExecModeExec, oid).Scan(&size, &outside)
 		if err != nil {
 			return err
 		}
@@ -103,7 +94,7 @@ func (r reader) copyFrom(ctx context.Context, oid uint32, s *nameFilter) (regist
 func copyRows(ctx context.Context, conn *pgx.Conn, s *nameFilter) error {
 	limit := cmp.Or(conn.Config().MaxProtocolMessageBodyLen, maxMessage)
 	conn.PgConn().Frontend().SetMaxBodyLen(min(limit, maxRow))
-	_, err := conn.PgConn().CopyTo(ctx, s, copySQL)
+	_, err := conn.PgConn().CopyTo(ctx, s, monitordb.CopyNames)
 	conn.PgConn().Frontend().SetMaxBodyLen(limit)
 	if long, ok := errors.AsType[*pgproto3.ExceededMaxBodyLenErr](err); ok {
 		return fmt.Errorf("%w, since a row has %d bytes, and longer ones than %d are not read", errNotCopied, long.ActualBodyLen, maxRow)

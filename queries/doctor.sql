@@ -76,3 +76,7 @@ SELECT e.evtname::text AS name, e.evtevent::text AS event, pg_catalog.pg_get_use
 FROM pg_catalog.pg_event_trigger AS e
 WHERE e.evtenabled <> 'D' AND e.evtevent IN ('ddl_command_start', 'ddl_command_end')
 ORDER BY e.evtname;
+
+-- The owner of the database can keep a catalog locked, by VACUUM FULL that waits for a transaction of its own.
+-- name: BoundLockWaits :exec
+SET LOCAL lock_timeout = '5s';

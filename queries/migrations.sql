@@ -28,3 +28,14 @@ LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
   AND ((l.classid::bigint << 32) | l.objid::bigint) = @number::bigint
   AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database());
+
+-- name: LimitRights :exec
+SELECT pglock.limit_rights();
+
+-- It executes nothing that an owner could have written: it looks the table up once, and reads it if it is a plain table.
+-- So every role can ask for the version, regardless of the owner of the database. SetNoRowSecurity goes before it.
+-- name: CopyVersion :exec
+COPY pglock.schema_migrations (version, dirty) TO STDOUT;
+
+-- name: BoundCopyOfVersion :exec
+SET LOCAL statement_timeout = '5s';

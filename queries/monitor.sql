@@ -295,3 +295,22 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'WHERE pg_catalog.starts_with(n.name, ''pglock:semaphore:'') AND pglock.semaphore_of(n.name) = s.id '
           'ORDER BY n.first_seen LIMIT 16) AS t) AS m',
           @ids::pg_catalog.int8[], @most::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
+
+-- What bounds the copy of a registry. With row_security off, policies are an error and are not executed.
+-- name: BoundCopy :exec
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+       pg_catalog.set_config('jit', 'off', true),
+       pg_catalog.set_config('row_security', 'off', true),
+       pg_catalog.set_config('statement_timeout', @statement_timeout::pg_catalog.text, true),
+       pg_catalog.set_config('lock_timeout', @lock_timeout::pg_catalog.text, true);
+
+-- The size of a table, and that of the values that PostgreSQL keeps outside of its pages.
+-- name: SizeOfTable :one
+SELECT COALESCE(pg_catalog.pg_relation_size(@oid::pg_catalog.oid), 0)::pg_catalog.int8 AS size,
+       COALESCE((SELECT pg_catalog.pg_relation_size(c.reltoastrelid) FROM pg_catalog.pg_class AS c
+                 WHERE c.oid OPERATOR(pg_catalog.=) @oid::pg_catalog.oid), 0)::pg_catalog.int8 AS outside;
+
+-- Looks the table up once, and reads it if it is a plain table, using only the server's own functions: no view, rule,
+-- policy, trigger, default or index expression is planned or executed. It does not read tables that inherit from it.
+-- name: CopyNames :exec
+COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8');

@@ -11,6 +11,26 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const BoundCopyOfVersion = `-- name: BoundCopyOfVersion :exec
+SET LOCAL statement_timeout = '5s'
+`
+
+func (q *Queries) BoundCopyOfVersion(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, BoundCopyOfVersion)
+	return err
+}
+
+const CopyVersion = `-- name: CopyVersion :exec
+COPY pglock.schema_migrations (version, dirty) TO STDOUT
+`
+
+// It executes nothing that an owner could have written: it looks the table up once, and reads it if it is a plain table.
+// So every role can ask for the version, regardless of the owner of the database. SetNoRowSecurity goes before it.
+func (q *Queries) CopyVersion(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, CopyVersion)
+	return err
+}
+
 const InspectSchema = `-- name: InspectSchema :one
 
 SELECT current_user::text AS role,
@@ -52,6 +72,15 @@ func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 		&i.Ours,
 	)
 	return i, err
+}
+
+const LimitRights = `-- name: LimitRights :exec
+SELECT pglock.limit_rights()
+`
+
+func (q *Queries) LimitRights(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, LimitRights)
+	return err
 }
 
 const MigrationsLockHolders = `-- name: MigrationsLockHolders :many

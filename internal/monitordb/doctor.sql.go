@@ -9,6 +9,16 @@ import (
 	"context"
 )
 
+const BoundLockWaits = `-- name: BoundLockWaits :exec
+SET LOCAL lock_timeout = '5s'
+`
+
+// The owner of the database can keep a catalog locked, by VACUUM FULL that waits for a transaction of its own.
+func (q *Queries) BoundLockWaits(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, BoundLockWaits)
+	return err
+}
+
 const Connection = `-- name: Connection :one
 
 SELECT pg_catalog.pg_backend_pid()::int4 AS pid,

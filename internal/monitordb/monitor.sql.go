@@ -99,6 +99,36 @@ func (q *Queries) Blockers(ctx context.Context, wanted []int32) ([]BlockersRow, 
 	return items, nil
 }
 
+const BoundCopy = `-- name: BoundCopy :exec
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+       pg_catalog.set_config('jit', 'off', true),
+       pg_catalog.set_config('row_security', 'off', true),
+       pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true),
+       pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)
+`
+
+type BoundCopyParams struct {
+	StatementTimeout string
+	LockTimeout      string
+}
+
+// What bounds the copy of a registry. With row_security off, policies are an error and are not executed.
+func (q *Queries) BoundCopy(ctx context.Context, arg BoundCopyParams) error {
+	_, err := q.db.Exec(ctx, BoundCopy, arg.StatementTimeout, arg.LockTimeout)
+	return err
+}
+
+const CopyNames = `-- name: CopyNames :exec
+COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8')
+`
+
+// Looks the table up once, and reads it if it is a plain table, using only the server's own functions: no view, rule,
+// policy, trigger, default or index expression is planned or executed. It does not read tables that inherit from it.
+func (q *Queries) CopyNames(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, CopyNames)
+	return err
+}
+
 const Limit = `-- name: Limit :one
 SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
@@ -568,4 +598,23 @@ SAVEPOINT pglock_monitor
 func (q *Queries) Savepoint(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, Savepoint)
 	return err
+}
+
+const SizeOfTable = `-- name: SizeOfTable :one
+SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0)::pg_catalog.int8 AS size,
+       COALESCE((SELECT pg_catalog.pg_relation_size(c.reltoastrelid) FROM pg_catalog.pg_class AS c
+                 WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid), 0)::pg_catalog.int8 AS outside
+`
+
+type SizeOfTableRow struct {
+	Size    int64
+	Outside int64
+}
+
+// The size of a table, and that of the values that PostgreSQL keeps outside of its pages.
+func (q *Queries) SizeOfTable(ctx context.Context, oid interface{}) (SizeOfTableRow, error) {
+	row := q.db.QueryRow(ctx, SizeOfTable, oid)
+	var i SizeOfTableRow
+	err := row.Scan(&i.Size, &i.Outside)
+	return i, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
 // Standby makes a hot standby of s, with the same settings and password, and returns when it is streaming. It is a
@@ -41,9 +43,7 @@ func (s *Server) follow(ctx context.Context, primary *Server) error {
 
 func awaitStreaming(ctx context.Context, conn *pgx.Conn) error {
 	for {
-		var streaming bool
-		err := conn.QueryRow(ctx,
-			"SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming')").Scan(&streaming)
+		streaming, err := monitordb.New(conn).IsStreaming(ctx)
 		if err != nil || streaming {
 			return err
 		}

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -25,7 +26,8 @@ func FindRoles(ctx context.Context, db Querier) (Roles, error) {
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Roles])
 }
 
-var roles = withoutComments(person) + `heir AS (
+// roles begins with the table expressions of [lockdb.Untrusted] that say whom the current role trusts.
+var roles = untrusted[:strings.Index(untrusted, "space AS (")] + `heir AS (
 	SELECT x.oid, x.rolname::pg_catalog.text AS name, x.rolsuper
 	FROM pg_catalog.pg_roles AS x, person AS p
 	WHERE EXISTS (SELECT FROM way AS y WHERE y.target OPERATOR(pg_catalog.=) p.taken

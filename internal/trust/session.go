@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -23,8 +24,8 @@ var SessionSettings = []string{
 }
 
 // transactionSettings are for one transaction what [SessionSettings] are for a session. They come first in it.
-const transactionSettings = "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL transaction_deferrable = off; " +
-	"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL exit_on_error = off; SET LOCAL jit = off; "
+const transactionSettings = lockdb.SetReadCommitted + ";" + lockdb.SetNotDeferrable + ";" + lockdb.SetSearchPath + ";" +
+	lockdb.SetNoExitOnError + ";" + lockdb.SetNoJIT + ";"
 
 // Set changes settings of a session that this client has to itself. If the server process is not the one that the
 // connection was made to, there is a proxy in between, which may give the session to other clients: then Set changes
@@ -58,7 +59,7 @@ func Pooled() error {
 // error, since the setting may remain for other clients.
 func NotDeferrable(ctx context.Context, conn *pgx.Conn) error {
 	var deferrable string
-	err := conn.QueryRow(ctx, "SHOW default_transaction_deferrable").Scan(&deferrable)
+	err := conn.QueryRow(ctx, lockdb.ShowDeferrable).Scan(&deferrable)
 	if err != nil || deferrable != "on" {
 		return err
 	}
@@ -80,11 +81,11 @@ func PinSearchPath(config *pgconn.Config) {
 		return
 	}
 	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		if _, err := conn.Exec(ctx, "BEGIN; "+transactionSettings).ReadAll(); err != nil {
+		if _, err := conn.Exec(ctx, lockdb.BeginReadCommitted+";"+transactionSettings).ReadAll(); err != nil {
 			return err
 		}
 		refused := own(ctx, conn)
-		if _, err := conn.Exec(ctx, "COMMIT").ReadAll(); err != nil && refused == nil {
+		if _, err := conn.Exec(ctx, lockdb.Commit).ReadAll(); err != nil && refused == nil {
 			return err
 		}
 		return refused

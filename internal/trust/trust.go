@@ -3,7 +3,7 @@
 // functions that run with the rights of the role that uses them. So an object of the schema is used only if its owner
 // is trusted ([Owners]). Trusted roles are the current role; superusers; members that can become the current role
 // anyway; the owner of the database, who can set search_path for its sessions, if the current role has no rights
-// elsewhere that are worth stealing (person.sql says which); and the roles that the user names.
+// elsewhere that are worth stealing (queries/trust.sql says which); and the roles that the user names.
 //
 // A check and a later use may find two different schemas under the name pglock: in between, the first may be dropped
 // and another role may create its own. A lock on a table of the schema, taken before the check and kept until the
@@ -27,7 +27,6 @@ package trust
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +35,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -50,17 +50,11 @@ type Owners struct {
 
 // untrusted lists what belongs to roles that are not trusted, as rows of kind, object and owner. [Owners.args] are its
 // parameters.
-var untrusted = withoutComments(person + untrustedSQL)
-
-//go:embed person.sql
-var person string
-
-//go:embed untrusted.sql
-var untrustedSQL string
+var untrusted = withoutComments(lockdb.Untrusted)
 
 // args are the parameters of untrusted. No objects mean the whole schema.
 func (o Owners) args(objects []string) []any {
-	return []any{list(o.Named), list(objects), !o.NotDatabase}
+	return []any{list(objects), list(o.Named), !o.NotDatabase}
 }
 
 // QueueList puts [Find] into a batch, for the objects that are named. [Findings] interprets the rows.
@@ -84,7 +78,7 @@ func withoutComments(sql string) string {
 var refuse = "SELECT pg_catalog.concat('" + marker +
 	"', pg_catalog.json_build_array(u.kind, u.object, u.owner))::pg_catalog.int4 FROM (\n" + untrusted + ") AS u LIMIT 1"
 
-// marker begins a text that the server puts into its error.
+// marker begins a text that the server puts into its error, also in queries/trust.sql.
 const marker = "pglock_untrusted"
 
 // Queue puts two statements into a batch: one locks the table of the schema, for which the role needs SELECT on it,
@@ -197,25 +191,12 @@ FROM (SELECT 1) AS one LEFT JOIN (
 ` + untrusted + `) AS u ON true`
 
 // Same is a statement that fails unless the name pglock refers to the schema whose OID is its parameter, as found by
-// [Look]. It keeps that schema from being dropped until the transaction ends, by a lock on the sequence pglock.fence:
-// reading a sequence executes no code of its owner. The role needs a privilege on the sequence. The use is a later
-// statement of the same message. [Explain] interprets the error, which matches [driver.ErrUntrusted] if the name refers
-// to another schema.
-//
-// The branches of a CASE are evaluated in order, so the name is looked up after the lock is taken. The first branch is
-// never true. A standby takes no such locks.
-const Same = `SELECT CASE
-	WHEN NOT (pg_catalog.pg_is_in_recovery()
-		OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NULL
-		OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NOT NULL) THEN ''
-	WHEN pg_catalog.to_regnamespace('pglock')::pg_catalog.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid THEN ''
-	WHEN pg_catalog.to_regnamespace('pglock') IS NULL
-		THEN pg_catalog.concat('` + marker + `["` + kindMissing + `", "", ""]')::pg_catalog.int4::pg_catalog.text
-	ELSE pg_catalog.concat('` + marker + `["` + kindReplaced + `", "schema pglock", ""]')::pg_catalog.int4::pg_catalog.text
-END AS same`
+// [Look]. The use is a later statement of the same message. [Explain] interprets the error, which matches
+// [driver.ErrUntrusted] if the name refers to another schema.
+const Same = lockdb.SameSchema
 
 // Row is what was found to be untrusted, or why that is not known.
-type Row struct{ Kind, Object, Owner string }
+type Row = lockdb.UntrustedRow
 
 // Findings converts the rows of [QueueList].
 func Findings(rows []Row) ([]Finding, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -20,23 +21,19 @@ type lockRequest struct {
 
 // The savepoint is released before the query runs, so that an error of the query's own aborts the transaction as
 // usual, and the locks stay.
-const (
-	savepoint = "SAVEPOINT pglock_query"
-	release   = "RELEASE SAVEPOINT pglock_query"
-	goBack    = "ROLLBACK TO SAVEPOINT pglock_query; RELEASE SAVEPOINT pglock_query"
-)
+const goBack = lockdb.RollbackToSavepoint + ";" + lockdb.ReleaseSavepoint
 
 // send sends the locks and then the queries, in one batch.
 func (r lockRequest) send(ctx context.Context, tx pgx.Tx, queries []*pgx.QueuedQuery) *batchResults {
 	batch := &pgx.Batch{}
 	if r.query.Savepoint {
-		batch.Queue(savepoint)
+		batch.Queue(lockdb.Savepoint)
 	}
 	for _, run := range runs(r.locks) {
 		r.queue(batch, run)
 	}
 	if r.query.Savepoint {
-		batch.Queue(release)
+		batch.Queue(lockdb.ReleaseSavepoint)
 	}
 	ahead := batch.QueuedQueries
 	batch.QueuedQueries = append(ahead[:len(ahead):len(ahead)], queries...)

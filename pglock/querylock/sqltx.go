@@ -87,19 +87,19 @@ func (t *SQLTx) lock(ctx context.Context, text string, arguments []any) error {
 }
 
 func (t *SQLTx) inSavepoint(ctx context.Context, query *Query, locks []wanted) error {
-	if err := t.execute(ctx, savepoint); err != nil {
+	if err := t.execute(ctx, "set a savepoint", lockdb.Savepoint); err != nil {
 		return err
 	}
 	if err := t.take(ctx, query, locks); err != nil {
-		return errors.Join(err, t.execute(ctx, strings.Split(goBack, ";")...))
+		return errors.Join(err, t.execute(ctx, "roll back to the savepoint", lockdb.RollbackToSavepoint, lockdb.ReleaseSavepoint))
 	}
-	return t.execute(ctx, release)
+	return t.execute(ctx, "release the savepoint", lockdb.ReleaseSavepoint)
 }
 
-func (t *SQLTx) execute(ctx context.Context, statements ...string) error {
+func (t *SQLTx) execute(ctx context.Context, what string, statements ...string) error {
 	for _, statement := range statements {
 		if _, err := t.tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("pglock: %s: %w", strings.TrimSpace(statement), sqlstate.Explain(sqlstate.ToPgx(err)))
+			return fmt.Errorf("pglock: %s: %w", what, sqlstate.Explain(sqlstate.ToPgx(err)))
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
@@ -21,14 +22,13 @@ func enter(ctx context.Context, tx Tx) (*transaction, error) {
 		return on, nil
 	}
 	// A savepoint needs a transaction. It is released at once, and costs no transaction ID.
-	const savepoint = "SAVEPOINT pglock_in_transaction"
-	_, err := on.rows(ctx, savepoint, nil)
+	_, err := on.rows(ctx, lockdb.Savepoint, nil)
 	if sqlstate.Of(err) == sqlstate.NoActiveTransaction {
 		return nil, fmt.Errorf("%w: the %T is outside a transaction, so the lock would be free at once  "+
 			"(begin a transaction, and pass it): %w", ErrNoTransaction, tx, err)
 	}
 	if err == nil {
-		_, err = on.rows(ctx, "RELEASE "+savepoint, nil)
+		_, err = on.rows(ctx, lockdb.ReleaseSavepoint, nil)
 	}
 	if err = sqlstate.Explain(sqlstate.EndedBy(ctx, err)); err != nil {
 		return nil, fmt.Errorf("ask whether the %T is in a transaction: %w", tx, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
@@ -76,7 +77,7 @@ var errCockroach = fmt.Errorf("%w: the server is CockroachDB, whose advisory loc
 
 // Begin sets a savepoint.
 func (t *transaction) Begin(ctx context.Context) (pgx.Tx, error) {
-	if _, err := t.rows(ctx, "SAVEPOINT pglock", nil); err != nil {
+	if _, err := t.rows(ctx, lockdb.Savepoint, nil); err != nil {
 		return nil, err
 	}
 	return &savepoint{t}, nil
@@ -145,12 +146,12 @@ func (r *row) Scan(dest ...any) (err error) {
 type savepoint struct{ *transaction }
 
 func (s *savepoint) Commit(ctx context.Context) error {
-	_, err := s.rows(ctx, "RELEASE SAVEPOINT pglock", nil)
+	_, err := s.rows(ctx, lockdb.ReleaseSavepoint, nil)
 	return err
 }
 
 func (s *savepoint) Rollback(ctx context.Context) error {
-	if _, err := s.rows(ctx, "ROLLBACK TO SAVEPOINT pglock", nil); err != nil {
+	if _, err := s.rows(ctx, lockdb.RollbackToSavepoint, nil); err != nil {
 		return err
 	}
 	return s.Commit(ctx)

@@ -102,11 +102,11 @@ func (n *Names) forget(names []string) {
 func (n *Names) register(ctx context.Context, names []string) error {
 	return n.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		batch, owners := &pgx.Batch{}, trust.Owners{Named: n.owners}
-		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		batch.Queue(lockdb.BeginReadCommitted)
 		trust.QueueLook(batch, owners, "register", "names")
 		trust.Queue(batch, owners, "schema_migrations", "register", "names")
 		batch.Queue(lockdb.RegisterNames, names)
-		batch.Queue("COMMIT")
+		batch.Queue(lockdb.Commit)
 		return conn.SendBatch(ctx, batch).Close()
 	})
 }

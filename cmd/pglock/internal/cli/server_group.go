@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -105,24 +106,19 @@ type identity struct {
 
 func (w identity) known() bool { return w.started != 0 }
 
-const (
-	selectStart = `SELECT pg_catalog.pg_postmaster_start_time(), pg_catalog.current_setting('port')`
-	// selectSystem is separate, since the right to read it can be revoked.
-	selectSystem = `SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()`
-)
-
 // identify asks a server for its identity. If its start time has not changed, the identity is the one from
 // before.
 func identify(ctx context.Context, db monitor.DBTX, before identity) (who identity, err error) {
-	var started time.Time
-	if err := db.QueryRow(ctx, selectStart).Scan(&started, &who.port); err != nil {
+	queries := monitordb.New(db)
+	start, err := queries.ServerStart(ctx)
+	if err != nil {
 		return identity{}, fmt.Errorf("ask which server it is: %w", err)
 	}
-	who.started = started.UnixMicro()
+	who.started, who.port = start.Started.Time.UnixMicro(), start.Port
 	if who.started == before.started && who.port == before.port {
 		return before, nil
 	}
-	err = db.QueryRow(ctx, selectSystem).Scan(&who.system)
+	who.system, err = queries.SystemIdentifier(ctx)
 	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
 		return who, nil
 	}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo/demodb"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo/locks"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -24,29 +26,12 @@ const (
 	watchingTime   = 250 * time.Millisecond
 )
 
-const createBank = `
-CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL);
-CREATE TABLE transfer (payer int NOT NULL, payee int NOT NULL, amount bigint NOT NULL);
-CREATE TABLE tally (process int, transfers bigint NOT NULL);
-INSERT INTO tally VALUES (0, 0);
-SELECT pglock.register(VARIADIC array_agg('account:' || id)) FROM generate_series(1, 4) AS id;
-SELECT pglock.register('tally')`
+// schema makes the tables of the bank and of the deployments, which sqlc reads too.
+//
+//go:embed schema.sql
+var schema string
 
-const openBank = `
-TRUNCATE account, transfer;
-INSERT INTO account SELECT id, 1000 FROM generate_series(1, 4) AS id;
-UPDATE tally SET transfers = 0`
-
-// auditBank compares the accounts with the sums of the transfers.
-const auditBank = `
-SELECT sum(balance)::bigint,
-       count(*) FILTER (WHERE balance <> 1000 + (
-           SELECT coalesce(sum(CASE id WHEN payee THEN amount ELSE -amount END), 0)
-           FROM transfer WHERE id IN (payer, payee))),
-       (SELECT count(*) FROM transfer), (SELECT transfers FROM tally)
-FROM account`
-
-type audit struct{ Total, Wrong, Transfers, Tally int64 }
+type audit demodb.AuditRow
 
 func (a audit) String() string {
 	return fmt.Sprintf("  %d transfers: %d of %d balances are wrong, and their sum is %d, not %d",
@@ -61,7 +46,7 @@ func (a audit) correct() bool {
 // transfers shows locks inside transactions. Its first run takes none.
 func (d *Demo) transfers(ctx context.Context) error {
 	d.title("Locks inside transactions")
-	if _, err := d.pool.Exec(ctx, createBank); err != nil {
+	if err := demodb.New(d.pool).RegisterNames(ctx); err != nil {
 		return err
 	}
 	d.say("%d processes make %d transfers each between %d accounts with %d each. A transfer reads two balances, "+
@@ -94,7 +79,8 @@ func (d *Demo) transfers(ctx context.Context) error {
 
 // runTransfers calls watch while the workers make transfers, and then audits the accounts.
 func (d *Demo) runTransfers(ctx context.Context, part string, watch func() error) (a audit, err error) {
-	if _, err := d.pool.Exec(ctx, openBank); err != nil {
+	bank := demodb.New(d.pool)
+	if err := errors.Join(bank.CloseBank(ctx), bank.OpenAccounts(ctx), bank.SetTransfers(ctx, 0)); err != nil {
 		return a, err
 	}
 	err = d.direct(ctx, processes, part, func(workers []*worker) error {
@@ -106,11 +92,8 @@ func (d *Demo) runTransfers(ctx context.Context, part string, watch func() error
 	if err != nil {
 		return a, err
 	}
-	rows, err := d.pool.Query(ctx, auditBank)
-	if err != nil {
-		return a, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[audit])
+	row, err := bank.Audit(ctx)
+	return audit(row), err
 }
 
 // busiest takes snapshots for a while, at least one, and returns the one with the most waiters.
@@ -169,41 +152,38 @@ func transfer(ctx context.Context, tx pgx.Tx, locked bool) error {
 			return err
 		}
 	}
-	const read = "SELECT a.balance, b.balance FROM account a, account b WHERE a.id = $1 AND b.id = $2"
-	var payers, payees int64
-	if err := tx.QueryRow(ctx, read, payer, payee).Scan(&payers, &payees); err != nil {
+	balance, err := demodb.New(tx).Balances(ctx, demodb.BalancesParams{Payer: int32(payer), Payee: int32(payee)})
+	if err != nil {
 		return err
 	}
 	time.Sleep(thinkingTime)
 	amount := 1 + rand.Int64N(100)
-	return write(ctx, tx, payer, payee, payers-amount, payees+amount, amount)
+	return write(ctx, tx, payer, payee, balance.Payer-amount, balance.Payee+amount, amount)
 }
 
 func accountKey(id int) pglock.Key { return locks.Account(int64(id)) }
 
 // write stores both balances, in an order that avoids deadlocks of row locks.
 func write(ctx context.Context, tx pgx.Tx, payer, payee int, payers, payees, amount int64) error {
-	const update = "UPDATE account SET balance = $2 WHERE id = $1"
 	batch := &pgx.Batch{}
 	if payer < payee {
-		batch.Queue(update, payer, payers)
-		batch.Queue(update, payee, payees)
+		batch.Queue(demodb.SetBalance, payers, payer)
+		batch.Queue(demodb.SetBalance, payees, payee)
 	} else {
-		batch.Queue(update, payee, payees)
-		batch.Queue(update, payer, payers)
+		batch.Queue(demodb.SetBalance, payees, payee)
+		batch.Queue(demodb.SetBalance, payers, payer)
 	}
-	batch.Queue("INSERT INTO transfer VALUES ($1, $2, $3)", payer, payee, amount)
+	batch.Queue(demodb.AddTransfer, payer, payee, amount)
 	return tx.SendBatch(ctx, batch).Close()
 }
 
 // addToTally reads and writes a counter in a transaction that BeginFunc begins with a lock.
 func addToTally(ctx context.Context, pool *pgxpool.Pool, n int64) error {
 	return pglock.BeginFunc(ctx, pool, locks.Tally(), func(tx pgx.Tx) error {
-		var counted int64
-		if err := tx.QueryRow(ctx, "SELECT transfers FROM tally").Scan(&counted); err != nil {
+		counted, err := demodb.New(tx).Transfers(ctx)
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "UPDATE tally SET transfers = $1", counted+n)
-		return err
+		return demodb.New(tx).SetTransfers(ctx, counted+n)
 	})
 }

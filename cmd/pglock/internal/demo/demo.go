@@ -69,6 +69,9 @@ func (d *Demo) install(ctx context.Context) error {
 	if err := migrations.Up(ctx, d.pool); err != nil {
 		return err
 	}
+	if _, err := d.pool.Exec(ctx, schema); err != nil {
+		return err
+	}
 	d.say("Schema pglock is installed. Locks work without it; with it the monitor can show names instead of numbers.")
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo/demodb"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo/locks"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -18,9 +19,6 @@ var deployKey = locks.Deploy("production")
 // queue shows waiters in the server's queue, and a lock that outlives a transaction.
 func (d *Demo) queue(ctx context.Context) (err error) {
 	d.title("A queue")
-	if _, err := d.pool.Exec(ctx, "CREATE TABLE deployment AS SELECT 0 AS number"); err != nil {
-		return err
-	}
 	locker, err := pglock.Open(ctx, d.url("demo"), pglock.WithNames())
 	if err != nil {
 		return err
@@ -55,8 +53,8 @@ func allWait(s *monitor.Snapshot) bool {
 }
 
 func (d *Demo) countDeployments(ctx context.Context) error {
-	var number int
-	if err := d.pool.QueryRow(ctx, "SELECT number FROM deployment").Scan(&number); err != nil {
+	number, err := demodb.New(d.pool).Deployment(ctx)
+	if err != nil {
 		return err
 	}
 	if number != processes {
@@ -78,12 +76,12 @@ func deployWorker(ctx context.Context, s workerIO) (err error) {
 	}
 	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
 	return locker.Do(ctx, deployKey, func(ctx context.Context, _ *pglock.Lock) error {
-		var number int
-		if err := pool.QueryRow(ctx, "SELECT number FROM deployment").Scan(&number); err != nil {
+		number, err := demodb.New(pool).Deployment(ctx)
+		if err != nil {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
-		if _, err := pool.Exec(ctx, "UPDATE deployment SET number = $1", number+1); err != nil {
+		if err := demodb.New(pool).SetDeployment(ctx, number+1); err != nil {
 			return err
 		}
 		return s.printLine("makes deployment %d", number+1)

@@ -73,9 +73,6 @@ const (
 	logLockWaits       = "log_lock_waits"
 )
 
-// catalogTimeout bounds the wait for a session that rewrites a catalog.
-const catalogTimeout = "5s"
-
 var settingNames = []string{isolationSetting, idleSession, idleInTransaction, transactionTimeout, statementTimeout,
 	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount, deadlockTimeout, logLockWaits}
 
@@ -133,8 +130,7 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	for _, row := range rows {
 		f.settings[row.Name] = row
 	}
-	// The owner of the database can keep a catalog locked, by VACUUM FULL that waits for a transaction of its own.
-	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+catalogTimeout+"'"); err != nil {
+	if err := queries.BoundLockWaits(ctx); err != nil {
 		return fmt.Errorf("set lock_timeout: %w", err)
 	}
 	if f.connection, err = queries.Connection(ctx); err != nil {

@@ -3,16 +3,12 @@ package journal
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
-
-// selectSessions qualifies every name with its schema, since the search_path is not trusted.
-const selectSessions = `SELECT a.pid, a.backend_start FROM pg_catalog.pg_stat_activity AS a
-WHERE a.pid OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.int4[])`
 
 // Ended asks the server which of the given sessions have ended, such as those that [Journal.Gone] returned, and returns
 // their process IDs. Without sessions it sends no query. If the role may not see when sessions began, a new session with
@@ -25,24 +21,18 @@ func Ended(ctx context.Context, db monitor.DBTX, sessions []monitor.Session) ([]
 	for i, s := range sessions {
 		pids[i] = s.PID
 	}
-	rows, err := db.Query(ctx, selectSessions, pids)
+	rows, err := monitordb.New(db).SessionStarts(ctx, pids)
 	if err != nil {
 		return nil, fmt.Errorf("monitor: cannot ask which sessions have ended: %w", err)
 	}
-	present := map[int32]*time.Time{}
-	var pid int32
-	var since *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&pid, &since}, func() error {
-		present[pid] = since
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("monitor: cannot ask which sessions have ended: %w", err)
+	present := make(map[int32]pgtype.Timestamptz, len(rows))
+	for _, row := range rows {
+		present[row.Pid] = row.BackendStart
 	}
 	var ended []int32
 	for _, s := range sessions {
 		began, there := present[s.PID]
-		if !there || s.Since != nil && began != nil && !began.Equal(*s.Since) {
+		if !there || s.Since != nil && began.Valid && !began.Time.Equal(*s.Since) {
 			ended = append(ended, s.PID)
 		}
 	}

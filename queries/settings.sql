@@ -1,0 +1,39 @@
+-- Settings of one transaction, and savepoints. These statements take no snapshot and are not compiled, whatever the owner
+-- of the database has set, as a SELECT of set_config would be. Several of them are sent as one message.
+
+-- name: BeginReadCommitted :exec
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+-- name: Commit :exec
+COMMIT;
+
+-- name: SetReadCommitted :exec
+SET LOCAL transaction_isolation = 'read committed';
+
+-- name: SetNotDeferrable :exec
+SET LOCAL transaction_deferrable = off;
+
+-- name: ShowDeferrable :one
+SHOW default_transaction_deferrable;
+
+-- name: SetSearchPath :exec
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+-- name: SetNoExitOnError :exec
+SET LOCAL exit_on_error = off;
+
+-- name: SetNoJIT :exec
+SET LOCAL jit = off;
+
+-- With it, policies are an error and are not executed.
+-- name: SetNoRowSecurity :exec
+SET LOCAL row_security = off;
+
+-- name: Savepoint :exec
+SAVEPOINT pglock;
+
+-- name: ReleaseSavepoint :exec
+RELEASE SAVEPOINT pglock;
+
+-- name: RollbackToSavepoint :exec
+ROLLBACK TO SAVEPOINT pglock;
