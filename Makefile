@@ -154,7 +154,7 @@ api-record: ## Record the public API in docs/api.txt
 	go run ./internal/apicheck -record
 
 .PHONY: check
-check: check-format check-vet check-systems check-static check-generated check-modules check-api ## Check everything but the tests
+check: check-format check-vet check-systems check-static check-sql check-generated check-modules check-api ## Check everything but the tests
 
 .PHONY: check-format
 check-format:
@@ -189,6 +189,11 @@ lint: check-vet check-static check-lint ## Run go vet, staticcheck and the analy
 check-lint:
 	@$(build_tool) ./lint
 	$(call in_modules,go vet -vettool=$(tools)/lint ./...)
+
+.PHONY: check-sql
+check-sql:
+	@$(build_tool) ./sqltext
+	@$(tools)/sqltext
 
 .PHONY: check-generated
 check-generated:
