@@ -46,7 +46,7 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 	case err != nil:
 		return failedTx(key, err)
 	case c.Shared:
-		return failedTx(key, errors.New("Shared does not apply to a semaphore: its slots are held exclusively"))
+		return failedTx(key, errors.New("a semaphore takes no Shared: its slots are held exclusively"))
 	case tx == nil:
 		return failedTx(key, errors.New("the transaction is nil"))
 	}
