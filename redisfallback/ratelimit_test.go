@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
-	"github.com/pglock-toolkit/pglock/pglock/ratelimit/ratelimittest"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 

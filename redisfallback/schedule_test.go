@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
-	"github.com/pglock-toolkit/pglock/pglock/schedule/scheduletest"
 )
 
 func TestSchedulePassesTheSuite(t *testing.T) {

@@ -3,8 +3,8 @@ package redisfallback_test
 import (
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/semaphore/semaphoretest"
 )
 
 func TestSemaphorePassesTheSuite(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/leader/leadertest"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 

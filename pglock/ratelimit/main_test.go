@@ -13,10 +13,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
-	"github.com/pglock-toolkit/pglock/pglock/ratelimit/ratelimittest"
 )
 
 // askOn is a variable with a connection string. If it is set, the test binary is a process that asks for many keys on

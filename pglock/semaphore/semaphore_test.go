@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
-	"github.com/pglock-toolkit/pglock/pglock/semaphore/semaphoretest"
 )
 
 func TestSemaphoreOnMemoryPassesTheSuite(t *testing.T) {
