@@ -84,7 +84,7 @@ func example(pass *analysis.Pass, _ *ast.File) bool {
 	return strings.Contains(pass.Pkg.Path(), "/examples/")
 }
 
-// test: the exported suites, whose packages have names like leadertest, are tests too.
+// test: the suites, whose packages have names like leadertest, are tests too.
 func test(pass *analysis.Pass, file *ast.File) bool {
 	name := filepath.Base(pass.Fset.File(file.FileStart).Name())
 	return strings.HasSuffix(name, "_test.go") || strings.HasSuffix(file.Name.Name, "test")
