@@ -166,11 +166,11 @@ func TestSnapshotTickIsShownAsTick(t *testing.T) {
 	if err := migrations.Up(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := schedule.New(primitivesLocker(t, db))
+	job, err := schedule.New(primitivesLocker(t, db), pglock.NewKey("nightly-report"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = jobs.Run(t.Context(), "nightly-report", time.Unix(0, 0), func(context.Context, *pglock.Lock) error {
+	err = job.Run(t.Context(), time.Unix(0, 0), func(context.Context, *pglock.Lock) error {
 		s := awaitLock(t, pool, "a tick is run", func(l monitor.Lock) bool {
 			return l.Kind == monitor.KindTick && l.Label() == "tick of nightly-report" && len(l.Holders) == 1
 		})

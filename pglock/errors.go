@@ -13,8 +13,12 @@ import (
 
 // Errors to match with [errors.Is]. Contended, lost and unreachable are three different things:
 var (
-	// ErrNotAcquired: another session holds the lock or waits for it ahead of this one. It comes as a *[WaitError].
+	// ErrNotAcquired: the answer is no, and nothing is wrong: another session holds the lock or waits for it ahead of this
+	// one. It comes as a *[WaitError]. The other refusals of packages on top of this one match it too.
 	ErrNotAcquired = driver.ErrNotAcquired
+	// ErrDone: the work has been done, by this process or another, so there is nothing to do. It matches ErrNotAcquired
+	// too: no is the answer, and nothing is wrong. Packages schedule and once return it.
+	ErrDone error = doneError{}
 	// ErrLost: the lock ended without an Unlock; it comes as a *[LostError].
 	ErrLost = driver.ErrLost
 	// ErrUnlocked: the lock has been unlocked already.
@@ -74,6 +78,11 @@ const (
 	LostMaxHold = driver.ReasonMaxHold // the lock was held for as long as [MaxHold] allows
 	LostClosed  = driver.ReasonClosed  // the Locker was closed
 )
+
+type doneError struct{}
+
+func (doneError) Error() string        { return "already done" }
+func (doneError) Is(target error) bool { return target == ErrNotAcquired }
 
 var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 

@@ -67,14 +67,14 @@ func TestFaultsASilentAddressIsPassedOver(t *testing.T) {
 			db.WaitForWaiters(t, 1)
 			queued := lockLater(t, l, pglock.NewKey("other"), pglock.RetryUnavailable(time.Hour))
 			mustUnlock(t, <-queued)
-			jobs, err := schedule.New(l)
+			job, err := schedule.New(l, pglock.NewKey("job"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			ran := false
 			due := time.Now().Add(-time.Minute)
 			untilAvailable(t, "a run, with a connection for records", func() error {
-				return jobs.Run(ctx, "job", due, func(context.Context, *pglock.Lock) error {
+				return job.Run(ctx, due, func(context.Context, *pglock.Lock) error {
 					ran = true
 					return nil
 				})
@@ -115,7 +115,7 @@ func TestFaultsAContextEndsTheWaitForASilentAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := schedule.New(l)
+	job, err := schedule.New(l, pglock.NewKey("job"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestFaultsAContextEndsTheWaitForASilentAddress(t *testing.T) {
 			return err
 		},
 		func() error {
-			return jobs.Run(ctx, "job", time.Now(), func(context.Context, *pglock.Lock) error { return nil })
+			return job.Run(ctx, time.Now(), func(context.Context, *pglock.Lock) error { return nil })
 		},
 	}
 	for _, call := range calls {

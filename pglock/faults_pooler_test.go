@@ -72,11 +72,11 @@ var refusedByPooler = map[string]func(context.Context, *pglock.Locker) error{
 		return leader.Run(ctx, l, pglock.NewKey("leader"), func(context.Context, *pglock.Lock) error { return nil })
 	},
 	"schedule": func(ctx context.Context, l *pglock.Locker) error {
-		jobs, err := schedule.New(l)
+		job, err := schedule.New(l, pglock.NewKey("job"))
 		if err != nil {
 			return err
 		}
-		return jobs.Run(ctx, "job", time.Now(), func(context.Context, *pglock.Lock) error { return nil })
+		return job.Run(ctx, time.Now(), func(context.Context, *pglock.Lock) error { return nil })
 	},
 }
 
@@ -95,7 +95,11 @@ var allowedByPooler = map[string]func(context.Context, *pgxpool.Pool) error{
 	},
 	"once and semaphore": func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			return errors.Join(once.Tx(ctx, tx, "scope", "id"), semaphore.AcquireTx(ctx, tx, pglock.NewKey("s"), 2))
+			scope, err := once.New(pglock.NewKey("scope"))
+			if err != nil {
+				return err
+			}
+			return errors.Join(scope.Tx(ctx, tx, "id"), semaphore.AcquireTx(ctx, tx, pglock.NewKey("s"), 2))
 		})
 	},
 	"ratelimit": func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -144,7 +148,7 @@ func TestFaultsAPoolerIsLeftWithoutATrace(t *testing.T) {
 			t.Errorf("Open, %s: %v", target, err)
 		}
 		for name, use := range allowedByPooler {
-			if err := p.withPool(t, use); err != nil && !errors.Is(err, once.ErrDone) {
+			if err := p.withPool(t, use); err != nil && !errors.Is(err, pglock.ErrDone) {
 				t.Errorf("%s, %s: %v", name, target, err)
 			}
 		}

@@ -9,8 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
@@ -30,23 +28,23 @@ func TestErrorsOfLongTextsAreShort(t *testing.T) {
 	t.Cleanup(func() { txCheck(t, locker.Close(context.Background())) })
 	limiter, err := ratelimit.New(pool)
 	txCheck(t, err)
-	jobs, err := schedule.New(locker)
-	txCheck(t, err)
-	now := time.Now()
 	for name, stranger := range map[string]string{
 		"a megabyte": strings.Repeat("é", 1<<19), "controls": strings.Repeat("\x1b[2J\r", 1<<17), "no UTF-8": strings.Repeat("\xff", 1<<20),
 	} {
 		key, ctx := pglock.NewKey(stranger), t.Context()
-		_, _, result := once.Result(ctx, tx, stranger, stranger, func(pgx.Tx) (int, error) { return 0, nil })
+		_, scope := once.New(key)
+		valid, err := once.New(pglock.NewKey("scope"))
+		txCheck(t, err)
 		_, allow := limiter.Allow(ctx, stranger, ratelimit.Limit{Count: 1, Per: time.Second})
 		_, sem := semaphore.New(locker, key, -1)
+		_, job := schedule.New(locker, key)
 		_, parse := pglock.ParseKey("@" + stranger[:2*pglock.MaxName/3])
 		_, lock := locker.Lock(ctx, key)
 		for call, err := range map[string]error{
-			"once.Tx": once.Tx(ctx, tx, "scope", stranger), "once.Result": result, "ratelimit": allow, "semaphore": sem,
+			"once.Tx": valid.Tx(ctx, tx, stranger), "once.New": scope, "ratelimit": allow, "semaphore": sem,
 			"Lock": lock, "ParseKey": parse, "LockTx": pglock.LockTx(ctx, tx, key),
 			"AcquireTx": semaphore.AcquireTx(ctx, tx, key, 3),
-			"schedule":  jobs.Run(ctx, stranger, now, func(context.Context, *pglock.Lock) error { return nil }),
+			"schedule":  job,
 			"WaitError": &pglock.WaitError{Key: key, Waited: 1, Err: errors.New(stranger), Holders: []pglock.Holder{
 				{PID: 1, User: stranger, Application: stranger, Client: stranger},
 			}},

@@ -34,8 +34,10 @@ type Observer struct {
 	// TxLocked is called when a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, and the
 	// result of a lock in a batch. Such a call reports only to the Observer of its own [WithObserver].
 	TxLocked func(context.Context, TxLockedInfo)
-	// Ticked is called when a run of package schedule has ended, or turned out to be done already.
-	Ticked func(context.Context, TickedInfo)
+	// Recorded is called when a primitive that keeps records has its answer: when a run of package schedule has ended, or
+	// turned out to be done already, and when a call of package once or ratelimit returns. These two report only to the
+	// Observer of their own option.
+	Recorded func(context.Context, RecordedInfo)
 }
 
 // WaitStartedInfo is what an [Observer] learns of the beginning of a wait.
@@ -123,16 +125,18 @@ type LostInfo struct {
 	Err    *LostError
 }
 
-// TickedInfo is what an [Observer] learns of a run of a scheduled job that has ended, or was found to be done.
-type TickedInfo struct {
-	// Job is the job's name, and Due when the run was due.
-	Job string
+// RecordedInfo is what an [Observer] learns of a call of a primitive that keeps records.
+type RecordedInfo struct {
+	// Use says which primitive it was: UseTick, UseOnce or UseRate, and its key.
+	Use Use
+	// Due is when a run of a job was due. ID is what a call of package once, or ratelimit, was about.
 	Due time.Time
-	// Ran says whether the job's function was run.
+	ID  string
+	// Ran says whether a job's function was run.
 	Ran bool
-	// Took is how long it ran.
+	// Took is how long the function ran, or how long the answer took.
 	Took time.Duration
-	// Err is what Run returns.
+	// Err is what the call returns. It matches ErrNotAcquired if the answer was no.
 	Err error
 }
 

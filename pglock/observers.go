@@ -17,7 +17,7 @@ func Observers(observers ...*Observer) *Observer {
 		Released:  toAll(observers, func(o *Observer) func(context.Context, ReleasedInfo) { return o.Released }),
 		Lost:      toAll(observers, func(o *Observer) func(context.Context, LostInfo) { return o.Lost }),
 		TxLocked:  toAll(observers, func(o *Observer) func(context.Context, TxLockedInfo) { return o.TxLocked }),
-		Ticked:    toAll(observers, func(o *Observer) func(context.Context, TickedInfo) { return o.Ticked }),
+		Recorded:  toAll(observers, func(o *Observer) func(context.Context, RecordedInfo) { return o.Recorded }),
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	UseSemaphoreGate UseKind = "semaphore gate"   // the place at the head of a semaphore's line
 	UseTick          UseKind = "tick"             // the lock of a job that runs once for each due time, see package schedule
 	UseTickMark      UseKind = "tick mark"        // a lock by which the monitor recognises a tick
+	UseOnce          UseKind = "once"             // work that is done once, see package once
+	UseRate          UseKind = "rate limit"       // an event of a rate limit, see package ratelimit
 )
 
 // String returns the kind and the key.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -74,9 +75,8 @@ func TestFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *tes
 	var all sync.WaitGroup
 	broken := make(chan struct{})
 	for i := range 3 {
-		jobs, err := schedule.New(open(t, newClients(t, []*testenv.RedisServer{node}), nodeTimeout, pglock.WithLease(short)))
-		if err != nil {
-			t.Fatal(err)
+		jobs := &scheduletest.Jobs{
+			Locker: open(t, newClients(t, []*testenv.RedisServer{node}), nodeTimeout, pglock.WithLease(short)),
 		}
 		for job, mark := range map[string]schedule.Mark{"start": schedule.Start, "success": schedule.Success} {
 			all.Go(func() {
@@ -92,7 +92,7 @@ func TestFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *tes
 							ran[job][due]++
 							return nil
 						}, schedule.MarkOn(mark))
-						if err == nil || errors.Is(err, schedule.ErrAlreadyRan) {
+						if err == nil || errors.Is(err, pglock.ErrDone) {
 							break
 						}
 						if t.Context().Err() != nil {

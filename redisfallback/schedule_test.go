@@ -25,11 +25,11 @@ func TestSchedulePassesTheSuite(t *testing.T) {
 }
 
 func TestScheduleNeedsOneServer(t *testing.T) {
-	jobs, err := schedule.New(open(t, newClients(t, servers(t, 3)), nil))
+	job, err := schedule.New(open(t, newClients(t, servers(t, 3)), nil), pglock.NewKey("job"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = jobs.Run(t.Context(), "job", time.Now(), func(context.Context, *pglock.Lock) error { return nil })
+	err = job.Run(t.Context(), time.Now(), func(context.Context, *pglock.Lock) error { return nil })
 	if !errors.Is(err, pglock.ErrUnsupported) {
 		t.Error(err)
 	}

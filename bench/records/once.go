@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
@@ -63,10 +64,14 @@ func doOnce(ctx context.Context, l *lab) (_ []report.Line, err error) {
 }
 
 func onceLine(ctx context.Context, l *lab, workers, records int) (report.Line, error) {
+	scope, err := once.New(pglock.NewKey("bench"))
+	if err != nil {
+		return report.Line{}, err
+	}
 	var last atomic.Int64
 	id := func() string { return fmt.Sprintf("new %d %d", workers, last.Add(1)) }
 	ours := func(ctx context.Context, _, _ int) error {
-		return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error { return once.Tx(ctx, tx, "bench", id()) })
+		return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error { return scope.Tx(ctx, tx, id()) })
 	}
 	plain := func(ctx context.Context, _, _ int) error {
 		return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
@@ -19,25 +20,26 @@ type DB interface {
 }
 
 // Once returns a handler that calls handle once for each UUID of a message, in a transaction that must not be committed
-// by handle. scope names the consumer: each consumer of a topic handles a message once.
+// by handle. The scope is that of the consumer: each consumer of a topic
+// handles a message once.
 //
 // A message is acknowledged only after the commit. If it is delivered again while it is being handled, by this
 // consumer or another process, the second delivery waits; if the subscriber's context ends that wait, Watermill
 // delivers the message again.
-func Once(db DB, scope string, handle func(ctx context.Context, tx pgx.Tx, msg *message.Message) error) message.NoPublishHandlerFunc {
+func Once(db DB, scope *once.Scope, handle func(ctx context.Context, tx pgx.Tx, msg *message.Message) error) message.NoPublishHandlerFunc {
 	return func(msg *message.Message) error {
 		ctx := msg.Context()
 		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			if err := once.Tx(ctx, tx, scope, msg.UUID, once.Fingerprint(msg.Payload)); err != nil {
+			if err := scope.Matching(msg.Payload).Tx(ctx, tx, msg.UUID); err != nil {
 				return err
 			}
 			return handle(ctx, tx, msg)
 		})
 		switch {
-		case errors.Is(err, once.ErrDone):
+		case errors.Is(err, pglock.ErrDone):
 			return nil
 		case errors.Is(err, once.ErrMismatch): // another delivery would not help
-			slog.ErrorContext(ctx, "two messages have one ID", "scope", scope, "id", msg.UUID, "error", err)
+			slog.ErrorContext(ctx, "two messages have one ID", "scope", scope.Key(), "id", msg.UUID, "error", err)
 			return nil
 		}
 		return err

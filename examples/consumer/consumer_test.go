@@ -16,9 +16,18 @@ import (
 	"github.com/pglock-toolkit/pglock/examples/consumer"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
+
+func payments(t *testing.T) *once.Scope {
+	t.Helper()
+	scope, err := once.New(pglock.NewKey("payments"))
+	must(t, err)
+	return scope
+}
 
 // Every message is published three times, and deliveries fail before the handler writes, after it has written, and
 // before the acknowledgement. Still each message has its effect once.
@@ -30,7 +39,7 @@ func TestConsumerHandlesEachMessageOnce(t *testing.T) {
 
 	const messages, copies = 30, 3
 	var calls, acknowledged atomic.Int32
-	handle := consumer.Once(pool, "payments", func(ctx context.Context, tx pgx.Tx, msg *message.Message) error {
+	handle := consumer.Once(pool, payments(t), func(ctx context.Context, tx pgx.Tx, msg *message.Message) error {
 		n := calls.Add(1)
 		if n%5 == 1 {
 			return errors.New("failed before it wrote")
@@ -85,7 +94,7 @@ func TestConsumerDropsAnotherMessageWithTheSameID(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
 	must(t, migrations.Up(t.Context(), pool))
 	called := 0
-	handle := consumer.Once(pool, "payments", func(context.Context, pgx.Tx, *message.Message) error {
+	handle := consumer.Once(pool, payments(t), func(context.Context, pgx.Tx, *message.Message) error {
 		called++
 		return nil
 	})

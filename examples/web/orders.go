@@ -47,12 +47,17 @@ func (o *Orders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	orders, err := once.New(pglock.NewKey("orders:" + o.Account(r)))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	replayed := false
 	err = pgx.BeginFunc(r.Context(), o.Pool, func(tx pgx.Tx) (err error) {
-		order, replayed, err = once.Result(r.Context(), tx, "orders:"+o.Account(r), key, func(tx pgx.Tx) (Order, error) {
+		order, replayed, err = once.Result(r.Context(), tx, orders.Matching(body), key, func(tx pgx.Tx) (Order, error) {
 			id, err := o.Insert(r.Context(), tx, order)
 			return Order{id, order.Item}, err
-		}, once.Fingerprint(body), once.MaxWait(0))
+		}, pglock.MaxWait(0))
 		return err
 	})
 	switch {

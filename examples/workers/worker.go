@@ -33,7 +33,7 @@ type worker struct {
 	pool    *pgxpool.Pool
 	elector *leader.Elector
 	gateway *semaphore.Semaphore
-	jobs    *schedule.Jobs
+	report  *schedule.Job
 	nights  schedule.Schedule
 	send    func(ctx context.Context, order int64) error
 }
@@ -49,7 +49,7 @@ func newWorker(
 	if w.gateway, err = semaphore.New(locker, locks.MailGateway(), 2); err != nil {
 		return nil, err
 	}
-	if w.jobs, err = schedule.New(locker); err != nil {
+	if w.report, err = schedule.New(locker, locks.NightlyReport()); err != nil {
 		return nil, err
 	}
 	w.nights, err = schedule.Every(every) // midnight in UTC, the same in every process
@@ -131,9 +131,8 @@ func (w *worker) sendMail(ctx context.Context) error {
 // reportEveryNight writes the report at each due time, unless another process has. RunTx commits the report together
 // with the record of the run.
 func (w *worker) reportEveryNight(ctx context.Context) {
-	name := locks.NightlyReport().Name()
 	for due := w.nights.Next(time.Now()); ctx.Err() == nil; {
-		err := w.jobs.RunTx(ctx, w.pool, name, due, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+		err := w.report.RunTx(ctx, w.pool, due, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
 			_, err := tx.Exec(ctx, `INSERT INTO reports (due, worker, mails)
 				SELECT $1, $2, count(*) FROM mails WHERE sent_by IS NOT NULL`, due, w.name)
 			return err
@@ -143,7 +142,7 @@ func (w *worker) reportEveryNight(ctx context.Context) {
 			return
 		case err == nil:
 			slog.Info("report", "worker", w.name, "due", due)
-		case !errors.Is(err, schedule.ErrAlreadyRan):
+		case !errors.Is(err, pglock.ErrDone):
 			slog.Error("report", "worker", w.name, "error", err)
 			wait(ctx, pause)
 			continue // the same again

@@ -12,20 +12,18 @@ import (
 )
 
 var (
-	// ErrDone: the work was done by a transaction that has committed. There is nothing to do.
-	ErrDone = errors.New("already done")
-	// ErrMismatch: the same id was used for other contents, see [Fingerprint]. Either the caller has a bug, or
+	// ErrMismatch: the same id was used for other contents, see [Scope.Matching]. Either the caller has a bug, or
 	// another client is guessing ids.
 	ErrMismatch = errors.New("already done for other contents")
 )
 
-// DoneError says what was done, and when. It matches [ErrDone], or [ErrMismatch].
+// DoneError says what was done, and when. It matches [pglock.ErrDone], or [ErrMismatch].
 type DoneError struct {
 	// Scope and ID identify the work. They are empty in an error that [TxError] returns.
 	Scope, ID string
 	// At is when it was recorded, by the server's clock.
 	At time.Time
-	// Err is ErrDone or ErrMismatch.
+	// Err is pglock.ErrDone or ErrMismatch.
 	Err error
 }
 
@@ -33,7 +31,7 @@ func (e *DoneError) Error() string {
 	return fmt.Sprintf("pglock/once: %sat %s: %v", what(e.Scope, e.ID), e.At.UTC().Format(time.RFC3339Nano), e.Err)
 }
 
-// Unwrap makes the error match [ErrDone] or [ErrMismatch].
+// Unwrap makes the error match [pglock.ErrDone] or [ErrMismatch].
 func (e *DoneError) Unwrap() error { return e.Err }
 
 func what(scope, id string) string {
@@ -58,13 +56,13 @@ func refusal(scope, id, outcome string, at time.Time) error {
 	case first:
 		return nil
 	case done:
-		return &DoneError{scope, id, at, ErrDone}
+		return &DoneError{scope, id, at, pglock.ErrDone}
 	case mismatch:
 		return &DoneError{scope, id, at, ErrMismatch}
 	case held:
 		wait := &pglock.WaitError{}
 		if scope != "" {
-			wait.Key = Key(scope, id)
+			wait.Key = (&Scope{name: scope}).LockKey(id)
 		}
 		return wait
 	case stale:
@@ -82,7 +80,7 @@ const (
 	detailTime  = "done at 2006-01-02T15:04:05.999999Z"
 )
 
-// TxError maps an error that was read by hand from the results of a batch with [Queue] to one of this package or of
+// TxError maps an error that was read by hand from the results of a batch with [Scope.Queue] to one of this package or of
 // package pglock. It returns every other error, and nil, unchanged. It does not know the scope and the id.
 func TxError(err error) error { return explain("", "", err) }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
@@ -46,7 +47,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 		defer mu.Unlock()
 		queue = append(queue, id)
 	}
-	ctx := bounded(t)
+	ctx, consumer := bounded(t), scope(t, "consumer")
 	var turns atomic.Int64 // so that workers crash at every step, but not for ever
 	var crashes atomic.Int64
 	var wg sync.WaitGroup
@@ -57,7 +58,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 				if crash < steps {
 					crashes.Add(1)
 				}
-				if !handle(ctx, pool, admin, id, crash) {
+				if !handle(ctx, consumer, pool, admin, id, crash) {
 					again(id)
 				}
 			}
@@ -93,7 +94,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 }
 
 // handle delivers a message, and reports whether the worker acknowledged it. A worker that crashes does not.
-func handle(ctx context.Context, pool, admin *pgxpool.Pool, id string, crash int) (acknowledged bool) {
+func handle(ctx context.Context, consumer *once.Scope, pool, admin *pgxpool.Pool, id string, crash int) (acknowledged bool) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return ctx.Err() != nil
@@ -117,7 +118,7 @@ func handle(ctx context.Context, pool, admin *pgxpool.Pool, id string, crash int
 	if at(1) {
 		return false
 	}
-	switch err := once.Tx(ctx, tx, "consumer", id); {
+	switch err := consumer.Tx(ctx, tx, id); {
 	case isDone(err):
 		return !at(2) // it crashes before it acknowledges
 	case err != nil:
@@ -137,5 +138,5 @@ func handle(ctx context.Context, pool, admin *pgxpool.Pool, id string, crash int
 
 func isDone(err error) bool {
 	done, ok := err.(*once.DoneError)
-	return ok && done.Err == once.ErrDone
+	return ok && done.Err == pglock.ErrDone
 }

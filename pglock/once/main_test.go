@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
@@ -56,10 +57,22 @@ func commit(t *testing.T, tx pgx.Tx) {
 	}
 }
 
-// do runs a transaction with nothing but a call of Tx.
-func do(t *testing.T, pool *pgxpool.Pool, scope, id string, opts ...once.Option) error {
+func scope(t *testing.T, name string, opts ...once.Option) *once.Scope {
 	t.Helper()
-	return pgx.BeginFunc(bounded(t), pool, func(tx pgx.Tx) error { return once.Tx(bounded(t), tx, scope, id, opts...) })
+	s, err := once.New(pglock.NewKey(name), opts...)
+	must(t, err)
+	return s
+}
+
+// do runs a transaction with nothing but a call of Tx.
+func do(t *testing.T, pool *pgxpool.Pool, name, id string, opts ...pglock.TxOption) error {
+	t.Helper()
+	return doIn(t, pool, scope(t, name), id, opts...)
+}
+
+func doIn(t *testing.T, pool *pgxpool.Pool, s *once.Scope, id string, opts ...pglock.TxOption) error {
+	t.Helper()
+	return pgx.BeginFunc(bounded(t), pool, func(tx pgx.Tx) error { return s.Tx(bounded(t), tx, id, opts...) })
 }
 
 func must(t *testing.T, err error) {

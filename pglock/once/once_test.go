@@ -21,7 +21,7 @@ func TestOnceTheFirstDoesItAndLaterOnesHearThatItIsDone(t *testing.T) {
 	_, pool := installed(t)
 	must(t, do(t, pool, "s", "1"))
 	err := do(t, pool, "s", "1")
-	wantIs(t, err, once.ErrDone)
+	wantIs(t, err, pglock.ErrDone)
 	done := (*once.DoneError)(nil)
 	if !errors.As(err, &done) || done.Scope != "s" || done.ID != "1" || time.Since(done.At).Abs() > time.Hour {
 		t.Errorf("the error is %#v", err)
@@ -30,24 +30,24 @@ func TestOnceTheFirstDoesItAndLaterOnesHearThatItIsDone(t *testing.T) {
 	must(t, do(t, pool, "other", "1"))
 
 	tx := begin(t, pool)
-	wantIs(t, once.Tx(t.Context(), tx, "s", "1"), once.ErrDone)
-	must(t, once.Tx(t.Context(), tx, "s", "after that")) // the transaction can continue
-	wantIs(t, once.Tx(t.Context(), tx, "s", "after that"), once.ErrDone)
+	wantIs(t, scope(t, "s").Tx(t.Context(), tx, "1"), pglock.ErrDone)
+	must(t, scope(t, "s").Tx(t.Context(), tx, "after that")) // the transaction can continue
+	wantIs(t, scope(t, "s").Tx(t.Context(), tx, "after that"), pglock.ErrDone)
 	commit(t, tx)
-	wantIs(t, do(t, pool, "s", "after that"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "after that"), pglock.ErrDone)
 }
 
 func TestOnceARollbackLeavesNothing(t *testing.T) {
 	_, pool := installed(t)
 	tx := begin(t, pool)
-	must(t, once.Tx(t.Context(), tx, "s", "whole"))
+	must(t, scope(t, "s").Tx(t.Context(), tx, "whole"))
 	must(t, tx.Rollback(t.Context()))
 	must(t, do(t, pool, "s", "whole"))
 
 	tx = begin(t, pool)
 	savepoint, err := tx.Begin(t.Context())
 	must(t, err)
-	must(t, once.Tx(t.Context(), savepoint, "s", "part"))
+	must(t, scope(t, "s").Tx(t.Context(), savepoint, "part"))
 	must(t, savepoint.Rollback(t.Context()))
 	must(t, do(t, pool, "s", "part")) // while tx is open: the lock is gone as well
 	commit(t, tx)
@@ -55,12 +55,12 @@ func TestOnceARollbackLeavesNothing(t *testing.T) {
 
 func TestOnceOtherContentsAreAMismatch(t *testing.T) {
 	_, pool := installed(t)
-	must(t, do(t, pool, "s", "1", once.Fingerprint([]byte("a"))))
-	wantIs(t, do(t, pool, "s", "1", once.Fingerprint([]byte("b"))), once.ErrMismatch)
-	wantIs(t, do(t, pool, "s", "1", once.Fingerprint([]byte("a"))), once.ErrDone)
-	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	must(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "1"))
+	wantIs(t, doIn(t, pool, scope(t, "s").Matching([]byte("b")), "1"), once.ErrMismatch)
+	wantIs(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "1"), pglock.ErrDone)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 	must(t, do(t, pool, "s", "2"))
-	wantIs(t, do(t, pool, "s", "2", once.Fingerprint([]byte("a"))), once.ErrDone)
+	wantIs(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "2"), pglock.ErrDone)
 }
 
 func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
@@ -70,12 +70,12 @@ func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
 		end  func(pgx.Tx) error
 		want error
 	}{
-		{"that commits", func(tx pgx.Tx) error { return tx.Commit(t.Context()) }, once.ErrDone},
+		{"that commits", func(tx pgx.Tx) error { return tx.Commit(t.Context()) }, pglock.ErrDone},
 		{"that rolls back", func(tx pgx.Tx) error { return tx.Rollback(t.Context()) }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tx := begin(t, pool)
-			must(t, once.Tx(t.Context(), tx, "s", test.name))
+			must(t, scope(t, "s").Tx(t.Context(), tx, test.name))
 			second := make(chan error, 1)
 			go func() { second <- do(t, pool, "s", test.name) }()
 			db.WaitForWaiters(t, 1)
@@ -83,7 +83,7 @@ func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
 			if err := <-second; !errors.Is(err, test.want) {
 				t.Errorf("the duplicate got %v, want %v", err, test.want)
 			}
-			wantIs(t, do(t, pool, "s", test.name), once.ErrDone)
+			wantIs(t, do(t, pool, "s", test.name), pglock.ErrDone)
 		})
 	}
 }
@@ -91,17 +91,17 @@ func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
 func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
 	_, pool := installed(t)
 	first := begin(t, pool)
-	must(t, once.Tx(t.Context(), first, "s", "1"))
+	must(t, scope(t, "s").Tx(t.Context(), first, "1"))
 	for _, wait := range []time.Duration{0, 20 * time.Millisecond} {
 		tx := begin(t, pool)
-		err := once.Tx(bounded(t), tx, "s", "1", once.MaxWait(wait))
+		err := scope(t, "s").Tx(bounded(t), tx, "1", pglock.MaxWait(wait))
 		wantIs(t, err, pglock.ErrNotAcquired)
 		waited := (*pglock.WaitError)(nil)
 		if !errors.As(err, &waited) || len(waited.Holders) != 1 ||
 			waited.Holders[0].PID != int32(first.Conn().PgConn().PID()) || waited.Key.String() != "once:s/1" {
 			t.Errorf("the error is %+v", waited)
 		}
-		must(t, once.Tx(bounded(t), tx, "s", wait.String())) // the transaction can continue
+		must(t, scope(t, "s").Tx(bounded(t), tx, wait.String())) // the transaction can continue
 		must(t, tx.Rollback(t.Context()))
 	}
 }
@@ -109,11 +109,11 @@ func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
 func TestOnceACancelledWaitLeavesNothing(t *testing.T) {
 	db, pool := installed(t)
 	first := begin(t, pool)
-	must(t, once.Tx(t.Context(), first, "s", "1"))
+	must(t, scope(t, "s").Tx(t.Context(), first, "1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() {
-		second <- pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return once.Tx(ctx, tx, "s", "1") })
+		second <- pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return scope(t, "s").Tx(ctx, tx, "1") })
 	}()
 	db.WaitForWaiters(t, 1)
 	cancel()
@@ -127,13 +127,13 @@ func TestOnceRefusesSnapshotsThatAreOlderThanTheLock(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 		must(t, err)
-		wantIs(t, once.Tx(t.Context(), tx, "s", "1"), pglock.ErrStaleSnapshot)
+		wantIs(t, scope(t, "s").Tx(t.Context(), tx, "1"), pglock.ErrStaleSnapshot)
 		execute(t, tx, "SELECT 1") // it can continue
 		must(t, tx.Rollback(t.Context()))
 		tx, err = pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 		must(t, err)
 		batch := &pgx.Batch{}
-		once.Queue(batch, "s", "1")
+		scope(t, "s").Queue(batch, "1")
 		wantIs(t, tx.SendBatch(t.Context(), batch).Close(), pglock.ErrStaleSnapshot)
 		must(t, tx.Rollback(t.Context()))
 	}
@@ -148,42 +148,42 @@ type receipt struct {
 func TestOnceAResultIsReplayed(t *testing.T) {
 	_, pool := installed(t)
 	runs := 0
-	ask := func(id string, fail error, opts ...once.Option) (got receipt, replayed bool, err error) {
+	ask := func(id string, fail error, contents string) (got receipt, replayed bool, err error) {
 		err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			got, replayed, err = once.Result(t.Context(), tx, "s", id, func(pgx.Tx) (receipt, error) {
+			got, replayed, err = once.Result(t.Context(), tx, scope(t, "s").Matching([]byte(contents)), id, func(pgx.Tx) (receipt, error) {
 				runs++
 				return receipt{runs, "日本語 \x00"}, fail
-			}, opts...)
+			})
 			return err
 		})
 		return got, replayed, err
 	}
 	boom := errors.New("boom")
-	_, _, err := ask("1", boom)
+	_, _, err := ask("1", boom, "a")
 	wantIs(t, err, boom)
-	got, replayed, err := ask("1", nil, once.Fingerprint([]byte("a")))
+	got, replayed, err := ask("1", nil, "a")
 	must(t, err)
 	if want := (receipt{2, "日本語 \x00"}); replayed || got != want {
 		t.Errorf("the first got %+v, replayed %v", got, replayed)
 	}
-	got, replayed, err = ask("1", nil, once.Fingerprint([]byte("a")))
+	got, replayed, err = ask("1", nil, "a")
 	must(t, err)
 	if want := (receipt{2, "日本語 \x00"}); !replayed || got != want || runs != 2 {
 		t.Errorf("the second got %+v, replayed %v, after %d runs", got, replayed, runs)
 	}
-	_, _, err = ask("1", nil, once.Fingerprint([]byte("b")))
+	_, _, err = ask("1", nil, "b")
 	wantIs(t, err, once.ErrMismatch)
 
 	must(t, do(t, pool, "s", "without a result"))
-	_, _, err = ask("without a result", nil)
-	wantIs(t, err, once.ErrDone)
+	_, _, err = ask("without a result", nil, "a")
+	wantIs(t, err, pglock.ErrDone)
 
 	tx := begin(t, pool)
-	_, _, err = once.Result(t.Context(), tx, "s", "1", func(pgx.Tx) (int, error) { return 0, nil })
+	_, _, err = once.Result(t.Context(), tx, scope(t, "s"), "1", func(pgx.Tx) (int, error) { return 0, nil })
 	if err == nil || !strings.Contains(err.Error(), "read the recorded result") {
 		t.Errorf("a result of another type: %v", err)
 	}
-	_, _, err = once.Result(t.Context(), tx, "s", "3", func(pgx.Tx) (func(), error) { return nil, nil })
+	_, _, err = once.Result(t.Context(), tx, scope(t, "s"), "3", func(pgx.Tx) (func(), error) { return nil, nil })
 	if err == nil || !strings.Contains(err.Error(), "record the result") {
 		t.Errorf("a result that is not JSON: %v", err)
 	}
@@ -198,7 +198,7 @@ func TestOnceAPanicRecordsNothing(t *testing.T) {
 			}
 		}()
 		_ = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, _, err := once.Result(t.Context(), tx, "s", "1", func(pgx.Tx) (int, error) { panic("boom") })
+			_, _, err := once.Result(t.Context(), tx, scope(t, "s"), "1", func(pgx.Tx) (int, error) { panic("boom") })
 			return err
 		})
 	}()
@@ -208,38 +208,38 @@ func TestOnceAPanicRecordsNothing(t *testing.T) {
 func TestOnceQueueRidesInABatch(t *testing.T) {
 	db, pool := installed(t)
 	execute(t, pool, "CREATE TABLE effects (id text)")
-	send := func(ctx context.Context, id string, opts ...once.Option) error {
+	send := func(ctx context.Context, s *once.Scope, id string, opts ...pglock.TxOption) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}
 			batch.Queue("INSERT INTO effects VALUES ('before ' || $1)", id)
-			once.Queue(batch, "s", id, opts...)
+			s.Queue(batch, id, opts...)
 			batch.Queue("INSERT INTO effects VALUES ('after ' || $1)", id)
 			return tx.SendBatch(ctx, batch).Close()
 		})
 	}
-	must(t, send(t.Context(), "1", once.Fingerprint([]byte("a"))))
-	err := send(t.Context(), "1", once.Fingerprint([]byte("a")))
-	wantIs(t, err, once.ErrDone)
+	must(t, send(t.Context(), scope(t, "s").Matching([]byte("a")), "1"))
+	err := send(t.Context(), scope(t, "s").Matching([]byte("a")), "1")
+	wantIs(t, err, pglock.ErrDone)
 	if done := (*once.DoneError)(nil); !errors.As(err, &done) || time.Since(done.At).Abs() > time.Hour || done.ID != "1" {
 		t.Errorf("the error is %#v", err)
 	}
-	wantIs(t, send(t.Context(), "1", once.Fingerprint([]byte("b"))), once.ErrMismatch)
+	wantIs(t, send(t.Context(), scope(t, "s").Matching([]byte("b")), "1"), once.ErrMismatch)
 	if n := one[int](t, pool, "SELECT count(*) FROM effects"); n != 2 {
 		t.Errorf("%d effects, want 2", n)
 	}
 
 	tx := begin(t, pool)
-	must(t, once.Tx(t.Context(), tx, "s", "2"))
-	wantIs(t, send(t.Context(), "2", once.MaxWait(0)), pglock.ErrNotAcquired)
+	must(t, scope(t, "s").Tx(t.Context(), tx, "2"))
+	wantIs(t, send(t.Context(), scope(t, "s"), "2", pglock.MaxWait(0)), pglock.ErrNotAcquired)
 	second := make(chan error, 1)
-	go func() { second <- send(t.Context(), "2") }()
+	go func() { second <- send(t.Context(), scope(t, "s"), "2") }()
 	db.WaitForWaiters(t, 1)
 	commit(t, tx)
-	wantIs(t, <-second, once.ErrDone)
-	if err := send(t.Context(), "3", once.MaxWait(time.Second)); err == nil || !strings.Contains(err.Error(), "MaxWait") {
+	wantIs(t, <-second, pglock.ErrDone)
+	if err := send(t.Context(), scope(t, "s"), "3", pglock.MaxWait(time.Second)); err == nil || !strings.Contains(err.Error(), "MaxWait") {
 		t.Errorf("MaxWait in a batch: %v", err)
 	}
-	if err := send(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "empty") {
+	if err := send(t.Context(), scope(t, "s"), ""); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("an empty id in a batch: %v", err)
 	}
 }
@@ -248,29 +248,41 @@ func TestOnceMisuseIsAnError(t *testing.T) {
 	_, pool := installed(t)
 	tx := begin(t, pool)
 	for name, test := range map[string]struct {
-		scope, id string
-		opts      []once.Option
-		want      string
+		id   string
+		opt  pglock.TxOption
+		want string
 	}{
-		"empty scope":    {"", "a", nil, "empty"},
-		"empty id":       {"a", "", nil, "empty"},
-		"long scope":     {strings.Repeat("a", 257), "a", nil, "257 bytes"},
-		"long id":        {"a", strings.Repeat("a", 1025), nil, "1025 bytes"},
-		"NUL":            {"a", "\x00", nil, "NUL"},
-		"invalid UTF-8":  {"a", "\xff", nil, "UTF-8"},
-		"negative":       {"a", "b", []once.Option{once.MaxWait(-1)}, "negative"},
-		"a nil option":   {"a", "b", []once.Option{nil}, "nil"},
-		"largest, valid": {strings.Repeat("a", 256), strings.Repeat("語", 341), nil, ""},
+		"empty id":       {"", pglock.MaxWait(0), "empty"},
+		"long id":        {strings.Repeat("a", 1025), pglock.MaxWait(0), "1025 bytes"},
+		"NUL":            {"\x00", pglock.MaxWait(0), "NUL"},
+		"invalid UTF-8":  {"\xff", pglock.MaxWait(0), "UTF-8"},
+		"negative":       {"b", pglock.MaxWait(-1), "negative"},
+		"shared":         {"b", pglock.Shared(), "MaxWait and WithObserver"},
+		"a snapshot":     {"b", pglock.AllowStaleSnapshot(), "MaxWait and WithObserver"},
+		"a nil option":   {"b", nil, "nil"},
+		"largest, valid": {strings.Repeat("語", 341), pglock.MaxWait(0), ""},
 	} {
-		err := once.Tx(t.Context(), tx, test.scope, test.id, test.opts...)
+		err := scope(t, strings.Repeat("a", 256)).Tx(t.Context(), tx, test.id, test.opt)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := once.Tx(t.Context(), nil, "a", "b"); err == nil {
+	for want, key := range map[string]pglock.Key{
+		"invalid lock key": {}, "257 bytes": pglock.NewKey(strings.Repeat("a", 257)), "UTF-8": pglock.NewKey("\xff"),
+	} {
+		if _, err := once.New(key); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for _, opt := range []once.Option{nil, once.WithTrustedOwner("")} {
+		if _, err := once.New(pglock.NewKey("a"), opt); err == nil {
+			t.Error("an invalid Option is no error")
+		}
+	}
+	if err := scope(t, "a").Tx(t.Context(), nil, "b"); err == nil {
 		t.Error("a nil transaction is no error")
 	}
-	if _, _, err := once.Result[int](t.Context(), tx, "a", "b", nil); err == nil {
+	if _, _, err := once.Result[int](t.Context(), tx, scope(t, "a"), "b", nil); err == nil {
 		t.Error("a nil function is no error")
 	}
 	for _, db := range []once.DB{nil, tx} {
@@ -290,7 +302,7 @@ func TestOnceWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 		once.Prune(t.Context(), pool, time.Hour),
 		pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}
-			once.Queue(batch, "s", "1")
+			scope(t, "s").Queue(batch, "1")
 			return once.TxError(tx.SendBatch(t.Context(), batch).Close()) // pgx prepares it, outside of the results
 		}),
 	} {
@@ -312,7 +324,7 @@ func TestOnceNeedsNoMoreThanTheGrants(t *testing.T) {
 	}
 	locker, pruner := pool("pglock_locker", migrations.LockerGrants), pool("pglock_pruner", migrations.PrunerGrants)
 	must(t, do(t, locker, "s", "1"))
-	wantIs(t, do(t, locker, "s", "1"), once.ErrDone)
+	wantIs(t, do(t, locker, "s", "1"), pglock.ErrDone)
 	must(t, once.Prune(t.Context(), pruner, time.Hour))
 	if err := once.Prune(t.Context(), locker, time.Hour); err == nil || !strings.Contains(err.Error(), "migrate print") {
 		t.Errorf("a locker prunes: %v", err)
@@ -325,7 +337,7 @@ func TestOnceWorksThroughATransactionPooler(t *testing.T) {
 	must(t, err)
 	t.Cleanup(pool.Close)
 	must(t, do(t, pool, "s", "1"))
-	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 }
 
 func TestOnceInMemoryIsUnsupported(t *testing.T) {
@@ -333,7 +345,24 @@ func TestOnceInMemoryIsUnsupported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantIs(t, once.Tx(t.Context(), tx, "s", "1"), pglock.ErrUnsupported)
-	_, _, err = once.Result(t.Context(), tx, "s", "1", func(pgx.Tx) (int, error) { return 1, nil })
+	wantIs(t, scope(t, "s").Tx(t.Context(), tx, "1"), pglock.ErrUnsupported)
+	_, _, err = once.Result(t.Context(), tx, scope(t, "s"), "1", func(pgx.Tx) (int, error) { return 1, nil })
 	wantIs(t, err, pglock.ErrUnsupported)
+}
+
+func TestOnceTheObserverLearnsOfEachCall(t *testing.T) {
+	_, pool := installed(t)
+	var seen []pglock.RecordedInfo
+	observed := pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, e pglock.RecordedInfo) { seen = append(seen, e) }})
+	must(t, do(t, pool, "s", "1", observed))
+	wantIs(t, do(t, pool, "s", "1", observed), pglock.ErrNotAcquired) // as every no
+	boom := errors.New("boom")
+	wantIs(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, _, err := once.Result(t.Context(), tx, scope(t, "s"), "2", func(pgx.Tx) (int, error) { return 0, boom }, observed)
+		return err
+	}), boom)
+	if len(seen) != 3 || seen[0].Err != nil || !errors.Is(seen[1].Err, pglock.ErrDone) || !errors.Is(seen[2].Err, boom) ||
+		seen[0].Use.String() != `once of "s"` || seen[0].ID != "1" || seen[0].Ran || !seen[2].Ran {
+		t.Errorf("the Observer learned of %+v", seen)
+	}
 }

@@ -1,50 +1,19 @@
 package once
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 )
 
-// Option configures one call.
+// Option configures a [Scope], or a call of [Prune].
 type Option func(*config) error
 
-type config struct {
-	owners      []string
-	fingerprint []byte
-	maxWait     time.Duration
-	bounded     bool
-}
-
-// Fingerprint gives the contents of the request, such as its body. Their SHA-256 is recorded, and a later call with
-// the same scope and id but other contents gets [ErrMismatch]. If either call gives none, they are not compared.
-func Fingerprint(contents []byte) Option {
-	return func(c *config) error {
-		sum := sha256.Sum256(contents)
-		c.fingerprint = sum[:]
-		return nil
-	}
-}
-
-// MaxWait sets how long to wait for another transaction that does the same work: at most d, rounded up to whole
-// milliseconds. After that the error is a *[pglock.WaitError] that names the other, and the transaction can continue.
-// If d is zero, the call waits only until it has found out which transaction that is. The default is to wait until the
-// context ends. A negative d is an error.
-func MaxWait(d time.Duration) Option {
-	return func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("MaxWait(%v): the duration is negative", d)
-		}
-		c.maxWait, c.bounded = d, true
-		return nil
-	}
-}
+type config struct{ owners []string }
 
 // WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without
 // it, a schema that belongs to an untrusted role is not used: [pglock.ErrUntrusted]. An empty name is an error.
@@ -67,14 +36,7 @@ const (
 	maxID    = 1024
 )
 
-func configure(scope, id string, opts []Option) (config, error) {
-	if err := errors.Join(check("scope", scope, maxScope), check("id", id, maxID)); err != nil {
-		return config{}, err
-	}
-	return options(opts)
-}
-
-func options(opts []Option) (config, error) {
+func newConfig(opts []Option) (config, error) {
 	var c config
 	for _, opt := range opts {
 		if opt == nil {

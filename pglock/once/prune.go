@@ -29,8 +29,7 @@ type DB interface {
 // the error matches [pglock.ErrNotAcquired]: a transaction has stayed open, or another Prune is running. The next call
 // continues. Any number of processes may call Prune.
 //
-// The role needs the privileges of migrations.PrunerGrants. keep must be at least a second. The only option that has an
-// effect is [WithTrustedOwner].
+// The role needs the privileges of migrations.PrunerGrants. keep must be at least a second.
 func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error {
 	_, isTx := db.(pgx.Tx)
 	switch {
@@ -41,11 +40,11 @@ func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error
 	case keep < time.Second:
 		return fmt.Errorf("pglock/once: prune: keep is %v, and must be at least a second", keep)
 	}
-	c, err := options(opts)
+	c, err := newConfig(opts)
 	if err != nil {
 		return fmt.Errorf("pglock/once: prune: %w", err)
 	}
-	queries := c.queries(db)
+	queries := queries(db, c.owners)
 	for tries := 0; ; {
 		var said string
 		err := records.Again(ctx, func() (err error) {

@@ -44,7 +44,7 @@ func TestOnceADuplicateIsFoundInEveryPartition(t *testing.T) {
 	for i := range 3 { // the fourth is needed to forget the first
 		must(t, do(t, pool, "s", fmt.Sprint(i)))
 		for j := range i + 1 {
-			wantIs(t, do(t, pool, "s", fmt.Sprint(j)), once.ErrDone)
+			wantIs(t, do(t, pool, "s", fmt.Sprint(j)), pglock.ErrDone)
 		}
 		if i < 2 {
 			turn(t, pool)
@@ -59,16 +59,16 @@ func TestOnceADuplicateIsFoundInEveryPartition(t *testing.T) {
 func TestOnceTwoAtAPartitionBoundaryAreNotBothFirst(t *testing.T) {
 	db, pool := installed(t)
 	first := begin(t, pool)
-	must(t, once.Tx(t.Context(), first, "s", "1"))
+	must(t, scope(t, "s").Tx(t.Context(), first, "1"))
 	turn(t, pool)
 	second := make(chan error, 1)
 	go func() { second <- do(t, pool, "s", "1") }()
 	db.WaitForWaiters(t, 1)
 	turn(t, pool)
 	commit(t, first)
-	wantIs(t, <-second, once.ErrDone)
+	wantIs(t, <-second, pglock.ErrDone)
 	must(t, do(t, pool, "s", "2"))
-	wantIs(t, do(t, pool, "s", "2"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "2"), pglock.ErrDone)
 }
 
 func TestOnceRecordsAreKeptForAsLongAsAskedAndThenForgotten(t *testing.T) {
@@ -78,25 +78,25 @@ func TestOnceRecordsAreKeptForAsLongAsAskedAndThenForgotten(t *testing.T) {
 	must(t, do(t, pool, "s", "2"))
 	age(t, pool, keep-time.Hour)
 	must(t, once.Prune(t.Context(), pool, keep))
-	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 	age(t, pool, time.Hour)
 	must(t, once.Prune(t.Context(), pool, keep))
-	wantIs(t, do(t, pool, "s", "2"), once.ErrDone) // one turn younger
-	must(t, do(t, pool, "s", "1"))                 // forgotten, so it is the first
-	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "2"), pglock.ErrDone) // one turn younger
+	must(t, do(t, pool, "s", "1"))                   // forgotten, so it is the first
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 }
 
 // The time for which a record is kept begins with its commit, however long its transaction was open before.
 func TestOnceAnOpenTransactionHoldsUpTheForgettingOfWhatItRecorded(t *testing.T) {
 	_, pool := installed(t)
 	open := begin(t, pool)
-	must(t, once.Tx(t.Context(), open, "s", "1"))
+	must(t, scope(t, "s").Tx(t.Context(), open, "1"))
 	turn(t, pool)
 	age(t, pool, 2*keep)
 	must(t, once.Prune(t.Context(), pool, keep)) // its partition cannot be drained yet
 	commit(t, open)
 	must(t, once.Prune(t.Context(), pool, keep))
-	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 	age(t, pool, keep+time.Minute)
 	must(t, once.Prune(t.Context(), pool, keep))
 	must(t, do(t, pool, "s", "1"))
@@ -108,7 +108,7 @@ func TestOncePruneDoesNotHoldUpOthers(t *testing.T) {
 	turn(t, pool)
 	age(t, pool, keep+time.Minute)
 	open := begin(t, pool) // it has read all partitions, and stays open
-	must(t, once.Tx(t.Context(), open, "s", "2"))
+	must(t, scope(t, "s").Tx(t.Context(), open, "2"))
 	pruned := make(chan error, 1)
 	go func() { pruned <- once.Prune(bounded(t), pool, keep) }()
 	for i := 0; ; i++ {
@@ -131,7 +131,7 @@ func TestOnceAForgottenPruneIsNoError(t *testing.T) {
 	age(t, pool, 100*keep)
 	must(t, do(t, pool, "s", "1"))
 	must(t, once.Prune(t.Context(), pool, keep))
-	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 }
 
 // While the oldest partition cannot be truncated the ring advances until it is full. Then the current partition stays
@@ -152,14 +152,14 @@ func TestOnceAFullRingGoesOn(t *testing.T) {
 		}
 	}
 	must(t, do(t, pool, "s", "in the last"))
-	wantIs(t, do(t, pool, "s", "0"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "0"), pglock.ErrDone)
 	must(t, reader.Rollback(t.Context()))
 	must(t, once.Prune(t.Context(), pool, keep))
 	if now := current(t, pool); now != 0 {
 		t.Fatalf("the current partition is %d", now)
 	}
 	must(t, do(t, pool, "s", "0"))
-	wantIs(t, do(t, pool, "s", "in the last"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "in the last"), pglock.ErrDone)
 }
 
 func TestOncePrunesAtTheSameTimeLeaveOneCurrentPartition(t *testing.T) {
@@ -189,7 +189,7 @@ func TestOnceLooksUseTheIndexes(t *testing.T) {
 	execute(t, conn, "VACUUM ANALYZE pglock.once_records")
 	ask := func(i int) {
 		must(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-			return once.Tx(t.Context(), tx, "s", fmt.Sprint("look ", i))
+			return scope(t, "s").Tx(t.Context(), tx, fmt.Sprint("look ", i))
 		}))
 	}
 	for i := range 10 { // until the plan is kept

@@ -10,7 +10,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
 // A program can log in as one role and, with SET LOCAL ROLE, act as a customer's role in each transaction. As that role
@@ -30,7 +29,7 @@ func TestOnceDoesNotTrustForOneRoleWhatAnotherTrusts(t *testing.T) {
 			if who != role {
 				execute(t, tx, "SET LOCAL ROLE "+who)
 			}
-			return once.Tx(t.Context(), tx, "s", who)
+			return scope(t, "s").Tx(t.Context(), tx, who)
 		})
 	}
 	wantIs(t, as(victim), pglock.ErrUntrusted)

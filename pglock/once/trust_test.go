@@ -30,7 +30,7 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.Exec(plantOnce)
 	pool := db.Pool(t)
 	batch := &pgx.Batch{}
-	once.Queue(batch, "s", "1")
+	scope(t, "s").Queue(batch, "1")
 	for _, err := range []error{
 		do(t, pool, "s", "1"), once.Prune(t.Context(), pool, time.Hour), pool.SendBatch(t.Context(), batch).Close(),
 	} {
@@ -41,10 +41,7 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	}
 	tenant.WantNothingGained("after all that package once does")
 
-	must(t, do(t, pool, "s", "1", once.WithTrustedOwner(tenant.Name()))) // so the traps are in its reach
-	if err := do(t, pool, "s", "1", once.WithTrustedOwner("")); err == nil {
-		t.Error("an empty name is no error")
-	}
+	must(t, doIn(t, pool, scope(t, "s", once.WithTrustedOwner(tenant.Name())), "1")) // so the traps are in its reach
 }
 
 // Traps on the search_path do not affect the use of a trusted schema.
@@ -55,7 +52,7 @@ func TestOnceOnAPlantedSearchPath(t *testing.T) {
 	pool := db.Pool(t)
 	must(t, migrations.Up(t.Context(), pool))
 	must(t, do(t, pool, "s", "1"))
-	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 	must(t, once.Prune(t.Context(), pool, time.Hour))
 	tenant.WantNothingGained("after all that package once does")
 }
@@ -69,7 +66,7 @@ func TestOnceDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantOnce)
 	batch := &pgx.Batch{}
-	once.Queue(batch, "s", "1")
+	scope(t, "s").Queue(batch, "1")
 	wantIs(t, once.TxError(pool.SendBatch(t.Context(), batch).Close()), pglock.ErrUntrusted)
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrUntrusted)
 	wantIs(t, once.Prune(t.Context(), pool, time.Hour), pglock.ErrUntrusted)
@@ -83,7 +80,7 @@ func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
 	conn := db.Connect(t)
 	dropped := make(chan error, 1)
 	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, _, err := once.Result(t.Context(), tx, "s", "1", func(pgx.Tx) (int, error) {
+		_, _, err := once.Result(t.Context(), tx, scope(t, "s"), "1", func(pgx.Tx) (int, error) {
 			go func() {
 				_, err := pool.Exec(bounded(t), "DROP SCHEMA pglock CASCADE")
 				dropped <- err

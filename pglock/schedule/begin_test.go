@@ -14,17 +14,17 @@ import (
 func TestScheduleBeginCountsOneRunForEachInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, server := t.Context(), locktest.NewServer()
-		var jobs []*schedule.Jobs
+		var jobs []*schedule.Job
 		for range 2 {
 			l, err := server.Locker()
 			must(t, err)
 			defer func() { must(t, l.Close(ctx)) }()
-			j, err := schedule.New(l)
+			j, err := schedule.New(l, pglock.NewKey("report"))
 			must(t, err)
 			jobs = append(jobs, j)
 		}
-		begin := func(j *schedule.Jobs, interval time.Duration) (*schedule.Begun, error) {
-			return j.Begin(ctx, "report", interval)
+		begin := func(j *schedule.Job, interval time.Duration) (*schedule.Begun, error) {
+			return j.Begin(ctx, interval)
 		}
 
 		first, err := begin(jobs[0], time.Hour)
@@ -33,7 +33,7 @@ func TestScheduleBeginCountsOneRunForEachInterval(t *testing.T) {
 			t.Errorf("while it runs: %v", err)
 		}
 		must(t, first.End(ctx))
-		if _, err := begin(jobs[1], time.Hour); !errors.Is(err, schedule.ErrAlreadyRan) {
+		if _, err := begin(jobs[1], time.Hour); !errors.Is(err, pglock.ErrDone) {
 			t.Errorf("after it ran: %v", err)
 		}
 		if overlap, err := begin(jobs[1], 0); err != nil {

@@ -5,12 +5,12 @@
 // is its due time, say 04:00, not the moment at which a process looks at its clock. So a run is identified by its job
 // and its due time, and is recorded, by the server's clock, while the process holds the job's lock:
 //
-//	jobs, err := schedule.New(locker)
+//	job, err := schedule.New(locker, pglock.NewKey("nightly-report"))
 //	…
-//	err = jobs.Run(ctx, "nightly-report", due, func(ctx context.Context, lock *pglock.Lock) error {
+//	err = job.Run(ctx, due, func(ctx context.Context, lock *pglock.Lock) error {
 //		return report(ctx)
 //	})
-//	if errors.Is(err, schedule.ErrAlreadyRan) {
+//	if errors.Is(err, pglock.ErrDone) {
 //		err = nil // another process has done it
 //	}
 //
@@ -21,11 +21,11 @@
 // What holds:
 //
 //   - No two runs of a job at a time, as far as a lock can ensure that: see the package comment of pglock for what a
-//     lock means when the network or the process fails. The lock has the job's name.
+//     lock means when the network or the process fails.
 //   - With [MarkOn] Start, the default, at most one run for each due time, whatever process or network fails, and even if
 //     the server crashes. A process that crashes in the middle leaves that run undone.
 //   - With MarkOn Success at least one run that succeeds, as long as some process asks for it again.
-//   - With [Jobs.RunTx], on PostgreSQL, what the function writes in its transaction is written exactly once.
+//   - With [Job.RunTx], on PostgreSQL, what the function writes in its transaction is written exactly once.
 //
 // Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or on Redis. A
 // failover to an asynchronous standby can lose the latest of them, and then those runs are repeated; on Redis every

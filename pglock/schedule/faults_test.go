@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -50,7 +51,7 @@ func (n *links) freeze() {
 }
 
 // onLinks returns Jobs on a network of their own.
-func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedule.Jobs, *links) {
+func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*scheduletest.Jobs, *links) {
 	t.Helper()
 	n := &links{}
 	t.Cleanup(func() {
@@ -63,7 +64,7 @@ func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedule.J
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
 	must(t, err)
 	closeAtEnd(t, l)
-	return newJobs(t, l, opts...), n
+	return newJobs(l, opts...), n
 }
 
 // A failover by silence: connections to the old server stay open, but nothing arrives.
@@ -109,7 +110,7 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 					return nil
 				}
 				must(t, jobs.Run(t.Context(), t.Name(), day, job))
-				wantIs(t, jobs.Run(t.Context(), t.Name(), day, job), schedule.ErrAlreadyRan)
+				wantIs(t, jobs.Run(t.Context(), t.Name(), day, job), pglock.ErrDone)
 				if done := one[bool](t, pool, "SELECT finished IS NOT NULL FROM pglock.runs WHERE job = $1", t.Name()); !done || runs != 1 {
 					t.Errorf("finished: %t, after %d runs", done, runs)
 				}
@@ -119,7 +120,7 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 }
 
 // inStart runs a job, and calls fail after the first look and before the job's lock is had.
-func inStart(t *testing.T, pool *pgxpool.Pool, jobs *schedule.Jobs, fail func()) (runs int, err error) {
+func inStart(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs, fail func()) (runs int, err error) {
 	t.Helper()
 	before, err := open(t, pool).Lock(t.Context(), pglock.NewKey(t.Name()))
 	must(t, err)
@@ -158,10 +159,10 @@ func TestScheduleAStartWhoseAnswerWasLostDoesNotRun(t *testing.T) {
 	jobs, network := onLinks(t, db)
 	runs, err := inStart(t, pool, jobs, func() { network.first().Cut(false, true) })
 	wantIs(t, err, pglock.ErrUnavailable)
-	if errors.Is(err, schedule.ErrAlreadyRan) || errors.Is(err, context.DeadlineExceeded) || runs > 0 {
+	if errors.Is(err, pglock.ErrDone) || errors.Is(err, context.DeadlineExceeded) || runs > 0 {
 		t.Errorf("%d runs, %v", runs, err)
 	}
-	wantIs(t, jobs.Run(t.Context(), t.Name(), day, nothing), schedule.ErrAlreadyRan)
+	wantIs(t, jobs.Run(t.Context(), t.Name(), day, nothing), pglock.ErrDone)
 }
 
 // What the role or the database is configured to do must not end the connection, or make its commits less than durable.
@@ -184,7 +185,7 @@ func TestScheduleTheConnectionForRecordsIsIndependentOfTheRole(t *testing.T) {
 	}
 	const session = `SELECT pid FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`
-	jobs := newJobs(t, open(t, pool))
+	jobs := newJobs(open(t, pool))
 	var before int
 	must(t, jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
 		before = one[int](t, owner, session)
@@ -207,11 +208,11 @@ func TestScheduleARunIsNotRepeatedAfterTheServerCrashed(t *testing.T) {
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
 	must(t, migrations.Up(t.Context(), pool))
-	jobs := newJobs(t, open(t, pool))
+	jobs := newJobs(open(t, pool))
 	_ = jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
 		return server.Restart(context.WithoutCancel(t.Context()), pgserver.Immediate)
 	})
-	wantIs(t, newJobs(t, open(t, pool)).Run(t.Context(), "job", day, nothing), schedule.ErrAlreadyRan)
+	wantIs(t, newJobs(open(t, pool)).Run(t.Context(), "job", day, nothing), pglock.ErrDone)
 }
 
 // The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns.
@@ -220,7 +221,7 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
 	must(t, migrations.Up(t.Context(), pool))
-	jobs := newJobs(t, open(t, pool))
+	jobs := newJobs(open(t, pool))
 	await := func(standby string) {
 		must(t, execute(t, pool, "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"))
 		must(t, execute(t, pool, "SELECT pg_reload_conf()"))
@@ -242,7 +243,7 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 	if !errors.Is(err, pglock.ErrUnavailable) || runs > 0 {
 		t.Errorf("%d runs, %v", runs, err)
 	}
-	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), schedule.ErrAlreadyRan)
+	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrDone)
 }
 
 // A run may have to wait for the job's lock for long, so the wait itself has no bound. But it must not outlast its session.

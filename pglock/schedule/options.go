@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// Option configures the runs of [Jobs], and JobOption those of one call, where it takes precedence.
+// Option configures a [Job].
 type Option func(*config) error
-
-// JobOption is an [Option].
-type JobOption = Option
 
 // Mark says what makes a run count as done.
 type Mark int
@@ -25,14 +22,12 @@ const (
 )
 
 type config struct {
-	mark            Mark
-	marked          bool // MarkOn was given
-	atLeast, atMost time.Duration
-	keep            time.Duration
-	catchUp         int
-	schedule        Schedule
-	maxWait         time.Duration
-	bounded         bool
+	mark     Mark
+	marked   bool // MarkOn was given
+	atLeast  time.Duration
+	keep     time.Duration
+	catchUp  int
+	schedule Schedule
 }
 
 const (
@@ -52,7 +47,7 @@ func MarkOn(m Mark) Option {
 	}
 }
 
-// AtLeast makes [Jobs.Run] wait, and keep the job's lock, until at least d after the start of the run, unless the run
+// AtLeast makes [Job.Run] wait, and keep the job's lock, until at least d after the start of the run, unless the run
 // fails or ctx ends. It is useful only if something other than this package takes the lock too: a recorded run is not
 // repeated, however short it was. A d that is not positive is an error.
 func AtLeast(d time.Duration) Option {
@@ -61,19 +56,6 @@ func AtLeast(d time.Duration) Option {
 			return fmt.Errorf("AtLeast(%v): the duration is not positive", d)
 		}
 		c.atLeast = d
-		return nil
-	}
-}
-
-// AtMost ends the lock d after it was taken, and the run's context with it, as [pglock.MaxHold] does, so that others
-// get their turn whatever the function does. It is not needed for crashes: the lock of a process that dies is freed
-// anyway. The default is no bound. A d that is not positive is an error.
-func AtMost(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("AtMost(%v): the duration is not positive", d)
-		}
-		c.atMost = d
 		return nil
 	}
 }
@@ -107,20 +89,8 @@ func CatchUp(k int, s Schedule) Option {
 	}
 }
 
-// MaxWait bounds how long a run waits for the job's lock, which an earlier run may hold. After that the error is a
-// *[pglock.WaitError]. With zero it does not wait, which skips a run while the previous one is still running. The
-// default is to wait until the context ends. A negative d is an error.
-func MaxWait(d time.Duration) Option {
-	return func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("MaxWait(%v): the duration is negative", d)
-		}
-		c.maxWait, c.bounded = d, true
-		return nil
-	}
-}
-
-func (c config) with(opts []Option) (config, error) {
+func newConfig(opts []Option) (config, error) {
+	c := config{mark: Start, keep: defaultKeep}
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("an Option is nil")
@@ -128,9 +98,6 @@ func (c config) with(opts []Option) (config, error) {
 		if err := opt(&c); err != nil {
 			return c, err
 		}
-	}
-	if c.atMost > 0 && c.atLeast > c.atMost {
-		return c, fmt.Errorf("AtLeast(%v) is more than AtMost(%v)", c.atLeast, c.atMost)
 	}
 	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -39,18 +40,15 @@ func wantIs(t *testing.T, err, want error) {
 	}
 }
 
-func newJobs(t *testing.T, l *pglock.Locker, opts ...schedule.Option) *schedule.Jobs {
-	t.Helper()
-	jobs, err := schedule.New(l, opts...)
-	must(t, err)
-	return jobs
+func newJobs(l *pglock.Locker, opts ...schedule.Option) *scheduletest.Jobs {
+	return &scheduletest.Jobs{Locker: l, Options: opts}
 }
 
 func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	_, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
 	must(t, err)
-	jobs := newJobs(t, open(t, pool))
+	jobs := newJobs(open(t, pool))
 	run := func(what string, fail error) error {
 		return jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
 			_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", what)
@@ -60,8 +58,8 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	boom := errors.New("boom")
 	wantIs(t, run("fails", boom), boom)
 	must(t, run("succeeds", nil))
-	wantIs(t, run("again", nil), schedule.ErrAlreadyRan)
-	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), schedule.ErrAlreadyRan)
+	wantIs(t, run("again", nil), pglock.ErrDone)
+	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrDone)
 	if got := one[string](t, pool, "SELECT string_agg(run, ' ') FROM effects"); got != "succeeds" {
 		t.Errorf("the effects are %q", got)
 	}
@@ -89,7 +87,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 		_, err := tx.Exec(context.WithoutCancel(ctx), "INSERT INTO effects VALUES ($1)", what)
 		return err
 	}
-	jobs, successor := newJobs(t, open(t, pool)), newJobs(t, open(t, db.Pool(t)))
+	jobs, successor := newJobs(open(t, pool)), newJobs(open(t, db.Pool(t)))
 	succeeded := make(chan error, 1)
 	err = jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error {
 		holder := one[int](t, pool, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND (classid::int8 << 32 | objid::int8) = $1",
@@ -115,7 +113,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 		t.Errorf("%d effects; the first got %v, its successor %v", n, err, second)
 	}
 	if second != nil {
-		wantIs(t, second, schedule.ErrAlreadyRan)
+		wantIs(t, second, pglock.ErrDone)
 	}
 }
 
@@ -124,12 +122,12 @@ func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 	l, err := locktest.NewMemory()
 	must(t, err)
 	closeAtEnd(t, l)
-	err = newJobs(t, l).RunTx(t.Context(), pool, "job", day, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
+	err = newJobs(l).RunTx(t.Context(), pool, "job", day, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
 	wantIs(t, err, pglock.ErrUnsupported)
 }
 
 func TestScheduleWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
-	jobs := newJobs(t, open(t, testenv.Database(t).Pool(t)))
+	jobs := newJobs(open(t, testenv.Database(t).Pool(t)))
 	err := jobs.Run(t.Context(), "job", day, nothing)
 	wantIs(t, err, pglock.ErrSchemaMissing)
 	if !strings.Contains(err.Error(), "pglock migrate up") {
@@ -145,9 +143,9 @@ func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
 		"default_transaction_read_only = on", "default_transaction_isolation = serializable", "row_security = off"} {
 		_, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET "+setting)
 		must(t, err)
-		jobs := newJobs(t, open(t, db.Pool(t)))
+		jobs := newJobs(open(t, db.Pool(t)))
 		must(t, jobs.Run(t.Context(), setting, day, nothing))
-		wantIs(t, jobs.Run(t.Context(), setting, day, nothing), schedule.ErrAlreadyRan)
+		wantIs(t, jobs.Run(t.Context(), setting, day, nothing), pglock.ErrDone)
 		_, err = pool.Exec(t.Context(), "ALTER DATABASE "+name+" RESET ALL")
 		must(t, err)
 	}
@@ -160,7 +158,7 @@ func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
 	t.Cleanup(pool.Close)
 	_, err = owner.Exec(t.Context(), migrations.LockerGrants(pool.Config().ConnConfig.User))
 	must(t, err)
-	jobs := newJobs(t, open(t, pool))
+	jobs := newJobs(open(t, pool))
 	must(t, jobs.Run(t.Context(), "job", day, nothing))
 	must(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
 }
@@ -174,7 +172,7 @@ const plantTick = `CREATE FUNCTION pglock.tick(job text, due timestamptz, step t
 func TestScheduleDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)
-	jobs := newJobs(t, open(t, pool))
+	jobs := newJobs(open(t, pool))
 	nothingTx := func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
 	must(t, jobs.RunTx(t.Context(), pool, "job", day, nothingTx))
 	_, err := pool.Exec(t.Context(), "DROP SCHEMA pglock CASCADE")
@@ -192,7 +190,7 @@ func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.PlantSearchPath()
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantTick)
-	jobs := newJobs(t, open(t, db.Pool(t)))
+	jobs := newJobs(open(t, db.Pool(t)))
 	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrUntrusted)
 	tenant.WantNothingGained("after a run")
 }
@@ -200,7 +198,7 @@ func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 // The connection for records is kept for a while, and may have ended when it is needed again.
 func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
 	_, pool := installed(t)
-	jobs := newJobs(t, open(t, pool))
+	jobs := newJobs(open(t, pool))
 	must(t, jobs.Run(t.Context(), "job", day, nothing))
 	const recording = ` FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`

@@ -153,10 +153,7 @@ func runJobs(connString string) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := schedule.New(l)
-	if err != nil {
-		return err
-	}
+	jobs := newJobs(l)
 	errs := make(chan error, 3)
 	go func() {
 		errs <- everyTick(first, ticks, off, func(due time.Time) error {
@@ -193,7 +190,7 @@ func everyTick(first time.Time, ticks int, off time.Duration, run func(due time.
 		time.Sleep(time.Until(due.Add(-off)))
 		for {
 			err := run(due)
-			if err == nil || errors.Is(err, schedule.ErrAlreadyRan) {
+			if err == nil || errors.Is(err, pglock.ErrDone) {
 				break
 			}
 			if !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, pglock.ErrLost) {

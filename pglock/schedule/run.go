@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
@@ -13,10 +14,9 @@ import (
 
 // run is one run.
 type run struct {
-	jobs   *Jobs
-	config config
-	name   string
-	due    time.Time
+	*Job
+	opts []pglock.LockOption
+	due  time.Time
 
 	ran  bool
 	took time.Duration
@@ -34,25 +34,17 @@ func (r *run) locked(ctx context.Context, do work) error {
 	if err := r.await(ctx, StepLook); err != nil {
 		return err
 	}
-	locker, key := r.jobs.locker, pglock.NewKey(r.name)
-	opts := []pglock.LockOption{pglock.WithUse(pglock.Use{Kind: pglock.UseTick, Key: key})}
-	if r.config.atMost > 0 {
-		opts = append(opts, pglock.MaxHold(r.config.atMost))
-	}
-	if r.config.bounded {
-		opts = append(opts, pglock.MaxWait(r.config.maxWait))
-	}
 	var m mark.Mark
 	defer func() { m.Unlock(ctx) }()
-	return locker.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
+	return r.locker.Do(ctx, r.key, func(ctx context.Context, lock *pglock.Lock) error {
 		start := driver.Now()
-		m = mark.Take(ctx, locker, lockkeys.TickMark, pglock.Use{Kind: pglock.UseTickMark, Key: key})
+		m = mark.Take(ctx, r.locker, lockkeys.TickMark, pglock.Use{Kind: pglock.UseTickMark, Key: r.key})
 		err := do(ctx, lock)
 		if err == nil {
 			ticks.Sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock
 		}
 		return err
-	}, opts...)
+	}, append(slices.Clone(r.opts), pglock.WithUse(r.use()))...)
 }
 
 // plain is a run that is recorded apart from its work.
@@ -97,15 +89,15 @@ func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 	return fn(context.WithValue(ctx, dueKey{}, r.due), lock)
 }
 
-// await takes a step once the server's clock has reached the due time. The error is ErrAlreadyRan if the run is
-// done.
+// await takes a step once the server's clock has reached the due time. The error matches [pglock.ErrDone] if the run
+// is done.
 func (r *run) await(ctx context.Context, step Step) error {
 	done, err := ticks.Await(ctx, r.due, func() (time.Time, bool, error) {
 		state, err := r.tick(ctx, step)
 		return state.At, state.Done, err
 	})
 	if err == nil && done {
-		return ErrAlreadyRan
+		return pglock.ErrDone
 	}
 	return err
 }
@@ -122,7 +114,7 @@ func (r *run) record(ctx context.Context, step Step) error {
 const recordWithin = time.Minute
 
 func (r *run) tick(ctx context.Context, step Step) (RunState, error) {
-	return r.jobs.store.RecordRun(ctx, r.request(step))
+	return r.store.RecordRun(ctx, r.request(step))
 }
 
 func (r *run) request(step Step) RunRequest {

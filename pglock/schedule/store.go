@@ -59,7 +59,7 @@ type RunState struct {
 }
 
 // StoreOf returns the store of a Locker. It is for programs that record runs themselves, as the command pglock does;
-// others use [Jobs]. If the Locker's backend cannot record runs, the error of each call matches [pglock.ErrUnsupported];
+// others use a [Job]. If the Locker's backend cannot record runs, the error of each call matches [pglock.ErrUnsupported];
 // if the Locker is closed, [pglock.ErrClosed].
 func StoreOf(l *pglock.Locker) Store { return store{l} }
 

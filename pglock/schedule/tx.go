@@ -16,26 +16,24 @@ type DB interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// RunTx is [Jobs.Run] for a job whose effects are in the Locker's database: fn's writes in tx and the record that it
+// RunTx is [Job.Run] for a job whose effects are in the Locker's database: fn's writes in tx and the record that it
 // ran commit together, so they happen exactly once for each due time, as long as some process asks again after a
 // failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): if the lock is lost, it
 // cannot commit after another process has begun the same run.
 //
 // fn must neither commit nor roll back. If it fails, or ctx or the lock ends, everything is rolled back, and the run
-// does not count as done. [MarkOn] is an error here. On Redis it is [pglock.ErrUnsupported].
-func (j *Jobs) RunTx(
-	ctx context.Context, db DB, name string, due time.Time,
-	fn func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error, opts ...JobOption,
+// does not count as done. A job with [MarkOn] is refused. On Redis it is [pglock.ErrUnsupported].
+func (j *Job) RunTx(
+	ctx context.Context, db DB, due time.Time,
+	fn func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error, opts ...pglock.LockOption,
 ) error {
 	if fn == nil || db == nil {
-		return failed(name, due, errors.New("the function or the DB is nil"))
+		return j.failed(due, errors.New("the function or the DB is nil"))
 	}
-	return j.run(ctx, name, due, opts, func(r *run) error {
-		if r.config.marked {
-			return errors.New("MarkOn contradicts RunTx, whose runs count when they commit")
-		}
-		return r.locked(ctx, r.inTx(db, fn))
-	})
+	if j.config.marked {
+		return j.failed(due, errors.New("MarkOn contradicts RunTx, whose runs count when they commit"))
+	}
+	return j.run(ctx, due, opts, func(r *run) error { return r.locked(ctx, r.inTx(db, fn)) })
 }
 
 // inTx is a run that is recorded together with its work.
@@ -66,12 +64,12 @@ func (r *run) recorded(
 	if err := lock.GuardTx(ctx, tx); err != nil {
 		return err
 	}
-	state, err := r.jobs.store.recordIn(ctx, tx, r.request(StepDone))
+	state, err := r.store.recordIn(ctx, tx, r.request(StepDone))
 	if err != nil {
 		return err
 	}
 	if state.Done {
-		return ErrAlreadyRan
+		return pglock.ErrDone
 	}
 	return r.call(ctx, lock, func(ctx context.Context, lock *pglock.Lock) error { return fn(ctx, tx, lock) })
 }

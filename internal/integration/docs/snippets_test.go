@@ -60,7 +60,7 @@ var (
 	_ = log.Fatal
 	_ = migrations.Up
 	_ = monitor.Take
-	_ = once.Tx
+	_ = once.New
 	_ = pglock.New
 	_ = ratelimit.New
 	_ = redis.NewClient

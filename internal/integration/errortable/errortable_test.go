@@ -74,15 +74,15 @@ var errorCalls = []errorCall{
 		return pglock.TxError(tx.SendBatch(ctx, batch).Close())
 	}},
 	{name: "once.Tx", waits: true, writes: true, pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {
-		return once.Tx(ctx, tx, "scope", "id")
+		return onceScope.Tx(ctx, tx, "id")
 	}},
 	{name: "once.Result", waits: true, writes: true, pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {
-		_, _, err := once.Result(ctx, tx, "scope", "id", func(pgx.Tx) (int, error) { return 1, nil })
+		_, _, err := once.Result(ctx, tx, onceScope, "id", func(pgx.Tx) (int, error) { return 1, nil })
 		return err
 	}},
 	{name: "once.Queue", waits: true, writes: true, pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {
 		batch := &pgx.Batch{}
-		once.Queue(batch, "scope", "id")
+		onceScope.Queue(batch, "id")
 		return once.TxError(tx.SendBatch(ctx, batch).Close())
 	}},
 	{name: "semaphore.AcquireTx", pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {
@@ -353,7 +353,7 @@ func errorPool(t *testing.T, db *testenv.DB, change func(*pgxpool.Config)) *pgxp
 // ownCalls are the calls that begin a transaction themselves, or send a statement of their own.
 func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(context.Context) error {
 	t.Helper()
-	jobs, err := schedule.New(openLocker(t, e.db))
+	job, err := schedule.New(openLocker(t, e.db), pglock.NewKey("job"))
 	txCheck(t, err)
 	due := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	calls := map[string]func(context.Context) error{
@@ -362,7 +362,7 @@ func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(co
 		},
 		"RunTx": func(ctx context.Context) error {
 			due = due.Add(time.Second)
-			return jobs.RunTx(ctx, pool, "job", due, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
+			return job.RunTx(ctx, pool, due, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
 		},
 	}
 	for name, policy := range map[string]ratelimit.Policy{"ratelimit": ratelimit.Fail, "ratelimit, OnOutage(Permit)": ratelimit.Permit} {
@@ -378,6 +378,8 @@ func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(co
 	}
 	return calls
 }
+
+var onceScope, _ = once.New(pglock.NewKey("scope")) // the key is valid
 
 var errPermitted = errors.New("permitted")
 
@@ -400,7 +402,7 @@ func TestErrorsOfACommit(t *testing.T) {
 	t.Parallel()
 	e := newErrorEnv(t, testenv.Database(t))
 	admin, pool := e.db.Connect(t), e.db.Pool(t)
-	jobs, err := schedule.New(openLocker(t, e.db))
+	job, err := schedule.New(openLocker(t, e.db), pglock.NewKey("job"))
 	txCheck(t, err)
 	end := func(tx pgx.Tx) error {
 		terminate(t, admin, int32(tx.Conn().PgConn().PID()))
@@ -409,7 +411,7 @@ func TestErrorsOfACommit(t *testing.T) {
 	own := errors.New("the function's own")
 	for _, err := range []error{
 		pglock.BeginFunc(t.Context(), pool, pglock.NewKey("free"), end),
-		jobs.RunTx(t.Context(), pool, "job", time.Now(), func(_ context.Context, tx pgx.Tx, _ *pglock.Lock) error { return end(tx) }),
+		job.RunTx(t.Context(), pool, time.Now(), func(_ context.Context, tx pgx.Tx, _ *pglock.Lock) error { return end(tx) }),
 	} {
 		wantDocumented(t, err, "the connection of your transaction has ended")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
+	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -53,7 +54,7 @@ type recordTrial struct {
 // recordProcess is one of them, with a network in which each connection can break separately.
 type recordProcess struct {
 	name string
-	jobs *schedule.Jobs
+	jobs *scheduletest.Jobs
 
 	mu    sync.Mutex
 	links []*testenv.Link
@@ -108,13 +109,11 @@ func (r *recordTrial) run(db *testenv.DB) {
 		config := db.Config(r)
 		config.ConnConfig.DialFunc = p.dial
 		l, err := pglock.NewWithConfig(config, pglock.WithLease(lease), pglock.WithApplicationName(p.name))
-		if err == nil {
-			p.jobs, err = schedule.New(l)
-		}
 		if err != nil {
 			r.Error(err)
 			return
 		}
+		p.jobs = &scheduletest.Jobs{Locker: l}
 		defer func() {
 			closeSoon(r.T, l)
 			for _, link := range p.links {
@@ -174,7 +173,7 @@ func (r *recordedRun) ask(p *recordProcess) {
 			r.succeeded = true
 			r.mu.Unlock()
 			return
-		case errors.Is(err, schedule.ErrAlreadyRan):
+		case errors.Is(err, pglock.ErrDone):
 			return
 		case !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, pglock.ErrLost):
 			violation(r.T, r.tally, "%s, %s: %v", r.job, p.name, err)

@@ -32,7 +32,7 @@ func Exercise(t *testing.T, open locktest.Opener) {
 		{"ADueTimeAheadOfTheServersClockIsWaitedFor", (*suite).ahead},
 		{"RunsOfAJobDoNotOverlap", (*suite).overlap},
 		{"AtLeastKeepsTheLock", (*suite).atLeast},
-		{"AtMostEndsTheRun", (*suite).atMost},
+		{"MaxHoldEndsTheRun", (*suite).maxHold},
 		{"WhatWasForgottenIsNotRepeated", (*suite).keep},
 		{"CatchUpRunsWhatWasMissed", (*suite).catchUp},
 		{"APanicGoesOn", (*suite).panics},
@@ -59,12 +59,7 @@ type suite struct {
 	opener locktest.Opener
 }
 
-func (s *suite) jobs(opts ...schedule.Option) *schedule.Jobs {
-	s.Helper()
-	jobs, err := schedule.New(s.opener(s), opts...)
-	s.must(err)
-	return jobs
-}
+func (s *suite) jobs(opts ...schedule.Option) *Jobs { return &Jobs{s.opener(s), opts} }
 
 func (s *suite) job() string { return s.Name() }
 
@@ -101,10 +96,10 @@ func (s *suite) once() {
 	var n atomic.Int64
 	jobs := s.jobs()
 	s.must(jobs.Run(s.ctx, s.job(), day, count(&n, nil)))
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
-	s.is(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan) // another process
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
+	s.is(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone) // another process
 	elsewhere := day.In(time.FixedZone("elsewhere", 3600)).Add(999 * time.Nanosecond)
-	s.is(jobs.Run(s.ctx, s.job(), elsewhere, count(&n, nil)), schedule.ErrAlreadyRan) // the same instant
+	s.is(jobs.Run(s.ctx, s.job(), elsewhere, count(&n, nil)), pglock.ErrDone) // the same instant
 	s.want(&n, 1)
 	s.must(jobs.Run(s.ctx, s.job(), day.Add(time.Microsecond), count(&n, nil)))
 	s.must(jobs.Run(s.ctx, s.job(), day.Add(-time.Hour), count(&n, nil))) // late, and not done yet
@@ -121,7 +116,7 @@ func (s *suite) processes() {
 		wg.Go(func() {
 			for i := range ticks {
 				err := jobs.Run(s.ctx, s.job(), day.Add(time.Duration(i)*time.Second), count(&n, nil))
-				if err != nil && !errors.Is(err, schedule.ErrAlreadyRan) {
+				if err != nil && !errors.Is(err, pglock.ErrDone) {
 					s.Error(err)
 				}
 			}
@@ -136,7 +131,7 @@ func (s *suite) start() {
 	boom := errors.New("boom")
 	jobs := s.jobs()
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
 	s.want(&n, 1)
 }
 
@@ -146,7 +141,7 @@ func (s *suite) success() {
 	jobs := s.jobs(schedule.MarkOn(schedule.Success))
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
 	s.must(jobs.Run(s.ctx, s.job(), day, count(&n, nil)))
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
 	s.want(&n, 2)
 }
 
@@ -201,9 +196,15 @@ func (s *suite) overlap() {
 	}()
 	<-begun
 	other := s.jobs()
-	s.is(other.Run(s.ctx, job, day, count(&n, nil)), schedule.ErrAlreadyRan) // it has started
-	s.is(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil), schedule.MaxWait(0)), pglock.ErrNotAcquired)
-	s.is(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil), schedule.MaxWait(time.Millisecond)), pglock.ErrNotAcquired)
+	s.is(other.Run(s.ctx, job, day, count(&n, nil)), pglock.ErrDone) // it has started
+	for _, wait := range []time.Duration{0, time.Millisecond} {
+		long, err := other.Job(job)
+		s.must(err)
+		err = long.Run(s.ctx, day.Add(time.Hour), count(&n, nil), pglock.MaxWait(wait))
+		if s.is(err, pglock.ErrNotAcquired); errors.Is(err, pglock.ErrDone) {
+			s.Error(err)
+		}
+	}
 	close(end)
 	s.must(<-done)
 	s.must(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil)))
@@ -220,7 +221,7 @@ func (s *suite) atLeast() {
 	s.is(s.jobs().Run(s.ctx, s.job(), day.Add(time.Hour), count(&n, boom), schedule.AtLeast(time.Hour)), boom)
 }
 
-func (s *suite) atMost() {
+func (s *suite) maxHold() {
 	for _, mark := range []schedule.Mark{schedule.Start, schedule.Success} {
 		job := fmt.Sprint(s.job(), mark)
 		hang := func(ctx context.Context, _ *pglock.Lock) error {
@@ -228,11 +229,13 @@ func (s *suite) atMost() {
 			return nil
 		}
 		jobs := s.jobs(schedule.MarkOn(mark))
-		s.is(jobs.Run(s.ctx, job, day, hang, schedule.AtMost(50*time.Millisecond)), pglock.ErrLost)
+		hanging, err := jobs.Job(job)
+		s.must(err)
+		s.is(hanging.Run(s.ctx, day, hang, pglock.MaxHold(50*time.Millisecond)), pglock.ErrLost)
 		var n atomic.Int64
-		err := jobs.Run(s.ctx, job, day, count(&n, nil))
+		err = jobs.Run(s.ctx, job, day, count(&n, nil))
 		if mark == schedule.Start {
-			s.is(err, schedule.ErrAlreadyRan)
+			s.is(err, pglock.ErrDone)
 		} else { // it has returned nil, but not under the lock
 			s.must(err)
 			s.want(&n, 1)
@@ -250,7 +253,7 @@ func (s *suite) keep() {
 	s.must(jobs.Run(s.ctx, s.job(), old.Add(270*time.Minute), count(&n, nil))) // half an hour old
 	// The first three records are deleted by now. The newest of them stays the bound.
 	for i := -1; i < 3; i++ {
-		s.is(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)), schedule.ErrAlreadyRan)
+		s.is(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)), pglock.ErrDone)
 	}
 	s.want(&n, 4)
 	s.must(jobs.Run(s.ctx, s.job(), old.Add(121*time.Minute), count(&n, nil))) // newer than the bound
@@ -319,14 +322,13 @@ func (s *suite) panics() {
 		_ = jobs.Run(s.ctx, s.job(), day, func(context.Context, *pglock.Lock) error { panic("boom") })
 	}()
 	var n atomic.Int64
-	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil), schedule.MaxWait(10*time.Second))) // the lock is free
+	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil))) // the lock is free
 	s.want(&n, 1)
 	var errs []error
-	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.TickedInfo) {
+	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
 		errs = append(errs, t.Err)
 	}}))
-	watched, err := schedule.New(l)
-	s.must(err)
+	watched := &Jobs{Locker: l}
 	func() {
 		defer func() { _ = recover() }() // as above
 		_ = watched.Run(s.ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
@@ -338,20 +340,19 @@ func (s *suite) panics() {
 
 func (s *suite) observer() {
 	var mu sync.Mutex
-	var seen []pglock.TickedInfo
-	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.TickedInfo) {
+	var seen []pglock.RecordedInfo
+	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, t)
 	}}))
-	jobs, err := schedule.New(l)
-	s.must(err)
+	jobs := &Jobs{Locker: l}
 	boom := errors.New("boom")
 	var n atomic.Int64
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
 	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
-		!errors.Is(seen[1].Err, schedule.ErrAlreadyRan) || seen[0].Job != s.job() || !seen[0].Due.Equal(day) {
+		!errors.Is(seen[1].Err, pglock.ErrDone) || seen[0].Use.String() != fmt.Sprintf("tick of %q", s.job()) || !seen[0].Due.Equal(day) {
 		s.Errorf("the observer got %+v", seen)
 	}
 }
@@ -362,32 +363,39 @@ func (s *suite) misuse() {
 	for name, test := range map[string]struct {
 		job  string
 		due  time.Time
-		opts []schedule.JobOption
+		opts []schedule.Option
 		want string
 	}{
-		"no name":             {"", day, nil, "empty"},
 		"a long name":         {strings.Repeat("x", 1025), day, nil, "1025 bytes"},
 		"NUL":                 {"a\x00", day, nil, "NUL"},
 		"no due time":         {"a", time.Time{}, nil, "zero"},
 		"a far due time":      {"a", day.AddDate(20000, 0, 0), nil, "year"},
-		"a nil option":        {"a", day, []schedule.JobOption{nil}, "nil"},
-		"no mark":             {"a", day, []schedule.JobOption{schedule.MarkOn(0)}, "MarkOn"},
-		"no time at least":    {"a", day, []schedule.JobOption{schedule.AtLeast(0)}, "AtLeast"},
-		"no time at most":     {"a", day, []schedule.JobOption{schedule.AtMost(-1)}, "AtMost"},
-		"least above most":    {"a", day, []schedule.JobOption{schedule.AtMost(1), schedule.AtLeast(2)}, "more than"},
-		"kept for nothing":    {"a", day, []schedule.JobOption{schedule.Keep(0)}, "Keep"},
-		"a negative wait":     {"a", day, []schedule.JobOption{schedule.MaxWait(-1)}, "negative"},
-		"nothing to catch up": {"a", day, []schedule.JobOption{schedule.CatchUp(0, nil)}, "CatchUp"},
+		"a nil option":        {"a", day, []schedule.Option{nil}, "nil"},
+		"no mark":             {"a", day, []schedule.Option{schedule.MarkOn(0)}, "MarkOn"},
+		"no time at least":    {"a", day, []schedule.Option{schedule.AtLeast(0)}, "AtLeast"},
+		"kept for nothing":    {"a", day, []schedule.Option{schedule.Keep(0)}, "Keep"},
+		"nothing to catch up": {"a", day, []schedule.Option{schedule.CatchUp(0, nil)}, "CatchUp"},
 	} {
 		err := jobs.Run(s.ctx, test.job, test.due, nothing, test.opts...)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			s.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := jobs.Run(s.ctx, "a", day, nil); err == nil {
+	job, err := jobs.Job("a", schedule.AtLeast(2))
+	s.must(err)
+	for want, opt := range map[string]pglock.LockOption{
+		"nil": nil, "negative": pglock.MaxWait(-1), "more than": pglock.MaxHold(1), "Shared": pglock.Shared(),
+	} {
+		if err := job.Run(s.ctx, day, nothing, opt); err == nil || !strings.Contains(err.Error(), want) {
+			s.Errorf("%s: %v", want, err)
+		}
+	}
+	if err := job.Run(s.ctx, day, nil); err == nil {
 		s.Error("a nil function is no error")
 	}
-	if _, err := schedule.New(nil); err == nil {
+	_, err = schedule.New(s.opener(s), pglock.Key{})
+	s.is(err, pglock.ErrInvalidKey)
+	if _, err := schedule.New(nil, pglock.NewKey("a")); err == nil {
 		s.Error("a nil Locker is no error")
 	}
 	if _, err := schedule.Every(0); err == nil {

@@ -1,9 +1,11 @@
 // Package cron runs jobs of robfig/cron once for each due time, in one of many processes that all have the same crontab:
 //
-//	c := cron.New(cron.WithLocation(time.UTC))
-//	runs, err := pglockcron.New(c, jobs) // of package schedule
+//	job, err := schedule.New(locker, pglock.NewKey("nightly-report"))
 //	…
-//	_, err = runs.Add("0 4 * * *", "nightly-report", func(ctx context.Context, lock *pglock.Lock) error {
+//	c := cron.New(cron.WithLocation(time.UTC))
+//	runs, err := pglockcron.New(c)
+//	…
+//	_, err = runs.Add("0 4 * * *", job, func(ctx context.Context, lock *pglock.Lock) error {
 //		return report(ctx)
 //	})
 //	c.Start()
@@ -32,10 +34,9 @@ import (
 // Cron adds jobs of package schedule to a [cron.Cron].
 type Cron struct {
 	cron    *cron.Cron
-	jobs    *schedule.Jobs
 	ctx     context.Context
 	parser  cron.ScheduleParser
-	onError func(name string, due time.Time, err error)
+	onError func(job pglock.Key, due time.Time, err error)
 }
 
 // Option configures a [Cron].
@@ -64,9 +65,9 @@ func WithParser(p cron.ScheduleParser) Option {
 	}
 }
 
-// OnError calls f with the error of each run that fails, except for [schedule.ErrAlreadyRan]. robfig/cron has no place
+// OnError calls f with the error of each run that fails, except for [pglock.ErrDone]. robfig/cron has no place
 // for such errors: by default they are dropped, although an Observer of the Locker sees them.
-func OnError(f func(name string, due time.Time, err error)) Option {
+func OnError(f func(job pglock.Key, due time.Time, err error)) Option {
 	return func(c *Cron) error {
 		c.onError = f
 		return nil
@@ -74,12 +75,12 @@ func OnError(f func(name string, due time.Time, err error)) Option {
 }
 
 // New returns a Cron that adds jobs to c.
-func New(c *cron.Cron, jobs *schedule.Jobs, opts ...Option) (*Cron, error) {
-	if c == nil || jobs == nil {
-		return nil, errors.New("pglock/adapter/cron: the Cron or the Jobs are nil")
+func New(c *cron.Cron, opts ...Option) (*Cron, error) {
+	if c == nil {
+		return nil, errors.New("pglock/adapter/cron: the Cron is nil")
 	}
 	result := &Cron{
-		cron: c, jobs: jobs, ctx: context.Background(),
+		cron: c, ctx: context.Background(),
 		parser: cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor),
 	}
 	for _, opt := range opts {
@@ -93,29 +94,32 @@ func New(c *cron.Cron, jobs *schedule.Jobs, opts ...Option) (*Cron, error) {
 	return result, nil
 }
 
-// Add adds fn as the job name, due when spec says. An "@every" is counted from 1970, not from the start of this
-// process, since processes start at different times. Options are those of [schedule.Jobs.Run].
+// Add adds fn as job, due when spec says. An "@every" is counted from 1970, not from the start of this process, since
+// processes start at different times. Options are those of [schedule.Job.Run].
 func (c *Cron) Add(
-	spec, name string, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...schedule.JobOption,
+	spec string, job *schedule.Job, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...pglock.LockOption,
 ) (cron.EntryID, error) {
+	if job == nil {
+		return 0, errors.New("pglock/adapter/cron: the Job is nil")
+	}
 	s, err := c.parser.Parse(spec)
 	if err != nil {
-		return 0, fmt.Errorf("pglock/adapter/cron: job %q: %w", name, err)
+		return 0, fmt.Errorf("pglock/adapter/cron: job %q: %w", job.Key(), err)
 	}
-	return c.Schedule(s, name, fn, opts...)
+	return c.Schedule(s, job, fn, opts...)
 }
 
 // Schedule is [Cron.Add] for the caller's own schedule, which must give every process the same times.
 func (c *Cron) Schedule(
-	s cron.Schedule, name string, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...schedule.JobOption,
+	s cron.Schedule, job *schedule.Job, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...pglock.LockOption,
 ) (cron.EntryID, error) {
-	if s == nil || fn == nil {
-		return 0, fmt.Errorf("pglock/adapter/cron: job %q: the schedule or the function is nil", name)
+	if s == nil || job == nil || fn == nil {
+		return 0, errors.New("pglock/adapter/cron: the schedule, the Job or the function is nil")
 	}
 	if constant, ok := s.(cron.ConstantDelaySchedule); ok {
 		aligned, err := schedule.Every(constant.Delay)
 		if err != nil {
-			return 0, fmt.Errorf("pglock/adapter/cron: job %q: %w", name, err)
+			return 0, fmt.Errorf("pglock/adapter/cron: job %q: %w", job.Key(), err)
 		}
 		s = aligned
 	}
@@ -125,9 +129,9 @@ func (c *Cron) Schedule(
 		if !ok {
 			return // an earlier run has taken this time
 		}
-		err := c.jobs.Run(c.ctx, name, due, fn, opts...)
-		if err != nil && !errors.Is(err, schedule.ErrAlreadyRan) && c.onError != nil {
-			c.onError(name, due, err)
+		err := job.Run(c.ctx, due, fn, opts...)
+		if err != nil && !errors.Is(err, pglock.ErrDone) && c.onError != nil {
+			c.onError(job.Key(), due, err)
 		}
 	})), nil
 }

@@ -37,7 +37,7 @@ func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
 				var crons []*cron.Cron
 				var lockers []*pglock.Locker
 				for range 3 {
-					l, err := server.Locker(pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, tick pglock.TickedInfo) {
+					l, err := server.Locker(pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, tick pglock.RecordedInfo) {
 						mu.Lock()
 						defer mu.Unlock()
 						if tick.Ran {
@@ -45,12 +45,12 @@ func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
 						}
 					}}))
 					must(t, err)
-					jobs, err := schedule.New(l)
+					job, err := schedule.New(l, pglock.NewKey("job"))
 					must(t, err)
 					c := cron.New(cron.WithLocation(time.UTC))
-					adapter, err := pglockcron.New(c, jobs, pglockcron.OnError(func(_ string, _ time.Time, err error) { t.Error(err) }))
+					adapter, err := pglockcron.New(c, pglockcron.OnError(func(_ pglock.Key, _ time.Time, err error) { t.Error(err) }))
 					must(t, err)
-					_, err = adapter.Add(spec, "job", func(context.Context, *pglock.Lock) error {
+					_, err = adapter.Add(spec, job, func(context.Context, *pglock.Lock) error {
 						time.Sleep(time.Second) // shorter than the difference between the processes' clocks
 						return nil
 					})
@@ -105,12 +105,12 @@ func TestCronDueTimesDependOnTheTimeZoneUnlessItIsUTC(t *testing.T) {
 					l, err := server.Locker()
 					must(t, err)
 					defer func() { must(t, l.Close(context.Background())) }()
-					jobs, err := schedule.New(l)
+					job, err := schedule.New(l, pglock.NewKey("job"))
 					must(t, err)
 					c := cron.New(cron.WithLocation(in))
-					adapter, err := pglockcron.New(c, jobs)
+					adapter, err := pglockcron.New(c)
 					must(t, err)
-					_, err = adapter.Add(test.spec, "job", func(ctx context.Context, _ *pglock.Lock) error {
+					_, err = adapter.Add(test.spec, job, func(ctx context.Context, _ *pglock.Lock) error {
 						due, _ := schedule.Due(ctx)
 						mu.Lock()
 						defer mu.Unlock()
@@ -136,22 +136,25 @@ func TestCronDueTimesDependOnTheTimeZoneUnlessItIsUTC(t *testing.T) {
 func TestCronMisuseIsAnError(t *testing.T) {
 	l, err := locktest.NewMemory()
 	must(t, err)
-	jobs, err := schedule.New(l)
+	job, err := schedule.New(l, pglock.NewKey("job"))
 	must(t, err)
-	if _, err := pglockcron.New(nil, jobs); err == nil {
+	if _, err := pglockcron.New(nil); err == nil {
 		t.Error("a nil Cron is no error")
 	}
-	if _, err := pglockcron.New(cron.New(), jobs, nil); err == nil {
+	if _, err := pglockcron.New(cron.New(), nil); err == nil {
 		t.Error("a nil option is no error")
 	}
-	c, err := pglockcron.New(cron.New(), jobs)
+	c, err := pglockcron.New(cron.New())
 	must(t, err)
-	if _, err := c.Add("* *", "job", func(context.Context, *pglock.Lock) error { return nil }); err == nil ||
+	if _, err := c.Add("* *", job, func(context.Context, *pglock.Lock) error { return nil }); err == nil ||
 		!strings.Contains(err.Error(), `"job"`) {
 		t.Error(err)
 	}
-	if _, err := c.Add("@hourly", "job", nil); err == nil {
+	if _, err := c.Add("@hourly", job, nil); err == nil {
 		t.Error("a nil function is no error")
+	}
+	if _, err := c.Add("@hourly", nil, func(context.Context, *pglock.Lock) error { return nil }); err == nil {
+		t.Error("a nil Job is no error")
 	}
 	must(t, l.Close(t.Context()))
 }

@@ -39,24 +39,27 @@ func New(l *pglock.Locker, interval time.Duration) (gocron.Locker, error) {
 func NewOverlap(l *pglock.Locker) (gocron.Locker, error) { return newLocker(l, 0) }
 
 func newLocker(l *pglock.Locker, interval time.Duration) (gocron.Locker, error) {
-	jobs, err := schedule.New(l, schedule.Keep(keepAtLeast))
-	if err != nil {
-		return nil, fmt.Errorf("pglock/adapter/gocron: %w", err)
+	if l == nil {
+		return nil, errors.New("pglock/adapter/gocron: the Locker is nil")
 	}
-	return locker{jobs, interval}, nil
+	return locker{l, interval}, nil
 }
 
 const keepAtLeast = 24 * time.Hour
 
 // locker implements [gocron.Locker].
 type locker struct {
-	jobs     *schedule.Jobs
+	locker   *pglock.Locker
 	interval time.Duration
 }
 
 // Lock takes the lock, unless another run of the job is in progress or this interval's run has taken place.
 func (l locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	begun, err := l.jobs.Begin(ctx, name, l.interval)
+	job, err := schedule.New(l.locker, pglock.NewKey(name), schedule.Keep(keepAtLeast))
+	if err != nil {
+		return nil, fmt.Errorf("pglock/adapter/gocron: %w", err)
+	}
+	begun, err := job.Begin(ctx, l.interval)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (u *lockedRun) checkTick(ctx context.Context) (ran bool, err error) {
 
 func (u *lockedRun) record(ctx context.Context, step schedule.Step) (schedule.RunState, error) {
 	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
-	state, err := schedule.StoreOf(u.locker).RecordRun(ctx, schedule.RunRequest{Job: u.key.Name(), Due: u.due, Step: step, Keep: keep})
+	state, err := schedule.StoreOf(u.locker).RecordRun(ctx, schedule.RunRequest{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
 	if err != nil {
 		return state, fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
 	}

@@ -53,7 +53,7 @@ func lateWorker(ctx context.Context, s workerIO) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
-	jobs, err := schedule.New(locker)
+	job, err := schedule.New(locker, nightlyKey)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func lateWorker(ctx context.Context, s workerIO) (err error) {
 		return err
 	}
 	due := time.Now().UTC().Truncate(24 * time.Hour)
-	err = jobs.Run(ctx, nightlyKey.Name(), due, func(context.Context, *pglock.Lock) error { return nil })
+	err = job.Run(ctx, due, func(context.Context, *pglock.Lock) error { return nil })
 	switch {
-	case errors.Is(err, schedule.ErrAlreadyRan):
+	case errors.Is(err, pglock.ErrDone):
 		return errors.Join(s.printLine("does not: the run due %s is done", due.Format(time.DateTime)), s.waitForCue())
 	case err != nil:
 		return err

@@ -1,0 +1,50 @@
+package once
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Scope is a kind of work, of which each piece is done once. Make it with [New]; that costs nothing, so a program may have
+// many. All methods may be called concurrently.
+type Scope struct {
+	key         pglock.Key
+	name        string // the key's text, under which work is recorded
+	owners      []string
+	fingerprint []byte
+}
+
+// New returns the scope named by key: the name of a consumer, or an HTTP route and the account. What is done is recorded
+// under the key's text, [pglock.Key.String], which has at most 256 bytes of UTF-8 without NUL. Scopes with equal keys in
+// one database are one scope, in all processes; a lock of that key is unrelated.
+func New(key pglock.Key, opts ...Option) (*Scope, error) {
+	if !key.ID().Valid() {
+		return nil, fmt.Errorf("pglock/once: %w: the zero Key", pglock.ErrInvalidKey)
+	}
+	c, err := newConfig(opts)
+	if err == nil {
+		err = check("scope", key.String(), maxScope)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pglock/once: %w", err)
+	}
+	return &Scope{key: key, name: key.String(), owners: c.owners}, nil
+}
+
+// Key returns the key of the scope.
+func (s *Scope) Key() pglock.Key { return s.key }
+
+// LockKey returns the key of the advisory lock that guards one piece of work, for [pglock.TryLockTx] and the monitor: its
+// name is "once:", the scope's text, a slash and the id.
+func (s *Scope) LockKey(id string) pglock.Key { return pglock.NewKey("once:" + s.name + "/" + id) }
+
+// Matching returns s for a request with these contents, such as its body. Their SHA-256 is recorded, and a later call
+// with the same id but other contents gets [ErrMismatch]. If either call gives none, they are not compared.
+func (s *Scope) Matching(contents []byte) *Scope {
+	sum := sha256.Sum256(contents)
+	matching := *s
+	matching.fingerprint = sum[:]
+	return &matching
+}
