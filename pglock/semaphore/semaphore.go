@@ -69,6 +69,8 @@ func check(key pglock.Key, n int) error {
 	switch {
 	case !key.ID().Valid():
 		return fmt.Errorf("pglock/semaphore: %w: the zero Key", pglock.ErrInvalidKey)
+	case len(key.Name()) > pglock.MaxName:
+		return fmt.Errorf("pglock/semaphore: %w: the name has %d bytes, and at most %d fit", pglock.ErrInvalidKey, len(key.Name()), pglock.MaxName)
 	case n < 1 || n > MaxPermits:
 		return fmt.Errorf("pglock/semaphore: %s with %d permits: the number must be between 1 and %d", shorttext.Quote(key.String()), n, MaxPermits)
 	}
