@@ -190,6 +190,11 @@ check-lint:
 	@$(build_tool) ./lint
 	$(call in_modules,go vet -vettool=$(tools)/lint ./...)
 
+.PHONY: size
+size: ## Print how many lines of code each area has
+	@$(build_tool) ./size
+	@$(tools)/size
+
 .PHONY: check-sql
 check-sql:
 	@$(build_tool) ./sqltext
