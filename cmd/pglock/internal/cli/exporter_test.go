@@ -138,8 +138,8 @@ func TestExporterServesSeveralServers(t *testing.T) {
 	}
 	text := fetch(t, address)
 	wantText(t, text, up(a.ConnString(), "1"), up(b.ConnString(), "1"), up(unreachable, "0"),
-		fmt.Sprintf("pglock_key_waiters{server=%q,database=%q,key=\"@7\"} 1\n", labelOf(a), a.Name()),
-		fmt.Sprintf("pglock_waiters{server=%q,database=%q} 0\n", labelOf(b), b.Name()), "pglock_exporter_build_info{version=")
+		fmt.Sprintf("pglock_key_waiters{database=%q,key=\"@7\",server=%q} 1\n", a.Name(), labelOf(a)),
+		fmt.Sprintf("pglock_waiters{database=%q,server=%q} 0\n", b.Name(), labelOf(b)), "pglock_exporter_build_info{version=")
 	for _, line := range regexp.MustCompile(`(?m)^# (?:HELP|TYPE) \S+`).FindAllString(text, -1) {
 		if strings.Count(text, line+" ") != 1 {
 			t.Errorf("%s is there more than once", line)

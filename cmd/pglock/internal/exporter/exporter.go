@@ -1,17 +1,17 @@
 // Package exporter exports snapshots of advisory locks to Prometheus, over HTTP.
 //
 // A scrape takes a snapshot. Concurrent scrapes share one, as do those within a minimal interval, so that many scrapers
-// do not burden the database. The package writes Prometheus's text format itself: the format is simple, and the libraries
-// for it either add many modules to all programs that import pglock, or cannot write help texts.
+// do not burden the database.
 package exporter
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -45,7 +45,7 @@ type Server struct {
 type Exporter struct {
 	mux     *http.ServeMux
 	servers []*exported
-	version string
+	build   prometheus.Collector // the only metric that is not about a server
 }
 
 // New returns an Exporter. When ctx ends, so do snapshots that are being taken.
@@ -53,7 +53,7 @@ func New(ctx context.Context, o Options) *Exporter {
 	e := &Exporter{
 		mux:     http.NewServeMux(),
 		servers: exportedServers(ctx, o),
-		version: o.Version,
+		build:   version(o.Version),
 	}
 	e.mux.HandleFunc("GET /metrics", e.metrics)
 	e.mux.HandleFunc("GET /healthz", e.healthz)
@@ -61,22 +61,23 @@ func New(ctx context.Context, o Options) *Exporter {
 	return e
 }
 
+func version(v string) prometheus.Collector {
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pglock_exporter_build_info",
+		Help: "The version of the exporter. Always 1."}, []string{"version"})
+	info.WithLabelValues(valid(v)).Set(1)
+	return info
+}
+
 // ServeHTTP implements [http.Handler].
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
 
 func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
-	all, err := e.families(r.Context())
+	registry, err := e.registry(r.Context())
 	if err != nil {
 		http.Error(w, "the scrape was abandoned", http.StatusServiceUnavailable)
 		return
 	}
-	var text bytes.Buffer
-	for _, f := range all {
-		f.writeTo(&text)
-	}
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
-	_, _ = w.Write(text.Bytes()) // the client is gone
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
 // healthz reports that the exporter itself works. pglock_up reports whether the server does.

@@ -227,7 +227,7 @@ func TestPages(t *testing.T) {
 		return nil, errors.New("no answer")
 	}})
 	status, header, _ := get(t, url+"/metrics")
-	if status != http.StatusOK || header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+	if status != http.StatusOK || header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8; escaping=underscores" {
 		t.Errorf("the metrics come with %d and %v", status, header)
 	}
 	if status, _, body := get(t, url+"/healthz"); status != http.StatusOK || body != "ok\n" {

@@ -1,38 +1,107 @@
 package exporter
 
 import (
-	"cmp"
-	"maps"
-	"slices"
+	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// buildInfo is the only metric that is not about a server.
-const buildInfo = "pglock_exporter_build_info"
+var (
+	up       = describe("pglock_up", "Whether the last snapshot of the server worked: 1, or 0.")
+	duration = describe("pglock_scrape_duration_seconds",
+		"How long the last snapshot took, including the round trip to the server.")
+	snapshots = describe("pglock_snapshots_total", "Snapshots that were tried since the exporter started.")
+	failures  = describe("pglock_snapshot_errors_total", "Snapshots that failed since the exporter started.")
 
-// families returns the metrics of a server. While the server does not answer they are only those about the exporter, since
-// outdated values are not repeated.
-func families(s state, keys *keyLabels, version string) []family {
-	all := []family{
-		gauge("pglock_up", "Whether the last snapshot of the server worked: 1, or 0.", boolean(s.err == nil)),
-		{buildInfo, "gauge", "The version of the exporter. Always 1.", []sample{{[]label{{"version", version}}, 1}}},
-		gauge("pglock_scrape_duration_seconds", "How long the last snapshot took, including the round trip to the server.",
-			s.duration.Seconds()),
-		counter("pglock_snapshots_total", "Snapshots that were tried since the exporter started.", s.snapshots),
-		counter("pglock_snapshot_errors_total", "Snapshots that failed since the exporter started.", s.failures),
-	}
-	if s.snapshot == nil {
-		return all
-	}
-	all = append(all, aboutServer(s.snapshot)...)
-	all = append(all, byDatabase(s.snapshot)...)
-	all = append(all, byKey(keys.measure(s.snapshot))...)
-	return append(all, lockTable(s.snapshot.Capacity)...)
+	serverInfo = describe("pglock_server_info",
+		"The version of the server, and the database that provides names. Always 1.", "version", "database")
+	takenAt   = describe("pglock_snapshot_timestamp_seconds", "When the snapshot was taken, by the server's clock.")
+	deadlocks = describe("pglock_deadlocks", "Sessions that wait for each other in a circle. "+
+		"The server ends certain ones; possible ones involve several sessions of one process.", "certainty")
+	oldestTransaction = describe("pglock_oldest_snapshot_transactions", "The age, in transactions, of the oldest snapshot "+
+		"or transaction of sessions that hold advisory locks or wait for them. It holds back vacuum.")
+
+	locks      = describe("pglock_locks", "Advisory locks that are held or waited for, each counted once.", "database")
+	holders    = describe("pglock_holders", "Holders of advisory locks; one for each lock that a session holds.", "database")
+	waiters    = describe("pglock_waiters", "Sessions that wait for an advisory lock.", "database")
+	oldestWait = describe("pglock_oldest_wait_seconds", "How long the longest wait has lasted; 0 without waiters. "+
+		"Candidates that wait to become leader (package leader) are not counted.", "database")
+	preparedHolders = describe("pglock_prepared_holders",
+		"Holders that are prepared transactions; one for each lock that it holds.", "database")
+	oldestHolder = describe("pglock_oldest_holder_seconds", "The longest time that a holder can have had its lock, at most: "+
+		"the age of its transaction or, outside of one, of its session.", "database")
+	idleBlocker = describe("pglock_idle_blocker_seconds",
+		"The longest time that a session which blocks others has been idle in transaction; 0 without one.", "database")
+
+	keyHolders    = describe("pglock_key_holders", "Holders of a key that is or was waited for.", "database", "key")
+	keyWaiters    = describe("pglock_key_waiters", "Sessions that wait for a key.", "database", "key")
+	keyOldestWait = describe("pglock_key_oldest_wait_seconds", "How long the longest wait for a key has lasted.",
+		"database", "key")
+
+	tableNominal = describe("pglock_lock_table_nominal_entries", "The nominal size of the server's lock table, which is not "+
+		"a hard limit: max_locks_per_transaction × (max_connections + max_prepared_transactions).")
+	tableUsed = describe("pglock_lock_table_entries", "Entries of the lock table that are in use, at least. "+
+		"Locks of all kinds share it.")
+	tableAdvisory = describe("pglock_lock_table_advisory_entries", "Entries of the lock table that are advisory locks.")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-func aboutServer(s *monitor.Snapshot) []family {
+// collector has the metrics of a server, as one scrape shows them.
+type collector struct {
+	state state
+	keys  *keyLabels
+}
+
+// Describe implements [prometheus.Collector]. A server that does not answer lacks most metrics, so none is promised.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector]. While the server does not answer, only the metrics about the exporter are
+// collected, since outdated values are not repeated.
+func (c collector) Collect(metrics chan<- prometheus.Metric) {
+	s, to := c.state, sink(metrics)
+	to.gauge(up, boolean(s.err == nil))
+	to.gauge(duration, s.duration.Seconds())
+	to.counter(snapshots, s.snapshots)
+	to.counter(failures, s.failures)
+	if s.snapshot == nil {
+		return
+	}
+	to.server(s.snapshot)
+	to.databases(s.snapshot)
+	for at, c := range c.keys.measure(s.snapshot) {
+		to.gauge(keyHolders, float64(c.holders), at.database, at.key)
+		to.gauge(keyWaiters, float64(c.waiters), at.database, at.key)
+		to.gauge(keyOldestWait, c.oldest.Seconds(), at.database, at.key)
+	}
+	to.gauge(tableNominal, float64(s.snapshot.Capacity.Nominal))
+	to.gauge(tableUsed, float64(s.snapshot.Capacity.Used))
+	to.gauge(tableAdvisory, float64(s.snapshot.Capacity.Advisory))
+}
+
+// sink is where the series of a server go.
+type sink chan<- prometheus.Metric
+
+func (to sink) gauge(metric *prometheus.Desc, value float64, labels ...string) {
+	for i, label := range labels {
+		labels[i] = valid(label)
+	}
+	to <- prometheus.MustNewConstMetric(metric, prometheus.GaugeValue, value, labels...)
+}
+
+func (to sink) counter(metric *prometheus.Desc, value int) {
+	to <- prometheus.MustNewConstMetric(metric, prometheus.CounterValue, float64(value))
+}
+
+// valid returns a name as a valid label. Names that differ only in invalid UTF-8 share a label, so their series are summed.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func (to sink) server(s *monitor.Snapshot) {
 	certain, possible := 0, 0
 	for _, cycle := range s.Cycles {
 		if cycle.Certain {
@@ -41,18 +110,11 @@ func aboutServer(s *monitor.Snapshot) []family {
 			possible++
 		}
 	}
-	return []family{
-		{"pglock_server_info", "gauge", "The version of the server, and the database that provides names. Always 1.",
-			[]sample{{[]label{{"version", s.ServerVersion}, {"database", s.Database}}, 1}}},
-		gauge("pglock_snapshot_timestamp_seconds", "When the snapshot was taken, by the server's clock.",
-			float64(s.TakenAt.UnixNano())/float64(time.Second)),
-		{"pglock_deadlocks", "gauge", "Sessions that wait for each other in a circle. " +
-			"The server ends certain ones; possible ones involve several sessions of one process.",
-			[]sample{{[]label{{"certainty", "certain"}}, float64(certain)},
-				{[]label{{"certainty", "possible"}}, float64(possible)}}},
-		gauge("pglock_oldest_snapshot_transactions", "The age, in transactions, of the oldest snapshot or transaction of "+
-			"sessions that hold advisory locks or wait for them. It holds back vacuum.", float64(oldestSnapshot(s))),
-	}
+	to.gauge(serverInfo, 1, s.ServerVersion, s.Database)
+	to.gauge(takenAt, float64(s.TakenAt.UnixNano())/float64(time.Second))
+	to.gauge(deadlocks, float64(certain), "certain")
+	to.gauge(deadlocks, float64(possible), "possible")
+	to.gauge(oldestTransaction, float64(oldestSnapshot(s)))
 }
 
 func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
@@ -74,8 +136,8 @@ func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
 	return oldest
 }
 
-// byDatabase returns the sums by database, which do not depend on the bound on keys.
-func byDatabase(s *monitor.Snapshot) []family {
+// databases sends the sums by database, which do not depend on the bound on keys.
+func (to sink) databases(s *monitor.Snapshot) {
 	type sums struct {
 		contention
 		locks, prepared int
@@ -99,60 +161,20 @@ func byDatabase(s *monitor.Snapshot) []family {
 		}
 		found[database] = sum
 	}
-	locks := family{"pglock_locks", "gauge", "Advisory locks that are held or waited for, each counted once.", nil}
-	holders := family{"pglock_holders", "gauge", "Holders of advisory locks; one for each lock that a session holds.", nil}
-	waiters := family{"pglock_waiters", "gauge", "Sessions that wait for an advisory lock.", nil}
-	oldest := family{"pglock_oldest_wait_seconds", "gauge", "How long the longest wait has lasted; 0 without waiters. " +
-		"Candidates that wait to become leader (package leader) are not counted.", nil}
-	prepared := family{"pglock_prepared_holders", "gauge",
-		"Holders that are prepared transactions; one for each lock that it holds.", nil}
-	held := family{"pglock_oldest_holder_seconds", "gauge", "The longest time that a holder can have had its lock, at most: " +
-		"the age of its transaction or, outside of one, of its session.", nil}
-	idle := family{"pglock_idle_blocker_seconds", "gauge",
-		"The longest time that a session which blocks others has been idle in transaction; 0 without one.", nil}
 	idleFor := idleBlockers(s)
 	for database := range idleFor {
 		if _, known := found[database]; !known { // a session can block others with locks of other types only
 			found[database] = sums{}
 		}
 	}
-	for _, database := range slices.Sorted(maps.Keys(found)) {
-		sum, labels := found[database], []label{{"database", database}}
-		locks.samples = append(locks.samples, sample{labels, float64(sum.locks)})
-		holders.samples = append(holders.samples, sample{labels, float64(sum.holders)})
-		waiters.samples = append(waiters.samples, sample{labels, float64(sum.waiters)})
-		oldest.samples = append(oldest.samples, sample{labels, sum.oldest.Seconds()})
-		prepared.samples = append(prepared.samples, sample{labels, float64(sum.prepared)})
-		held.samples = append(held.samples, sample{labels, sum.held.Seconds()})
-		idle.samples = append(idle.samples, sample{labels, idleFor[database].Seconds()})
-	}
-	return []family{locks, holders, waiters, oldest, prepared, held, idle}
-}
-
-func byKey(measured map[keyLabel]contention) []family {
-	holders := family{"pglock_key_holders", "gauge", "Holders of a key that is or was waited for.", nil}
-	waiters := family{"pglock_key_waiters", "gauge", "Sessions that wait for a key.", nil}
-	oldest := family{"pglock_key_oldest_wait_seconds", "gauge", "How long the longest wait for a key has lasted.", nil}
-	places := slices.SortedFunc(maps.Keys(measured), func(a, b keyLabel) int {
-		return cmp.Or(cmp.Compare(a.database, b.database), cmp.Compare(a.key, b.key))
-	})
-	for _, at := range places {
-		c, labels := measured[at], []label{{"database", at.database}, {"key", at.key}}
-		holders.samples = append(holders.samples, sample{labels, float64(c.holders)})
-		waiters.samples = append(waiters.samples, sample{labels, float64(c.waiters)})
-		oldest.samples = append(oldest.samples, sample{labels, c.oldest.Seconds()})
-	}
-	return []family{holders, waiters, oldest}
-}
-
-func lockTable(c monitor.Capacity) []family {
-	return []family{
-		gauge("pglock_lock_table_nominal_entries", "The nominal size of the server's lock table, which is not a hard limit: "+
-			"max_locks_per_transaction × (max_connections + max_prepared_transactions).", float64(c.Nominal)),
-		gauge("pglock_lock_table_entries", "Entries of the lock table that are in use, at least. "+
-			"Locks of all kinds share it.", float64(c.Used)),
-		gauge("pglock_lock_table_advisory_entries", "Entries of the lock table that are advisory locks.",
-			float64(c.Advisory)),
+	for database, sum := range found {
+		to.gauge(locks, float64(sum.locks), database)
+		to.gauge(holders, float64(sum.holders), database)
+		to.gauge(waiters, float64(sum.waiters), database)
+		to.gauge(oldestWait, sum.oldest.Seconds(), database)
+		to.gauge(preparedHolders, float64(sum.prepared), database)
+		to.gauge(oldestHolder, sum.held.Seconds(), database)
+		to.gauge(idleBlocker, idleFor[database].Seconds(), database)
 	}
 }
 

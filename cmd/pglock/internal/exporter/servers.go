@@ -3,6 +3,8 @@ package exporter
 import (
 	"context"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // exported is a server whose metrics are exported. The label is empty if it is the only server.
@@ -25,17 +27,22 @@ func exportedServers(ctx context.Context, o Options) []*exported {
 	return all
 }
 
-// families returns the metrics of a scrape. It takes snapshots of all servers concurrently.
-func (e *Exporter) families(ctx context.Context) ([]family, error) {
+// registry returns the metrics of a scrape. It takes snapshots of all servers concurrently.
+func (e *Exporter) registry(ctx context.Context) (*prometheus.Registry, error) {
 	states, err := e.states(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := familySet{index: map[string]int{}}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.build)
 	for i, s := range e.servers {
-		all.add(s.label, families(states[i], s.keys, e.version))
+		labelled := prometheus.Registerer(registry)
+		if s.label != "" {
+			labelled = prometheus.WrapRegistererWith(prometheus.Labels{"server": valid(s.label)}, registry)
+		}
+		labelled.MustRegister(collector{states[i], s.keys})
 	}
-	return all.families, nil
+	return registry, nil
 }
 
 func (e *Exporter) states(ctx context.Context) ([]state, error) {
@@ -55,29 +62,4 @@ func (e *Exporter) states(ctx context.Context) ([]state, error) {
 		}
 	}
 	return states, nil
-}
-
-// familySet merges the families of several servers, so that each appears once, with all series.
-type familySet struct {
-	families []family
-	index    map[string]int // of each family, by its name
-}
-
-func (j *familySet) add(server string, families []family) {
-	for _, f := range families {
-		at, known := j.index[f.name]
-		if known && f.name == buildInfo {
-			continue
-		}
-		for i, s := range f.samples {
-			if server != "" && f.name != buildInfo {
-				f.samples[i].labels = append([]label{{"server", server}}, s.labels...)
-			}
-		}
-		if known {
-			j.families[at].samples = append(j.families[at].samples, f.samples...)
-		} else {
-			j.index[f.name], j.families = len(j.families), append(j.families, f)
-		}
-	}
 }
