@@ -103,9 +103,9 @@ var allowedByPooler = map[string]func(context.Context, *pgxpool.Pool) error{
 		})
 	},
 	"ratelimit": func(ctx context.Context, pool *pgxpool.Pool) error {
-		l, err := ratelimit.New(pool)
+		l, err := ratelimit.New(pool, pglock.NewKey("limits"))
 		if err == nil {
-			_, err = l.Allow(ctx, "key", ratelimit.Limit{Count: 1, Per: time.Minute})
+			_, err = l.Allow(ctx, "key", ratelimit.Limit{Count: 1, Per: time.Minute, Burst: 1000})
 		}
 		return err
 	},

@@ -26,7 +26,7 @@ func TestErrorsOfLongTextsAreShort(t *testing.T) {
 	locker, err := locktest.NewMemory()
 	txCheck(t, err)
 	t.Cleanup(func() { txCheck(t, locker.Close(context.Background())) })
-	limiter, err := ratelimit.New(pool)
+	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"))
 	txCheck(t, err)
 	for name, stranger := range map[string]string{
 		"a megabyte": strings.Repeat("é", 1<<19), "controls": strings.Repeat("\x1b[2J\r", 1<<17), "no UTF-8": strings.Repeat("\xff", 1<<20),

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -133,7 +134,7 @@ func TestFaultsRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.
 		for range 4 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					d, err := l.Allow(ctx, "k", limit)
+					d, err := ratelimittest.Allow(ctx, l, "k", limit)
 					if err == nil && d.OK {
 						mu.Lock()
 						events = append(events, d.At)

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
@@ -23,12 +24,12 @@ var (
 //
 // Redis replicates asynchronously: after a failover, or a restart without persistence, the latest calls may not be
 // counted.
-func NewLimiter(client redis.UniversalClient, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
+func NewLimiter(client redis.UniversalClient, key pglock.Key, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
 	store, err := NewRateStore(client)
 	if err != nil {
 		return nil, err
 	}
-	return ratelimit.NewWithStore(store, opts...)
+	return ratelimit.NewWithStore(store, key, opts...)
 }
 
 // NewRateStore returns the store of [NewLimiter], for [ratelimit.NewWithStore]. The only option that has an effect is

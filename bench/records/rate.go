@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -32,10 +33,7 @@ func rateKeys(prefix string) (names [keys]string) {
 func limited(l *ratelimit.Limiter) contest.Work {
 	names := rateKeys("ours:")
 	return func(ctx context.Context, worker, _ int) error {
-		d, err := l.Allow(ctx, names[worker%keys], generous)
-		if err == nil && !d.OK {
-			err = fmt.Errorf("refused: %+v", d)
-		}
+		_, err := l.Allow(ctx, names[worker%keys], generous)
 		return err
 	}
 }
@@ -48,7 +46,7 @@ WHERE greatest(r.busy_until, clock_timestamp()) + $2::interval - $3::interval <=
 RETURNING busy_until`
 
 func rateOnPostgres(ctx context.Context, l *lab) ([]report.Line, error) {
-	limiter, err := ratelimit.New(l.pool, ratelimit.Timeout(10*time.Second))
+	limiter, err := ratelimit.New(l.pool, pglock.NewKey("bench"), ratelimit.Timeout(10*time.Second))
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +69,7 @@ func rateOnPostgres(ctx context.Context, l *lab) ([]report.Line, error) {
 }
 
 func rateOnRedis(ctx context.Context, l *lab) ([]report.Line, error) {
-	limiter, err := redisfallback.NewLimiter(l.client, ratelimit.Timeout(10*time.Second))
+	limiter, err := redisfallback.NewLimiter(l.client, pglock.NewKey("bench"), ratelimit.Timeout(10*time.Second))
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
@@ -12,15 +14,16 @@ import (
 // how many requests are left.
 func Limited(l *ratelimit.Limiter, limit ratelimit.Limit, account func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d, err := l.Allow(r.Context(), "api:"+account(r), limit)
-		if err != nil {
+		d, err := l.Allow(r.Context(), account(r), limit)
+		refused := errors.Is(err, pglock.ErrNotAcquired)
+		if err != nil && !refused {
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("RateLimit-Limit", strconv.Itoa(d.Burst))
 		w.Header().Set("RateLimit-Remaining", strconv.Itoa(d.Remaining))
 		w.Header().Set("RateLimit-Reset", seconds(d.ResetAfter))
-		if !d.OK {
+		if refused {
 			w.Header().Set("Retry-After", seconds(d.RetryAfter))
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 			return

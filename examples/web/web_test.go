@@ -13,6 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/examples/web"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
@@ -79,7 +80,7 @@ func TestWebOrdersAreCreatedOnceForAKey(t *testing.T) {
 func TestWebLimitSaysWhatIsLeft(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
 	must(t, migrations.Up(t.Context(), pool))
-	limiter, err := ratelimit.New(pool, ratelimit.Timeout(10*time.Second))
+	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.Timeout(10*time.Second))
 	must(t, err)
 	passed := 0
 	h := web.Limited(limiter, ratelimit.PerHour(2), account, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }))

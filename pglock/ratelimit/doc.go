@@ -1,9 +1,9 @@
 // Package ratelimit limits how often something happens, across all processes that share a PostgreSQL or a Redis:
 //
-//	limiter, err := ratelimit.New(pool)
+//	logins, err := ratelimit.New(pool, pglock.NewKey("login"))
 //	…
-//	d, err := limiter.Allow(ctx, "login:"+ip, ratelimit.PerMinute(10))
-//	if err == nil && !d.OK {
+//	d, err := logins.Allow(ctx, ip, ratelimit.PerMinute(10))
+//	if errors.Is(err, pglock.ErrNotAcquired) {
 //		w.Header().Set("Retry-After", …d.RetryAfter…)
 //	}
 //

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
@@ -30,7 +31,7 @@ func TestRatelimitWhereTheDefaultIsAboveReadCommitted(t *testing.T) {
 			for range callers {
 				wg.Go(func() {
 					for range calls {
-						d, err := l.Allow(t.Context(), "k", limit)
+						d, err := ratelimittest.Allow(t.Context(), l, "k", limit)
 						if err != nil {
 							t.Errorf("%s: %v", level, err)
 							return

@@ -12,31 +12,35 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Limiter decides what may happen now. Make one for each server in a process and share it among all goroutines, since
-// those that ask at the same time share a statement. It needs no closing. All methods may be called concurrently.
+// Limiter decides what may happen now. Make it with [New], and share it among all goroutines, since those that ask at the
+// same time share a statement. It needs no closing. All methods may be called concurrently.
 //
-// A key names what is limited, such as "login:203.0.113.7": valid UTF-8 without NUL, of 1 to 1024 bytes. Use one Limit
-// for each key: to apply two limits to one thing use two keys. A key's Limit may change; what was let through before
-// still counts.
+// Its methods take an id, which says what is limited: an address, or an account. Each id is counted apart, under the text
+// of the Limiter's key, [pglock.Key.String], a slash, and the id; without an id, under the text of the key alone. That is
+// valid UTF-8 without NUL, of at most 1024 bytes. Use one Limit for each id: to apply two limits to one thing use two
+// keys. The Limit of an id may change; what was let through before still counts.
+//
+// The answer no is a *[RefusedError], which matches [pglock.ErrNotAcquired].
 type Limiter struct {
+	key    pglock.Key
+	name   string // the key's text
 	store  Store
 	config config
 	seed   maphash.Seed
 	queues [queues]queue
 }
 
-// Decision is a decision of a [Limiter], with the state of the key after it.
+// Decision is a decision of a [Limiter], with the state of the id after it.
 type Decision struct {
-	// OK reports whether it may happen. If so, it has been counted.
-	OK bool
 	// Burst is how many may happen at once after a pause.
 	Burst int
 	// Remaining is how many more could happen now.
 	Remaining int
 	// RetryAfter is how long to wait before asking for the same number again, if there are no other requests. It is
-	// zero if OK is true, and also if the request was refused only because an earlier, larger one was; see
+	// zero if it may happen, and also if the request was refused only because an earlier, larger one was; see
 	// [Limiter.AllowN].
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the whole Burst is available again, if there are no
@@ -44,18 +48,45 @@ type Decision struct {
 	ResetAfter time.Duration
 	// At is when it was decided, by the server's clock.
 	At time.Time
-	// Outage is why the server could not be asked, if [OnOutage] made the decision. Then OK is the only other field
-	// with a meaning.
+	// Outage is why the server could not be asked, if [OnOutage] made the decision. Then no other field has a meaning.
 	Outage error
 }
 
-// NewWithStore returns a Limiter that uses a store other than PostgreSQL. It is meant for packages that
-// implement one.
-func NewWithStore(store Store, opts ...Option) (*Limiter, error) {
+// RefusedError: the limit is reached, so it may not happen now, or not before the context ends. Nothing was counted. It
+// matches [pglock.ErrNotAcquired], and the error of the outage if [OnOutage] with [Refuse] made the decision.
+type RefusedError struct {
+	Key   pglock.Key // of the Limiter
+	ID    string
+	Limit Limit
+	Decision
+}
+
+// Error says what is limited, and when to ask again.
+func (e *RefusedError) Error() string {
+	text := "no more may happen now"
+	switch {
+	case e.Outage != nil:
+		text = "refused, since the server could not be asked: " + e.Outage.Error()
+	case e.RetryAfter > 0:
+		text = fmt.Sprintf("the limit is %v: ask again after %v", e.Limit, e.RetryAfter)
+	}
+	return fmt.Sprintf("pglock/ratelimit: %s: %s", shorttext.Quote(stateKey(e.Key.String(), e.ID)), text)
+}
+
+// Unwrap makes the error match [pglock.ErrNotAcquired], and that of an outage.
+func (e *RefusedError) Unwrap() []error {
+	if e.Outage != nil {
+		return []error{pglock.ErrNotAcquired, e.Outage}
+	}
+	return []error{pglock.ErrNotAcquired}
+}
+
+// NewWithStore is [New] with a store other than PostgreSQL. It is meant for packages that implement one.
+func NewWithStore(store Store, key pglock.Key, opts ...Option) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("pglock/ratelimit: the store is nil")
 	}
-	l, err := newLimiter(opts)
+	l, err := newLimiter(key, opts)
 	if err == nil && l.config.owners != nil {
 		err = fmt.Errorf("pglock/ratelimit: WithTrustedOwner: %w (only PostgreSQL has owners)", pglock.ErrUnsupported)
 	}
@@ -66,67 +97,108 @@ func NewWithStore(store Store, opts ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-func newLimiter(opts []Option) (*Limiter, error) {
+func newLimiter(key pglock.Key, opts []Option) (*Limiter, error) {
+	if !key.ID().Valid() {
+		return nil, fmt.Errorf("pglock/ratelimit: %w: the zero Key", pglock.ErrInvalidKey)
+	}
 	config, err := newConfig(opts)
+	if err == nil {
+		err = check(key.String())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
 	}
-	l := &Limiter{config: config, seed: maphash.MakeSeed()}
+	l := &Limiter{key: key, name: key.String(), config: config, seed: maphash.MakeSeed()}
 	for i := range l.queues {
 		l.queues[i].limiter = l
 	}
 	return l, nil
 }
 
-// Allow is [Limiter.AllowN] with an n of 1.
-func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision, error) {
-	return l.AllowN(ctx, key, limit, 1)
+// Key returns the key of the limiter.
+func (l *Limiter) Key() pglock.Key { return l.key }
+
+// stateKey is the text under which an id is counted.
+func stateKey(name, id string) string {
+	if id == "" {
+		return name
+	}
+	return name + "/" + id
 }
 
-// AllowN decides at once whether n may happen now: all of them or none. An n above the limit's Burst could never be let
-// through and is an error, as is one below 1.
+// check refuses what cannot be stored.
+func check(key string) error {
+	switch {
+	case len(key) > maxKey:
+		return fmt.Errorf("the key and the id have %d bytes, and at most %d fit (use a hash instead)", len(key), maxKey)
+	case !utf8.ValidString(key) || strings.Contains(key, "\x00"):
+		return errors.New("the key or the id is not valid UTF-8, or contains NUL")
+	}
+	return nil
+}
+
+const maxKey = 1024
+
+// Allow is [Limiter.AllowN] with an n of 1.
+func (l *Limiter) Allow(ctx context.Context, id string, limit Limit) (Decision, error) {
+	return l.AllowN(ctx, id, limit, 1)
+}
+
+// AllowN decides at once whether n may happen now: all of them or none. If the error is nil they may, and have been
+// counted. If it is a *[RefusedError] they may not; it has the same Decision. An n above the limit's Burst could never be
+// let through and is another error, as is one below 1.
 //
-// Callers of one process that ask for a key at the same moment are let through in the order of their calls, up to the
+// Callers of one process that ask for an id at the same moment are let through in the order of their calls, up to the
 // first that is refused: a small request does not overtake a large one.
 //
 // If ctx ends before the request is sent, nothing is counted. If it ends later, the request may have been counted, as
-// after any error.
-func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
-	r, err := newRequest(key, limit, n, 0)
+// after any error but a RefusedError.
+func (l *Limiter) AllowN(ctx context.Context, id string, limit Limit, n int) (d Decision, err error) {
+	if l.observed() {
+		began := driver.Now()
+		defer func() { l.report(ctx, id, began, err) }()
+	}
+	return l.allow(ctx, id, limit, n)
+}
+
+func (l *Limiter) allow(ctx context.Context, id string, limit Limit, n int) (Decision, error) {
+	r, err := l.request(id, limit, n, 0)
 	if err != nil {
-		return Decision{}, refused(key, err)
+		return Decision{}, l.failed(id, err)
 	}
 	if err := l.decide(ctx, r); err != nil {
-		return l.outage(key, err)
+		return l.outage(id, limit, err)
 	}
-	decision := r.decision()
+	decision, ok := r.decision(), r.ok
 	r.recycle()
+	if !ok {
+		return decision, &RefusedError{l.key, id, limit, decision}
+	}
 	return decision, nil
 }
 
 // outage makes the decision when there is no answer.
-func (l *Limiter) outage(key string, err error) (Decision, error) {
-	err = refused(key, err)
+func (l *Limiter) outage(id string, limit Limit, err error) (Decision, error) {
+	err = l.failed(id, err)
 	isOutage := errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrStandby)
-	if l.config.outage == Fail || !isOutage {
+	switch decision := (Decision{Outage: err}); {
+	case l.config.outage == Fail || !isOutage:
 		return Decision{}, err
+	case l.config.outage == Permit:
+		return decision, nil
+	default:
+		return decision, &RefusedError{l.key, id, limit, decision}
 	}
-	return Decision{OK: l.config.outage == Permit, Outage: err}, nil
 }
 
-// Prune deletes the state of keys that have been idle so long that it no longer matters, and returns the number of
-// keys. It reads the whole table, so call it occasionally, for example every hour, from one process. On Redis state
-// expires by itself, and Prune does nothing.
-func (l *Limiter) Prune(ctx context.Context) (int64, error) {
-	pruner, ok := l.store.(Pruner)
-	if !ok {
-		return 0, nil
-	}
-	n, err := pruner.Prune(ctx)
-	if err != nil {
-		return n, fmt.Errorf("pglock/ratelimit: prune: %w", err)
-	}
-	return n, nil
+func (l *Limiter) observed() bool {
+	return l.config.observer != nil && l.config.observer.Recorded != nil
+}
+
+// report reports the end of a call to the Observer.
+func (l *Limiter) report(ctx context.Context, id string, began driver.Instant, err error) {
+	use := pglock.Use{Kind: pglock.UseRate, Key: l.key}
+	l.config.observer.Recorded(ctx, pglock.RecordedInfo{Use: use, ID: id, Took: driver.Now().Sub(began), Err: err})
 }
 
 // request is one call that asks for a decision.
@@ -145,22 +217,18 @@ type request struct {
 	err    error
 }
 
-const maxKey = 1024
-
 // ErrExceedsBurst: the request is for more than the limit's Burst, so it could never be let through at once.
 var ErrExceedsBurst = errors.New("more than the limit's burst")
 
-func newRequest(key string, limit Limit, n int, patience time.Duration) (*request, error) {
+func (l *Limiter) request(id string, limit Limit, n int, patience time.Duration) (*request, error) {
 	shape, err := limit.shape()
+	key := stateKey(l.name, id)
+	if err == nil {
+		err = check(key)
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case key == "":
-		return nil, errors.New("the key is empty")
-	case len(key) > maxKey:
-		return nil, fmt.Errorf("the key has %d bytes, and at most %d fit (use a hash instead)", len(key), maxKey)
-	case !utf8.ValidString(key) || strings.Contains(key, "\x00"):
-		return nil, errors.New("the key is not valid UTF-8, or contains NUL")
 	case n < 1:
 		return nil, fmt.Errorf("%d were asked for, want at least one", n)
 	case n > limit.burst():
@@ -184,7 +252,7 @@ func (r *request) price() int64 { return r.amount * r.shape.interval }
 
 // decision turns the answer into a Decision.
 func (r *request) decision() Decision {
-	d := Decision{OK: r.ok, Burst: r.burst, At: time.Unix(0, r.at)}
+	d := Decision{Burst: r.burst, At: time.Unix(0, r.at)}
 	now := r.until
 	if !r.ok {
 		now = r.before
@@ -195,6 +263,6 @@ func (r *request) decision() Decision {
 	return d
 }
 
-func refused(key string, err error) error {
-	return fmt.Errorf("pglock/ratelimit: key %s: %w", shorttext.Quote(key), shorttext.Error(err))
+func (l *Limiter) failed(id string, err error) error {
+	return fmt.Errorf("pglock/ratelimit: %s: %w", shorttext.Quote(stateKey(l.name, id)), shorttext.Error(err))
 }

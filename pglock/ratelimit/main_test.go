@@ -16,12 +16,16 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
 // askOn is a variable with a connection string. If it is set, the test binary is a process that asks for many keys on
 // that database.
 const askOn = "PGLOCK_TEST_RATELIMIT_ASK"
+
+// limits is the key of all limiters.
+var limits = pglock.NewKey("limits")
 
 func TestMain(m *testing.M) {
 	if connString := os.Getenv(askOn); connString != "" {
@@ -42,7 +46,7 @@ func askForMany(connString string) error {
 		return err
 	}
 	defer pool.Close()
-	l, err := ratelimit.New(pool, ratelimit.Timeout(patience))
+	l, err := ratelimit.New(pool, limits, ratelimit.Timeout(patience))
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,7 @@ func TestRatelimitProcessesWithOverlappingKeysDoNotDeadlock(t *testing.T) {
 func TestRatelimitInMemory(t *testing.T) {
 	var store ratelimittest.Memory
 	ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter {
-		l, err := ratelimit.NewWithStore(&store, ratelimit.Timeout(patience))
+		l, err := ratelimit.NewWithStore(&store, limits, ratelimit.Timeout(patience))
 		must(t, err)
 		return l
 	})
@@ -108,7 +112,7 @@ func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 // open returns a Limiter that gives a loaded machine time to answer.
 func open(t testing.TB, db ratelimit.DB, opts ...ratelimit.Option) *ratelimit.Limiter {
 	t.Helper()
-	l, err := ratelimit.New(db, append([]ratelimit.Option{ratelimit.Timeout(patience)}, opts...)...)
+	l, err := ratelimit.New(db, limits, append([]ratelimit.Option{ratelimit.Timeout(patience)}, opts...)...)
 	must(t, err)
 	return l
 }

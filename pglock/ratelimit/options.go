@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Option configures a [Limiter].
@@ -14,6 +16,8 @@ type config struct {
 	owners  []string
 	timeout time.Duration
 	outage  Policy
+
+	observer *pglock.Observer
 }
 
 // Policy says what a Limiter does while its server cannot be reached.
@@ -32,8 +36,8 @@ const (
 
 // OnOutage says what to do while the server cannot be reached, does not answer within [Timeout], cancels the statement
 // (statement_timeout or lock_timeout of the role, pg_cancel_backend), or is a standby ([pglock.ErrStandby]), to which the
-// address may lead for a while during a failover. With Permit and Refuse the call returns no error, and
-// [Decision.Outage] says why the server could not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and
+// address may lead for a while during a failover. With Permit the call returns no error, and with Refuse a
+// *[RefusedError]; [Decision.Outage] says why the server could not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and
 // a full lock table ([pglock.ErrTooManyLocks]), are returned as usual.
 //
 // An address that always leads to a standby, or a session that is read-only by default, is an outage without an end: watch
@@ -69,6 +73,17 @@ func WithTrustedOwner(roles ...string) Option {
 			return errors.New("WithTrustedOwner: the name of a role is empty")
 		}
 		c.owners = append(c.owners, roles...)
+		return nil
+	}
+}
+
+// WithObserver reports each call to the Recorded function of o. A nil observer is an error.
+func WithObserver(o *pglock.Observer) Option {
+	return func(c *config) error {
+		if o == nil {
+			return errors.New("WithObserver: the observer is nil")
+		}
+		c.observer = o
 		return nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
@@ -17,30 +18,42 @@ type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// New returns a Limiter whose limits are in schema pglock of db. It uses a few connections at most, and does not
-// connect yet. Rows stay until [Limiter.Prune] deletes those that no longer matter.
-func New(db DB, opts ...Option) (*Limiter, error) {
+// New returns the limiter named by key, whose state is in schema pglock of db. Limiters with equal keys in one database
+// are one limiter, in all processes. It uses a few connections at most, and does not connect yet. Rows stay until [Prune]
+// deletes those that no longer matter.
+func New(db DB, key pglock.Key, opts ...Option) (*Limiter, error) {
+	if err := checkDB(db); err != nil {
+		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
+	}
+	l, err := newLimiter(key, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.store = newPostgres(db, l.config)
+	return l, nil
+}
+
+func checkDB(db DB) error {
 	_, isTx := db.(pgx.Tx)
 	_, isConn := db.(*pgx.Conn)
 	switch {
 	case db == nil:
-		return nil, errors.New("pglock/ratelimit: the DB is nil")
+		return errors.New("the DB is nil")
 	case isTx:
-		return nil, errors.New("pglock/ratelimit: the DB is a transaction: keys would stay locked until it ends, and a rollback would undo what was counted (use a pool)")
+		return errors.New("the DB is a transaction: keys would stay locked until it ends, and a rollback would undo what was counted (use a pool)")
 	case isConn:
-		return nil, errors.New("pglock/ratelimit: the DB is a connection, which goroutines cannot share (use a pool)")
+		return errors.New("the DB is a connection, which goroutines cannot share (use a pool)")
 	}
-	l, err := newLimiter(opts)
-	if err != nil {
-		return nil, err
-	}
-	guarded := records.Guarded{DB: db, Trust: &records.Trust{Option: "ratelimit.WithTrustedOwner"}, Owners: l.config.owners}
-	l.store = &postgres{guarded.Queries()}
-	return l, nil
+	return nil
 }
 
-// postgres implements [Store] and [Pruner].
+// postgres implements [Store].
 type postgres struct{ queries *lockdb.Queries }
+
+func newPostgres(db DB, c config) *postgres {
+	guarded := records.Guarded{DB: db, Trust: &records.Trust{Option: "ratelimit.WithTrustedOwner"}, Owners: c.owners}
+	return &postgres{guarded.Queries()}
+}
 
 func (p *postgres) Take(ctx context.Context, runs []Run) ([]Grant, error) {
 	n := len(runs)
@@ -79,19 +92,28 @@ func (p *postgres) Return(ctx context.Context, key string, until, price int64) (
 	return returned, records.Unavailable(ctx, err)
 }
 
-// Prune deletes in steps, so that no session has to wait long for a row.
-func (p *postgres) Prune(ctx context.Context) (deleted int64, err error) {
-	for {
-		var n int64
+// Prune deletes the state of ids, under all keys, that have been idle so long that it no longer matters. It reads the
+// whole table, so call it occasionally, for example every hour, from one process. It deletes in steps, so that no session
+// has to wait long for a row. On Redis state expires by itself.
+func Prune(ctx context.Context, db DB, opts ...Option) error {
+	c, err := newConfig(opts)
+	if err == nil {
+		err = checkDB(db)
+	}
+	if err != nil {
+		return fmt.Errorf("pglock/ratelimit: prune: %w", err)
+	}
+	queries := newPostgres(db, c).queries
+	for n := int64(pruneAtOnce); n == pruneAtOnce; {
 		err := records.Again(ctx, func() (err error) {
-			n, err = p.queries.RatePrune(ctx, pruneAtOnce)
+			n, err = queries.RatePrune(ctx, pruneAtOnce)
 			return err
 		})
-		deleted += n
-		if err != nil || n < pruneAtOnce {
-			return deleted, records.Unavailable(ctx, err)
+		if err != nil {
+			return fmt.Errorf("pglock/ratelimit: prune: %w", records.Unavailable(ctx, err))
 		}
 	}
+	return nil
 }
 
 const pruneAtOnce = 1000

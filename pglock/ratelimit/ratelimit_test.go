@@ -41,7 +41,7 @@ func TestRatelimitARefusalWritesNothing(t *testing.T) {
 	must(t, migrations.Up(t.Context(), pool))
 	l := open(t, pool)
 	for range slow.Burst {
-		if d, err := l.Allow(t.Context(), "k", slow); err != nil || !d.OK {
+		if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || !d.OK {
 			t.Fatal(d, err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestRatelimitARefusalWritesNothing(t *testing.T) {
 		before := one[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8")
 		xid := one[int64](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8")
 		for range refusals {
-			if d, err := l.Allow(t.Context(), "k", slow); err != nil || d.OK {
+			if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || d.OK {
 				t.Fatal(d, err)
 			}
 		}
@@ -70,17 +70,17 @@ func TestRatelimitARefusalWritesNothing(t *testing.T) {
 func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 	_, pool := installed(t)
 	l := open(t, pool)
-	if _, err := l.Allow(t.Context(), "k", slow); err != nil {
+	if _, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil {
 		t.Fatal(err)
 	}
 	tx, err := pool.Begin(t.Context())
 	must(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	_, err = tx.Exec(t.Context(), "SELECT FROM pglock.rates WHERE key = 'k' FOR UPDATE")
+	_, err = tx.Exec(t.Context(), "SELECT FROM pglock.rates WHERE key = 'limits/k' FOR UPDATE")
 	must(t, err)
-	decided := make(chan ratelimit.Decision, 1)
+	decided := make(chan ratelimittest.Answer, 1)
 	go func() {
-		d, err := l.Allow(t.Context(), "k", slow)
+		d, err := ratelimittest.Allow(t.Context(), l, "k", slow)
 		if err != nil {
 			t.Error(err)
 		}
@@ -124,11 +124,11 @@ func (g *gate) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Gran
 func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
-		l, err := ratelimit.NewWithStore(g)
+		l, err := ratelimit.NewWithStore(g, limits)
 		must(t, err)
 		var wg sync.WaitGroup
-		ask := func(n int) (d ratelimit.Decision) {
-			d, err := l.AllowN(t.Context(), "k", slow, n)
+		ask := func(n int) (d ratelimittest.Answer) {
+			d, err := ratelimittest.AllowN(t.Context(), l, "k", slow, n)
 			if err != nil {
 				t.Error(err)
 			}
@@ -136,14 +136,14 @@ func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 		}
 		wg.Go(func() { ask(1) })
 		synctest.Wait() // it is on its way
-		var decisions [6]ratelimit.Decision
+		var decisions [6]ratelimittest.Answer
 		for i, n := range []int{1, 1, 3, 1, 1, 1} { // four are left, so two are granted and then three are refused
 			wg.Go(func() { decisions[i] = ask(n) })
 			synctest.Wait() // so that they arrive in this order
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		wg.Go(func() {
-			if _, err := l.Allow(ctx, "k", slow); !errors.Is(err, context.Canceled) {
+			if _, err := ratelimittest.Allow(ctx, l, "k", slow); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		})
@@ -168,29 +168,29 @@ func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 
 func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimittest.NewMemory()
+		l, err := ratelimit.NewWithStore(&ratelimittest.Memory{}, limits)
 		must(t, err)
 		limit := ratelimit.Limit{Count: 7, Per: time.Second, Burst: 3}
 		for i := range 100 {
 			n := 1 + i%3
-			d, err := l.AllowN(t.Context(), "k", limit, n)
+			d, err := ratelimittest.AllowN(t.Context(), l, "k", limit, n)
 			must(t, err)
 			if d.OK {
 				continue
 			}
 			time.Sleep(d.RetryAfter - 1)
-			if d, err := l.AllowN(t.Context(), "k", limit, n); err != nil || d.OK {
+			if d, err := ratelimittest.AllowN(t.Context(), l, "k", limit, n); err != nil || d.OK {
 				t.Fatalf("let through a nanosecond early: %+v, %v", d, err)
 			}
 			time.Sleep(time.Nanosecond)
-			if d, err := l.AllowN(t.Context(), "k", limit, n); err != nil || !d.OK {
+			if d, err := ratelimittest.AllowN(t.Context(), l, "k", limit, n); err != nil || !d.OK {
 				t.Fatalf("not let through after RetryAfter: %+v, %v", d, err)
 			}
 		}
-		d, err := l.Allow(t.Context(), "k", limit)
+		d, err := ratelimittest.Allow(t.Context(), l, "k", limit)
 		must(t, err)
 		time.Sleep(d.ResetAfter)
-		if d, err := l.AllowN(t.Context(), "k", limit, limit.Burst); err != nil || !d.OK {
+		if d, err := ratelimittest.AllowN(t.Context(), l, "k", limit, limit.Burst); err != nil || !d.OK {
 			t.Errorf("the burst is not there after ResetAfter: %+v, %v", d, err)
 		}
 	})
@@ -204,7 +204,7 @@ func TestRatelimitOutagePolicies(t *testing.T) {
 		ratelimit.Fail: {err: true}, ratelimit.Permit: {ok: true}, ratelimit.Refuse: {},
 	} {
 		l := open(t, pool, ratelimit.OnOutage(policy))
-		d, err := l.Allow(t.Context(), "k", slow)
+		d, err := ratelimittest.Allow(t.Context(), l, "k", slow)
 		if (err != nil) != want.err || d.OK != want.ok {
 			t.Errorf("policy %d: %+v, %v", policy, d, err)
 		}
@@ -225,7 +225,7 @@ func TestRatelimitAServerThatDoesNotAnswerIsAnOutage(t *testing.T) {
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	_, err = tx.Exec(t.Context(), "LOCK TABLE pglock.rates")
 	must(t, err)
-	d, err := l.Allow(t.Context(), "k", slow)
+	d, err := ratelimittest.Allow(t.Context(), l, "k", slow)
 	if err != nil || d.OK || !errors.Is(d.Outage, pglock.ErrUnavailable) {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -241,7 +241,7 @@ func (*silent) Return(ctx context.Context, _ string, _, _ int64) (bool, error) {
 
 func TestRatelimitCancelDoesNotWaitForAServerThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimit.NewWithStore(&silent{})
+		l, err := ratelimit.NewWithStore(&silent{}, limits)
 		must(t, err)
 		r, err := l.Reserve(t.Context(), "k", slow)
 		must(t, err)
@@ -256,7 +256,7 @@ func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
 	ratelimittest.ExerciseClock(t, open(t, pool), func(key string) {
 		const hour = int64(time.Hour)
 		moved, err := pool.Exec(t.Context(), `UPDATE pglock.rates SET busy_until = busy_until + $2, decided_at = decided_at + $2
-			WHERE key = $1`, key, hour)
+			WHERE key = $1`, "limits/"+key, hour)
 		if must(t, err); moved.RowsAffected() != 1 {
 			t.Fatalf("%s: %v", key, moved)
 		}
@@ -265,7 +265,7 @@ func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
 
 func TestRatelimitWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 	l := open(t, testenv.Database(t).Pool(t), ratelimit.OnOutage(ratelimit.Permit))
-	_, err := l.Allow(t.Context(), "k", slow)
+	_, err := ratelimittest.Allow(t.Context(), l, "k", slow)
 	if !errors.Is(err, pglock.ErrSchemaMissing) || !strings.Contains(err.Error(), "pglock migrate up") {
 		t.Error(err)
 	}
@@ -281,18 +281,19 @@ func TestRatelimitPruneDeletesWhatSaysNothing(t *testing.T) {
 	l := open(t, pool)
 	fast := ratelimit.Limit{Count: 1000, Per: time.Millisecond}
 	for i := range 10 {
-		_, err := l.Allow(t.Context(), fmt.Sprint("fast ", i), fast)
+		_, err := ratelimittest.Allow(t.Context(), l, fmt.Sprint("fast ", i), fast)
 		must(t, err)
 	}
-	_, err = l.Allow(t.Context(), "slow", slow)
+	_, err = ratelimittest.Allow(t.Context(), l, "slow", slow)
 	must(t, err)
 	_, err = owner.Exec(t.Context(), "INSERT INTO pglock.rates SELECT i, 0 FROM generate_series(1, 2500) AS i")
 	must(t, err)
 	time.Sleep(time.Millisecond)
-	if n, err := l.Prune(t.Context()); err != nil || n != 2510 {
-		t.Errorf("Prune = %d, %v", n, err)
+	must(t, ratelimit.Prune(t.Context(), pool))
+	if n := one[int](t, owner, "SELECT count(*)::int FROM pglock.rates"); n != 1 {
+		t.Errorf("%d keys are left", n)
 	}
-	if d, err := l.Allow(t.Context(), "slow", slow); err != nil || d.Remaining != slow.Burst-2 {
+	if d, err := ratelimittest.Allow(t.Context(), l, "slow", slow); err != nil || d.Remaining != slow.Burst-2 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -303,16 +304,44 @@ func TestRatelimitMisuseIsAnError(t *testing.T) {
 	must(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	for _, db := range []ratelimit.DB{nil, tx, tx.Conn()} {
-		if _, err := ratelimit.New(db); err == nil {
+		if _, err := ratelimit.New(db, limits); err == nil {
 			t.Errorf("New takes %T", db)
 		}
+		if err := ratelimit.Prune(t.Context(), db); err == nil {
+			t.Errorf("Prune takes %T", db)
+		}
 	}
-	if _, err := ratelimit.NewWithStore(nil); err == nil {
+	if _, err := ratelimit.NewWithStore(nil, limits); err == nil {
 		t.Error("NewWithStore takes nil")
 	}
-	for _, opt := range []ratelimit.Option{nil, ratelimit.Timeout(0), ratelimit.OnOutage(7)} {
-		if _, err := ratelimit.New(pool, opt); err == nil {
+	for _, opt := range []ratelimit.Option{nil, ratelimit.Timeout(0), ratelimit.OnOutage(7), ratelimit.WithObserver(nil)} {
+		if _, err := ratelimit.New(pool, limits, opt); err == nil {
 			t.Error("a wrong option is no error")
 		}
 	}
+}
+
+func TestRatelimitTheObserverLearnsOfEachCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []pglock.RecordedInfo
+		observer := &pglock.Observer{Recorded: func(_ context.Context, e pglock.RecordedInfo) { seen = append(seen, e) }}
+		l, err := ratelimit.NewWithStore(&ratelimittest.Memory{}, limits, ratelimit.WithObserver(observer))
+		must(t, err)
+		one := ratelimit.Limit{Count: 1, Per: time.Minute}
+		_, first := l.Allow(t.Context(), "k", one)
+		_, second := l.Allow(t.Context(), "k", one)
+		_, third := l.Reserve(t.Context(), "k", one, pglock.MaxWait(time.Second))
+		fourth := l.Wait(t.Context(), "k", one, pglock.MaxWait(time.Hour))
+		for i, err := range []error{first, second, third, fourth} {
+			if no := i == 1 || i == 2; errors.Is(err, pglock.ErrNotAcquired) != no || !no && err != nil {
+				t.Errorf("call %d: %v", i, err)
+			}
+			if e := seen[i]; e.Use.String() != `rate limit of "limits"` || e.ID != "k" || e.Err != err {
+				t.Errorf("of call %d the Observer learned %+v", i, e)
+			}
+		}
+		if len(seen) != 4 || seen[3].Took != time.Minute {
+			t.Errorf("the Observer learned of %+v", seen)
+		}
+	})
 }

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"sync"
 	"time"
-)
 
-// ErrTooLong: the wait would outlast the context, so nothing was reserved.
-var ErrTooLong = errors.New("the wait would outlast the context")
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
 
 // Reservation is permission for something to happen after a delay.
 type Reservation struct {
 	limiter *Limiter
+	id      string
 	ready   time.Time
 	outage  error
 
@@ -22,39 +23,59 @@ type Reservation struct {
 }
 
 // Reserve is [Limiter.ReserveN] with an n of 1.
-func (l *Limiter) Reserve(ctx context.Context, key string, limit Limit) (*Reservation, error) {
-	return l.ReserveN(ctx, key, limit, 1)
+func (l *Limiter) Reserve(ctx context.Context, id string, limit Limit, opts ...pglock.LockOption) (*Reservation, error) {
+	return l.ReserveN(ctx, id, limit, 1, opts...)
 }
 
 // ReserveN reserves n at the earliest time at which the limit has room for them, in the order of the calls;
-// [Reservation.Delay] returns how long to wait until then. If the delay would outlast ctx, the error matches
-// [ErrTooLong], and nothing is counted; without a deadline the delay may be up to 45 days. During an outage, [OnOutage]
-// with Permit makes the delay zero, and with Refuse it makes ReserveN return an error.
-func (l *Limiter) ReserveN(ctx context.Context, key string, limit Limit, n int) (*Reservation, error) {
-	patience := maxSpan
-	if deadline, ok := ctx.Deadline(); ok {
-		patience = max(1, time.Until(deadline))
+// [Reservation.Delay] returns how long to wait until then. If the delay would be longer than [pglock.MaxWait], or outlast
+// ctx, the error is a *[RefusedError], and nothing is counted; without either the delay may be up to 45 days. Other
+// LockOptions are errors. During an outage, [OnOutage] with Permit makes the delay zero.
+func (l *Limiter) ReserveN(ctx context.Context, id string, limit Limit, n int, opts ...pglock.LockOption) (r *Reservation, err error) {
+	if l.observed() {
+		began := driver.Now()
+		defer func() { l.report(ctx, id, began, err) }()
 	}
-	r, err := newRequest(key, limit, n, patience)
+	return l.reserve(ctx, id, limit, n, opts)
+}
+
+func (l *Limiter) reserve(ctx context.Context, id string, limit Limit, n int, opts []pglock.LockOption) (*Reservation, error) {
+	patience, err := patience(ctx, opts)
 	if err != nil {
-		return nil, refused(key, err)
+		return nil, l.failed(id, err)
+	}
+	r, err := l.request(id, limit, n, patience)
+	if err != nil {
+		return nil, l.failed(id, err)
 	}
 	if err := l.decide(ctx, r); err != nil {
-		d, err := l.outage(key, err)
-		switch {
-		case err != nil:
+		d, err := l.outage(id, limit, err)
+		if err != nil {
 			return nil, err
-		case !d.OK:
-			return nil, d.Outage
 		}
-		return &Reservation{limiter: l, outage: d.Outage}, nil
+		return &Reservation{limiter: l, id: id, outage: d.Outage}, nil
 	}
 	delay := time.Duration(max(0, r.until-r.shape.tolerance-r.at))
 	if !r.ok {
-		wait := r.decision().RetryAfter
-		return nil, refused(key, fmt.Errorf("%w: %v, and the limit is %v", ErrTooLong, wait, limit))
+		return nil, &RefusedError{l.key, id, limit, r.decision()}
 	}
-	return &Reservation{limiter: l, request: r, ready: time.Now().Add(delay)}, nil
+	return &Reservation{limiter: l, id: id, request: r, ready: time.Now().Add(delay)}, nil
+}
+
+// patience returns how long a call may be put off.
+func patience(ctx context.Context, opts []pglock.LockOption) (time.Duration, error) {
+	o, err := pglock.ReadLockOptions(opts...)
+	patience := maxSpan
+	if o.Bounded {
+		patience = min(patience, max(1, o.MaxWait))
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, max(1, time.Until(deadline)))
+	}
+	if o.MaxWait, o.Bounded = 0, false; err == nil && o != (pglock.LockSettings{}) {
+		err = errors.New("the only option of a wait for a rate limit is MaxWait")
+	}
+	return patience, err
 }
 
 // Delay returns how long to wait before it may happen, or zero if it may happen now.
@@ -84,21 +105,25 @@ func (r *Reservation) Cancel(ctx context.Context) (returned bool, err error) {
 		err = r.limiter.noAnswer(err)
 	}
 	if err != nil {
-		return false, refused(taken.key, fmt.Errorf("cancel a reservation: %w", err))
+		return false, r.limiter.failed(r.id, fmt.Errorf("cancel a reservation: %w", err))
 	}
 	return returned, nil
 }
 
 // Wait is [Limiter.WaitN] with an n of 1.
-func (l *Limiter) Wait(ctx context.Context, key string, limit Limit) error {
-	return l.WaitN(ctx, key, limit, 1)
+func (l *Limiter) Wait(ctx context.Context, id string, limit Limit, opts ...pglock.LockOption) error {
+	return l.WaitN(ctx, id, limit, 1, opts...)
 }
 
-// WaitN waits until n may happen, in the order of the calls. If the wait would outlast ctx it returns at once, with an
-// error that matches [ErrTooLong]. If ctx ends during the wait, the reservation is given back if possible, see
-// [Reservation.Cancel], and the error is the context's.
-func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int) error {
-	r, err := l.ReserveN(ctx, key, limit, n)
+// WaitN waits until n may happen, in the order of the calls. If the wait would be longer than [pglock.MaxWait], or outlast
+// ctx, it returns at once, with a *[RefusedError]. If ctx ends during the wait, the reservation is given back if possible,
+// see [Reservation.Cancel], and the error is the context's.
+func (l *Limiter) WaitN(ctx context.Context, id string, limit Limit, n int, opts ...pglock.LockOption) (err error) {
+	if l.observed() {
+		began := driver.Now()
+		defer func() { l.report(ctx, id, began, err) }()
+	}
+	r, err := l.reserve(ctx, id, limit, n, opts)
 	if err != nil {
 		return err
 	}
@@ -114,5 +139,5 @@ func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int) err
 	case <-ctx.Done():
 	}
 	_, err = r.Cancel(context.WithoutCancel(ctx))
-	return errors.Join(refused(key, context.Cause(ctx)), err)
+	return errors.Join(l.failed(id, context.Cause(ctx)), err)
 }

@@ -16,12 +16,6 @@ type Store interface {
 	Return(ctx context.Context, key string, until, price int64) (bool, error)
 }
 
-// Pruner is implemented by stores whose old state does not expire by itself.
-type Pruner interface {
-	// Prune deletes state that no longer matters, and returns for how many keys.
-	Prune(ctx context.Context) (int64, error)
-}
-
 // Run is a run of Count requests of one key, each for Amount, in the order of their arrival.
 type Run struct {
 	Key string

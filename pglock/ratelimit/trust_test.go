@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -29,7 +30,7 @@ func TestRatelimitDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.Exec(plantRates)
 	pool := db.Pool(t)
 	_, allowErr := open(t, pool, ratelimit.OnOutage(ratelimit.Permit)).Allow(t.Context(), "k", slow)
-	_, pruneErr := open(t, pool).Prune(t.Context())
+	pruneErr := ratelimit.Prune(t.Context(), pool)
 	for _, err := range []error{allowErr, pruneErr} {
 		if !errors.Is(err, pglock.ErrUntrusted) || !strings.Contains(err.Error(), "ratelimit.WithTrustedOwner") {
 			t.Errorf("%v: want ErrUntrusted, and the option of package ratelimit", err)
@@ -45,7 +46,7 @@ func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
 	pool := db.Pool(t)
 	must(t, migrations.Up(t.Context(), pool))
 	l := open(t, pool)
-	if d, err := l.Allow(t.Context(), "k", slow); err != nil || !d.OK {
+	if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || !d.OK {
 		t.Error(d, err)
 	}
 	r, err := l.Reserve(t.Context(), "k", slow)
@@ -53,9 +54,7 @@ func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
 	if returned, err := r.Cancel(t.Context()); err != nil || !returned {
 		t.Error(returned, err)
 	}
-	if _, err := l.Prune(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, ratelimit.Prune(t.Context(), pool))
 	tenant.WantNothingGained("after all that package ratelimit does")
 }
 
@@ -70,13 +69,13 @@ func TestRatelimitDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	must(t, err)
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantRates)
-	if _, err := l.Allow(t.Context(), "k", slow); !errors.Is(err, pglock.ErrUntrusted) {
+	if _, err := ratelimittest.Allow(t.Context(), l, "k", slow); !errors.Is(err, pglock.ErrUntrusted) {
 		t.Error(err)
 	}
 	if _, err := r.Cancel(t.Context()); !errors.Is(err, pglock.ErrUntrusted) {
 		t.Error(err)
 	}
-	if _, err := l.Prune(t.Context()); !errors.Is(err, pglock.ErrUntrusted) {
+	if err := ratelimit.Prune(t.Context(), pool); !errors.Is(err, pglock.ErrUntrusted) {
 		t.Error(err)
 	}
 	tenant.WantNothingGained("after all that package ratelimit does")

@@ -35,7 +35,7 @@ const (
 // the transaction begins.
 //
 // Each attempt is one statement in one round trip. Like [pglock.LockTx] it is refused on a hot standby and above
-// READ COMMITTED unless an option allows it. [pglock.Shared] is an error. A second AcquireTx of the same semaphore
+// READ COMMITTED unless an option allows it, and [pglock.WithObserver] reports it. [pglock.Shared] is an error. A second AcquireTx of the same semaphore
 // in a transaction takes no second permit, since PostgreSQL's locks are reentrant within a session.
 func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pglock.TxOption) error {
 	if err := check(key, n); err != nil {
@@ -54,6 +54,17 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 		return failedTx(key, err)
 	}
 	start := driver.Now()
+	err = acquireTx(ctx, tx, key, n, c, start)
+	if o := c.Observer; o != nil && o.TxLocked != nil {
+		o.TxLocked(ctx, pglock.TxLockedInfo{
+			Keys: []pglock.Key{key}, Use: pglock.Use{Kind: pglock.UsePermit, Key: key},
+			Try: c.Bounded && c.MaxWait == 0, Took: driver.Now().Sub(start), Err: err,
+		})
+	}
+	return err
+}
+
+func acquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c pglock.TxSettings, start driver.Instant) error {
 	for {
 		outcome, err := tryTx(ctx, tx, key, n, c)
 		if err != nil {

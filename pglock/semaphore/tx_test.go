@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -218,6 +219,23 @@ func holdSlot(ctx context.Context, pool *pgxpool.Pool, n int, granted *atomic.In
 	})
 }
 
+func TestSemaphoreAcquireTxReportsToItsObserver(t *testing.T) {
+	pool := testenv.Database(t).Pool(t)
+	var seen []pglock.TxLockedInfo
+	observed := pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLockedInfo) { seen = append(seen, e) }})
+	first, second := begin(t, pool), begin(t, pool)
+	defer end(t, first)
+	defer end(t, second)
+	if err := semaphore.AcquireTx(t.Context(), first, txKey, 1, observed); err != nil {
+		t.Fatal(err)
+	}
+	refused := semaphore.AcquireTx(t.Context(), second, txKey, 1, observed, pglock.MaxWait(0))
+	if len(seen) != 2 || seen[0].Err != nil || seen[0].Try || seen[1].Err != refused || !seen[1].Try ||
+		!errors.Is(refused, pglock.ErrNotAcquired) || seen[1].Use.Kind != pglock.UsePermit || !seen[1].Keys[0].Equal(txKey) {
+		t.Errorf("the Observer learned of %+v", seen)
+	}
+}
+
 func TestSemaphoreAcquireTxRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -232,6 +250,7 @@ func TestSemaphoreAcquireTxRefusesWhatCannotBe(t *testing.T) {
 		"a nil option":       semaphore.AcquireTx(t.Context(), tx, txKey, 1, nil),
 		"a nil transaction":  semaphore.AcquireTx(t.Context(), nil, txKey, 1),
 		"a negative MaxWait": semaphore.AcquireTx(t.Context(), tx, txKey, 1, pglock.MaxWait(-1)),
+		"a long name":        semaphore.AcquireTx(t.Context(), tx, pglock.NewKey(strings.Repeat("x", pglock.MaxName+1)), 1),
 	} {
 		if err == nil {
 			t.Errorf("%s: accepted", name)

@@ -366,7 +366,7 @@ func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(co
 		},
 	}
 	for name, policy := range map[string]ratelimit.Policy{"ratelimit": ratelimit.Fail, "ratelimit, OnOutage(Permit)": ratelimit.Permit} {
-		limiter, err := ratelimit.New(pool, ratelimit.OnOutage(policy), ratelimit.Timeout(time.Minute))
+		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.OnOutage(policy), ratelimit.Timeout(time.Minute))
 		txCheck(t, err)
 		calls[name] = func(ctx context.Context) error {
 			d, err := limiter.Allow(ctx, "key", ratelimit.Limit{Count: 1, Per: time.Hour, Burst: 1000})
@@ -424,7 +424,7 @@ func TestErrorsOfARateLimitWhoseStatementTheServerEnds(t *testing.T) {
 	t.Parallel()
 	e := newErrorEnv(t, testenv.Database(t))
 	pool := e.db.Pool(t)
-	limiter, err := ratelimit.New(pool)
+	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"))
 	txCheck(t, err)
 	_, err = limiter.Allow(t.Context(), "key", ratelimit.Limit{Count: 1, Per: time.Hour, Burst: 1000})
 	txCheck(t, err)

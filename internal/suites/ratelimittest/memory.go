@@ -1,5 +1,4 @@
-// Package ratelimittest helps to test code that uses rate limits, and stores that implement them: [NewMemory] needs no
-// server, and [Exercise] is the suite that every store passes.
+// Package ratelimittest has the suite that every store of rate limits passes, [Exercise], and a store in memory.
 package ratelimittest
 
 import (
@@ -9,11 +8,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
-
-// NewMemory returns a Limiter on a new [Memory], in this process. It works in a bubble of testing/synctest.
-func NewMemory(opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
-	return ratelimit.NewWithStore(&Memory{}, opts...)
-}
 
 // Memory is a store of rate limits in memory. Limiters that share a Memory limit together, as those of several
 // processes do. The zero Memory is ready to use.

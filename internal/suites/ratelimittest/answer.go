@@ -1,0 +1,33 @@
+package ratelimittest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+)
+
+// Answer is a decision, yes or no.
+type Answer struct {
+	ratelimit.Decision
+	OK bool
+}
+
+// Allow asks for one.
+func Allow(ctx context.Context, l *ratelimit.Limiter, id string, limit ratelimit.Limit) (Answer, error) {
+	return AllowN(ctx, l, id, limit, 1)
+}
+
+// AllowN asks for n. The answer no is no error.
+func AllowN(ctx context.Context, l *ratelimit.Limiter, id string, limit ratelimit.Limit, n int) (Answer, error) {
+	d, err := l.AllowN(ctx, id, limit, n)
+	refused, no := errors.AsType[*ratelimit.RefusedError](err)
+	if !no {
+		return Answer{d, err == nil}, err
+	}
+	if !errors.Is(err, pglock.ErrNotAcquired) || refused.Decision != d || refused.ID != id || refused.Limit != limit {
+		return Answer{}, errors.Join(errors.New("a refusal that says something else"), err)
+	}
+	return Answer{d, false}, nil
+}
