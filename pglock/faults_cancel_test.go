@@ -18,6 +18,7 @@ import (
 // they wait there, or when they are granted. After every round pg_locks is empty although the sessions are still open.
 // Few sessions are opened, however many acquires are cancelled.
 func TestFaultsCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
+	t.Parallel()
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { cancelAtRandom(t, distance, testenv.Trials(t, 1500)) })
 	}

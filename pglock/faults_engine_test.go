@@ -32,6 +32,7 @@ func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
 
 // If only one connection can be had, contended and shared locks are taken by polling, without dialling all the time.
 func TestFaultsLocksGoOnWithOneConnection(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]func(t *testing.T, db *testenv.DB) *pgxpool.Config{
 		"the role may have one": func(t *testing.T, db *testenv.DB) *pgxpool.Config { return limitedRole(t, db, "1") },
 		"others cannot be dialled": func(t *testing.T, db *testenv.DB) *pgxpool.Config {
@@ -119,6 +120,7 @@ func TestFaultsWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 // Waits that never end, and wait sessions whose locks are held for a long time, do not starve other waiters: one that
 // comes when all wait sessions are in use is in the server's queue some seconds later.
 func TestFaultsWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	holder := db.Connect(t)
 	l, _ := openCounted(t, db, pglock.WithMaxWaitSessions(2))
@@ -180,6 +182,7 @@ func TestFaultsSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 // A call for a lock fails because the server is silent. The lock is not taken later either: its key stays busy in this
 // process until the server has released it.
 func TestFaultsNothingIsTakenAfterAnError(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, _ := openConfig(t, config)

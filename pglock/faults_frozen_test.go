@@ -104,6 +104,7 @@ func runFrozen(connString string) error {
 // A process is stopped for longer than its lease and continues when others have its locks. The first check of each
 // reports the loss, before any timer or message could have.
 func TestFaultsAThawedProcessKnowsAtItsFirstLook(t *testing.T) {
+	t.Parallel()
 	for range testenv.Trials(t, 3) {
 		freezeAndThaw(t)
 	}

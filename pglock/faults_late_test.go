@@ -90,7 +90,7 @@ func TestFaultsARequestThatIsGrantedAfterItsErrorIsFreedWithinALease(t *testing.
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error)
 	go func() {
-		_, err := l.Lock(ctx, key)
+		_, err := l.Lock(ctx, key, pglock.RetryUnavailable(time.Minute)) // it has a second to connect
 		failed <- err
 	}()
 	db.WaitForWaiters(t, 1)

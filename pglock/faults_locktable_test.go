@@ -89,6 +89,7 @@ func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lo
 // The server's lock table overflows in the middle of statements that lock and release many keys at once. Calls that
 // succeed hold their locks, calls that are refused do not, and the sessions stay usable.
 func TestFaultsTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
+	t.Parallel()
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { overflow(t, distance) })
 	}
@@ -134,6 +135,7 @@ func overflow(t *testing.T, distance string) {
 // A Locker that has not connected yet, and so does not know the server's limits, is asked for more locks than the
 // server has room for.
 func TestFaultsTheDefaultBoundProtectsTheServer(t *testing.T) {
+	t.Parallel()
 	db := smallLockTable(t)
 	conn := watcher(t, db)
 	for range testenv.Trials(t, 3) {

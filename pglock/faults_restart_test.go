@@ -12,6 +12,7 @@ import (
 // The server crashes under load, with holders and waiters on sessions of all kinds, and comes back. No Locker is
 // replaced.
 func TestFaultsLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	first, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))

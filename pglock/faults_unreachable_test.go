@@ -94,6 +94,7 @@ func TestFaultsTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 
 // A server that has fallen silent is unavailable. An unanswered statement ahead of the caller's is not contention.
 func TestFaultsAServerThatFallsSilentIsUnavailable(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, _ := openConfig(t, config, pglock.WithLease(30*time.Second))

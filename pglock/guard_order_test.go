@@ -335,6 +335,7 @@ func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
 
 // Contexts end at every moment of the first GuardTx of a session, in which it takes its identity.
 func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	for i := range testenv.Trials(t, 40) {

@@ -139,6 +139,7 @@ func TestGuardTxRefusesWhatItCannotGuard(t *testing.T) {
 // read-then-update, so that a stale write loses another one. Guarded, none may be lost; the unguarded control shows
 // that some would be.
 func TestGuardedWritesAreNeverLost(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	if _, err := admin.Exec(t.Context(), "create table counter (n int); insert into counter values (0)"); err != nil {

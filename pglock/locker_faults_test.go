@@ -84,6 +84,7 @@ func terminate(t *testing.T, admin *pgx.Conn, pid int32) {
 }
 
 func TestFaultsATerminatedSessionEndsTheLock(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	l, other := openLocker(t, db), openLocker(t, db)
@@ -192,6 +193,7 @@ func TestFaultsAnIdleSessionThatEndedIsReplaced(t *testing.T) {
 }
 
 func TestFaultsARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	l := openLocker(t, db)
@@ -289,6 +291,7 @@ func TestFaultsTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 
 // A holder's network drops everything, in both directions or only one: its lock must have ended before the next grant.
 func TestFaultsASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	if !db.FreesFrozen(t) {
 		wantClientNotices(t, db)
@@ -349,6 +352,7 @@ func wantClientNotices(t *testing.T, db *testenv.DB) {
 // The server's process is frozen, so that it neither answers nor frees the lock: the client must stop trusting it by
 // itself.
 func TestFaultsAFrozenServerProcessEndsTheLock(t *testing.T) {
+	t.Parallel()
 	db := testenv.On(t, testenv.NewServer(t, nil)) // surely on this machine
 	l := openLocker(t, db, pglock.WithLease(time.Second))
 	lock := mustLock(t, l, pglock.NewKey("k"))
@@ -457,6 +461,7 @@ func TestFaultsAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 }
 
 func TestFaultsAHotStandbyIsRefused(t *testing.T) {
+	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
 	if err != nil {

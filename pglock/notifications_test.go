@@ -257,6 +257,7 @@ func TestNotificationsEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *t
 
 // The same with the real backend, whose server has fallen silent.
 func TestNotificationsCloseOnASilentPostgresIsBounded(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Minute))

@@ -176,7 +176,10 @@ func TestObserverIsToldOfWaitsForPermits(t *testing.T) {
 	permit, err := sem.Acquire(t.Context())
 	txCheck(t, err)
 	_, _ = sem.TryAcquire(t.Context())
-	_, _ = sem.Acquire(t.Context(), pglock.MaxWait(50*time.Millisecond))
+	for bound := 50 * time.Millisecond; !slices.Contains(j.lines, "wait for [api] of api"); bound *= 2 {
+		j.lines = j.lines[:1] // the bound before passed before the wait began
+		_, _ = sem.Acquire(t.Context(), pglock.MaxWait(bound))
+	}
 	granted := make(chan error, 1)
 	go func() {
 		second, err := sem.Acquire(t.Context())

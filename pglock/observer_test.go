@@ -133,6 +133,7 @@ func (b *balance) opened() (n int) {
 
 // Whatever happens to the sessions, exactly one of Released and Lost is called for each lock that was acquired.
 func TestObserverIsToldOneEndOfEveryLock(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	b := balance{open: map[string]int{}}

@@ -21,6 +21,7 @@ import (
 // One caller waits in the queue of a server that is restarted, and another calls while it is down. Both get their locks
 // when it is back.
 func TestRetryUnavailableRidesOutARestart(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	l, other := openLocker(t, db), openLocker(t, db)
@@ -165,6 +166,7 @@ func TestRetryUnavailableEnds(t *testing.T) {
 
 // During a failover the address may lead to the standby before it is promoted.
 func TestRetryUnavailableOutlastsAPromotion(t *testing.T) {
+	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	before, err := pgxpool.New(t.Context(), primary.ConnString("postgres"))
 	if err != nil {

@@ -424,7 +424,7 @@ func TestErrorsOfARateLimitWhoseStatementTheServerEnds(t *testing.T) {
 	t.Parallel()
 	e := newErrorEnv(t, testenv.Database(t))
 	pool := e.db.Pool(t)
-	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"))
+	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.Timeout(time.Minute))
 	txCheck(t, err)
 	_, err = limiter.Allow(t.Context(), "key", ratelimit.Limit{Count: 1, Per: time.Hour, Burst: 1000})
 	txCheck(t, err)
