@@ -44,12 +44,25 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 
 # make check vets all packages, with more analysers than go test does. No test reads debug information, which costs a
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
-test_flags := -race -count=1 -timeout=20m -vet=off -ldflags=-w
+# The tests of matrix are not among these: they compile programs, run other programs or measure, and have a run of their
+# own.
+matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile
+common_flags := -count=1 -timeout=20m -vet=off -ldflags=-w
+test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4 -skip='^($(matrix))'
 test-in/%: export GORACE := atexit_sleep_ms=100 $(GORACE)
+test-in/%: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))
+
+# A pipe to tee fails as go test does. POSIX has no pipefail.
+test-in/%: SHELL := bash
+test-in/%: .SHELLFLAGS := -o pipefail -c
 
 .PHONY: test
-test: prepare ## Run the whole suite on real servers, with the race detector
-	@$(MAKE) --no-print-directory --keep-going --jobs=$(if $(shared_server),1,2) $(test_modules)
+test: prepare ## Run the suite on real servers, with the race detector; with FAST=1 without, and fewer trials
+	@rm -rf .tmp/test && mkdir -p .tmp/test
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(if $(shared_server),1,2) $(test_modules); status=$$?; \
+	echo "The slowest packages:"; \
+	awk '$$1 == "ok" || $$1 == "FAIL" && NF == 3 { printf "%8s %s\n", $$3, $$2 }' .tmp/test/* | sort -rn | head; \
+	exit $$status
 
 # The packages whose tests take longest come first, or they would run alone in the end.
 test-in/.: longest := ./pglock ./monitor ./redisfallback
@@ -61,7 +74,15 @@ test-in/.: export GOWORK := off
 
 .PHONY: $(test_modules)
 $(test_modules): test-in/%:
-	@cd $* && echo "$*: go test" && go test $(test_flags) -p=$(if $(shared_server),1,4) $(longest) ./...
+	@cd $* && echo "$*: go test" && go test $(test_flags) -p=$(if $(shared_server),1,3) $(longest) ./... \
+		| tee $(CURDIR)/.tmp/test/log$(subst /,-,$*)
+
+# Without cgo, as make check, whose compiled packages the go command uses again.
+.PHONY: test-matrix
+test-matrix: export CGO_ENABLED := 0
+test-matrix: prepare ## Run the tests that compile programs, run other programs or measure
+	@set -e; for package in $$(git grep -lE '^func ($(matrix))' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		( cd $$package && go test $(common_flags) -run='^($(matrix))' . ); done
 
 # The packages work with an older pgx than go.mod requires, which docs/compatibility.md names.
 lowest_pgx := v5.11.0

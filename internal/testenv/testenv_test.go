@@ -267,3 +267,12 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestTrialsAreMultiplied(t *testing.T) {
+	for times, want := range map[string]int{"": 15, "4": 60, "0.1": 2, "0.001": 1} {
+		t.Setenv("PGLOCK_TEST_TRIALS", times)
+		if got := testenv.Trials(t, 15); got != want {
+			t.Errorf("%q times 15 are %d, want %d", times, got, want)
+		}
+	}
+}

@@ -8,22 +8,22 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/lockvet"
 )
 
-func TestPlainTransactionsAreReported(t *testing.T) {
+func TestVetReportsPlainTransactions(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Plain, "plain", "db")
 }
 
-func TestHandMadeKeysAreReported(t *testing.T) {
+func TestVetReportsHandMadeKeys(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Key, "keys", "locks")
 }
 
-func TestLocksThatAreNotUnlockedAreReported(t *testing.T) {
+func TestVetReportsLocksThatAreNotUnlocked(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Unlock, "unlock")
 }
 
-func TestWorkThatIgnoresTheLocksContextIsReported(t *testing.T) {
+func TestVetReportsWorkThatIgnoresTheLocksContext(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Context, "underlock")
 }
 
-func TestTransactionLocksOutsideTransactionsAreReported(t *testing.T) {
+func TestVetReportsTransactionLocksOutsideTransactions(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Tx, "tx")
 }
