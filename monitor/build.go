@@ -25,7 +25,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	}
 	recognisePrimitives(grouped, t)
 	locks := sortAll(grouped, t.server.Database)
-	waits, others := inGraph(locks, candidates, all)
+	waits, others := inGraph(locks, candidates, all, o.allWaits)
 	return &Snapshot{
 		Version:         FormatVersion,
 		TakenAt:         t.server.TakenAt.Time.UTC(),
@@ -40,6 +40,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 		Cycles:          cycles(locks, waits),
 		Locks:           locks,
 		OtherWaits:      waits,
+		WaitsElsewhere:  max(0, int(t.rows[0].OtherWaiters)-len(waitersOf(waits))),
 		OtherSessions:   others,
 	}, nil
 }

@@ -164,9 +164,19 @@ func mergeWaits(waits []OtherWait) []OtherWait {
 	return slices.CompactFunc(waits, func(a, b OtherWait) bool { return a.PID == b.PID && a.Lock.same(b.Lock) })
 }
 
+// waitersOf returns the sessions that wait.
+func waitersOf(waits []OtherWait) map[SessionID]bool {
+	waiters := map[SessionID]bool{}
+	for i := range waits {
+		waiters[waits[i].ID()] = true
+	}
+	return waiters
+}
+
 // inGraph returns the waits that are connected, in either direction and directly or through others, with a session
-// that has advisory locks or is wanted. It also returns the other sessions that are part of these waits or wanted.
-func inGraph(locks []Lock, waits []OtherWait, all parties) (kept []OtherWait, others []Session) {
+// that has advisory locks or is wanted, or all of them. It also returns the other sessions that are part of these waits
+// or wanted.
+func inGraph(locks []Lock, waits []OtherWait, all parties, allWaits bool) (kept []OtherWait, others []Session) {
 	group := newUnionFind()
 	for _, lock := range locks {
 		for _, waiter := range lock.Waiters {
@@ -185,7 +195,7 @@ func inGraph(locks []Lock, waits []OtherWait, all parties) (kept []OtherWait, ot
 	taking := map[SessionID]bool{}
 	kept = []OtherWait{}
 	for _, wait := range waits {
-		if !seeds[group.find(wait.ID())] {
+		if !allWaits && !seeds[group.find(wait.ID())] {
 			continue
 		}
 		kept = append(kept, wait)

@@ -266,6 +266,35 @@ func TestChainLeavesOutUnrelatedWaits(t *testing.T) {
 	}
 }
 
+// Without any advisory lock, sessions that wait are counted, and shown on request.
+func TestChainWithoutAdvisoryLocks(t *testing.T) {
+	s := newIdleSessions(t)
+	pool := s.db.Pool(t)
+	owner := s.session("BEGIN", "LOCK TABLE t")
+	waiting := []int32{s.waits("SELECT * FROM t"), s.waits("INSERT INTO t VALUES (9)")}
+	slices.Sort(waiting)
+	taken := take(t, pool)
+	if len(taken.OtherWaits) > 0 || taken.WaitsElsewhere < 2 {
+		t.Errorf("shown are %+v, and %d wait elsewhere", taken.OtherWaits, taken.WaitsElsewhere)
+	}
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithAllWaits())
+	check(t, err)
+	var shown []int32
+	for _, wait := range taken.OtherWaits {
+		if wait.Database == s.db.Name() && wait.Lock.String() == "relation t" {
+			shown = append(shown, wait.PID)
+		}
+	}
+	if !slices.Equal(shown, waiting) || taken.WaitsElsewhere != 0 {
+		t.Errorf("%v wait, want %v; %d wait elsewhere", shown, waiting, taken.WaitsElsewhere)
+	}
+	root := taken.Tree().Node(monitor.SessionID{PID: pidOf(owner)})
+	if root == nil || root.Behind != 2 || root.Parent() != nil {
+		t.Errorf("the root is %+v", root)
+	}
+	checkTree(t, taken)
+}
+
 // The root of the chain is the session that holds the table. It can be terminated.
 func TestChainLeadsToTheRoot(t *testing.T) {
 	s := newIdleSessions(t)

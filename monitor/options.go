@@ -14,8 +14,10 @@ type options struct {
 	names   *Dictionary
 	trusted []string
 	wanted  []int32
-	copied  *copiedNames // nil if each Take copies the registry
-	seen    *seenNames   // nil if none are remembered
+	// allWaits is for waits that have nothing to do with advisory locks.
+	allWaits bool
+	copied   *copiedNames // nil if each Take copies the registry
+	seen     *seenNames   // nil if none are remembered
 }
 
 func (o options) owners() trust.Owners { return trust.Owners{Named: o.trusted, NotDatabase: true} }
@@ -90,6 +92,16 @@ func RememberNames() Option {
 func WithSession(pids ...int32) Option {
 	return func(o *options) error {
 		o.wanted = append(o.wanted, pids...)
+		return nil
+	}
+}
+
+// WithAllWaits adds all waits for locks of any type to the wait graph, also those that have nothing to do with advisory
+// locks: they are in [Snapshot.OtherWaits], and their sessions in [Snapshot.OtherSessions]. Without it
+// [Snapshot.WaitsElsewhere] counts them.
+func WithAllWaits() Option {
+	return func(o *options) error {
+		o.allWaits = true
 		return nil
 	}
 }

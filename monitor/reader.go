@@ -58,8 +58,8 @@ func (r reader) read(ctx context.Context, o options) (tables, error) {
 	var t tables
 	var findings []trust.Row
 	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
-		batch.Queue(monitordb.Locks, o.wanted, topSessions).Query(readAll(&t.rows))
-		batch.Queue(monitordb.Blockers, o.wanted).Query(readAll(&t.blockers))
+		batch.Queue(monitordb.Locks, o.wanted, o.allWaits, topSessions).Query(readAll(&t.rows))
+		batch.Queue(monitordb.Blockers, o.wanted, o.allWaits).Query(readAll(&t.blockers))
 		trust.QueueList(batch, o.owners(), "names").Query(readAll(&findings))
 	})
 	if gaveUp(ctx, err) && t.rows != nil && t.blockers == nil {

@@ -48,6 +48,9 @@ type Snapshot struct {
 	// graph has all sessions that hold or wait for an advisory lock or were asked for ([WithSession]), and all that block
 	// one of these or are blocked by it, directly or through others. OtherWaits is sorted by process ID.
 	OtherWaits []OtherWait `json:"other_waits"`
+	// WaitsElsewhere is how many other sessions wait for locks that are not advisory locks. [WithAllWaits] adds them to
+	// the wait graph; it is 0 then.
+	WaitsElsewhere int `json:"waits_elsewhere"`
 	// OtherSessions are the sessions and prepared transactions of the wait graph that neither hold nor wait for an
 	// advisory lock, and those that were asked for, sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
@@ -290,6 +293,9 @@ func (s *Snapshot) HeldBy(pid int32) []Lock {
 	}
 	return held
 }
+
+// OtherWaiters returns how many sessions of OtherWaits there are.
+func (s *Snapshot) OtherWaiters() int { return len(waitersOf(s.OtherWaits)) }
 
 // Waiters returns an iterator over all waiters and their locks.
 func (s *Snapshot) Waiters() iter.Seq2[Lock, Waiter] {

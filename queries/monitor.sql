@@ -53,7 +53,8 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
 -- there is only once. Sessions without advisory locks are there when they have more locks than most, when they are
 -- wanted, and when other locks connect them with those that have some: from an advisory session the statement follows
 -- every lock that is waited for to all that hold it or wait for it, and so on. That may be more than the wait graph,
--- since it does not look at modes, and never less.
+-- since it does not look at modes, and never less. With all_waits it has all sessions that wait for any lock, and all that
+-- hold such a lock.
 --
 -- name: Locks :many
 WITH RECURSIVE locks AS MATERIALIZED (
@@ -97,6 +98,8 @@ links AS MATERIALIZED (
 chain (node) AS (
     SELECT l.owner FROM locks AS l
     WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
+    UNION
+    SELECT c.owner FROM contended AS c WHERE @all_waits::pg_catalog.bool
     UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 ),
@@ -193,13 +196,16 @@ facts AS MATERIALIZED (
                   WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 16185446) AS t
             JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
             JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked,
-           (SELECT pg_catalog.json_agg(pg_catalog.row_to_json(c)) FROM chained AS c) AS chained
+           (SELECT pg_catalog.json_agg(pg_catalog.row_to_json(c)) FROM chained AS c) AS chained,
+           (SELECT count(DISTINCT COALESCE(w.leader, c.owner)) FROM contended AS c LEFT JOIN workers AS w ON w.owner = c.owner
+            WHERE NOT c.granted) AS other_waiters
     FROM registry AS g
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
        f.names_oid, f.plain::bool AS plain,
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
+       f.other_waiters::int8 AS other_waiters,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.chained END::json AS chained,
        COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
@@ -249,6 +255,8 @@ chain (node) AS (
     SELECT COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C"
     FROM locks AS l
     WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
+    UNION
+    SELECT c.owner FROM contended AS c WHERE @all_waits::pg_catalog.bool
     UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 )

@@ -47,6 +47,8 @@ chain (node) AS (
     FROM locks AS l
     WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
     UNION
+    SELECT c.owner FROM contended AS c WHERE $2::pg_catalog.bool
+    UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 )
 SELECT w.target::text AS target, w.database, w.classid, w.objid, w.objsubid, w.pid::int4 AS pid,
@@ -57,6 +59,11 @@ FROM (SELECT '' AS target, l.database, l.classid, l.objid, l.objsubid, l.pid
       SELECT c.target, NULL, NULL, NULL, NULL, c.pid
       FROM contended AS c WHERE NOT c.granted AND c.owner IN (SELECT h.node FROM chain AS h)) AS w
 `
+
+type BlockersParams struct {
+	Wanted   []int32
+	AllWaits bool
+}
 
 type BlockersRow struct {
 	Target   string
@@ -71,8 +78,8 @@ type BlockersRow struct {
 // The sessions that waiters wait for: waiters for advisory locks, and those that the statement Locks would follow.
 // pg_blocking_pids keeps the lock manager busy for a moment, so it is called for no other sessions
 // (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
-func (q *Queries) Blockers(ctx context.Context, wanted []int32) ([]BlockersRow, error) {
-	rows, err := q.db.Query(ctx, Blockers, wanted)
+func (q *Queries) Blockers(ctx context.Context, arg BlockersParams) ([]BlockersRow, error) {
+	rows, err := q.db.Query(ctx, Blockers, arg.Wanted, arg.AllWaits)
 	if err != nil {
 		return nil, err
 	}
@@ -241,6 +248,8 @@ chain (node) AS (
     SELECT l.owner FROM locks AS l
     WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
     UNION
+    SELECT c.owner FROM contended AS c WHERE $2::pg_catalog.bool
+    UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 ),
 wanted AS MATERIALIZED (
@@ -255,7 +264,7 @@ present AS (
 ),
 owners AS (
     SELECT p.owner, p.pid, p.advisory, p.entries,
-           pg_catalog.row_number() OVER (ORDER BY p.entries DESC) <= $2::pg_catalog.int8 AND p.entries > 0 AS top
+           pg_catalog.row_number() OVER (ORDER BY p.entries DESC) <= $3::pg_catalog.int8 AND p.entries > 0 AS top
     FROM present AS p
     UNION ALL
     SELECT w.pid::text COLLATE "C", w.pid, false, 0, false
@@ -333,13 +342,16 @@ facts AS MATERIALIZED (
                   WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 16185446) AS t
             JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
             JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked,
-           (SELECT pg_catalog.json_agg(pg_catalog.row_to_json(c)) FROM chained AS c) AS chained
+           (SELECT pg_catalog.json_agg(pg_catalog.row_to_json(c)) FROM chained AS c) AS chained,
+           (SELECT count(DISTINCT COALESCE(w.leader, c.owner)) FROM contended AS c LEFT JOIN workers AS w ON w.owner = c.owner
+            WHERE NOT c.granted) AS other_waiters
     FROM registry AS g
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
        f.names_oid, f.plain::bool AS plain,
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
+       f.other_waiters::int8 AS other_waiters,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.chained END::json AS chained,
        COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
@@ -354,8 +366,9 @@ LEFT JOIN sessions AS s ON true
 `
 
 type LocksParams struct {
-	Wanted []int32
-	Top    int64
+	Wanted   []int32
+	AllWaits bool
+	Top      int64
 }
 
 type LocksRow struct {
@@ -366,6 +379,7 @@ type LocksRow struct {
 	Plain           bool
 	ConnectedOid    pgtype.Uint32
 	OtherEntries    int64
+	OtherWaiters    int64
 	Repacked        []byte
 	Chained         []byte
 	Owner           string
@@ -406,7 +420,8 @@ type LocksRow struct {
 // there is only once. Sessions without advisory locks are there when they have more locks than most, when they are
 // wanted, and when other locks connect them with those that have some: from an advisory session the statement follows
 // every lock that is waited for to all that hold it or wait for it, and so on. That may be more than the wait graph,
-// since it does not look at modes, and never less.
+// since it does not look at modes, and never less. With all_waits it has all sessions that wait for any lock, and all that
+// hold such a lock.
 //
 // What is not an advisory lock, if such a lock is waited for at all, and of the kinds that are.
 // A parallel worker belongs to its leader.
@@ -414,7 +429,7 @@ type LocksRow struct {
 // The catalogs are asked, since to_regclass raises an error where the role has no rights on the schema.
 // The other locks of the chain. Only relations of the connected database have names that can be found.
 func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error) {
-	rows, err := q.db.Query(ctx, Locks, arg.Wanted, arg.Top)
+	rows, err := q.db.Query(ctx, Locks, arg.Wanted, arg.AllWaits, arg.Top)
 	if err != nil {
 		return nil, err
 	}
@@ -430,6 +445,7 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 			&i.Plain,
 			&i.ConnectedOid,
 			&i.OtherEntries,
+			&i.OtherWaiters,
 			&i.Repacked,
 			&i.Chained,
 			&i.Owner,

@@ -52,7 +52,7 @@ func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
 func (m *watch) runCheck(cmd *cobra.Command, filter view.Filter) error {
 	dbs, err := m.servers.resolve(cmd)
 	if err == nil {
-		m.options, err = m.names.options(cmd)
+		err = m.readOptions(cmd)
 	}
 	if err == nil && len(dbs) > 1 {
 		return m.checkServers(cmd, dbs, filter)

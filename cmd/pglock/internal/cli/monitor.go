@@ -31,7 +31,9 @@ BLOCKED BY lists the sessions that a waiter waits for: holders of the lock and,
 marked with ~, waiters ahead in the queue; +2 means two more. The table has the
 keys of all databases of the server; names are known only in the database that
 you connect to. A prepared transaction has no process, but an identifier for
-ROLLBACK PREPARED.
+ROLLBACK PREPARED. Waits for locks of other types are shown where they are part
+of a chain with an advisory lock; with --all every wait is shown, recorded and
+checked. Without it, the others are counted.
 
 On a terminal it is a full-screen view: keys, the blocking tree and sessions,
 with trends, filters and details. It can cancel and terminate sessions unless
@@ -74,7 +76,9 @@ probably or possibly that tool's.
 
 With --fail-if-waiting or --warn-if-waiting it prints one line as a Nagios
 plugin does. The exit code is 0 OK, 1 WARNING or 2 CRITICAL if a session has
-waited that long, and 3 UNKNOWN if the length of a wait is not known.
+waited that long for a lock of any type that is shown, and 3 UNKNOWN if the
+length of a wait is not known. Waits of candidates for an election, for a permit
+of a semaphore and for the run of a job are expected, and do not count.
 
 Exit codes otherwise: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64
 wrong usage.`
@@ -86,6 +90,7 @@ type watch struct {
 	interval seconds
 	keys     []string
 	waiting  bool
+	all      bool
 	readOnly bool
 	noMouse  bool
 	names    namesFile
@@ -126,6 +131,7 @@ func newMonitor() *cobra.Command {
 	flags.StringArrayVar(&m.keys, "key", nil, "show only this `KEY`; may be repeated")
 	flags.BoolVar(&m.schema, "json-schema", false, "print the JSON Schema of --output json, and exit")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only contended locks")
+	flags.BoolVar(&m.all, "all", false, "show waits of every kind, also without any advisory lock")
 	flags.BoolVar(&m.events, "events", false, "print events of contended keys instead of snapshots")
 	flags.BoolVar(&m.readOnly, "read-only", false, "disable the keys that cancel and terminate sessions")
 	flags.BoolVar(&m.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
@@ -167,7 +173,7 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if m.options, err = m.names.options(cmd); err != nil {
+	if err := m.readOptions(cmd); err != nil {
 		return err
 	}
 	if len(dbs) > 1 {
@@ -243,6 +249,14 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 	keys, err := parseKeys(cmd, m.keys)
 	filter.Keys = keys
 	return filter, err
+}
+
+// readOptions sets what is asked of each server.
+func (m *watch) readOptions(cmd *cobra.Command) (err error) {
+	if m.options, err = m.names.options(cmd); m.all {
+		m.options = append(m.options, monitor.WithAllWaits())
+	}
+	return err
 }
 
 // zoned returns a snapshot with its time in the zone that the flags ask for.

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,6 +71,29 @@ func TestMonitorTheCheckForNagios(t *testing.T) {
 		{"--once", "--fail-if-waiting", "soon"}, {"--once", "--warn-if-waiting", "5", "--fail-if-waiting", "5"}} {
 		wantCode(t, on(t, db, append([]string{"monitor"}, args...)...).run(), 64)
 	}
+}
+
+// No face takes a server for healthy where sessions wait without any advisory lock. The server is shared with other tests.
+func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	execute(t, db, "CREATE TABLE orders (id int)")
+	hold(t, db, "BEGIN; LOCK TABLE orders")
+	conn := db.Connect(t)
+	waiter := fmt.Sprint(conn.PgConn().PID())
+	queueTable(t, db, conn, "SELECT * FROM orders")
+	output := func(code int, args ...string) string {
+		t.Helper()
+		r := on(t, db, append([]string{"monitor", "--once"}, args...)...).run()
+		wantCode(t, r, code)
+		return r.stdout
+	}
+	wantText(t, output(0), " without an advisory lock (--all)")
+	wantText(t, output(0, "--all"), "relation orders", waiter)
+	wantText(t, output(0, "--fail-if-waiting", "1h"), " without an advisory lock (--all) | ")
+	wantText(t, output(2, "--fail-if-waiting", "0", "--all"), "PGLOCK CRITICAL - pid ")
+	r := on(t, db, "doctor", "--long-wait", "0", "-o", "json").run()
+	wantText(t, r.stdout, waiter, "for relation orders in database "+db.Name())
 }
 
 func TestMonitorMachineOutputIsHarmlessAndComplete(t *testing.T) {

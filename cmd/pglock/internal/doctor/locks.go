@@ -155,39 +155,75 @@ func (f facts) outlived(cycle monitor.Cycle) bool {
 		f.snapshot.TakenAt.Sub(*cycle.Since) > time.Duration(timeout)*time.Millisecond+spare
 }
 
-// waits reports a lock once, however many sessions wait for it, since the remedy concerns its holder.
+// waits reports a lock once, however many sessions wait for it, since the remedy concerns its holder. Waits for other
+// locks than advisory ones are left out behind a session that is already at the root of a reported wait.
 func waits(f facts, long time.Duration) []Finding {
-	var all []Finding
-	for _, lock := range f.snapshot.Locks {
-		waiters := slices.DeleteFunc(slices.Clone(lock.Waiters), func(w monitor.Waiter) bool {
-			return w.WaitingSince == nil || f.snapshot.TakenAt.Sub(*w.WaitingSince) <= long
-		})
-		if len(waiters) > 0 {
-			all = append(all, longWait(f.snapshot, lock, waiters))
-		}
+	type lockID struct {
+		advisory        *monitor.Lock
+		other, database string
 	}
-	if len(all) == 0 {
+	byLock := map[lockID][]monitor.Wait{}
+	var ids []lockID // in the order of the snapshot: advisory locks first
+	roots := map[*monitor.Node]bool{}
+	tree := f.snapshot.Tree()
+	for wait := range f.snapshot.Waits() {
+		if wait.Expected() || wait.WaitingSince == nil || f.snapshot.TakenAt.Sub(*wait.WaitingSince) <= long {
+			continue
+		}
+		id, root := lockID{advisory: wait.Lock}, rootOf(tree.Node(wait.ID()))
+		if wait.Other != nil {
+			if id.other, id.database = wait.Other.String(), wait.Database; roots[root] && byLock[id] == nil {
+				continue
+			}
+		}
+		roots[root] = true
+		if byLock[id] == nil {
+			ids = append(ids, id)
+		}
+		byLock[id] = append(byLock[id], wait)
+	}
+	if len(ids) == 0 {
 		return []Finding{{Check: "waits", Level: OK, What: fmt.Sprintf("no session has waited longer than %v", long)}}
+	}
+	var all []Finding
+	for _, id := range ids {
+		all = append(all, longWait(f.snapshot, byLock[id]))
 	}
 	return atMost(all, "locks with long waits")
 }
 
-func longWait(s *monitor.Snapshot, lock monitor.Lock, waiters []monitor.Waiter) Finding {
-	first := slices.MinFunc(waiters, func(a, b monitor.Waiter) int { return a.WaitingSince.Compare(*b.WaitingSince) })
+func rootOf(n *monitor.Node) *monitor.Node {
+	for n != nil && n.Parent() != nil {
+		n = n.Parent()
+	}
+	return n
+}
+
+func databaseOf(w monitor.Wait) string {
+	if w.Lock != nil {
+		return w.Lock.Database
+	}
+	return w.Database
+}
+
+func longWait(s *monitor.Snapshot, waits []monitor.Wait) Finding {
+	first := slices.MinFunc(waits, func(a, b monitor.Wait) int { return a.WaitingSince.Compare(*b.WaitingSince) })
 	finding := Finding{
 		Check: "waits", Level: Warning,
-		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostPrefix(first),
-			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(first)),
+		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostPrefix(*first.Waiter),
+			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), first.Label(), databaseOf(first), behind(*first.Waiter)),
 	}
-	finding.Why, finding.Do = remedy(s, first)
-	switch others := len(waiters) - 1; {
+	finding.Why, finding.Do = remedy(s, *first.Waiter)
+	switch others := len(waits) - 1; {
 	case others == 1:
 		finding.What += "; so has 1 other, not as long"
 	case others > 1:
 		finding.What += fmt.Sprintf("; so have %d others, not as long", others)
 	}
-	if sql := rollbacks(lock); len(sql) > 0 {
-		finding.Why, finding.Do, finding.SQL = "a prepared transaction keeps the lock until it is ended", rollBack, sql
+	if first.Lock != nil {
+		if sql := rollbacks(*first.Lock); len(sql) > 0 {
+			finding.Why, finding.Do, finding.SQL = "a prepared transaction keeps the lock until it is ended", rollBack, sql
+		}
 	}
 	return finding
 }

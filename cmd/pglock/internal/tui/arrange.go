@@ -29,6 +29,7 @@ type source struct {
 // totals counts all locks that may be shown, whatever the filter.
 type totals struct {
 	keys, holders, waiters int
+	others, elsewhere      int // sessions that wait for other locks: those of the wait graph, and the rest
 	longest                time.Duration
 	// filtered is how many keys are left out by the filter or because they have no waiters; excluded
 	// is how many may never be shown.
@@ -96,8 +97,8 @@ func arrangeAll(parts []source, q tableQuery) tableData {
 }
 
 func (t totals) plus(other totals) totals {
-	return totals{t.keys + other.keys, t.holders + other.holders, t.waiters + other.waiters, max(t.longest, other.longest),
-		t.filtered + other.filtered, t.excluded + other.excluded}
+	return totals{t.keys + other.keys, t.holders + other.holders, t.waiters + other.waiters, t.others + other.others,
+		t.elsewhere + other.elsewhere, max(t.longest, other.longest), t.filtered + other.filtered, t.excluded + other.excluded}
 }
 
 // chooseLocks returns the locks that match, and counts all.
@@ -115,6 +116,7 @@ func chooseLocks(s *monitor.Snapshot, match matcher) (chosen []*monitor.Lock, t 
 		}
 	}
 	t.filtered = t.keys - len(chosen)
+	t.others, t.elsewhere = s.OtherWaiters(), s.WaitsElsewhere
 	return chosen, t
 }
 

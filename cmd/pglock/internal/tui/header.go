@@ -128,6 +128,12 @@ func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] 
 func (m Model) summary() string {
 	t := m.table.totals
 	parts := []string{plural(t.keys, "key"), plural(t.holders, "holder"), plural(t.waiters, "waiter")}
+	if t.others > 0 {
+		parts = append(parts, number(t.others)+" waiting for other locks")
+	}
+	if t.elsewhere > 0 {
+		parts = append(parts, number(t.elsewhere)+" without an advisory lock (--all)")
+	}
 	if t.longest > 0 {
 		parts = append(parts, "longest wait "+view.Age(t.longest))
 	}

@@ -122,6 +122,8 @@ func (m Model) emptyText() string {
 	switch {
 	case t.keys == 0 && t.excluded > 0:
 		return "no session holds or waits for the chosen keys; " + plural(t.excluded, "other") + " not shown"
+	case t.keys == 0 && t.others+t.elsewhere > 0:
+		return "no advisory locks; sessions that wait for other locks: " + number(t.others+t.elsewhere)
 	case t.keys == 0:
 		return "no advisory locks"
 	case m.table.query.filter != nil:

@@ -97,8 +97,10 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
 	verdict := limits.judge(longest.lasted)
 	text := "no waiters"
 	switch {
-	case longest.waiter != nil:
+	case longest.Waiter != nil:
 		text = longest.text(all.Tree())
+	case expectedWaiters(s) > 0:
+		text = fmt.Sprintf("only expected waits: %d for elections, permits and runs of jobs", expectedWaiters(s))
 	case hidden > 0:
 		text = fmt.Sprintf("%s, but the server does not report for how long", count(hidden, "waiter"))
 	}
@@ -116,6 +118,9 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
 	}
 	if possible > 0 {
 		text += "; " + count(possible, "possible deadlock")
+	}
+	if elsewhere := Elsewhere(s); elsewhere != "" {
+		text += "; " + elsewhere
 	}
 	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest.lasted, limits)}
 }
@@ -147,38 +152,50 @@ func (l Limits) judge(lasted time.Duration) Verdict {
 
 // longWait is a wait and its length.
 type longWait struct {
-	lock   monitor.Lock
-	waiter *monitor.Waiter
+	monitor.Wait
 	lasted time.Duration
 }
 
-// longestWait returns the longest wait. A wait without a time has just begun.
+// longestWait returns the longest wait that is not expected, for a lock of any type. A wait without a time has just begun.
 func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
-	for lock, waiter := range s.Waiters() {
-		if slices.Contains(waiter.Hidden, "waiting_since") {
+	for wait := range s.Waits() {
+		switch {
+		case wait.Expected():
+			continue
+		case slices.Contains(wait.Hidden, "waiting_since"):
 			hidden++
 			continue
 		}
 		lasted := time.Duration(0)
-		if waiter.WaitingSince != nil {
-			lasted = max(0, s.TakenAt.Sub(*waiter.WaitingSince))
+		if wait.WaitingSince != nil {
+			lasted = max(0, s.TakenAt.Sub(*wait.WaitingSince))
 		}
-		if longest.waiter == nil || lasted > longest.lasted {
-			longest = longWait{lock: lock, waiter: &waiter, lasted: lasted}
+		if longest.Waiter == nil || lasted > longest.lasted {
+			longest = longWait{wait, lasted}
 		}
 	}
 	return longest, hidden
 }
 
+func expectedWaiters(s *monitor.Snapshot) (n int) {
+	for wait := range s.Waits() {
+		if wait.Expected() {
+			n++
+		}
+	}
+	return n
+}
+
 func (l longWait) text(tree *monitor.Tree) string {
-	text := fmt.Sprintf("pid %d has waited %s for %s in database %s", l.waiter.PID, Age(l.lasted),
-		l.lock.Label(), l.lock.Database)
-	if blockers := Blockers(tree, *l.waiter, false); len(blockers) > 0 {
-		text += " behind " + strings.TrimPrefix(blockers[0], "~")
-		for _, holder := range l.lock.Holders {
-			if Who(holder.Session) == blockers[0] && holder.Application != "" {
-				text += " (" + holder.Application + ")"
-			}
+	database := l.Database
+	if l.Lock != nil {
+		database = l.Lock.Database
+	}
+	text := fmt.Sprintf("pid %d has waited %s for %s in database %s", l.PID, Age(l.lasted), l.Label(), database)
+	if blockers := tree.Blockers(*l.Waiter); len(blockers) > 0 {
+		text += " behind " + strings.TrimPrefix(Blockers(tree, *l.Waiter, false)[0], "~")
+		if n := tree.Node(blockers[0].ID()); n != nil && n.Application != "" {
+			text += " (" + n.Application + ")"
 		}
 	}
 	return text
@@ -202,7 +219,7 @@ func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Da
 	holders, waiters := parties(s)
 	return []Datum{
 		{"longest_wait", fmt.Sprintf("%.3fs;%s;%s;0", longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail))},
-		{"waiters", fmt.Sprintf("%d;;;0", waiters)},
+		{"waiters", fmt.Sprintf("%d;;;0", waiters+s.OtherWaiters())},
 		{"holders", fmt.Sprintf("%d;;;0", holders)},
 		{"lock_table", fmt.Sprintf("%.1f%%;;;0", s.Capacity.Percent())},
 	}

@@ -16,6 +16,14 @@ func withDeadlock(s *monitor.Snapshot) {
 		BlockedBy: 4711, Kind: monitor.BlockHard}}}, {}}
 }
 
+// withTableWait lets a session wait for a table that the holder of invoice:42 has locked.
+func withTableWait(s *monitor.Snapshot) {
+	since := s.TakenAt.Add(-4 * time.Minute)
+	s.OtherWaits = []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Database: "shop", Name: "orders"},
+		Waiter: monitor.Waiter{Session: monitor.Session{PID: 99, Database: "shop"}, Mode: "AccessShareLock", WaitingSince: &since,
+			BlockedBy: []monitor.Blocker{{PID: 4711, Kind: monitor.BlockHard}}}}}
+}
+
 func TestStatus(t *testing.T) {
 	alone := Filter{Keys: []pglock.Key{pglock.Int64Key(5)}}
 	for name, c := range map[string]struct {
@@ -34,6 +42,16 @@ func TestStatus(t *testing.T) {
 			"PGLOCK WARNING - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | "},
 		"critical": {Filter{}, Limits{Warn: limit(time.Second), Fail: limit(89 * time.Second)}, nil, Critical,
 			"PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | longest_wait=90.000s;1;89;0 "},
+		"a wait for another lock": {Filter{}, Limits{Fail: limit(3 * time.Minute)}, withTableWait, Critical,
+			"PGLOCK CRITICAL - pid 99 has waited 4m00s for relation orders in database shop behind 4711 (billing) | " +
+				"longest_wait=240.000s;;180;0 waiters=5;"},
+		"an election": {Filter{}, Limits{Fail: limit(0)}, func(s *monitor.Snapshot) {
+			for i := range s.Locks {
+				s.Locks[i].Kind = monitor.KindLeader
+			}
+		}, OK, "PGLOCK OK - only expected waits: 4 for elections, permits and runs of jobs | longest_wait=0.000s;;0;0 waiters=4;"},
+		"waits elsewhere": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 30 }, OK,
+			"PGLOCK OK - no waiters; 30 sessions wait without an advisory lock (--all) | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
 			"for invoice:42 behind 4711 in database shop; pid 4712 has waited"},
 		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - no waiters | "},

@@ -240,6 +240,9 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	if m.more {
 		texts = append(texts, "+n: n more blockers (widen the terminal or use -o json)")
 	}
+	if elsewhere := Elsewhere(s); elsewhere != "" {
+		texts = append(texts, elsewhere)
+	}
 	for _, missing := range []struct{ what, why string }{
 		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},
 	} {
@@ -257,12 +260,30 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 // total also counts locks that were filtered out, since an empty table would look as if all locks were free.
 func total(s *monitor.Snapshot, others int) string {
 	switch {
+	case len(s.Locks) == 0 && others == 0 && len(s.OtherWaits) > 0:
+		return fmt.Sprintf("no advisory locks; %s for other locks", sessionsWait(s.OtherWaiters()))
 	case len(s.Locks) == 0 && others == 0:
 		return "no advisory locks"
 	case len(s.Locks) == 0:
 		return fmt.Sprintf("no advisory locks match the filters; %s not shown", count(others, "key"))
 	}
 	return counts(s)
+}
+
+func sessionsWait(n int) string {
+	if n == 1 {
+		return "1 session waits"
+	}
+	return fmt.Sprintf("%d sessions wait", n)
+}
+
+// Elsewhere says how many sessions wait for locks that have nothing to do with an advisory lock, and that --all shows
+// them. It is empty if there are none.
+func Elsewhere(s *monitor.Snapshot) string {
+	if s.WaitsElsewhere == 0 {
+		return ""
+	}
+	return sessionsWait(s.WaitsElsewhere) + " without an advisory lock (--all)"
 }
 
 // vacuum names the session that holds back vacuum most, if it holds it back far.

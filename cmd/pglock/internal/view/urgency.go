@@ -41,7 +41,11 @@ func parties(s *monitor.Snapshot) (holders, waiters int) {
 // counts describes the numbers of locks, holders and waiters.
 func counts(s *monitor.Snapshot) string {
 	holders, waiters := parties(s)
-	return fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
+	text := fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
+	if others := s.OtherWaiters(); others > 0 {
+		text += fmt.Sprintf(", %d waiting for other locks", others)
+	}
+	return text
 }
 
 // Summary is one line about the locks that the filter shows on the server target.

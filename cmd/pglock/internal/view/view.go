@@ -29,6 +29,7 @@ func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown.Cycles = slices.DeleteFunc(slices.Clone(s.Cycles), func(c monitor.Cycle) bool { return !f.showsCycle(s, c) })
 	if f.narrows() {
 		keepConnected(&shown, s)
+		shown.WaitsElsewhere = 0
 	}
 	return &shown
 }

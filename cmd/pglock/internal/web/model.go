@@ -37,7 +37,8 @@ type head struct {
 	Locks     int        `json:"locks"`
 	Holders   int        `json:"holders"`
 	Waiters   int        `json:"waiters"`
-	Others    int        `json:"other_waits"`
+	Others    int        `json:"other_waiters"`
+	Elsewhere int        `json:"waits_elsewhere"`
 	Longest   *time.Time `json:"longest_since"`
 	Deadlocks []string   `json:"deadlocks"`
 	// Numbers of items that were left out.
@@ -149,7 +150,7 @@ func newState(live Live, target, only string) *state {
 	tree := newBlocking(s, shown, only == "")
 	st.Tree, st.MoreSessions = tree.nodes()
 	if only == "" {
-		st.Others = len(s.OtherWaits)
+		st.Others, st.Elsewhere = s.OtherWaiters(), s.WaitsElsewhere
 	}
 	slices.SortStableFunc(shown, func(a, b *monitor.Lock) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) })
 	st.MoreKeys = max(0, len(shown)-maxLocks)

@@ -129,7 +129,8 @@ function show(s) {
   enter();
   say(at("target"), printable(s.target) + (key ? " — " + printable(key) : ""));
   const summary = count(s.locks, "key") + ", " + count(s.holders, "holder") + ", " + count(s.waiters, "waiter") +
-    (s.other_waits ? ", " + s.other_waits + " waiting for other locks" : "");
+    (s.other_waiters ? ", " + s.other_waiters + " waiting for other locks" : "") +
+    (s.waits_elsewhere ? ", " + s.waits_elsewhere + " waiting without an advisory lock (--all)" : "");
   say(at("summary"), summary + (s.longest_since ? ", longest wait " + ageOf((now - Date.parse(s.longest_since)) / 1000) : ""));
   announce(summary);
   const alerts = s.deadlocks.map(printable);
