@@ -1,0 +1,263 @@
+package wire_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receive reads one answer.
+func receive(t *testing.T, c *wire.Conn) *wire.Answer {
+	t.Helper()
+	a := new(wire.Answer)
+	must(t, c.Receive(a))
+	return a
+}
+
+// inBubble runs a test with one session, whose statements it gets.
+func inBubble(t *testing.T, judge func(wiretest.Statement) wiretest.Verdict,
+	test func(t *testing.T, c *wire.Conn, locks *wiretest.Locks, server *wiretest.Server, sent *[]wiretest.Statement),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var sent []wiretest.Statement
+		locks := wiretest.NewLocks(t)
+		c, server := wiretest.Start(locks, func(st wiretest.Statement) wiretest.Verdict {
+			sent = append(sent, st)
+			return judge(st)
+		})
+		test(t, c, locks, server, &sent)
+		c.Close()
+		<-server.Done()
+	})
+}
+
+func carryOut(wiretest.Statement) wiretest.Verdict { return wiretest.Verdict{} }
+
+// A batch is sent as several statements, as arrays, or as text, whatever is shortest. What it means does not depend on it.
+func TestBatchMeansTheSameInEachForm(t *testing.T) {
+	for _, op := range []wire.Operation{0, wire.Shared} { // with Shared it is not plain
+		for _, n := range []int{1, 6, 7, 50, 113, 114, 2000} {
+			t.Run(fmt.Sprintf("operation %d, %d keys", op, n), func(t *testing.T) {
+				inBubble(t, carryOut, func(t *testing.T, c *wire.Conn, locks *wiretest.Locks, _ *wiretest.Server, sent *[]wiretest.Statement) {
+					var take, swap wire.Batch
+					for i := range n {
+						take.Add(op, int64(i)-int64(n/2))
+						swap.Add(op|wire.Release, int64(i)-int64(n/2))
+					}
+					for i := range n {
+						swap.Add(op, 1<<62+int64(i))
+					}
+					for _, b := range []*wire.Batch{&take, &swap} {
+						must(t, c.SendBatch(b))
+						done, err := receive(t, c).Bools(nil, len(b.Numbers))
+						if err != nil || slices.Contains(done, false) {
+							t.Fatalf("%v, %v", done, err)
+						}
+						st := (*sent)[len(*sent)-1]
+						if !slices.Equal(st.Keys, b.Numbers) {
+							t.Errorf("the server got the keys %v, want %v", st.Keys, b.Numbers)
+						}
+						for i, release := range st.Release {
+							if release != (b.Operations[i]&wire.Release != 0) {
+								t.Errorf("key %d is released: %v", i, release)
+							}
+						}
+					}
+					if locks.Len() != n || locks.Holder(1<<62) == nil || len(*sent) != 2 {
+						t.Errorf("%d keys are held after %d statements", locks.Len(), len(*sent))
+					}
+				})
+			})
+		}
+	}
+}
+
+// A question changes nothing.
+func TestQuestionAsksForEachKey(t *testing.T) {
+	inBubble(t, carryOut, func(t *testing.T, c *wire.Conn, locks *wiretest.Locks, _ *wiretest.Server, _ *[]wiretest.Statement) {
+		var held, asked wire.Batch
+		held.Add(0, 1)
+		must(t, c.SendBatch(&held))
+		receive(t, c)
+		asked.Add(wire.Release, 1)
+		asked.Add(0, 2)
+		must(t, c.SendQuestion(&asked))
+		got, err := receive(t, c).Bools(nil, 2)
+		if want := []bool{true, false}; err != nil || !slices.Equal(got, want) || locks.Len() != 1 {
+			t.Errorf("got %v, %v, and %d keys are held", got, err, locks.Len())
+		}
+	})
+}
+
+// An argument is not looked at for further parameters, and cannot end its quotes.
+func TestQueryArgumentsStayInTheirQuotes(t *testing.T) {
+	inBubble(t, carryOut, func(t *testing.T, c *wire.Conn, _ *wiretest.Locks, _ *wiretest.Server, sent *[]wiretest.Statement) {
+		must(t, c.SendQuery("SELECT $1, $2, $1", "$2'; DROP --", "it's $1"))
+		receive(t, c)
+		if got, want := (*sent)[0].SQL, "SELECT '$2''; DROP --', 'it''s $1', '$2''; DROP --'"; got != want {
+			t.Errorf("the server got %s, want %s", got, want)
+		}
+	})
+}
+
+func TestReceiveAnErrorLeavesTheSessionUsable(t *testing.T) {
+	fails := func(st wiretest.Statement) wiretest.Verdict {
+		if st.SQL == "fails" {
+			return wiretest.Verdict{Code: "57014"}
+		}
+		return wiretest.Verdict{}
+	}
+	inBubble(t, fails, func(t *testing.T, c *wire.Conn, _ *wiretest.Locks, server *wiretest.Server, _ *[]wiretest.Statement) {
+		must(t, c.SendQuery("fails"))
+		a := receive(t, c)
+		if pg, ok := errors.AsType[*pgconn.PgError](a.Error()); !ok || pg.Code != "57014" {
+			t.Errorf("the error is %v", a.Error())
+		}
+		if value, some := a.Value(); some {
+			t.Errorf("there is a value %q", value)
+		}
+		go server.Say(&pgproto3.NoticeResponse{Severity: "WARNING", Message: "ignored"}, &pgproto3.ParameterStatus{Name: "x", Value: "y"})
+		must(t, c.SendQuery("works"))
+		a.Reset()
+		must(t, c.Receive(a))
+		if value, some := a.Value(); value != "1" || !some || a.Error() != nil {
+			t.Errorf("then it is %q, %v, %v", value, some, a.Error())
+		}
+	})
+}
+
+// A server says that it ends the session before it frees the locks, perhaps in the middle of an answer.
+func TestReceiveTellsOfTheEndBeforeTheLocksAreFree(t *testing.T) {
+	for name, verdict := range map[string]wiretest.Verdict{"instead of an answer": {Fatal: true}, "in an answer": {Fatal: true, Half: true}} {
+		t.Run(name, func(t *testing.T) {
+			ends := func(st wiretest.Statement) wiretest.Verdict {
+				if strings.Contains(st.SQL, "ends") {
+					return verdict
+				}
+				return wiretest.Verdict{}
+			}
+			inBubble(t, ends, func(t *testing.T, c *wire.Conn, locks *wiretest.Locks, server *wiretest.Server, _ *[]wiretest.Statement) {
+				var b wire.Batch
+				b.Add(0, 1)
+				must(t, c.SendBatch(&b))
+				receive(t, c)
+				must(t, c.SendQuery("ends"))
+				err := c.Receive(new(wire.Answer))
+				if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "57P01" {
+					t.Errorf("the error is %v", err)
+				}
+				if locks.Holder(1) != server {
+					t.Error("the lock was free before the client knew")
+				}
+			})
+		})
+	}
+}
+
+// Receive can be interrupted anywhere in an answer, and continues there.
+func TestReceiveContinuesAfterAnInterruption(t *testing.T) {
+	for name, start := range map[string]func(*wiretest.Locks, func(wiretest.Statement) wiretest.Verdict) (*wire.Conn, *wiretest.Server){
+		"plain": wiretest.Start, "TLS": wiretest.StartTLS,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rest := make(chan struct{})
+				c, server := start(wiretest.NewLocks(t), func(st wiretest.Statement) wiretest.Verdict {
+					if st.SQL == wiretest.Half {
+						<-rest
+					}
+					return wiretest.Verdict{Half: true}
+				})
+				var b wire.Batch
+				for i := range 100 {
+					b.Add(wire.Shared, int64(i))
+				}
+				must(t, c.SendBatch(&b))
+				a, ended := new(wire.Answer), make(chan error)
+				for range 2 {
+					go func() { ended <- c.Receive(a) }()
+					synctest.Wait() // until half of the answer has been read
+					c.Interrupt()
+					if err := <-ended; !wire.Interrupted(err) {
+						t.Fatalf("an interrupted Receive: %v", err)
+					}
+					c.Resume()
+				}
+				close(rest)
+				must(t, c.Receive(a))
+				if done, err := a.Bools(nil, 100); err != nil || slices.Contains(done, false) {
+					t.Errorf("the answer is %v, %v", done, err)
+				}
+				c.Close()
+				<-server.Done()
+			})
+		})
+	}
+}
+
+// What is no answer to a batch ends the trust in the session.
+func TestBoolsRefusesWhatIsNoAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		messages []pgproto3.BackendMessage
+		n        int
+		is       error
+		says     string
+	}{
+		"no row":       {nil, 1, driver.ErrPooler, ""},
+		"NULL":         {[]pgproto3.BackendMessage{row(nil)}, 1, driver.ErrPooler, ""},
+		"a row, NULL":  {[]pgproto3.BackendMessage{row([]byte("t")), row(nil)}, 2, driver.ErrPooler, ""},
+		"too few":      {[]pgproto3.BackendMessage{row([]byte("{t,f}"))}, 3, nil, "2 of 3 keys"},
+		"too many":     {[]pgproto3.BackendMessage{row([]byte("{t,f}"))}, 1, nil, "2 of 1 keys"},
+		"other things": {[]pgproto3.BackendMessage{row([]byte("{t,x}"))}, 2, nil, "unexpected answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer func() { _, _ = client.Close(), server.Close() }()
+			c, back := wire.NewConn(client, pgproto3.NewFrontend(client, client), 1, 1), pgproto3.NewBackend(server, server)
+			for _, m := range append(test.messages, &pgproto3.ReadyForQuery{TxStatus: 'I'}) {
+				back.Send(m)
+			}
+			flushed := make(chan error, 1)
+			go func() { flushed <- back.Flush() }()
+			got, err := receive(t, c).Bools(nil, test.n)
+			must(t, <-flushed)
+			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+}
+
+func row(value []byte) *pgproto3.DataRow { return &pgproto3.DataRow{Values: [][]byte{value}} }
+
+func TestRefusalNamesTheOutcome(t *testing.T) {
+	for outcome, want := range map[string]error{
+		"granted": nil, "pglock_pooler": driver.ErrPooler, "pglock_standby": driver.ErrStandby,
+	} {
+		if err := wire.Refusal(outcome); !errors.Is(err, want) {
+			t.Errorf("%s: %v", outcome, err)
+		}
+	}
+	if err := wire.Refusal("a stranger's"); err == nil || !strings.Contains(err.Error(), "a stranger's") {
+		t.Errorf("an unknown outcome: %v", err)
+	}
+}
