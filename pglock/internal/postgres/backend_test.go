@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+var errFull = fmt.Errorf("%w: too many connections", driver.ErrUnavailable)
+
+// newScripted returns a backend on a scripted server that lets most sessions in.
+func newScripted(t *testing.T, locks *wiretest.Locks, most int32) *Backend {
+	t.Helper()
+	var opened atomic.Int32
+	b := &Backend{asking: make(chan struct{}, 1)}
+	open := func(_ context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
+		if opened.Add(1) > most {
+			return nil, errFull
+		}
+		conn, _ := wiretest.Start(locks, func(wiretest.Statement) wiretest.Verdict { return wiretest.Verdict{} })
+		return mux.NewSession(conn, lease.New(time.Hour, driver.Now), &b.budget, slog.New(slog.DiscardHandler), onEnd), nil
+	}
+	b.mux = mux.New(mux.Config{Open: open, Sessions: 1, Log: slog.New(slog.DiscardHandler)})
+	b.waits = waitsession.New(waitsession.Config{
+		Open: open, Call: b.mux.Call, Most: 1, PrepareWithin: time.Second, LookEvery: time.Hour, Log: slog.New(slog.DiscardHandler),
+	})
+	return b
+}
+
+// deaf is told of losses, of which there are none.
+type deaf struct{ testing.TB }
+
+func (d deaf) Lost(reason driver.Reason, err error) { d.Errorf("a lock is lost: %v, %v", reason, err) }
+
+func request(t *testing.T, wait bool, numbers ...int64) driver.Request {
+	r := driver.Request{Wait: wait, LossHandler: deaf{t}}
+	for _, n := range numbers {
+		r.Keys = append(r.Keys, driver.Key{KeyID: driver.KeyID{Number: n}})
+	}
+	return r
+}
+
+// closeBoth closes backends, of which nothing may be left.
+func closeBoth(t *testing.T, locks *wiretest.Locks, backends ...*Backend) {
+	t.Helper()
+	for _, b := range backends {
+		b.waits.Close()
+		b.mux.Close()
+	}
+	synctest.Wait()
+	if n := locks.Len(); n != 0 {
+		t.Errorf("%d keys are held", n)
+	}
+}
+
+// Where no session that waits can be opened, a wait tries again and again. Its grant says that the lock was not waited
+// for in the server's queue.
+func TestBackendAWaitWithoutASessionPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := wiretest.NewLocks(t)
+		holder, waiter := newScripted(t, locks, 1), newScripted(t, locks, 1)
+		held, err := holder.Acquire(t.Context(), request(t, false, 1, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err := waiter.Acquire(t.Context(), request(t, false, 2, 3)); g != nil || !errors.Is(err, driver.ErrNotAcquired) {
+			t.Fatalf("a try of a held key: %v, %v", g, err)
+		}
+		if locks.Holder(3) != nil {
+			t.Error("a try that failed holds a key")
+		}
+		time.AfterFunc(time.Minute, func() {
+			if err := holder.Release(t.Context(), held); err != nil {
+				t.Error(err)
+			}
+		})
+		begin := time.Now()
+		got, err := waiter.Acquire(t.Context(), request(t, true, 2, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if polled, ok := got.(driver.PolledGrant); !ok || !polled.Polled() || time.Since(begin) < time.Minute {
+			t.Errorf("after %v the grant is a %T", time.Since(begin), got)
+		}
+		if err := waiter.Release(t.Context(), got); err != nil {
+			t.Error(err)
+		}
+		closeBoth(t, locks, holder, waiter)
+	})
+}
+
+// The end of the context ends such a wait with the context's cause, since the server has said that the lock is held.
+func TestBackendAPollingWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := wiretest.NewLocks(t)
+		holder, waiter := newScripted(t, locks, 1), newScripted(t, locks, 1)
+		held, err := holder.Acquire(t.Context(), request(t, false, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := waiter.Acquire(t.Context(), request(t, false, 1)); !errors.Is(err, driver.ErrNotAcquired) { // it takes the session
+			t.Fatal(err)
+		}
+		enough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, enough)
+		defer cancel()
+		if g, err := waiter.Acquire(ctx, request(t, true, 1)); g != nil || !errors.Is(err, enough) || errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("got %v, %v", g, err)
+		}
+		if err := holder.Release(t.Context(), held); err != nil {
+			t.Error(err)
+		}
+		closeBoth(t, locks, holder, waiter)
+	})
+}
+
+// foreign is another backend's grant.
+type foreign struct{ driver.Grant }
+
+func TestBackendRefusesTheGrantsOfOthers(t *testing.T) {
+	b := &Backend{}
+	for call, err := range map[string]error{
+		"Release": b.Release(t.Context(), foreign{}), "Check": b.Check(t.Context(), foreign{}),
+	} {
+		if err == nil {
+			t.Errorf("%s of another backend's grant works", call)
+		}
+	}
+	if _, err := b.Fence(t.Context(), foreign{}); err == nil {
+		t.Error("Fence of another backend's grant works")
+	}
+}
+
+// A grant that failed must be nil, not a nil pointer within an interface.
+func TestBackendAFailedGrantIsNil(t *testing.T) {
+	if g, err := asGrant((*mux.Grant)(nil), errFull); g != nil || !errors.Is(err, errFull) {
+		t.Errorf("got %v, %v", g, err)
+	}
+}
+
+// The error of a wait is the context's unless the server may still grant what was asked for.
+func TestBackendKnowsWhatIsLeftOpen(t *testing.T) {
+	for want, errs := range map[bool][]error{
+		true:  {errFull, &driver.UnsettledError{Err: errors.New("no answer")}},
+		false: {errors.Join(driver.ErrUnavailable, mux.ErrNoConnection), driver.ErrNotAcquired},
+	} {
+		for _, err := range errs {
+			if leavesOpen(err) != want {
+				t.Errorf("%v leaves open: %v, want %v", err, !want, want)
+			}
+		}
+	}
+}
