@@ -106,9 +106,10 @@ func (o Outcome) Effective() bool {
 
 // lockCounts counts locks by what happened to them.
 type lockCounts struct {
-	// free are locks without a holder, passed those with a new holder, shared those that others hold as before, and
-	// kept those that the session still holds.
-	free, passed, shared, kept int
+	free   int // without a holder
+	passed int // with a new holder
+	shared int // which others hold as before
+	kept   int // which the session still holds
 }
 
 func (o Outcome) count() (f lockCounts) {

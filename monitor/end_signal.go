@@ -16,9 +16,9 @@ import (
 
 // Send signals the session t.Ref, and no other, and then checks what became of its locks.
 //
-// [SignalCancel] ends the statement that the session runs. That ends a wait for a lock, and a transaction that fails with
-// its statement frees its locks. The session continues and keeps its session locks; an idle session keeps all its
-// locks ([SignalTarget.CancelIsNoop]). A cancelled wait of a Locker of package pglock ends with ErrNotAcquired.
+// [SignalCancel] ends the statement that the session runs. That ends a wait for a lock, and the
+// locks of a transaction that fails with its statement. The session continues and keeps its session locks; an idle
+// session keeps all its locks ([SignalTarget.CancelIsNoop]). A cancelled wait of a Locker of package pglock ends with ErrNotAcquired.
 // [SignalTerminate] ends the session and all its locks, including those that it took after the snapshot of [Inspect].
 //
 // It needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's session. A

@@ -104,8 +104,8 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 	}
 }
 
-// Behind returns for each session how many sessions are behind it: those that wait for it, for any lock, and those that
-// wait for one of those, and so on. A session counts once, and not as behind itself. Sessions with none behind them are
+// Behind returns for each session how many sessions are behind it: those that wait for it, directly or through
+// others, for any lock. A session counts once, and not as behind itself. Sessions with none behind them are
 // not in the map.
 func (s *Snapshot) Behind() map[SessionID]int {
 	g := newWaitGraph(s)

@@ -75,8 +75,8 @@ func ReuseCopy() Option {
 	}
 }
 
-// RememberNames returns an option that lets all calls of [Take] which get it share the names that they see in queries, such
-// as pglock.key('invoice:42'): a lock keeps its name when its holder runs other statements. All must be of one
+// RememberNames returns an option that lets calls of [Take] share the names that they see in queries, such as
+// pglock.key('invoice:42'): a lock keeps its name when its holder runs other statements. All must be of one
 // server. [Watch] does so anyway. It may be used from many goroutines at once.
 func RememberNames() Option {
 	seen := &seenNames{names: map[identity]string{}}

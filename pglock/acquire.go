@@ -211,7 +211,7 @@ func (l *Locker) turnBackLocked(s *shard, r *request) {
 // await waits, with s unlocked, until r may continue or has failed.
 //
 // If the end of ctx and r's turn race, the first one under mu counts. If r's turn came first, r uses it although ctx
-// has ended: the backend checks ctx again, and a hold that was passed on is a lock like any other.
+// has ended: the backend checks ctx again, and a hold that was handed off is a lock like any other.
 func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 	returned := false
 	defer func() {

@@ -93,7 +93,7 @@ func TestGuardTxOfOneLockTogetherWaitsForEarlierHolders(t *testing.T) {
 	mustUnlock(t, next)
 }
 
-// A lock that is passed on within this process, without asking the server, has a new holder too.
+// A lock that is handed off within this process, without asking the server, has a new holder too.
 func TestGuardTxIsInOrderAfterAHandoff(t *testing.T) {
 	db := testenv.Database(t)
 	key := pglock.NewKey("k")

@@ -2,25 +2,25 @@ package pglock
 
 import "github.com/pglock-toolkit/pglock/pglock/driver"
 
-// mayPassOnLocked reports whether h may get one more Lock without asking the server.
-func (l *Locker) mayPassOnLocked(h *hold) bool {
+// mayHandOffLocked reports whether h may get one more Lock without asking the server.
+func (l *Locker) mayHandOffLocked(h *hold) bool {
 	return !h.over && !l.closed.Load() && int(h.passed) < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
 }
 
-// successorLocked returns the request that h can be handed to when its last Lock ends, or nil.
+// successorLocked returns the request that h can be handed off to when its last Lock ends, or nil.
 func (l *Locker) successorLocked(h *hold) *request {
 	if h.multi != nil || h.shared {
 		return nil
 	}
 	e := h.entry[0]
-	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 || !l.mayPassOnLocked(h) {
+	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 || !l.mayHandOffLocked(h) {
 		return nil
 	}
 	return e.queue[0]
 }
 
-// passOnLocked hands h to r after its last Lock has ended.
-func (l *Locker) passOnLocked(h *hold, r *request) {
+// handOffLocked hands h off to r after its last Lock has ended.
+func (l *Locker) handOffLocked(h *hold, r *request) {
 	h.entry[0].dequeueLocked(r)
 	l.shareLocked(h, r)
 	close(r.ready)

@@ -118,7 +118,7 @@ func TestLeaseMaxHoldCountsFromTheGrant(t *testing.T) {
 	})
 }
 
-// A hold that is lost between being passed on and being returned must still end the Lock that it became.
+// A hold that is lost between being handed off and being returned must still end the Lock that it became.
 func TestLeaseALossMeetsAHandoff(t *testing.T) {
 	key := pglock.NewKey("k")
 	server := locktest.NewServer()

@@ -22,7 +22,7 @@ import (
 //
 // Locks of one Locker exclude each other like those of two processes: no lock is reentrant, so a goroutine that locks a
 // key which it holds already waits for itself, and TryLock fails. Waiters of one process are served first come,
-// first served; among processes the server's queue decides. A lock may be passed on to the next waiter of this process
+// first served; among processes the server's queue decides. A lock may be handed off to the next waiter of this process
 // without asking the server, within [WithHandoffLimit].
 type Locker struct {
 	backend driver.Backend
@@ -201,7 +201,7 @@ type Stats struct {
 	// Held is the number of Locks held now, and Waiting the number of calls that wait for one, in this process. The
 	// server, and so the monitor, sees one waiter for all calls of a process that wait for the same key.
 	Held, Waiting int
-	// Acquired counts the Locks granted so far; HandedOff those of them that were passed on or joined in this process
+	// Acquired counts the Locks granted so far; HandedOff those of them that this process granted
 	// without asking the server.
 	Acquired, HandedOff int64
 	// Lost counts the Locks that ended without being unlocked.

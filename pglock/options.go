@@ -199,7 +199,7 @@ func WithTrustedOwner(roles ...string) Option {
 	})
 }
 
-// WithHandoffLimit bounds how often (n) and for how long (d) a lock is passed on among the goroutines of this process
+// WithHandoffLimit bounds how often (n) and for how long (d) a lock is handed off among the goroutines of this process
 // without asking the server. Then it is released, so that other processes get their turn. The default is 1,000 times and
 // 20 ms. n = 0 disables it. A negative n or d is an error.
 func WithHandoffLimit(n int, d time.Duration) Option {
@@ -241,8 +241,8 @@ func WithSessions(n int) Option {
 	})
 }
 
-// WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, one for each lock that
-// this process waits for, and that keep such a lock when it has been granted. The default is 16. Waiters beyond the
+// WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, or hold a lock for which
+// they waited there. Each is for one lock. The default is 16. Waiters beyond the
 // bound, or for which the server has no room (max_connections, a role's limit), poll with pauses of up to a second and a
 // half, and have no place in the server's queue. The waiter that has polled longest gets the next free session. After
 // three seconds of polling a waiter gets a session over the bound, so that none starves while the other sessions stay

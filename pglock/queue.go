@@ -12,8 +12,8 @@ import (
 //
 // Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
 // each it waits, first come first served, until nothing that this process holds or asks for conflicts with it. Then it
-// may ask the backend, where it competes with other processes; or, if it wants one key only, it may get a hold that
-// this process already has: handed on by the last holder, or joined while others share it.
+// may ask the backend, where it competes with other processes; or, if it wants one key only, it may reuse a hold of
+// this process: one that the last holder hands off, or one that others share.
 //
 // So at most one exclusive request of a process asks for a key at a time. Requests behind it cost the server nothing.
 
@@ -67,7 +67,7 @@ type hold struct {
 	shared bool
 	over   bool  // lost or released
 	index  uint8 // of its home
-	passed int32 // how often it was handed on or joined
+	passed int32 // how often it was handed off or joined
 	locks  lockSet
 
 	first Lock // the first Lock on the hold, so that both are one allocation
@@ -126,7 +126,7 @@ func (l *Locker) decideLocked(e *entry, r *request) decision {
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case len(r.keys) == 1 && e.joinable != nil && !e.joinable.locks.empty() && l.mayPassOnLocked(e.joinable):
+	case len(r.keys) == 1 && e.joinable != nil && !e.joinable.locks.empty() && l.mayHandOffLocked(e.joinable):
 		return shareHold
 	case e.busy > 0 && !r.try:
 		return waitHere // for the shared hold that is being asked for, to join it

@@ -23,13 +23,13 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	case !h.locks.empty():
 		l.uncountLocked(h, 1)
 	case next != nil:
-		l.passOnLocked(h, next)
+		l.handOffLocked(h, next)
 	default:
 		h.makeBusyLocked()
 		l.unlock(h.shards())
 		return k.lossDuringUnlock(l.releaseHold(ctx, h))
 	}
-	l.discountLocked(home, 1) // a hold of several keys has one Lock, and is not passed on
+	l.discountLocked(home, 1) // a hold of several keys has one Lock, and is not handed off
 	l.unlock(h.shards())
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // shard has the entries of some of the keys, so that goroutines with different keys rarely contend.
 //
-// A request or hold of several keys may be in several shards; it is counted in that of its first key, its home. Several
+// A request or hold of several keys may be in several shards. It is counted in its home, the shard of its first key. Several
 // shards are locked in the order of their indexes.
 type shard struct {
 	index uint8

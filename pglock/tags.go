@@ -25,7 +25,7 @@ type tagging func(ctx context.Context) map[string]string
 // It is off by default, because the comments also appear in the server's log (log_lock_waits, log_statement) and, up to
 // PostgreSQL 15, make each wait a separate entry in pg_stat_statements: put nothing secret into names and tags. A
 // lock that was free when it was requested is held by a session with other locks, and has no comment; the comment of
-// a lock that was passed on within the process names the call that waited on the server. It is for PostgreSQL only.
+// a lock that was handed off within the process names the call that waited on the server. It is for PostgreSQL only.
 func WithSQLComments(tags func(ctx context.Context) map[string]string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.tags = tags

@@ -75,9 +75,9 @@ func (n *node) submit(calls ...*call) {
 	}
 }
 
-// carry sends c in the caller's own goroutine. It returns carried false if c must be submitted instead, because it has
+// sendDirectly sends c in the caller's own goroutine. It returns sent false if c must be submitted instead, because it has
 // to wait for other calls or there is no direct connection. left reports whether ctx ended before the answer came.
-func (n *node) carry(ctx context.Context, c *call) (carried, left bool) {
+func (n *node) sendDirectly(ctx context.Context, c *call) (sent, left bool) {
 	client, ok := n.client.(*redis.Client)
 	if !ok || n.enabled || n.identify != nil && !n.identified.Load() || ctx.Err() != nil {
 		return false, false
@@ -104,7 +104,7 @@ func (n *node) carry(ctx context.Context, c *call) (carried, left bool) {
 			break
 		}
 	}
-	n.endCarry(d, c)
+	n.endDirect(d, c)
 	return true, false
 }
 
@@ -122,10 +122,10 @@ func (n *node) directLocked(client *redis.Client) *direct {
 func (n *node) settle(d *direct, c *call) {
 	d.settle(n.timeout)
 	c.err = errNoAnswer
-	n.endCarry(d, c)
+	n.endDirect(d, c)
 }
 
-func (n *node) endCarry(d *direct, c *call) {
+func (n *node) endDirect(d *direct, c *call) {
 	n.mu.Lock()
 	n.untrackLocked(c)
 	n.directs = append(n.directs, d)
@@ -301,8 +301,7 @@ func (n *node) closeDirects() (err error) {
 	return err
 }
 
-// limit bounds the time that a command can occupy a connection, where the client allows it, since a command that hangs
-// blocks those behind it.
+// limit sets the client's read timeout, where the client allows that: a command that hangs blocks those behind it.
 func (n *node) limit(d time.Duration) {
 	n.timeout = d
 	if client, ok := n.client.(*redis.Client); ok {

@@ -5,7 +5,7 @@ import "slices"
 // Calls for the same lock reach a node one after the other. Flushes may end in any order, so a withdrawal could
 // otherwise overtake the attempt that it undoes, or undo the owner's next attempt.
 
-// enqueueLocked queues calls, or lets them wait for those that they must not overtake.
+// enqueueLocked queues calls. One on a lock with a pending call waits until that has ended.
 func (n *node) enqueueLocked(calls []*call) {
 	for _, c := range calls {
 		n.trackLocked(c)

@@ -125,10 +125,10 @@ func (b *backend) abandon(t *tally, calls []call) {
 // roundOfOne is a round with a single node.
 func (b *backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
 	t := b.newTally()
-	switch carried, left := b.nodes[0].carry(ctx, c); {
+	switch sent, left := b.nodes[0].sendDirectly(ctx, c); {
 	case left:
 		return t, context.Cause(ctx)
-	case carried:
+	case sent:
 		t.countCall(c)
 		return t, nil
 	}

@@ -123,8 +123,8 @@ func (p *project) add(k *key) {
 	p.byText[k.template.String()] = k
 }
 
-// use resolves a lock's parameters to those of its query, and its template to a key, which it declares if it is the
-// first to use it.
+// use resolves a lock's parameters to those of its query, and its template to a key. It declares the key of an unknown
+// template.
 func (p *project) use(u use) {
 	lock, ok := p.resolve(u)
 	if !ok {

@@ -26,7 +26,7 @@ const maxTempDir = 60
 
 // script waits for the end of its standard input, which comes when the starter closes the other end or has ended. Then
 // it ends the commands, which are all in its process group. They and everything that they started hold the other end of
-// descriptor 3, so its end means that all have gone. The last line ends the shell too.
+// descriptor 3, so the end of the file means that all have ended. The last line ends the shell too.
 const script = `
 trap '' HUP INT QUIT TERM
 read -r _

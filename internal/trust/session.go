@@ -16,8 +16,8 @@ import (
 
 // SessionSettings keep the owner of the database from harming a session by settings of the database. A search_path could
 // lead to objects of the owner. A transaction that is serializable, read-only and deferrable waits before its first
-// statement until no other one is in its way (https://www.postgresql.org/docs/current/sql-set-transaction.html), however
-// long that takes; with exit_on_error each error ends the session; and with jit_above_cost=0 each statement would be
+// statement for a safe snapshot (https://www.postgresql.org/docs/current/sql-set-transaction.html), however long that
+// takes; with exit_on_error each error ends the session; and with jit_above_cost=0 each statement would be
 // compiled.
 var SessionSettings = []string{
 	"search_path = pg_catalog, pg_temp", "default_transaction_deferrable = off", "exit_on_error = off", "jit = off",

@@ -149,8 +149,8 @@ func Find(ctx context.Context, db Querier, owners Owners) ([]Finding, error) {
 // Looked is the result of [Look].
 type Looked struct {
 	Schema uint32 // its OID; 0 if there is none
-	// AsLogin reports whether the current role is the login role. What the login role trusts may also be used by every
-	// role that it becomes, since it is a member of them. The converse does not hold.
+	// AsLogin reports whether the current role is the login role. Trust of the login role
+	// extends to the roles that it can become. The converse does not hold.
 	AsLogin  bool
 	Findings []Finding
 }

@@ -81,11 +81,11 @@ func Result[T any](
 	if v, err = fn(tx); err != nil {
 		return v, false, err
 	}
-	return v, false, c.keep(ctx, tx, v)
+	return v, false, c.record(ctx, tx, v)
 }
 
-// keep records v. No other transaction can have done so since the check: the lock is held until tx ends.
-func (c *call) keep(ctx context.Context, tx pgx.Tx, v any) error {
+// record records v. No other transaction can have done so since the check: the lock is held until tx ends.
+func (c *call) record(ctx context.Context, tx pgx.Tx, v any) error {
 	result, err := json.Marshal(v)
 	if err != nil {
 		return c.failed(c.id, fmt.Errorf("record the result: %w", err))

@@ -167,7 +167,7 @@ func (l *link) disconnectLocked() {
 	}
 }
 
-// close ends the connection; if a caller uses it, it ends after that.
+// close ends the connection; one that is in use ends after the call.
 func (l *link) close() {
 	l.closed.Store(true)
 	l.closeIdle()

@@ -31,5 +31,5 @@ func (r *Runs) In(db records.Sender) records.Guarded {
 	return records.Guarded{DB: db, Trust: &r.trust, Owners: r.owners}
 }
 
-// Close ends the connection. If a caller uses it, it ends after that.
+// Close ends the connection. One that is in use ends after the call.
 func (r *Runs) Close() { r.link.close() }

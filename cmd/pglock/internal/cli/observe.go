@@ -57,7 +57,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	if err != nil {
 		ended = nil // the snapshot is good; only the ends of sessions are missing from the events
 	}
-	o.recorder.keep(s, ended)
+	o.recorder.add(s, ended)
 	o.latest, o.lost = s, nil
 	events := o.journal.See(s, ended...)
 	o.events = append(o.events, events...)

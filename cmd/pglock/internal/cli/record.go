@@ -83,8 +83,8 @@ func (r *recordFlags) begin(target string, interval time.Duration, past *recordi
 // maxPast is how many bytes of the recording are kept in memory.
 const maxPast = 64 << 20
 
-// keep records a snapshot. A failure is reported once, and the next snapshot is a new attempt.
-func (k *recorder) keep(s *monitor.Snapshot, ended []int32) {
+// add records a snapshot. A failure is reported once, and the next snapshot is a new attempt.
+func (k *recorder) add(s *monitor.Snapshot, ended []int32) {
 	if k == nil || k.writer == nil && k.past == nil {
 		return
 	}

@@ -11,8 +11,8 @@
 //     keeps a session busy needs no other goroutine, which would have to be woken.
 //   - All other callers wait on their op's channel, which delivers an answer or the right to send.
 //   - A goroutine reads what no caller reads: answers to several batches in flight, the rest of an answer whose reader's
-//     context has ended, answers on sockets whose reads cannot be interrupted, and, from a millisecond after the last use
-//     on, what the server says to an idle session, such as its end.
+//     context has ended, answers on sockets whose reads cannot be interrupted, and what the server says to a session that
+//     has been idle for a millisecond, such as its end.
 //
 // Near the server the window is one batch: ops that arrive meanwhile form the next one, which costs both sides less.
 // With a round trip above 250 µs it is up to eight batches.

@@ -66,7 +66,7 @@ func (s *Session) settleAllLocked(b *batch, a *wire.Answer, failure error) error
 	return nil
 }
 
-// settleOpLocked settles one op; done says for which of its keys it was carried out.
+// settleOpLocked settles one op; done[i] says whether its key i was processed.
 func (s *Session) settleOpLocked(o *op, done []bool) {
 	all, some := !slices.Contains(done, false), slices.Contains(done, true)
 	switch {

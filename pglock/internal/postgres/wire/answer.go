@@ -31,8 +31,8 @@ func (a *Answer) Error() error {
 // Value returns the first column; some is false if there was no row, or the column was NULL.
 func (a *Answer) Value() (value string, some bool) { return string(a.row), a.some }
 
-// take adds a message to the answer, and reports whether the answer is complete.
-func (a *Answer) take(message pgproto3.BackendMessage) (complete bool) {
+// add adds a message to the answer, and reports whether the answer is complete.
+func (a *Answer) add(message pgproto3.BackendMessage) (complete bool) {
 	switch m := message.(type) {
 	case *pgproto3.DataRow:
 		if len(m.Values) > 0 {

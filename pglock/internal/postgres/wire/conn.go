@@ -86,7 +86,7 @@ func (c *Conn) Receive(a *Answer) error {
 			return err
 		case isFatal(message):
 			return pgconn.ErrorResponseToPgError(message.(*pgproto3.ErrorResponse))
-		case a.take(message):
+		case a.add(message):
 			return nil
 		}
 	}

@@ -73,7 +73,7 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	if err := d.settle(ctx, conn.PgConn()); err != nil {
+	if err := d.applySettings(ctx, conn.PgConn()); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func (d *Dialer) configuration(ctx context.Context) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
-// settle changes the settings of a new session. (Poolers would refuse them as startup parameters.)
-func (d *Dialer) settle(ctx context.Context, pg *pgconn.PgConn) error {
+// applySettings changes the settings of a new session. (Poolers would refuse them as startup parameters.)
+func (d *Dialer) applySettings(ctx context.Context, pg *pgconn.PgConn) error {
 	if version := pg.ParameterStatus("crdb_version"); version != "" {
 		return fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", driver.ErrUnsupported, version)
 	}

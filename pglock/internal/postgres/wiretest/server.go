@@ -270,7 +270,7 @@ func (s *Server) answer(st Statement, single bool) bool {
 		s.Terminate()
 		return false
 	}
-	results := s.carryOut(st, v)
+	results := s.execute(st, v)
 	var said []pgproto3.BackendMessage
 	row := func(value string) { said = append(said, &pgproto3.DataRow{Values: [][]byte{[]byte(value)}}) }
 	switch {
@@ -298,8 +298,8 @@ func (s *Server) answer(st Statement, single bool) bool {
 	return s.send(append(said, &pgproto3.ReadyForQuery{TxStatus: 'I'}), half) == nil
 }
 
-// carryOut applies a statement to the table of locks, as far as v says.
-func (s *Server) carryOut(st Statement, v Verdict) (results []string) {
+// execute applies a statement to the table of locks, as far as v says.
+func (s *Server) execute(st Statement, v Verdict) (results []string) {
 	s.locks.mu.Lock()
 	defer s.locks.mu.Unlock()
 	if s.ended {
