@@ -28,7 +28,7 @@ var foreignPairs = phrases(`
 	postgres database; postgres application; shop behind; the shop; shop locks; select pg_advisory_lock; select pg_adv
 	set deadlock_timeout; FROM orders; relation orders; job waits; owner blocks; TABLE orders; orders ADD; ADD total
 	total int; orders waits; orders after; nightly to; pay controller; context deadline; deadline exceeded
-	WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key`)
+	WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key; select pg_sleep; add total`)
 
 // TestDocsOutputsUseTheProgramsWords compares the outputs in the pages with the strings in the code. If two words are
 // adjacent in an output, they must be adjacent in a string too, or be at the ends of two values that are printed one
