@@ -19,6 +19,7 @@ import (
 )
 
 func TestTenProcessesMayCallUpAtOnce(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	self, err := os.Executable()
 	if err != nil {
@@ -43,6 +44,7 @@ func TestTenProcessesMayCallUpAtOnce(t *testing.T) {
 }
 
 func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	single := db.Config(t)
 	single.MaxConns = 1
@@ -74,6 +76,7 @@ func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
 }
 
 func TestASchemaThatIsRemovedWhileItIsLookedAt(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		use  func(context.Context, *pgxpool.Pool) error
 		want error
@@ -116,6 +119,7 @@ func holdLock(t *testing.T, db *testenv.DB) (pid uint32, release func()) {
 }
 
 func TestTheContextBoundsTheWaitAndTheErrorNamesTheHolder(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		migrate func(context.Context, *pgxpool.Pool, ...migrations.Option) error
 		version int
@@ -152,6 +156,7 @@ func waitUntilRefused(t *testing.T, pool *pgxpool.Pool) {
 }
 
 func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	conn := db.Connect(t)
 	execute(t, conn, "CREATE TABLE public.big (id int)")
@@ -193,6 +198,7 @@ func blockUp(
 }
 
 func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	pool, result, resume := blockUp(ctx, t, db)
@@ -207,6 +213,7 @@ func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
 }
 
 func TestAnUpWhoseSessionIsTerminatedLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	pool, result, resume := blockUp(t.Context(), t, db)
 	conn := db.Connect(t)
@@ -225,6 +232,7 @@ func TestAnUpWhoseSessionIsTerminatedLeavesNothingBehind(t *testing.T) {
 }
 
 func TestUpDoesNotWaitWhenThereIsNothingToDo(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	_, release := holdLock(t, db)
 	mustUp(t, pool)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestFilesAreNumberedFromOneToLatestEachWithItsWayDown(t *testing.T) {
+	t.Parallel()
 	ups, err := fs.Glob(migrations.FS, "*.up.sql")
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +65,7 @@ func installUpTo(t *testing.T, db execer, version int) {
 }
 
 func TestEveryMigrationRecordsItsVersionAndIsUndoneByItsWayDown(t *testing.T) {
+	t.Parallel()
 	conn := testenv.Database(t).Connect(t)
 	latest := int(migrations.Latest())
 	states := []string{catalog(t, conn)}
@@ -115,6 +117,7 @@ SELECT coalesce(string_agg(line, E'\n' ORDER BY line), '') FROM (
 ) AS lines`
 
 func TestPrintedSQLIsWhatUpWouldDo(t *testing.T) {
+	t.Parallel()
 	t.Run("as one script", func(t *testing.T) {
 		db := testenv.Database(t)
 		execute(t, db.Connect(t), printed(t))
@@ -203,6 +206,7 @@ type failingWriter struct{ err error }
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestPrintReportsTheWritersError(t *testing.T) {
+	t.Parallel()
 	if err := migrations.Print(failingWriter{os.ErrClosed}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Print = %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 )
 
 func TestKeyIsTheNumberThatTheNamesBytesInUTF8Have(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	for name, want := range map[string]int64{
 		"":               -2039914840885289964,
@@ -30,6 +31,7 @@ func TestKeyIsTheNumberThatTheNamesBytesInUTF8Have(t *testing.T) {
 }
 
 func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
+	t.Parallel()
 	for encoding, names := range map[string][]string{
 		"LATIN1":    {"", "a", "invoice:42", "Grüße/é"},
 		"EUC_JP":    {"", "a", "invoice:42", "日本語/注文"},
@@ -75,6 +77,7 @@ func connectEncoded(t *testing.T, encoding string) *pgx.Conn {
 }
 
 func TestKeyCanBeIndexed(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	execute(t, pool, "CREATE TABLE public.jobs (name text); CREATE INDEX ON public.jobs (pglock.key(name))")
 	properties := one[string](t, pool, `SELECT concat_ws(' ', provolatile, proisstrict, proparallel) FROM pg_proc
@@ -93,6 +96,7 @@ const hijacked = `
 	SET search_path = evil, pg_catalog`
 
 func TestTheFunctionsPinTheirSearchPath(t *testing.T) {
+	t.Parallel()
 	db, _ := installed(t)
 	conn := db.Connect(t)
 	execute(t, conn, hijacked)

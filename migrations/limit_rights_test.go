@@ -39,6 +39,7 @@ func wantNoExcess(t *testing.T, owner querier, after string) {
 }
 
 func TestDefaultPrivilegesGiveNoRightsThatDoHarm(t *testing.T) {
+	t.Parallel()
 	plain := migrations.File{Format: migrations.FormatPlain}
 	for name, install := range map[string]func(*testing.T, *testenv.DB, *pgxpool.Pool){
 		"Up":      func(t *testing.T, _ *testenv.DB, owner *pgxpool.Pool) { mustUp(t, owner) },
@@ -70,6 +71,7 @@ func TestDefaultPrivilegesGiveNoRightsThatDoHarm(t *testing.T) {
 }
 
 func TestUpTakesAwayRightsThatDoHarmAndLeavesTheGrants(t *testing.T) {
+	t.Parallel()
 	db, owner := installed(t)
 	app, other := poolAs(t, db.Role(t, "app")), poolAs(t, db.Role(t, "other"))
 	grants := func(role string) string {
@@ -99,6 +101,7 @@ func TestUpTakesAwayRightsThatDoHarmAndLeavesTheGrants(t *testing.T) {
 
 // A trigger that a role has made is the only sign that it was there, and pglock trusts one that no role can have made.
 func TestTheRightToMakeATriggerStaysWhereThereIsOne(t *testing.T) {
+	t.Parallel()
 	db, owner := installed(t)
 	app := poolAs(t, db.Role(t, "app"))
 	execute(t, owner, fmt.Sprintf("GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT TRIGGER ON pglock.names TO %[1]s", user(app)))

@@ -18,6 +18,7 @@ import (
 )
 
 func TestUpInstallsOnceAndDownLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	pool, conn := db.Pool(t), db.Connect(t)
 	before := catalog(t, conn)
@@ -62,6 +63,7 @@ func wantMentioned(t *testing.T, err error, what ...string) {
 }
 
 func TestUpLeavesTheUsersOwnSchemaMigrationsAlone(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	pool, conn := db.Pool(t), db.Connect(t)
 	execute(t, conn, `
@@ -81,6 +83,7 @@ func TestUpLeavesTheUsersOwnSchemaMigrationsAlone(t *testing.T) {
 }
 
 func TestUpDoesNotDependOnTheSearchPathOrOtherSettings(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	config := db.Config(t)
 	for name, value := range map[string]string{
@@ -103,6 +106,7 @@ func TestUpDoesNotDependOnTheSearchPathOrOtherSettings(t *testing.T) {
 }
 
 func TestAForeignSchemaIsRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	for name, sql := range map[string]string{
 		"empty": `CREATE SCHEMA pglock`,
 		"an extension": `CREATE SCHEMA pglock;
@@ -136,6 +140,7 @@ func TestAForeignSchemaIsRefusedAndLeftAlone(t *testing.T) {
 
 // A dump without comments or privileges is still ours.
 func TestASchemaWithoutItsCommentsIsKnown(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	execute(t, pool, "COMMENT ON SCHEMA pglock IS NULL; COMMENT ON TABLE pglock.schema_migrations IS NULL")
 	mustUp(t, pool)
@@ -143,6 +148,7 @@ func TestASchemaWithoutItsCommentsIsKnown(t *testing.T) {
 }
 
 func TestDownNamesWhatOthersMadeAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ sql, object string }{
 		"a table in the schema":      {"CREATE TABLE pglock.mine (id int)", "table pglock.mine"},
 		"a view on one of its views": {"CREATE VIEW public.mine AS SELECT key FROM pglock.locks", "view public.mine"},
@@ -163,6 +169,7 @@ func TestDownNamesWhatOthersMadeAndChangesNothing(t *testing.T) {
 }
 
 func TestANewerSchemaIsFineForUpAndRefusedByDown(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	execute(t, pool, "UPDATE pglock.schema_migrations SET version = version + 1")
 	mustUp(t, pool)
@@ -173,6 +180,7 @@ func TestANewerSchemaIsFineForUpAndRefusedByDown(t *testing.T) {
 }
 
 func TestBookkeepingThatWasSpoiledIsReported(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ sql, mention string }{
 		"dirty": {"UPDATE pglock.schema_migrations SET dirty = true", "marked dirty"},
 		"empty": {"DELETE FROM pglock.schema_migrations", "is empty"},
@@ -191,6 +199,7 @@ func TestBookkeepingThatWasSpoiledIsReported(t *testing.T) {
 }
 
 func TestAFailedMigrationLeavesEverythingAsItWas(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	pool, conn := db.Pool(t), db.Connect(t)
 	installUpTo(t, conn, 3)
@@ -209,6 +218,7 @@ func TestAFailedMigrationLeavesEverythingAsItWas(t *testing.T) {
 }
 
 func TestMisuseIsAnError(t *testing.T) {
+	t.Parallel()
 	_, versionErr := migrations.Version(t.Context(), nil)
 	for _, err := range []error{migrations.Up(t.Context(), nil), migrations.Down(t.Context(), nil), versionErr} {
 		wantMentioned(t, err, "the pool is nil")
@@ -216,6 +226,7 @@ func TestMisuseIsAnError(t *testing.T) {
 }
 
 func TestAnUnreachableServerIsAnErrorWithoutThePassword(t *testing.T) {
+	t.Parallel()
 	pool := poolAs(t, "postgres://migrator:s3cret@127.0.0.1:1/db?sslmode=disable")
 	_, versionErr := migrations.Version(t.Context(), pool)
 	for _, err := range []error{migrations.Up(t.Context(), pool), migrations.Down(t.Context(), pool), versionErr} {
@@ -227,6 +238,7 @@ func TestAnUnreachableServerIsAnErrorWithoutThePassword(t *testing.T) {
 }
 
 func TestUpNeedsThePrimary(t *testing.T) {
+	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
 	if err != nil {
@@ -257,6 +269,7 @@ func TestUpNeedsThePrimary(t *testing.T) {
 // PgBouncer gives one server session to one client after another, so a statement that the first one has prepared
 // conflicts with the second's.
 func TestUpWorksThroughATransactionPooler(t *testing.T) {
+	t.Parallel()
 	pooler := testenv.PgBouncer(t, testenv.Database(t), testenv.TransactionPooling)
 	for range 2 {
 		pool := poolAs(t, pooler)
@@ -269,6 +282,7 @@ func TestUpWorksThroughATransactionPooler(t *testing.T) {
 }
 
 func TestEndedContextEndsUp(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -15,6 +15,7 @@ import (
 )
 
 func TestRegisterRecordsEachNameOnce(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	queries := lockdb.New(pool)
 	longest := strings.Repeat("ü", 512) // 1024 bytes
@@ -51,6 +52,7 @@ func TestRegisterRecordsEachNameOnce(t *testing.T) {
 
 // The longest permitted name does not break the index, however badly it compresses.
 func TestTheLongestNameFitsTheIndex(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	random := make([]rune, 256)
 	for i := range random {
@@ -62,6 +64,7 @@ func TestTheLongestNameFitsTheIndex(t *testing.T) {
 }
 
 func TestRegisterWritesNothingForNamesThatAreKnown(t *testing.T) {
+	t.Parallel()
 	db, _ := installed(t)
 	conn := db.Connect(t)
 	writes := func(names string) (wrote bool) {
@@ -87,6 +90,7 @@ func TestRegisterWritesNothingForNamesThatAreKnown(t *testing.T) {
 }
 
 func TestManyMayRegisterTheSameNamesInAnyOrder(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	names := make([]string, 200)
 	for i := range names {
@@ -113,6 +117,7 @@ func TestManyMayRegisterTheSameNamesInAnyOrder(t *testing.T) {
 
 // Two sessions that register the same new names in different orders would deadlock.
 func TestRegisterCannotDeadlockWithItself(t *testing.T) {
+	t.Parallel()
 	db, _ := installed(t)
 	blocker, watcher := db.Connect(t), db.Connect(t)
 	execute(t, blocker, "BEGIN; SELECT pglock.register('m')")
@@ -138,6 +143,7 @@ func TestRegisterCannotDeadlockWithItself(t *testing.T) {
 }
 
 func TestTheTableRefusesWhatRegisterWouldNotWrite(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	for name, insert := range map[string]string{
 		"the number of another name": "INSERT INTO pglock.names (key, name) VALUES (1, 'a')",
@@ -152,6 +158,7 @@ func TestTheTableRefusesWhatRegisterWouldNotWrite(t *testing.T) {
 }
 
 func TestFenceCountsUp(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	queries := lockdb.New(pool)
 	for want := int64(1); want <= 100; want++ {

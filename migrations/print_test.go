@@ -18,6 +18,7 @@ func printFile(t *testing.T, f migrations.File) string {
 }
 
 func TestPrintFileWritesWhatComesAfterAVersion(t *testing.T) {
+	t.Parallel()
 	for _, format := range migrations.Formats() {
 		up, from := printFile(t, migrations.File{Format: format}), printFile(t, migrations.File{Format: format, From: 2})
 		if !strings.Contains(up, "000001_schema.up.sql") || strings.Contains(up, ".down.sql") {
@@ -35,6 +36,7 @@ func TestPrintFileWritesWhatComesAfterAVersion(t *testing.T) {
 }
 
 func TestPrintFileRefusesWhatItCannotWrite(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]migrations.File{
 		"the latest version": {From: migrations.Latest()}, "a later one": {From: migrations.Latest() + 1, Down: true},
 		"an unknown format": {Format: "flyway"},

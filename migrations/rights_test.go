@@ -18,6 +18,7 @@ import (
 const insufficientPrivilege = "42501"
 
 func TestThePackageCommentHasTheGrants(t *testing.T) {
+	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +38,7 @@ func TestThePackageCommentHasTheGrants(t *testing.T) {
 }
 
 func TestGrantsQuoteTheRole(t *testing.T) {
+	t.Parallel()
 	for _, grants := range []func(string) string{
 		migrations.LockerGrants, migrations.WatcherGrants, migrations.PrunerGrants} {
 		grants := grants(`a"; DROP`)
@@ -89,6 +91,7 @@ var uses = map[string]string{
 }
 
 func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		grants func(role string) string
 		may    []string
@@ -128,6 +131,7 @@ func wantRefused(t *testing.T, use string, err error) {
 
 // The library's own queries, as a locker and as a watcher.
 func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
+	t.Parallel()
 	db, owner := installed(t)
 	locker, watcher := poolAs(t, db.Role(t, "pglock_locker")), poolAs(t, db.Role(t, "pglock_watcher"))
 	execute(t, owner, migrations.LockerGrants(user(locker)))
@@ -149,6 +153,7 @@ func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
 }
 
 func TestAWatcherSeesEveryLockAndNothingThatPostgreSQLHides(t *testing.T) {
+	t.Parallel()
 	db, owner := installed(t)
 	watcher := poolAs(t, db.Role(t, "pglock_watcher"))
 	execute(t, owner, migrations.WatcherGrants(user(watcher)))
@@ -191,6 +196,7 @@ func TestAWatcherSeesEveryLockAndNothingThatPostgreSQLHides(t *testing.T) {
 }
 
 func TestARoleWithoutTheRightToCreateIsToldWhichOne(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	owner, pool := db.Pool(t), poolAs(t, db.Role(t, "pglock_test"))
 	grant := `GRANT CREATE ON DATABASE "` + db.Name() + `" TO "` + user(pool) + `"`
@@ -213,6 +219,7 @@ func TestARoleWithoutTheRightToCreateIsToldWhichOne(t *testing.T) {
 }
 
 func TestOnlyTheOwnerUpgrades(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	owner, pool := db.Pool(t), poolAs(t, db.Role(t, "pglock_test"))
 	installUpTo(t, db.Connect(t), 3)
@@ -233,6 +240,7 @@ func TestOnlyTheOwnerUpgrades(t *testing.T) {
 
 // DB.Role's roles can log in with a password, which must not appear.
 func TestErrorsAboutRightsHaveNoPassword(t *testing.T) {
+	t.Parallel()
 	db, _ := installed(t)
 	connString := db.Role(t, "pglock_test")
 	pool := poolAs(t, connString)

@@ -9,6 +9,7 @@ import (
 
 // The function finds what the locks of a semaphore have, for every key that a Locker can record.
 func TestSemaphoreOfIsThePartOfTheKeyThatIsInTheLocks(t *testing.T) {
+	t.Parallel()
 	_, owner := installed(t)
 	const sql = "SELECT coalesce(pglock.semaphore_of($1), -1)"
 	for _, key := range []pglock.Key{

@@ -19,6 +19,7 @@ import (
 )
 
 func TestTrustAPlantedSchemaIsRefusedBeforeItIsTouched(t *testing.T) {
+	t.Parallel()
 	for name, plant := range map[string]func(*testenv.Tenant){
 		"at an old version":         func(tenant *testenv.Tenant) { tenant.PlantSchema(1) },
 		"at the last version":       func(tenant *testenv.Tenant) { tenant.PlantSchema(migrations.Latest()) },
@@ -49,6 +50,7 @@ func TestTrustAPlantedSchemaIsRefusedBeforeItIsTouched(t *testing.T) {
 }
 
 func TestTrustOnASearchPathOfTraps(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
@@ -63,6 +65,7 @@ func TestTrustOnASearchPathOfTraps(t *testing.T) {
 }
 
 func TestTrustOfASeparateOwner(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	owner, app := poolAs(t, db.Role(t, "owner")), poolAs(t, db.Role(t, "app"))
 	execute(t, db.Connect(t), fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s", db.Name(), user(owner)))
@@ -91,6 +94,7 @@ func TestTrustOfASeparateOwner(t *testing.T) {
 
 // The database's owner can set the role that a superuser's sessions begin with.
 func TestTrustAfterSetRoleNothingIsMadeForARoleThatIsNotTrusted(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	owner := poolAs(t, db.Role(t, "owner"))
 	execute(t, db.Connect(t), fmt.Sprintf("GRANT CREATE ON DATABASE %[1]s TO %[2]s; ALTER DATABASE %[1]s SET role = %[2]s",
@@ -109,6 +113,7 @@ func TestTrustAfterSetRoleNothingIsMadeForARoleThatIsNotTrusted(t *testing.T) {
 
 // On hosted servers the administrator is not a superuser, but has many rights.
 func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	admin, app := poolAs(t, db.Role(t, "admin")), poolAs(t, db.Role(t, "app"))
 	super := db.Connect(t)
@@ -168,6 +173,7 @@ func definitions(t *testing.T, conn *pgx.Conn) string {
 // After Up, an installation whose views used a tenant's operators is like a new one, but has kept its grants and names.
 // None of the tenant's code has been executed.
 func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
+	t.Parallel()
 	fresh := testenv.Database(t)
 	mustUp(t, fresh.Pool(t))
 
@@ -210,6 +216,7 @@ func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
 
 // As above, without anything planted. Comments and privileges are the same, too.
 func TestUpFromTheOlderFilesIsTheSameAsANewInstallation(t *testing.T) {
+	t.Parallel()
 	fresh, db := testenv.Database(t), testenv.Database(t)
 	mustUp(t, fresh.Pool(t))
 	before7(t, db.Connect(t))
@@ -224,6 +231,7 @@ func TestUpFromTheOlderFilesIsTheSameAsANewInstallation(t *testing.T) {
 
 // Every file names the schema of every object, so it uses none of the traps on a search_path.
 func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
+	t.Parallel()
 	fresh := testenv.Database(t)
 	mustUp(t, fresh.Pool(t))
 	db := testenv.Database(t)
@@ -245,6 +253,7 @@ func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
 
 // A role that plants a schema can lock its tables, too. No call waits for that.
 func TestTrustAPlantedSchemaThatIsLockedIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSchema(migrations.Latest())

@@ -78,6 +78,7 @@ func waits(t *testing.T, db querier) []wait {
 func pid(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
 
 func TestLocksShowsEveryKeyAsPeopleWriteIt(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	execute(t, pool, "SELECT pglock.register('invoice:42', '@home', '', '@7/8')")
 	elsewhere := testenv.Database(t)
@@ -144,6 +145,7 @@ func valueOr[T any](value *T, otherwise T) T {
 }
 
 func TestLocksShowsWhoHoldsAndWhoWaits(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	execute(t, pool, "SELECT pglock.register('report')")
 	first, second, third := db.Connect(t), db.Connect(t), db.Connect(t)
@@ -217,6 +219,7 @@ func countWaiters(t *testing.T, db *testenv.DB) (n int) {
 
 // waitstart is new in PostgreSQL 14, and set a moment after the lock has become visible in pg_locks.
 func TestLocksAndWaitsShowSinceWhenThereAreWaiters(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	holder := db.Connect(t)
 	execute(t, holder, "SELECT pg_advisory_lock(1)")
@@ -238,6 +241,7 @@ func TestLocksAndWaitsShowSinceWhenThereAreWaiters(t *testing.T) {
 }
 
 func TestWaitsTellsHoldersFromThoseWhoOnlyStandAhead(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	execute(t, pool, "SELECT pglock.register('report')")
 	reader, writer, late := db.Connect(t), db.Connect(t), db.Connect(t)
@@ -296,6 +300,7 @@ func wantSameAsPgBlockingPids(t *testing.T, db querier) {
 
 // A session can block others with a lock that it holds and with one that it waits for.
 func TestWaitsTellsAHolderThatAlsoWaits(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	upgrader, reader, late := db.Connect(t), db.Connect(t), db.Connect(t)
 	execute(t, upgrader, "SELECT pg_advisory_lock_shared(1)")
@@ -313,6 +318,7 @@ func TestWaitsTellsAHolderThatAlsoWaits(t *testing.T) {
 }
 
 func TestPreparedTransactionsAreNamed(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	first, second := db.Name()+" first", db.Name()+" second"
 	conn := db.Connect(t)
@@ -349,6 +355,7 @@ func TestPreparedTransactionsAreNamed(t *testing.T) {
 }
 
 func TestCollidingNamesShowTheFirst(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	// No two names with one number are known, so the test drops the constraint that checks them.
 	execute(t, pool, `ALTER TABLE pglock.names DROP CONSTRAINT names_key_is_of_name;
@@ -361,6 +368,7 @@ func TestCollidingNamesShowTheFirst(t *testing.T) {
 }
 
 func TestEverythingHasAComment(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	missing := one[string](t, pool, `
 		SELECT coalesce(string_agg(o.type || ' ' || o.identity, ', '), '')

@@ -52,6 +52,7 @@ func TestNamesGivenNamesAreShownInEveryDatabase(t *testing.T) {
 }
 
 func TestNamesMistakesInNamesAreErrors(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"a\n@42":                            "line 2: @42 is a number",
 		"@7/-42":                            "is a number",

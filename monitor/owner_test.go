@@ -13,6 +13,7 @@ import (
 
 // A role without special rights may have others elsewhere. The monitor executes nothing of the owner of the database.
 func TestTrustOfTheDatabasesOwnerIsNotNeeded(t *testing.T) {
+	t.Parallel()
 	for name, plant := range map[string]func(*testenv.Tenant){
 		"a view":  func(tenant *testenv.Tenant) { tenant.PlantSchema(migrations.Latest()) },
 		"a table": createPlainRegistry,
@@ -36,6 +37,7 @@ func TestTrustOfTheDatabasesOwnerIsNotNeeded(t *testing.T) {
 
 // The owner of the database can keep a catalog locked that only the look at the owners reads. Names are copied then.
 func TestTrustThatCannotBeCheckedCostsNoSnapshot(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db, "job")
 	session(t, db, lockNamed("job"))

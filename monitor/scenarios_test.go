@@ -82,6 +82,7 @@ func TestSnapshotADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 }
 
 func TestSnapshotAPreparedTransactionOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	gid := db.Name()
@@ -215,6 +216,7 @@ func TestSnapshotTheUseOfTheLockTable(t *testing.T) {
 }
 
 func TestSnapshotManyLocksOfManySessions(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
 	db := testenv.On(t, server)
 	for i := range 20 {

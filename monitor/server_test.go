@@ -64,6 +64,7 @@ func TestServerTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
 }
 
 func TestServerAHotStandbyShowsItsOwnLocks(t *testing.T) {
+	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
 	check(t, err)

@@ -42,6 +42,7 @@ func createPlainRegistry(tenant *testenv.Tenant) {
 }
 
 func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSchema(migrations.Latest())
@@ -61,6 +62,7 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 }
 
 func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	createPlainRegistry(tenant)
@@ -105,11 +107,13 @@ func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
 }
 
 func TestTrustARegistryThatIsTooLargeIsNotCopied(t *testing.T) {
+	t.Parallel()
 	wantNotCopied(t, "SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) AS i", "are not copied")
 }
 
 // Compressed, the value takes a few pages; the server would send it as one message of 100 MB.
 func TestTrustARegistryOfLongValuesIsNotCopied(t *testing.T) {
+	t.Parallel()
 	wantNotCopied(t, "VALUES (1, repeat('x', 100000000))", "longer values than names")
 }
 
@@ -184,6 +188,7 @@ func (r schemaReplacer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.Bat
 }
 
 func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db, "job")
 	tenant := db.Tenant(t)
@@ -205,6 +210,7 @@ func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
 
 // The tenant keeps renaming two schemas, one with a plain table and one with views.
 func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSchema(migrations.Latest())
@@ -239,6 +245,7 @@ func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
 // If every unqualified name resolves to the tenant's objects first, the modes that do not prepare statements work. In
 // the others the server may fail to prepare them. None executes the tenant's code.
 func TestTrustOnASearchPathOfTraps(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db, "job")
 	tenant := db.Tenant(t)
@@ -271,6 +278,7 @@ func TestTrustOnASearchPathOfTraps(t *testing.T) {
 // pgx prepares statements before their transaction pins the search_path, and keeps the types of their parameters. A type of
 // the tenant's can be a domain, whose CHECK is executed when a parameter is received.
 func TestTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db, "job")
 	tenant := db.Tenant(t)
@@ -289,6 +297,7 @@ func TestTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
 }
 
 func TestTrustOfAnotherRolesRegistry(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	owner, admin := connectAs(t, db.Role(t, "owner")), db.Connect(t)
 	migrate(t, db, "job")

@@ -108,6 +108,7 @@ func TestWatchRefusesAnIntervalThatIsNotPositive(t *testing.T) {
 }
 
 func TestWatchSurvivesARestartOfTheServer(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	key := pglock.Int64Key(1)
