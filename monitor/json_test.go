@@ -217,6 +217,7 @@ const stableJSON = `{
       "blocked_by": []
     }
   ],
+  "waits_elsewhere": 3,
   "other_sessions": [
     {
       "pid": 4712,
@@ -279,7 +280,8 @@ func TestJSONFormIsStable(t *testing.T) {
 				Name: "orders", Page: &page, Tuple: &tuple},
 			Waiter: monitor.Waiter{Mode: monitor.ModeExclusive, Session: other, BlockedBy: []monitor.Blocker{}},
 		}},
-		OtherSessions: []monitor.Session{other},
+		WaitsElsewhere: 3,
+		OtherSessions:  []monitor.Session{other},
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	check(t, err)
