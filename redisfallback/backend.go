@@ -206,7 +206,7 @@ func (b *backend) one(ctx context.Context, calls []call) error {
 
 // Close implements [driver.Backend].
 func (b *backend) Close(ctx context.Context) error {
-	err := errors.Join(b.renewer.close(ctx), b.waiters.close())
+	err := errors.Join(b.renewer.close(ctx), b.waiters.close(ctx))
 	for _, n := range b.nodes {
 		n.drain(ctx)
 		err = errors.Join(err, n.closeDirects())

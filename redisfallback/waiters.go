@@ -69,22 +69,33 @@ func (ws *waiters) leave(w *waiter) {
 	delete(ws.byNumber, w.grant.number())
 }
 
-func (ws *waiters) close() error {
+// close ends the subscriptions and what serves the waiters. Package redis locks a subscription while it dials, which a
+// silent network can draw out. close waits for that until ctx ends; then it ends in the background.
+func (ws *waiters) close(ctx context.Context) error {
 	ws.mu.Lock()
-	var err error
-	if !ws.closed {
-		ws.closed = true
-		if ws.stop != nil {
-			ws.stop()
-		}
-		for _, sub := range ws.subs {
-			if closeErr := sub.Close(); closeErr != nil && err == nil {
-				err = closeErr
-			}
-		}
+	subs := ws.subs
+	if ws.closed {
+		subs = nil
+	}
+	ws.closed = true
+	if ws.stop != nil {
+		ws.stop()
 	}
 	ws.mu.Unlock()
-	err = errors.Join(err, ws.shards.close())
-	ws.stopped.Wait()
-	return err
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for _, sub := range subs {
+			err = errors.Join(err, sub.Close())
+		}
+		err = errors.Join(err, ws.shards.close())
+		ws.stopped.Wait()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 }
