@@ -10,6 +10,7 @@
 //	pglock.jobs, .runs     which jobs have run, and when (package schedule); written by pglock.tick(…)
 //	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) deletes old records
 //	pglock.rate_take(…)    rate limits (package ratelimit)
+//	pglock.lease_call(…)   locks in rows of pglock.leases (package rowlock)
 //
 // [Up] installs or upgrades the schema, [Down] removes it, [Version] returns its version. They run golang-migrate's
 // files in one transaction that holds a lock of pglock's own: everything happens or nothing does, any number of
@@ -46,6 +47,15 @@
 //	GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_open(uuid, bigint, text, text, integer), pglock.lease_renew(uuid, bigint) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_end(uuid), pglock.lease_rows(uuid), pglock.lease_prune(bigint, integer) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_settle(uuid, bigint, smallint[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_poll(uuid, integer[], smallint[], bigint[], boolean[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_holds(uuid, bigint, boolean, smallint[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_fence(uuid, bigint, boolean, smallint[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_guard(uuid, bigint, boolean, smallint[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_holders(uuid, smallint, bigint) TO "app";
 //	GRANT USAGE ON SEQUENCE pglock.fence TO "app";
 //	GRANT SELECT ON TABLE pglock.schema_migrations TO "app";
 //

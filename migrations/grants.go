@@ -15,6 +15,15 @@ GRANT EXECUTE ON FUNCTION pglock.once_record(text, text, bytea, bytea) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_open(uuid, bigint, text, text, integer), pglock.lease_renew(uuid, bigint) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_end(uuid), pglock.lease_rows(uuid), pglock.lease_prune(bigint, integer) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_settle(uuid, bigint, smallint[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_poll(uuid, integer[], smallint[], bigint[], boolean[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_holds(uuid, bigint, boolean, smallint[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_fence(uuid, bigint, boolean, smallint[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_guard(uuid, bigint, boolean, smallint[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_holders(uuid, smallint, bigint) TO %[1]s;
 GRANT USAGE ON SEQUENCE pglock.fence TO %[1]s;
 GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `
@@ -31,7 +40,7 @@ GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;
 `
 
 // LockerGrants returns the SQL that grants role what it needs in the schema to take locks: to compute keys, record
-// names and draw fencing tokens, and to use packages schedule, once and ratelimit. With these grants the role can
+// names and draw fencing tokens, and to use packages rowlock, schedule, once and ratelimit. With these grants the role can
 // neither read the names nor see through the schema's views who holds what. The schema's owner must run it.
 //
 // If the owner is neither a superuser nor the owner of the database, programs that use the role must also say that they

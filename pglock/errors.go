@@ -204,7 +204,9 @@ func holderText(h Holder) string {
 	if h.Client != "" {
 		parts = append(parts, "client "+shorttext.Value(h.Client))
 	}
-	if !h.SessionSince.IsZero() {
+	if !h.Since.IsZero() {
+		parts = append(parts, "since "+h.Since.UTC().Format(time.RFC3339))
+	} else if !h.SessionSince.IsZero() {
 		parts = append(parts, "session since "+h.SessionSince.UTC().Format(time.RFC3339))
 	}
 	if h.PID == 0 && h.Token != "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -118,8 +119,11 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
+	if own, ok := b.(driver.PostgresOptions); ok {
+		config.forPostgres = slices.DeleteFunc(config.forPostgres, own.TakesPostgresOption)
+	}
 	if _, ok := b.(txlock.Backend); !ok && len(config.forPostgres) > 0 {
-		return nil, fmt.Errorf("pglock: %w: %s: for PostgreSQL only", ErrUnsupported, strings.Join(config.forPostgres, ", "))
+		return nil, fmt.Errorf("pglock: %w: %s: not for this backend", ErrUnsupported, strings.Join(config.forPostgres, ", "))
 	}
 	return newLocker(b, config)
 }

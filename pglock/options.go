@@ -162,6 +162,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 			return fmt.Errorf("pglock: WithGuardIdleTimeout(%v): the duration must be between 0, for the lease, and 24 days", d)
 		}
 		c.postgres.BoundGuards, c.postgres.GuardIdle = true, d
+		c.env.GuardIdle = &d
 		c.postgresOnly("WithGuardIdleTimeout")
 		return nil
 	})
@@ -194,6 +195,7 @@ func WithTrustedOwner(roles ...string) Option {
 			return errors.New("pglock: WithTrustedOwner: the name of a role is empty")
 		}
 		c.postgres.TrustedOwners = append(c.postgres.TrustedOwners, roles...)
+		c.env.TrustedOwners = c.postgres.TrustedOwners
 		c.postgresOnly("WithTrustedOwner")
 		return nil
 	})

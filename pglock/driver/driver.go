@@ -88,6 +88,12 @@ type TxGuard interface {
 	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
 }
 
+// PostgresOptions is implemented by backends that accept options which are for PostgreSQL only. Other backends refuse them.
+type PostgresOptions interface {
+	// TakesPostgresOption reports whether the option with this name, such as "WithTrustedOwner", has a meaning.
+	TakesPostgresOption(name string) bool
+}
+
 // Config is what the front end passes to a backend when it starts it.
 type Config struct {
 	// Lease is how long a silent client keeps its locks. Zero means the backend's default.
@@ -98,6 +104,10 @@ type Config struct {
 	RecordNames bool
 	// Application is the name for the sessions; empty if none was chosen.
 	Application string
+	// TrustedOwners are further roles that may own the schema pglock.
+	TrustedOwners []string
+	// GuardIdle bounds how long a guarded transaction may be idle; nil is no bound, and 0 the lease.
+	GuardIdle *time.Duration
 }
 
 // Request says what to acquire.
@@ -177,8 +187,11 @@ type Holder struct {
 	Prepared string
 	// User, Application and Client describe the session: role, application_name and network address.
 	User, Application, Client string
-	// SessionSince is when the session started. PostgreSQL does not record when a lock was granted.
+	// SessionSince is when the session started, or the process of a lock in a row.
 	SessionSince time.Time
+	// Since is when the lock was granted, where that is recorded: for locks in rows. PostgreSQL does not record it for
+	// those of sessions.
+	Since time.Time `json:",omitzero"`
 }
 
 // Recorder is implemented by backends whose locks the monitor sees, by number: they have a registry of names. On these

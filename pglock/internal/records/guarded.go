@@ -20,6 +20,9 @@ type Guarded struct {
 	DB     Sender
 	Trust  *Trust
 	Owners []string
+	// ReadCommitted adds a BEGIN and a COMMIT to the message, for statements that need READ COMMITTED whatever the
+	// default is. After an error of the server the transaction is still open.
+	ReadCommitted bool
 }
 
 // Queries are the statements of the records.
@@ -28,12 +31,21 @@ func (g Guarded) Queries() *lockdb.Queries { return lockdb.New(g) }
 // send returns the results of the statement, after reading those before it.
 func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	batch := &pgx.Batch{}
+	if g.ReadCommitted {
+		batch.Queue(lockdb.BeginReadWrite)
+	}
 	look := g.Trust.Queue(batch, g.Owners)
+	before := batch.Len()
 	batch.Queue(sql, args...)
+	if g.ReadCommitted {
+		batch.Queue(lockdb.Commit)
+	}
 	results := g.DB.SendBatch(ctx, batch)
-	if _, err := results.Exec(); err != nil {
-		_ = results.Close() // it has the same error
-		return nil, look.Explain(err)
+	for range before {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close() // it has the same error
+			return nil, look.Explain(err)
+		}
 	}
 	return results, nil
 }

@@ -1,0 +1,273 @@
+package rowlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// backend implements [driver.Backend] with rows.
+type backend struct {
+	dialer          *dialer
+	calls, renewals *link
+	env             driver.Config
+	combined        calls
+	waiters         waiters
+	background      group
+	life            context.Context // ends with Close
+	end             context.CancelFunc
+	draining        chan struct{} // closed when no more is acquired
+	drain           sync.Once
+
+	mu     sync.Mutex // held while a holder is opened
+	holder *holder    // the last one; nil at first
+}
+
+func newBackend(pool *pgxpool.Config) *backend {
+	b := &backend{dialer: newDialer(pool), draining: make(chan struct{})}
+	b.calls, b.renewals = b.dialer.newLink(connections), b.dialer.newLink(1)
+	b.combined.backend, b.waiters.backend = b, b
+	b.life, b.end = context.WithCancel(context.Background())
+	return b
+}
+
+// connections are there for two statements of calls, and one that polls, checks or settles.
+const connections = maxSenders + 1
+
+// defaultLease is the lease when the front end sets none.
+const defaultLease = 15 * time.Second
+
+// Start implements [driver.Backend].
+func (b *backend) Start(env driver.Config) error {
+	if env.RecordNames {
+		return fmt.Errorf("%w: WithNames: the names of locks in rows are not recorded", driver.ErrUnsupported)
+	}
+	if env.Lease == 0 {
+		env.Lease = defaultLease
+	}
+	b.env = env
+	b.dialer.owners = env.TrustedOwners
+	b.dialer.name(env.Application)
+	return nil
+}
+
+// TakesPostgresOption implements [driver.PostgresOptions].
+func (b *backend) TakesPostgresOption(name string) bool {
+	switch name {
+	case "WithTrustedOwner", "WithApplicationName", "WithGuardIdleTimeout":
+		return true
+	}
+	return false
+}
+
+// callWithin is how long the answer to a statement may take.
+func (b *backend) callWithin() time.Duration { return min(max(b.env.Lease/3, minCall), maxCall) }
+
+const (
+	minCall = 2 * time.Second
+	maxCall = 5 * time.Second
+)
+
+// current returns the holder of this process, and makes one if there is none.
+func (b *backend) current(ctx context.Context) (*holder, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.holder != nil && !b.holder.isOver() {
+		return b.holder, nil
+	}
+	h, err := b.open(ctx)
+	if isUnknown(err) { // such as on a connection that had died unnoticed
+		h, err = b.open(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.holder = h
+	return h, nil
+}
+
+// id returns the id of the present holder, if there is one.
+func (b *backend) id() pgtype.UUID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.holder == nil {
+		return pgtype.UUID{Valid: true}
+	}
+	return b.holder.id
+}
+
+// Ping implements [driver.Backend]. It sends a call that asks for nothing.
+func (b *backend) Ping(ctx context.Context) error {
+	c := b.combined.submit(&call{})
+	if err := b.await(ctx, c); err != nil {
+		return err
+	}
+	return c.err
+}
+
+// await waits for the answer to c. After the end of ctx a call that has been sent is given some time. The error is that of
+// ctx; c.done says whether c has been answered all the same.
+func (b *backend) await(ctx context.Context, c *call) error {
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+	}
+	if b.combined.withdraw(c) {
+		c.finish(context.Cause(ctx))
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(answerWithin)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return nil
+	case <-timer.C:
+		return context.Cause(ctx)
+	}
+}
+
+// answerWithin is how long an answer is waited for after the end of a context.
+const answerWithin = time.Second
+
+// Check implements [driver.Backend].
+func (b *backend) Check(ctx context.Context, held driver.Grant) error {
+	g, err := ours(held)
+	if err != nil {
+		return err
+	}
+	if g.holder.isOver() {
+		return driver.ErrLost
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
+	defer cancel()
+	holds := false
+	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		var err error
+		holds, err = q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
+			Holder: g.holder.id, Generation: g.generation, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(),
+		})
+		return err
+	})
+	switch {
+	case err != nil && errors.Is(err, driver.ErrUnavailable):
+		return err
+	case err != nil: // so whether the lock is held is unknown
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	case !holds:
+		return driver.ErrLost
+	}
+	return nil
+}
+
+// Holders implements [driver.Backend].
+func (b *backend) Holders(ctx context.Context, k driver.Key) ([]driver.Holder, error) {
+	var rows []lockdb.LeaseHoldersRow
+	id := b.id()
+	err := b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+		rows, err = q.LeaseHolders(ctx, lockdb.LeaseHoldersParams{Holder: id, Space: int16(k.Space), Number: k.Number})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	holders := make([]driver.Holder, len(rows))
+	for i, r := range rows {
+		holders[i] = driver.Holder{
+			Shared: r.Shared, Self: r.Self, User: r.Role, Application: r.Application,
+			Client: fmt.Sprintf("%s, process %d", r.Host, r.Pid), SessionSince: time.UnixMicro(r.ProcessUs), Since: time.UnixMicro(r.SinceUs),
+		}
+		if r.Host == "" {
+			holders[i].Client = ""
+		}
+	}
+	return holders, nil
+}
+
+// Fence implements [driver.Fencer]. The first token of a grant is its generation. A lock that was passed on within the
+// process needs another one.
+func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
+	g, err := ours(held)
+	if err != nil {
+		return 0, err
+	}
+	if g.fenced.CompareAndSwap(false, true) {
+		return g.generation, nil
+	}
+	var token int64
+	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		var err error
+		token, err = q.FenceLeases(ctx, lockdb.FenceLeasesParams{
+			Holder: g.holder.id, Generation: g.generation, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(),
+		})
+		return err
+	})
+	if err == nil && token == 0 {
+		err = driver.ErrLost
+	}
+	return token, err
+}
+
+// Drain implements [driver.Drainer].
+func (b *backend) Drain() { b.drain.Do(func() { close(b.draining) }) }
+
+// Close implements [driver.Backend].
+func (b *backend) Close(ctx context.Context) error {
+	b.Drain()
+	b.mu.Lock()
+	h := b.holder
+	b.mu.Unlock()
+	if h != nil {
+		h.lose(driver.ReasonClosed, driver.ErrClosed)
+		select {
+		case <-h.told:
+		case <-ctx.Done():
+		}
+	}
+	b.end()
+	b.background.close()
+	b.calls.close(ctx)
+	b.renewals.close(ctx)
+	return nil
+}
+
+// group is the goroutines of the backend.
+type group struct {
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+// start runs f in a goroutine. It returns false if the group is closed.
+func (g *group) start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.running.Go(f)
+	}
+	return !g.closed
+}
+
+// close waits until all have ended.
+func (g *group) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.running.Wait()
+}
+
+var _ interface {
+	driver.Backend
+	driver.Fencer
+	driver.TxGuard
+	driver.Drainer
+	driver.PostgresOptions
+} = (*backend)(nil)

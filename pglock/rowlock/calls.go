@@ -1,0 +1,298 @@
+package rowlock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// calls combines what goroutines ask for at the same time into one statement and one commit. A few statements are under
+// way at a time; what comes meanwhile goes into the next.
+//
+// No wake-up is lost: who leaves with nothing to send has looked at the queue under the mutex under which others join.
+type calls struct {
+	backend *backend
+
+	mu      sync.Mutex
+	queue   []*call
+	senders int
+}
+
+const (
+	maxSenders = 2
+	maxItems   = 512 // of a statement
+)
+
+// call is what one goroutine asks for: to drop things of a holder, or to take a want.
+type call struct {
+	holder *holder // of the drops, or nil
+	drops  []drop
+	want   *want
+
+	tries    int
+	done     chan struct{} // closed when the fields below have been set
+	err      error
+	outcomes []string // of the drops
+	outcome  string   // of the want
+}
+
+// drop is a lock (x), a share (s) or a wait (w) that a holder does not need any more.
+type drop struct {
+	kind  string
+	key   driver.KeyID
+	value int64 // the generation or arrival
+}
+
+// want is a set of keys that is taken as a whole.
+type want struct {
+	grant   *grant // that it becomes
+	wait    bool
+	arrival int64   // in the queue of the server; 0: it is not there
+	holder  *holder // whose arrival that is
+
+	look // what is known of the lock while it is waited for
+}
+
+// The outcomes of pglock.lease_call.
+const (
+	granted = "granted"
+	busy    = "busy"
+	gone    = "gone"
+	over    = "over"
+	settled = "settled"
+)
+
+// submit sends c with others. c.done is closed when it has been answered.
+func (s *calls) submit(c *call) *call {
+	c.done = make(chan struct{})
+	s.enqueue(c)
+	return c
+}
+
+func (s *calls) enqueue(cs ...*call) {
+	s.mu.Lock()
+	s.queue = append(s.queue, cs...)
+	begin := s.senders < maxSenders
+	if begin {
+		s.senders++
+	}
+	s.mu.Unlock()
+	if begin && !s.backend.background.start(s.send) {
+		s.send() // the backend is closed: all fail
+	}
+}
+
+// withdraw removes c from the queue if it has not been sent.
+func (s *calls) withdraw(c *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.queue, c)
+	if i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+	}
+	return i >= 0
+}
+
+// send sends what is queued, until nothing is left.
+func (s *calls) send() {
+	for {
+		batch := s.next()
+		if len(batch) == 0 {
+			return
+		}
+		s.backend.send(batch)
+		runtime.Gosched() // let the answered ask again first
+	}
+}
+
+func (s *calls) next() (batch []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, items := 0, 0
+	for n < len(s.queue) && (n == 0 || items < maxItems) {
+		items += s.queue[n].items()
+		n++
+	}
+	batch = slices.Clone(s.queue[:n])
+	s.queue = slices.Delete(s.queue, 0, n)
+	if n == 0 {
+		s.senders--
+	}
+	return batch
+}
+
+func (c *call) items() int {
+	if c.want != nil {
+		return len(c.want.grant.keys)
+	}
+	return len(c.drops)
+}
+
+func (c *call) finish(err error) {
+	c.err = err
+	close(c.done)
+}
+
+func finishAll(batch []*call, err error) {
+	for _, c := range batch {
+		c.finish(err)
+	}
+}
+
+// send sends a batch and tells each call its outcome, or queues it again.
+func (b *backend) send(batch []*call) {
+	ctx, cancel := context.WithTimeout(b.life, b.callWithin())
+	defer cancel()
+	h, err := b.current(ctx)
+	if err != nil {
+		finishAll(batch, err)
+		return
+	}
+	batch = slices.DeleteFunc(batch, func(c *call) bool { return c.moot(h) })
+	if len(batch) == 0 {
+		return
+	}
+	s := newStatement(h, batch)
+	var rows []lockdb.CallLeasesRow
+	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		var err error
+		rows, err = q.CallLeases(ctx, s.params)
+		return err
+	})
+	switch {
+	case isUnknown(err):
+		b.settle(s, err)
+	case err != nil:
+		h.answered(s.params.Attempt)
+		finishAll(batch, err)
+	case len(rows) == 1 && rows[0].Item == 0 && rows[0].Outcome == over:
+		h.answered(s.params.Attempt)
+		h.lose(driver.ReasonSession, errOver)
+		b.again(batch, errOver)
+	case len(rows) == 1 && rows[0].Item == 0 && rows[0].Outcome == settled: // overtaken by the settlement of a later call
+		h.answered(s.params.Attempt)
+		b.combined.enqueue(batch...)
+	default:
+		b.answer(s, rows)
+	}
+}
+
+// moot finishes a call that drops what a holder had that is over.
+func (c *call) moot(h *holder) bool {
+	if c.want != nil || c.holder == h {
+		return false
+	}
+	c.outcomes = slices.Repeat([]string{gone}, len(c.drops))
+	c.finish(nil)
+	return true
+}
+
+// again sends calls once more; those that were sent twice fail.
+func (b *backend) again(batch []*call, err error) {
+	for _, c := range batch {
+		if c.tries++; c.tries < maxTries && b.life.Err() == nil {
+			b.combined.enqueue(c)
+		} else {
+			c.finish(fmt.Errorf("%w: %w", driver.ErrUnavailable, err))
+		}
+	}
+}
+
+const maxTries = 2
+
+// statement is a batch as pglock.lease_call takes it.
+type statement struct {
+	holder *holder
+	batch  []*call
+	wants  []*call // those of them that want something; a ticket is the place here, from 1 on
+	params lockdb.CallLeasesParams
+}
+
+// item is a key of a want, with the place of its call.
+type item struct {
+	key  driver.KeyID
+	call int
+}
+
+func newStatement(h *holder, batch []*call) *statement {
+	s := &statement{holder: h, batch: batch}
+	p := &s.params
+	*p = lockdb.CallLeasesParams{
+		Holder: h.id, Attempt: h.nextAttempt(),
+		DropKinds: []string{}, DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
+		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+	}
+	var items []item
+	tickets := make([]int32, len(batch)) // from 1 on
+	for i, c := range batch {
+		for _, d := range c.drops {
+			p.DropKinds = append(p.DropKinds, d.kind)
+			p.DropSpaces = append(p.DropSpaces, int16(d.key.Space))
+			p.DropNumbers = append(p.DropNumbers, d.key.Number)
+			p.DropValues = append(p.DropValues, d.value)
+		}
+		if c.want == nil {
+			continue
+		}
+		if c.want.holder != h {
+			c.want.holder, c.want.arrival = h, 0
+		}
+		s.wants = append(s.wants, c)
+		tickets[i] = int32(len(s.wants))
+		for _, key := range c.want.grant.keys {
+			items = append(items, item{key, i})
+		}
+	}
+	slices.SortFunc(items, func(x, y item) int { return cmp.Or(x.key.Compare(y.key), cmp.Compare(x.call, y.call)) })
+	for _, it := range items {
+		w := batch[it.call].want
+		p.Tickets = append(p.Tickets, tickets[it.call])
+		p.Spaces = append(p.Spaces, int16(it.key.Space))
+		p.Numbers = append(p.Numbers, it.key.Number)
+		p.Shared = append(p.Shared, w.grant.shared)
+		p.Waits = append(p.Waits, w.wait)
+		p.Arrivals = append(p.Arrivals, w.arrival)
+	}
+	return s
+}
+
+// answer tells the calls their outcomes. The attempt stays in flight until all grants are known. A grant that comes when
+// the holder is over is none.
+func (b *backend) answer(s *statement, rows []lockdb.CallLeasesRow) {
+	drops := len(s.params.DropKinds)
+	outcomes := make([]string, drops)
+	for i, r := range rows {
+		if i < drops {
+			outcomes[r.Item-1] = r.Outcome
+			continue
+		}
+		c := s.wants[r.Item-1]
+		c.outcome = r.Outcome
+		if r.Outcome == granted {
+			c.want.grant.holder, c.want.grant.generation = s.holder, r.Value
+		} else if c.want.wait {
+			c.want.arrival = r.Value
+			s.holder.queue(c.want)
+		}
+	}
+	var late []*call
+	answered := s.batch[:0]
+	for _, c := range s.batch {
+		n := len(c.drops)
+		c.outcomes, outcomes = outcomes[:n:n], outcomes[n:]
+		if c.outcome == granted && !s.holder.add(c.want.grant) {
+			late = append(late, c)
+		} else {
+			answered = append(answered, c)
+		}
+	}
+	s.holder.answered(s.params.Attempt)
+	finishAll(answered, nil)
+	b.again(late, errLate)
+}

@@ -1,0 +1,72 @@
+package rowlock_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
+)
+
+func TestSuitePassesDirectly(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	locktest.Exercise(t, opener(pool))
+}
+
+func TestSuitePassesThroughAPoolerOfTransactions(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	locktest.Exercise(t, opener(pooled(t, db)))
+}
+
+// installed returns a database with the schema, and a pool of its owner.
+func installed(t *testing.T) (*pgxpool.Pool, *testenv.DB) {
+	t.Helper()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	if err := migrations.Up(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	return pool, db
+}
+
+// pooled returns a pool that goes through PgBouncer in transaction mode.
+func pooled(t *testing.T, db *testenv.DB) *pgxpool.Pool {
+	t.Helper()
+	return connect(t, testenv.PgBouncer(t, db, testenv.TransactionPooling))
+}
+
+func connect(t *testing.T, connString string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(context.Background(), connString)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func opener(pool *pgxpool.Pool) locktest.Opener {
+	return func(t testing.TB, opts ...pglock.Option) *pglock.Locker { return open(t, pool, opts...) }
+}
+
+// open returns a Locker that is closed when the test ends.
+func open(t testing.TB, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.Locker {
+	t.Helper()
+	l, err := rowlock.New(pool, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = l.Close(ctx) // it ends what is held
+	})
+	return l
+}

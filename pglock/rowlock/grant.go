@@ -1,0 +1,88 @@
+package rowlock
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// grant is a set of keys that a holder holds, with one generation.
+type grant struct {
+	keys     []driver.KeyID // in order
+	shared   bool
+	listener driver.LossHandler
+
+	// Set when it is granted:
+	holder     *holder
+	generation int64
+
+	fenced  atomic.Bool // the generation was given away as a fencing token
+	guarded atomic.Bool // it has guarded a transaction, which may still be open
+}
+
+func newGrant(r driver.Request) *grant {
+	g := &grant{keys: make([]driver.KeyID, len(r.Keys)), shared: r.Shared, listener: r.LossHandler}
+	for i, key := range r.Keys {
+		g.keys[i] = key.KeyID
+	}
+	return g
+}
+
+// Deadline implements [driver.Grant].
+func (g *grant) Deadline() driver.Instant { return g.holder.deadline() }
+
+func (g *grant) spaces() []int16 {
+	spaces := make([]int16, len(g.keys))
+	for i, key := range g.keys {
+		spaces[i] = int16(key.Space)
+	}
+	return spaces
+}
+
+func (g *grant) numbers() []int64 {
+	numbers := make([]int64, len(g.keys))
+	for i, key := range g.keys {
+		numbers[i] = key.Number
+	}
+	return numbers
+}
+
+// drops returns what is to be dropped to release the grant.
+func (g *grant) drops() []drop {
+	kind := "x"
+	if g.shared {
+		kind = "s"
+	}
+	return dropAll(kind, g.keys, g.generation)
+}
+
+func dropAll(kind string, keys []driver.KeyID, value int64) []drop {
+	drops := make([]drop, len(keys))
+	for i, key := range keys {
+		drops[i] = drop{kind, key, value}
+	}
+	return drops
+}
+
+// ours returns the grant behind held.
+func ours(held driver.Grant) (*grant, error) {
+	if g, ok := held.(*grant); ok {
+		return g, nil
+	}
+	return nil, fmt.Errorf("a grant of type %T does not come from the backend of rows", held)
+}
+
+// stillBusy returns the drops whose rows were locked by other transactions.
+func (c *call) stillBusy() (left []drop) {
+	for i, d := range c.drops {
+		if c.outcomes[i] == busy {
+			left = append(left, d)
+		}
+	}
+	return left
+}
+
+// wasGone reports whether something was not held any more.
+func (c *call) wasGone() bool { return slices.Contains(c.outcomes, gone) }

@@ -1,0 +1,70 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/records"
+)
+
+// GuardTx implements [driver.TxGuard]. The transaction locks the rows of the lock until it ends. Other holders pass over
+// locked rows, so transactions of earlier holders have ended when a lock is granted, and first does not matter.
+func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ bool) error {
+	g, err := ours(held)
+	if err != nil {
+		return err
+	}
+	g.guarded.Store(true)
+	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
+	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
+		Idle: b.guardIdle(), Holder: g.holder.id, Generation: g.generation, Shared: g.shared,
+		Spaces: g.spaces(), Numbers: g.numbers(),
+	})
+	switch {
+	case isLost(err):
+		return b.heldElsewhere(ctx, g, driver.ErrOtherServer)
+	case err != nil:
+		return sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, trust.Explain(err)))
+	case outcome == "read only":
+		return fmt.Errorf("%w: a read-only transaction cannot lock the row that guards it", driver.ErrUnsupported)
+	case outcome == "stale":
+		return b.heldElsewhere(ctx, g, fmt.Errorf("%w (begin it after the lock was granted)", driver.ErrStaleSnapshot))
+	}
+	return nil
+}
+
+// heldElsewhere returns why if the lock is held, although the transaction has not found it.
+func (b *backend) heldElsewhere(ctx context.Context, g *grant, why error) error {
+	if err := b.Check(ctx, g); err != nil {
+		return err
+	}
+	return why
+}
+
+// isLost reports whether the guard has found that the lock is not held.
+func isLost(err error) bool {
+	server := sqlstate.Refusal(err)
+	return server.Code == notInPrerequisiteState && strings.Contains(server.Message, "pglock_lost")
+}
+
+const notInPrerequisiteState = "55000"
+
+// guardIdle is the bound of guarded transactions as PostgreSQL reads it.
+func (b *backend) guardIdle() string {
+	if b.env.GuardIdle == nil {
+		return "0"
+	}
+	idle := *b.env.GuardIdle
+	if idle == 0 {
+		idle = b.env.Lease
+	}
+	return strconv.FormatInt(max(1, idle.Milliseconds()), 10) + "ms"
+}

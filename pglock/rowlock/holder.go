@@ -1,0 +1,221 @@
+package rowlock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// holder is this process's row in pglock.holders. When it is over, all locks that it held are lost; the next call makes
+// a new one.
+//
+// It is over when the server says so, or when its last renewal that was answered is so old that the server may have let
+// the lease run out. The server counts from when it got the renewal, and the client from before it sent it.
+type holder struct {
+	backend *backend
+	id      pgtype.UUID
+	until   atomic.Int64  // a driver.Instant: the end of the lease as the client counts it
+	ended   chan struct{} // closed when it is over
+	told    chan struct{} // closed when the server has been told so, or could not be
+
+	mu       sync.Mutex
+	over     error              // why; nil while it lives
+	attempt  int64              // of the last call
+	inFlight map[int64]struct{} // attempts whose answers are outstanding
+	grants   map[*grant]struct{}
+	queued   map[int64]struct{} // arrivals of wants that wait
+}
+
+// open adds a row for this process.
+func (b *backend) open(ctx context.Context) (*holder, error) {
+	h := &holder{
+		backend: b, ended: make(chan struct{}), told: make(chan struct{}),
+		inFlight: map[int64]struct{}{}, grants: map[*grant]struct{}{}, queued: map[int64]struct{}{},
+	}
+	h.id.Valid = true
+	_, _ = rand.Read(h.id.Bytes[:]) // it never fails
+	host, _ := os.Hostname()
+	sent := driver.Now()
+	err := b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		return q.OpenHolder(ctx, lockdb.OpenHolderParams{
+			Holder: h.id, LeaseMs: b.env.Lease.Milliseconds(), Application: b.dialer.application, Host: host, Pid: int32(os.Getpid()),
+		})
+	})
+	if err != nil { // a row that was added all the same is never used
+		return nil, err
+	}
+	h.trust(sent)
+	b.background.start(h.keep)
+	b.background.start(h.tidy)
+	return h, nil
+}
+
+// trust extends the lease after an answer to what was sent at the instant. It leaves a tenth for clocks that differ.
+func (h *holder) trust(sent driver.Instant) {
+	h.until.Store(int64(sent.Add(h.backend.env.Lease - h.backend.env.Lease/10)))
+}
+
+func (h *holder) deadline() driver.Instant { return driver.Instant(h.until.Load()) }
+
+// isOver reports whether the holder is over. A deadline that has passed ends it, whatever keep does meanwhile.
+func (h *holder) isOver() bool {
+	if driver.Now() >= h.deadline() {
+		h.lose(driver.ReasonLease, errLate)
+	}
+	select {
+	case <-h.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// keep renews the lease until the holder is over.
+func (h *holder) keep() {
+	lease := h.backend.env.Lease
+	for next := lease / renewalsPerLease; h.pause(next); {
+		left := h.deadline().Sub(driver.Now())
+		if left <= 0 {
+			h.lose(driver.ReasonLease, errLate)
+			return
+		}
+		sent := driver.Now()
+		renewed, err := h.renew(min(left, lease/4))
+		switch {
+		case err == nil && !renewed:
+			h.lose(driver.ReasonSession, errOver)
+			return
+		case err == nil:
+			h.trust(sent)
+			next = max(lease/renewalsPerLease-driver.Now().Sub(sent), 0)
+		default:
+			h.backend.env.Logger.Debug("a lease was not renewed", "error", err)
+			next = min(lease/20, max(h.deadline().Sub(driver.Now()), 0))
+		}
+	}
+}
+
+func (h *holder) renew(within time.Duration) (renewed bool, err error) {
+	ctx, cancel := context.WithTimeout(h.backend.life, within)
+	defer cancel()
+	err = h.backend.renewals.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		var err error
+		renewed, err = q.RenewHolder(ctx, lockdb.RenewHolderParams{Holder: h.id, LeaseMs: h.backend.env.Lease.Milliseconds()})
+		return err
+	})
+	return renewed, err
+}
+
+// pause returns false if the holder is over, or the backend is closed, before d has passed.
+func (h *holder) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-h.ended:
+	case <-h.backend.life.Done():
+	}
+	return false
+}
+
+// lose ends the holder, and with it all its grants, unless it is over already.
+func (h *holder) lose(why driver.Reason, err error) {
+	h.mu.Lock()
+	if h.over != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.over = fmt.Errorf("%w: %w", driver.ErrLost, err)
+	lost := h.grants
+	h.grants = nil
+	close(h.ended)
+	h.mu.Unlock()
+	for g := range lost {
+		g.listener.Lost(why, err)
+	}
+	if !h.backend.background.start(h.end) {
+		close(h.told)
+	}
+}
+
+// end tells the server that the holder is over, so that its locks need not wait for the end of the lease there.
+func (h *holder) end() {
+	defer close(h.told)
+	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
+	defer cancel()
+	_ = h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.EndHolder(ctx, h.id) })
+}
+
+// nextAttempt numbers a call.
+func (h *holder) nextAttempt() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.attempt++
+	h.inFlight[h.attempt] = struct{}{}
+	return h.attempt
+}
+
+// answered notes that nothing unknown is left of an attempt.
+func (h *holder) answered(attempt int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.inFlight, attempt)
+}
+
+// add records a grant. It returns false if the holder is over.
+func (h *holder) add(g *grant) bool {
+	if h.isOver() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over != nil {
+		return false
+	}
+	h.grants[g] = struct{}{}
+	return true
+}
+
+// remove forgets a grant. It returns false if it was lost before.
+func (h *holder) remove(g *grant) bool {
+	if h.isOver() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, held := h.grants[g]
+	delete(h.grants, g)
+	return held
+}
+
+// queue notes that w waits.
+func (h *holder) queue(w *want) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.queued[w.arrival] = struct{}{}
+}
+
+// unqueue notes that an arrival does not wait any more.
+func (h *holder) unqueue(arrival int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.queued, arrival)
+}
+
+const renewalsPerLease = 3
+
+var (
+	errLate = errors.New("the server did not answer in time")
+	errOver = errors.New("the server has ended the lease of this process, or has forgotten it")
+)

@@ -1,0 +1,9 @@
+package rowlock_test
+
+import (
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }

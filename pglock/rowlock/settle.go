@@ -1,0 +1,48 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// settle handles a statement whose answer was lost. It may have been committed, it may be running, and it may still be
+// on its way, such as in a pooler that waits for a server connection. What it took is given back, and from then on the
+// server refuses it; then its calls are sent once more. While that cannot be done their keys are unsettled.
+func (b *backend) settle(s *statement, err error) {
+	if b.trySettle(s) == nil {
+		s.holder.answered(s.params.Attempt)
+		b.again(s.batch, err)
+		return
+	}
+	done := make(chan struct{})
+	goOn := func() {
+		defer close(done)
+		for s.holder.pause(jittered(busyPause * 50)) {
+			if b.trySettle(s) == nil {
+				break
+			}
+		}
+		s.holder.answered(s.params.Attempt)
+	}
+	if !b.background.start(goOn) {
+		close(done)
+	}
+	finishAll(s.batch, &driver.UnsettledError{Err: fmt.Errorf("%w: %w", driver.ErrUnavailable, err), Done: done})
+}
+
+// trySettle returns nil if nothing is left of the statement. Once the holder is over, nothing that it took counts.
+func (b *backend) trySettle(s *statement) error {
+	if s.holder.isOver() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(b.life, b.callWithin())
+	defer cancel()
+	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		return q.SettleLeases(ctx, lockdb.SettleLeasesParams{
+			Holder: s.holder.id, Attempt: s.params.Attempt, Spaces: s.params.Spaces, Numbers: s.params.Numbers,
+		})
+	})
+}

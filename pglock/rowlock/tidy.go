@@ -1,0 +1,107 @@
+package rowlock
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// tidy compares what the server has of the holder with what this process knows, once a renewal period, and drops what
+// it does not know: after a failover the server may have forgotten a drop. A lock that the server has forgotten is
+// lost. Since the statement reads all locks, it takes its time into account: it is under way for less than a five-hundredth
+// of the time. Now and then it also has the server forget what has not been used for long.
+func (h *holder) tidy() {
+	pruned := driver.Now().Add(-jittered(pruneEvery))
+	for next := h.backend.env.Lease / renewalsPerLease; h.pause(jittered(next)); {
+		began := driver.Now()
+		h.compare()
+		if began.Sub(pruned) > pruneEvery {
+			pruned = began
+			h.prune()
+		}
+		next = max(h.backend.env.Lease/renewalsPerLease, tidyShare*driver.Now().Sub(began))
+	}
+}
+
+const (
+	tidyShare  = 500
+	pruneEvery = 10 * time.Minute
+	pruneAfter = time.Hour
+	pruneMost  = 1000
+)
+
+// compare does one comparison. What calls have changed since it was sent is left alone: a row of a later attempt, or of
+// one whose answer was outstanding, and a grant that was made or released since.
+func (h *holder) compare() {
+	h.mu.Lock()
+	last, inFlight, before := h.attempt, maps.Clone(h.inFlight), maps.Clone(h.grants)
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
+	defer cancel()
+	var rows []lockdb.LeaseRowsRow
+	err := h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+		rows, err = q.LeaseRows(ctx, h.id)
+		return err
+	})
+	if err != nil {
+		return
+	}
+	found := map[drop]bool{}
+	var unknown []drop
+	known := h.known()
+	for _, r := range rows {
+		d := drop{r.Kind, driver.KeyID{Space: driver.Space(r.Space), Number: r.Number}, r.Value}
+		found[d] = true
+		if _, open := inFlight[r.Attempt]; !open && r.Attempt <= last && !known[d] && !h.waits(d) {
+			unknown = append(unknown, d)
+		}
+	}
+	for g := range before {
+		for _, d := range g.drops() {
+			if !found[d] && h.remove(g) {
+				g.listener.Lost(driver.ReasonSession, errForgotten)
+				h.backend.background.start(func() { h.backend.dropUntilGone(h, g.drops()) })
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		h.backend.env.Logger.Debug("locks in rows that this process does not know are dropped", "rows", len(unknown))
+		h.backend.combined.submit(&call{holder: h, drops: unknown})
+	}
+}
+
+// known is what this process knows that it holds or waits for.
+func (h *holder) known() map[drop]bool {
+	known := map[drop]bool{}
+	h.mu.Lock()
+	for g := range h.grants {
+		for _, d := range g.drops() {
+			known[d] = true
+		}
+	}
+	h.mu.Unlock()
+	return known
+}
+
+// waits reports whether d is a wait that goes on.
+func (h *holder) waits(d drop) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, queued := h.queued[d.value]
+	return queued && d.kind == "w"
+}
+
+func (h *holder) prune() {
+	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
+	defer cancel()
+	_ = h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		_, err := q.PruneLeases(ctx, lockdb.PruneLeasesParams{KeepMs: pruneAfter.Milliseconds(), Most: pruneMost})
+		return err
+	})
+}
+
+var errForgotten = errors.New("the server has forgotten the lock, as after a failover that loses transactions")

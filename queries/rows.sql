@@ -1,0 +1,68 @@
+-- Locks that are rows (migration 13). Each statement is a READ COMMITTED transaction of its own, but for the guard, which is
+-- in the caller's. They depend on no setting of a session, so that they pass poolers of transactions.
+
+-- name: BeginReadWrite :exec
+BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;
+
+-- name: Rollback :exec
+ROLLBACK;
+
+-- name: OpenHolder :exec
+SELECT FROM pglock.lease_open(@holder::pg_catalog.uuid, @lease_ms::bigint, @application::pg_catalog.text,
+                              @host::pg_catalog.text, @pid::integer);
+
+-- name: RenewHolder :one
+SELECT pglock.lease_renew(@holder::pg_catalog.uuid, @lease_ms::bigint)::boolean AS renewed;
+
+-- name: EndHolder :exec
+SELECT FROM pglock.lease_end(@holder::pg_catalog.uuid);
+
+-- name: CallLeases :many
+SELECT r.item::integer AS item, r.outcome::pg_catalog.text AS outcome, r.value::bigint AS value
+FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
+    @drop_kinds::pg_catalog.text[], @drop_spaces::smallint[], @drop_numbers::bigint[], @drop_values::bigint[],
+    @tickets::integer[], @spaces::smallint[], @numbers::bigint[], @shared::boolean[], @waits::boolean[],
+    @arrivals::bigint[]) AS r;
+
+-- name: SettleLeases :exec
+SELECT FROM pglock.lease_settle(@holder::pg_catalog.uuid, @attempt::bigint, @spaces::smallint[], @numbers::bigint[]);
+
+-- name: PollLeases :many
+SELECT p.ticket::integer AS ticket, p.ready::boolean AS ready, p.queued::boolean AS queued, p.ahead::bigint AS ahead,
+       p.latest::bigint AS latest
+FROM pglock.lease_poll(@holder::pg_catalog.uuid, @tickets::integer[], @spaces::smallint[], @numbers::bigint[],
+    @shared::boolean[], @arrivals::bigint[]) AS p;
+
+-- name: HoldsLeases :one
+SELECT pglock.lease_holds(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
+    @numbers::bigint[])::boolean AS held;
+
+-- name: FenceLeases :one
+SELECT pglock.lease_fence(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
+    @numbers::bigint[])::bigint AS token;
+
+-- name: LeaseHolders :many
+SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.role::pg_catalog.text AS role,
+       h.application::pg_catalog.text AS application, h.host::pg_catalog.text AS host, h.pid::integer AS pid,
+       h.process_us::bigint AS process_us, h.since_us::bigint AS since_us
+FROM pglock.lease_holders(@holder::pg_catalog.uuid, @space::smallint, @number::bigint) AS h;
+
+-- name: LeaseRows :many
+SELECT r.kind::pg_catalog.text AS kind, r.space::smallint AS space, r.number::bigint AS number, r.value::bigint AS value,
+       r.attempt::bigint AS attempt
+FROM pglock.lease_rows(@holder::pg_catalog.uuid) AS r;
+
+-- name: PruneLeases :one
+SELECT pglock.lease_prune(@keep_ms::bigint, @most::integer)::bigint AS pruned;
+
+-- An idle other than zero bounds how long the transaction may be idle from now on, unless a lower bound is set.
+-- name: GuardByLeases :one
+SELECT CASE
+    WHEN @idle::pg_catalog.text OPERATOR(pg_catalog.<>) '0'
+        AND (pg_catalog.current_setting('idle_in_transaction_session_timeout') OPERATOR(pg_catalog.=) '0'
+             OR pg_catalog.current_setting('idle_in_transaction_session_timeout')::pg_catalog.interval
+                OPERATOR(pg_catalog.>) CAST(@idle::pg_catalog.text AS pg_catalog.interval))
+        AND pg_catalog.set_config('idle_in_transaction_session_timeout', @idle::pg_catalog.text, true) IS NULL THEN ''
+    ELSE pglock.lease_guard(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
+        @numbers::bigint[])
+END::pg_catalog.text AS outcome;
