@@ -21,9 +21,9 @@ import (
 
 // link is some connections to the server, each for one transaction at a time. They are dialled when they are needed.
 type link struct {
-	dialer *dialer
-	slots  chan *slot
-	closed atomic.Bool
+	dialer      *dialer
+	open, fresh chan *slot // those that are not in use, with a connection and without
+	closed      atomic.Bool
 }
 
 type slot struct {
@@ -61,11 +61,36 @@ func (d *dialer) name(chosen string) {
 }
 
 func (d *dialer) newLink(connections int) *link {
-	l := &link{dialer: d, slots: make(chan *slot, connections)}
+	l := &link{dialer: d, open: make(chan *slot, connections), fresh: make(chan *slot, connections)}
 	for range connections {
-		l.slots <- &slot{}
+		l.fresh <- &slot{}
 	}
 	return l
+}
+
+// take returns a slot that is not in use, if possible one that has a connection.
+func (l *link) take(ctx context.Context) (*slot, error) {
+	select {
+	case s := <-l.open:
+		return s, nil
+	default:
+	}
+	select {
+	case s := <-l.open:
+		return s, nil
+	case s := <-l.fresh:
+		return s, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *link) giveBack(s *slot) {
+	if s.conn != nil {
+		l.open <- s
+	} else {
+		l.fresh <- s
+	}
 }
 
 // noticed notes that the server has not waited for a synchronous standby. The text depends on lc_messages.
@@ -80,13 +105,11 @@ const unconfirmed = "pglock.unconfirmed"
 // do runs one statement as a transaction of its own. The error is an *[unknownError] if the transaction may have been
 // committed, or may still be; after any other error it has had no effect.
 func (l *link) do(ctx context.Context, use func(context.Context, *lockdb.Queries) error) error {
-	var s *slot
-	select {
-	case s = <-l.slots:
-		defer func() { l.slots <- s }()
-	case <-ctx.Done():
-		return fmt.Errorf("%w: all connections for locks are busy: %w", driver.ErrUnavailable, context.Cause(ctx))
+	s, err := l.take(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: all connections for locks are busy: %w", driver.ErrUnavailable, err)
 	}
+	defer l.giveBack(s)
 	warned, err := l.try(ctx, s, use)
 	if pgconn.SafeToRetry(err) && ctx.Err() == nil { // the connection had died
 		s.discard()
@@ -181,15 +204,15 @@ func (s *slot) discard() {
 // close closes the connections that are not in use now, and has the others closed by their users.
 func (l *link) close(ctx context.Context) {
 	l.closed.Store(true)
-	for range cap(l.slots) {
-		select {
-		case s := <-l.slots:
-			if s.conn != nil {
-				_ = s.conn.Close(ctx) // it closes the socket in any case
-				s.conn = nil
-			}
-		case <-ctx.Done():
+	for range cap(l.open) {
+		s, err := l.take(ctx)
+		if err != nil {
 			return
+		}
+		defer l.giveBack(s)
+		if s.conn != nil {
+			_ = s.conn.Close(ctx) // it closes the socket in any case
+			s.conn = nil
 		}
 	}
 }

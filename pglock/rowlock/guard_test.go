@@ -1,0 +1,180 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func begin(t *testing.T, pool *pgxpool.Pool, options pgx.TxOptions) pgx.Tx {
+	t.Helper()
+	tx, err := pool.BeginTx(t.Context(), options)
+	must(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+// endHolders plays that the leases of all processes have run out.
+func endHolders(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), "UPDATE pglock.holders SET ended = true")
+	must(t, err)
+}
+
+// A holder has lost its lock and does not know it. Either its transaction is before all of its successor, or it fails.
+func TestGuardTxAWriteCannotBeStale(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		owner, db := installed(t)
+		var opts []pglock.LockOption
+		if shared {
+			opts = append(opts, pglock.Shared())
+		}
+		app := owner
+		if !shared {
+			app = pooled(t, db)
+		}
+		l, next := open(t, app), open(t, app)
+		held, unguarded := lock(t, l, opts...), begin(t, app, pgx.TxOptions{})
+		tx := begin(t, app, pgx.TxOptions{})
+		must(t, held.GuardTx(t.Context(), tx))
+		endHolders(t, owner)
+		_, err := next.TryLock(t.Context(), key)
+		wantIs(t, err, pglock.ErrNotAcquired) // the guarded transaction has the row
+		another, err := next.TryLock(t.Context(), pglock.NewKey("another"))
+		must(t, err) // and stalls nothing else
+		must(t, tx.Commit(t.Context()))
+		successor := lock(t, next)
+		wantIs(t, held.GuardTx(t.Context(), unguarded), pglock.ErrLost)
+		if err := unguarded.Commit(t.Context()); err == nil {
+			t.Error("a transaction that came too late was committed")
+		}
+		must(t, another.Unlock(t.Context()))
+		unlock(t, successor)
+	}
+}
+
+// The usual order of defers: Unlock, then Commit.
+func TestGuardTxUnlockBeforeCommitDoesNotWaitForItself(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	app := pooled(t, db)
+	l, next := open(t, app), open(t, app)
+	held, tx := lock(t, l), begin(t, app, pgx.TxOptions{})
+	must(t, held.GuardTx(t.Context(), tx))
+	unlock(t, held)
+	for _, from := range []*pglock.Locker{l, next} {
+		_, err := from.TryLock(t.Context(), key)
+		wantIs(t, err, pglock.ErrNotAcquired)
+	}
+	must(t, tx.Commit(t.Context()))
+	unlock(t, lock(t, next))
+}
+
+func TestGuardTxTakesIsolationLevelsIntoAccount(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l := open(t, pool)
+	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+		before := begin(t, pool, pgx.TxOptions{IsoLevel: level})
+		var one int
+		must(t, before.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one)) // its snapshot
+		held := lock(t, l)
+		wantIs(t, held.GuardTx(t.Context(), before), pglock.ErrStaleSnapshot)
+		must(t, before.QueryRow(t.Context(), "SELECT 1").Scan(&one)) // it can continue
+		must(t, before.Rollback(t.Context()))
+
+		after := begin(t, pool, pgx.TxOptions{IsoLevel: level})
+		must(t, held.GuardTx(t.Context(), after))
+		must(t, after.Commit(t.Context()))
+		unlock(t, held)
+	}
+	held := lock(t, l)
+	wantIs(t, held.GuardTx(t.Context(), begin(t, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly})), pglock.ErrUnsupported)
+	unlock(t, held)
+}
+
+// The lock was released and taken again after the snapshot: PostgreSQL's serialization failure is passed on.
+func TestGuardTxPassesOnSerializationFailures(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l := open(t, pool)
+	held := lock(t, l)
+	tx := begin(t, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	var one int
+	must(t, tx.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one))
+	endHolders(t, pool)
+	unlock(t, lock(t, open(t, pool)))
+	err := held.GuardTx(t.Context(), tx)
+	if state := (interface{ SQLState() string })(nil); !errors.As(err, &state) || state.SQLState() != "40001" {
+		t.Errorf("got %v, want a serialization failure", err)
+	}
+}
+
+// A rollback to a savepoint from before the guard ends the guard. pgx's own nested transactions are refused.
+func TestGuardTxASavepointFromBeforeEndsTheGuard(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l, next := open(t, pool), open(t, pool)
+	held, tx := lock(t, l), begin(t, pool, pgx.TxOptions{})
+	nested, err := tx.Begin(t.Context())
+	must(t, err)
+	if err := held.GuardTx(t.Context(), nested); err == nil {
+		t.Error("a nested transaction was guarded")
+	}
+	must(t, nested.Rollback(t.Context()))
+
+	exec := func(sql string) {
+		t.Helper()
+		_, err := tx.Exec(t.Context(), sql)
+		must(t, err)
+	}
+	exec("SAVEPOINT before")
+	must(t, held.GuardTx(t.Context(), tx))
+	exec("SAVEPOINT behind")
+	exec("ROLLBACK TO behind")
+	endHolders(t, pool)
+	_, err = next.TryLock(t.Context(), key)
+	wantIs(t, err, pglock.ErrNotAcquired)
+	exec("ROLLBACK TO before")
+	unlock(t, lock(t, next))
+}
+
+func TestGuardTxOnAnotherDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	elsewhere := testenv.Database(t).Pool(t)
+	held := lock(t, open(t, pool))
+	wantIs(t, held.GuardTx(t.Context(), begin(t, elsewhere, pgx.TxOptions{})), pglock.ErrSchemaMissing)
+	must(t, migrations.Up(t.Context(), elsewhere))
+	wantIs(t, held.GuardTx(t.Context(), begin(t, elsewhere, pgx.TxOptions{})), pglock.ErrOtherServer)
+	must(t, held.Err())
+	unlock(t, held)
+}
+
+func TestGuardTxOfSeveralKeysHoldsAll(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l, next := open(t, pool), open(t, pool)
+	keys := []pglock.Key{key, pglock.NewKey("b"), pglock.PairKey(1, -2)}
+	held, err := l.LockAll(t.Context(), keys)
+	must(t, err)
+	tx := begin(t, pool, pgx.TxOptions{})
+	must(t, held.GuardTx(t.Context(), tx))
+	unlock(t, held)
+	for _, key := range keys {
+		_, err := next.TryLock(t.Context(), key)
+		wantIs(t, err, pglock.ErrNotAcquired)
+	}
+	must(t, tx.Commit(t.Context()))
+	again, err := next.LockAll(t.Context(), keys)
+	must(t, err)
+	unlock(t, again)
+}

@@ -1,0 +1,418 @@
+package rowlock_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// These tests interleave transactions of the schema's functions, with pg_locks as the oracle.
+
+// process is one holder, on a connection of its own.
+type process struct {
+	t       *testing.T
+	db      *testenv.DB
+	conn    *pgx.Conn
+	q       *lockdb.Queries
+	id      pgtype.UUID
+	attempt int64
+}
+
+const anHour = 3600_000
+
+func newProcess(t *testing.T, db *testenv.DB, number byte) *process {
+	t.Helper()
+	p := &process{t: t, db: db, conn: db.Connect(t), id: pgtype.UUID{Bytes: [16]byte{15: number}, Valid: true}}
+	p.q = lockdb.New(p.conn)
+	p.must(p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{Holder: p.id, LeaseMs: anHour}))
+	return p
+}
+
+func (p *process) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) exec(sql string, args ...any) {
+	p.t.Helper()
+	_, err := p.conn.Exec(p.t.Context(), sql, args...)
+	p.must(err)
+}
+
+// call is a lease_call without drops or wants.
+func (p *process) call() lockdb.CallLeasesParams {
+	p.attempt++
+	return lockdb.CallLeasesParams{
+		Holder: p.id, Attempt: p.attempt, DropKinds: []string{}, DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
+		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+	}
+}
+
+// taking is a call that wants each of the keys by itself.
+func (p *process) taking(shared, wait bool, numbers ...int64) lockdb.CallLeasesParams {
+	c := p.call()
+	for i, n := range numbers {
+		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, int32(i+1)), append(c.Spaces, 1), append(c.Numbers, n)
+		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, 0)
+	}
+	return c
+}
+
+// outcomes runs a call and returns the outcome of each item, and their values.
+func (p *process) outcomes(c lockdb.CallLeasesParams) (outcomes []string, values []int64) {
+	p.t.Helper()
+	rows, err := p.q.CallLeases(p.t.Context(), c)
+	p.must(err)
+	outcomes, values = make([]string, len(rows)), make([]int64, len(rows))
+	for i, r := range rows {
+		if r.Item > 0 { // about the holder otherwise
+			i = int(r.Item) - 1
+		}
+		outcomes[i], values[i] = r.Outcome, r.Value
+	}
+	return outcomes, values
+}
+
+func (p *process) want(got []string, want ...string) {
+	p.t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		p.t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+// take takes keys, which must be free, and returns their generations.
+func (p *process) take(numbers ...int64) []int64 {
+	p.t.Helper()
+	outcomes, values := p.outcomes(p.taking(false, false, numbers...))
+	for _, o := range outcomes {
+		if o != "granted" {
+			p.t.Fatalf("got %v", outcomes)
+		}
+	}
+	return values
+}
+
+func (p *process) holds(number int64) bool {
+	p.t.Helper()
+	var holds bool
+	sql := "SELECT count(*) = 1 FROM pglock.leases WHERE space = 1 AND number = $1 AND holder = $2"
+	p.must(p.db.Connect(p.t).QueryRow(p.t.Context(), sql, number, p.id).Scan(&holds))
+	return holds
+}
+
+// inBackground runs f and returns when the connection waits for a lock, and a function that waits for the end of f.
+func (p *process) inBackground(f func() error) (done func()) {
+	p.t.Helper()
+	ended := make(chan error, 1)
+	pid := p.conn.PgConn().PID()
+	go func() { ended <- f() }()
+	testenv.WaitUntil(p.t, "it waits for a lock", func() bool {
+		var waits bool
+		sql := "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)"
+		p.must(p.db.Connect(p.t).QueryRow(p.t.Context(), sql, pid).Scan(&waits))
+		return waits
+	})
+	return func() {
+		p.t.Helper()
+		if err := <-ended; err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// The single statements that suggest themselves. What they decide by is as old as their beginning.
+var wrongStatements = map[string]string{
+	"its holder is over": `
+		INSERT INTO pglock.leases AS l (space, number, holder) SELECT 1, n, $1 FROM unnest($2::bigint[]) AS n ORDER BY n
+		ON CONFLICT (space, number) DO UPDATE SET holder = $1
+		WHERE l.holder IS NULL
+			OR EXISTS (SELECT FROM pglock.holders AS h WHERE h.id = l.holder AND (h.ended OR h.expires <= clock_timestamp()))`,
+	"it has no holder that lives": `
+		INSERT INTO pglock.leases AS l (space, number, holder) SELECT 1, n, $1 FROM unnest($2::bigint[]) AS n ORDER BY n
+		ON CONFLICT (space, number) DO UPDATE SET holder = $1
+		WHERE NOT EXISTS (SELECT FROM pglock.holders AS h WHERE h.id = l.holder AND NOT h.ended AND h.expires > clock_timestamp())`,
+}
+
+// A take begins, and has to wait because another transaction inserts one of its keys. Meanwhile a holder takes the other
+// key: one that seemed to have expired and was renewed, or one that did not exist yet.
+func TestLeaseTakeNeverStealsFromAHolderThatLives(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	number := int64(0)
+	for name, takes := range map[string]func(*process) error{
+		"lease_call": func(p *process) error {
+			_, err := p.q.CallLeases(t.Context(), p.taking(false, false, number, number+1))
+			return err
+		},
+		"its holder is over":          nil,
+		"it has no holder that lives": nil,
+	} {
+		wrong := takes == nil
+		if wrong {
+			takes = func(p *process) error {
+				_, err := p.conn.Exec(t.Context(), wrongStatements[name], p.id, []int64{number, number + 1})
+				return err
+			}
+		}
+		steals := false
+		for _, renewed := range []bool{true, false} {
+			number += 2
+			contested := number + 1
+			thief, helper := newProcess(t, db, byte(number)), db.Connect(t)
+			thief.take(contested)
+			thief.exec("UPDATE pglock.leases SET holder = NULL WHERE number = $1", contested)
+			var holder *process
+			if renewed {
+				holder = newProcess(t, db, byte(contested))
+				holder.exec("UPDATE pglock.holders SET expires = clock_timestamp() - interval '1 s' WHERE id = $1", holder.id)
+			}
+			for _, sql := range []string{"BEGIN", fmt.Sprintf("INSERT INTO pglock.leases (space, number) VALUES (1, %d)", number)} {
+				if _, err := helper.Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			done := thief.inBackground(func() error { return takes(thief) })
+			if renewed { // the renewal of a moment before
+				holder.exec("UPDATE pglock.holders SET expires = clock_timestamp() + interval '1 h' WHERE id = $1", holder.id)
+			} else {
+				holder = newProcess(t, db, byte(contested))
+			}
+			holder.take(contested)
+			if _, err := helper.Exec(t.Context(), "COMMIT"); err != nil {
+				t.Fatal(err)
+			}
+			done()
+			steals = steals || !holder.holds(contested)
+		}
+		if steals != wrong {
+			t.Errorf("%s: steals is %v", name, steals)
+		}
+	}
+}
+
+func TestLeaseOfAnExpiredHolderIsTakenAndNoRenewalRevivesIt(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	old, next := newProcess(t, db, 1), newProcess(t, db, 2)
+	generation := old.take(7)[0]
+	got, _ := next.outcomes(next.taking(false, false, 7))
+	next.want(got, "held")
+	old.exec("UPDATE pglock.holders SET expires = clock_timestamp() - interval '1 s' WHERE id = $1", old.id)
+
+	// A renewal that arrives while the take is not committed waits for it.
+	next.exec("BEGIN")
+	if now := next.take(7)[0]; now <= generation {
+		t.Errorf("generation %d after %d", now, generation)
+	}
+	// The clock of the server jumps back.
+	done := old.inBackground(func() (err error) {
+		_, err = old.conn.Exec(t.Context(), "UPDATE pglock.holders SET expires = clock_timestamp() + interval '1 h' WHERE id = $1 AND NOT ended", old.id)
+		return err
+	})
+	next.exec("COMMIT")
+	done()
+	renewed, err := old.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: old.id, LeaseMs: anHour})
+	if err != nil || renewed {
+		t.Errorf("the renewal of a holder that is over: %v, %v", renewed, err)
+	}
+	got, _ = old.outcomes(old.taking(false, false, 8))
+	old.want(got, "over")
+	if !next.holds(7) {
+		t.Error("the new holder does not hold the key")
+	}
+}
+
+// The take skips the row that a renewal has locked: the holder lives.
+func TestLeaseRenewalThatIsFirstKeepsTheLocks(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	old, next := newProcess(t, db, 1), newProcess(t, db, 2)
+	old.take(7)
+	old.exec("BEGIN")
+	if renewed, err := old.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: old.id, LeaseMs: anHour}); err != nil || !renewed {
+		t.Fatal(renewed, err)
+	}
+	got, _ := next.outcomes(next.taking(false, false, 7))
+	next.want(got, "held")
+	old.exec("COMMIT")
+	got, _ = next.outcomes(next.taking(false, false, 7))
+	next.want(got, "held")
+}
+
+func TestLeaseSettlementUndoesACallAndRefusesItWhenItIsLate(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	p := newProcess(t, db, 1)
+	running, settling := p, &process{t: t, db: db, conn: db.Connect(t), id: p.id}
+	settling.q = lockdb.New(settling.conn)
+	settle := func() error {
+		return settling.q.SettleLeases(t.Context(), lockdb.SettleLeasesParams{
+			Holder: p.id, Attempt: p.attempt, Spaces: []int16{1}, Numbers: []int64{7}})
+	}
+	running.exec("BEGIN")
+	running.take(7) // its commit is on its way
+	done := settling.inBackground(settle)
+	running.exec("COMMIT")
+	done()
+	if p.holds(7) {
+		t.Error("what a settled call took is still held")
+	}
+	late := p.taking(false, false, 7)
+	late.Attempt--
+	got, _ := p.outcomes(late)
+	p.want(got, "settled")
+	p.take(7)
+}
+
+func TestLeaseGuardKeepsOthersFromTheLockUntilItEnds(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	for _, shared := range []bool{false, true} {
+		number := int64(7)
+		if shared {
+			number = 8
+		}
+		old, next := newProcess(t, db, byte(number)), newProcess(t, db, byte(10+number))
+		_, values := old.outcomes(old.taking(shared, false, number))
+		guard := lockdb.New(old.conn)
+		old.exec("BEGIN")
+		outcome, err := guard.GuardByLeases(t.Context(), lockdb.GuardByLeasesParams{
+			Idle: "0", Holder: old.id, Generation: values[0], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
+		if err != nil || outcome != "guarded" {
+			t.Fatal(outcome, err)
+		}
+		next.must(next.q.EndHolder(t.Context(), old.id)) // it has lost the lock
+		got, _ := next.outcomes(next.taking(false, false, number, number+100))
+		want := "busy"
+		if shared {
+			want = "held"
+		}
+		next.want(got, want, "granted") // it waits for nothing
+		old.exec("COMMIT")
+		got, _ = next.outcomes(next.taking(false, false, number))
+		next.want(got, "granted")
+
+		old.exec("BEGIN")
+		_, err = guard.GuardByLeases(t.Context(), lockdb.GuardByLeasesParams{
+			Idle: "0", Holder: old.id, Generation: values[0], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
+		if err == nil {
+			t.Error("a guard by a lock that another holder has")
+		}
+		old.exec("ROLLBACK")
+	}
+}
+
+func TestLeaseWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	holder, dead, reader, writer, late := newProcess(t, db, 1), newProcess(t, db, 2), newProcess(t, db, 3), newProcess(t, db, 4), newProcess(t, db, 5)
+	generation := holder.take(7)[0]
+	var arrival int64
+	for _, p := range []*process{dead, writer} {
+		got, values := p.outcomes(p.taking(false, true, 7))
+		p.want(got, "held")
+		arrival = values[0]
+	}
+	got, _ := reader.outcomes(reader.taking(true, true, 7))
+	reader.want(got, "held")
+	c := holder.call()
+	c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = []string{"x"}, []int16{1}, []int64{7}, []int64{generation}
+	got, _ = holder.outcomes(c)
+	holder.want(got, "dropped")
+
+	for _, shared := range []bool{false, true} {
+		got, _ = late.outcomes(late.taking(shared, false, 7))
+		late.want(got, "held") // others were there before
+	}
+	late.must(late.q.EndHolder(t.Context(), dead.id)) // who waited first is over
+	polled, err := writer.q.PollLeases(t.Context(), lockdb.PollLeasesParams{
+		Holder: writer.id, Tickets: []int32{1}, Spaces: []int16{1}, Numbers: []int64{7}, Shared: []bool{false}, Arrivals: []int64{arrival}})
+	if err != nil || len(polled) != 1 || !polled[0].Ready || !polled[0].Queued || polled[0].Ahead != 0 {
+		t.Fatalf("%+v, %v", polled, err)
+	}
+	next := writer.taking(false, true, 7)
+	next.Arrivals[0] = arrival
+	got, _ = writer.outcomes(next)
+	writer.want(got, "granted")
+}
+
+func TestLeaseTicketGetsAllItsKeysOrNone(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	a, b := newProcess(t, db, 1), newProcess(t, db, 2)
+	a.take(2)
+	c := b.taking(false, false, 1, 2, 3)
+	c.Tickets = []int32{1, 1, 2}
+	got, _ := b.outcomes(c)
+	b.want(got[:2], "held", "granted")
+	if b.holds(1) || !b.holds(3) {
+		t.Error("a ticket got some of its keys")
+	}
+}
+
+func TestLeaseCallsMakeTheirCommitsDurable(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	p := newProcess(t, db, 1)
+	for name, call := range map[string]func() error{
+		"take": func() error { _, err := p.q.CallLeases(t.Context(), p.taking(false, false, 7)); return err },
+		"renewal": func() error {
+			_, err := p.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: p.id, LeaseMs: anHour})
+			return err
+		},
+	} {
+		for _, setting := range []string{"off", "local", "remote_write", "on", "remote_apply"} {
+			p.exec("BEGIN; SET LOCAL synchronous_commit = " + setting)
+			p.must(call())
+			want := "on"
+			if setting == "remote_apply" {
+				want = setting
+			}
+			var got string
+			p.must(p.conn.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got))
+			if got != want {
+				t.Errorf("%s with %s commits with %s", name, setting, got)
+			}
+			p.exec("ROLLBACK")
+		}
+		p.exec("BEGIN ISOLATION LEVEL REPEATABLE READ")
+		if err := call(); err == nil {
+			t.Errorf("%s in a REPEATABLE READ transaction", name)
+		}
+		p.exec("ROLLBACK")
+	}
+}
+
+func TestLeasePruningFreesWhatHoldersThatEndedLongAgoLeft(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	old, live := newProcess(t, db, 1), newProcess(t, db, 2)
+	old.take(1, 2)
+	live.take(3)
+	old.exec("UPDATE pglock.holders SET expires = clock_timestamp() - interval '2 h' WHERE id = $1", old.id)
+	for range 2 {
+		if _, err := live.q.PruneLeases(t.Context(), lockdb.PruneLeasesParams{KeepMs: anHour, Most: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var holders, held int
+	live.must(live.conn.QueryRow(t.Context(),
+		"SELECT (SELECT count(*) FROM pglock.holders), (SELECT count(*) FROM pglock.leases WHERE holder IS NOT NULL)").Scan(&holders, &held))
+	if holders != 1 || held != 1 || !live.holds(3) {
+		t.Errorf("%d holders hold %d keys", holders, held)
+	}
+	// A negative age does not end what lives.
+	if _, err := live.q.PruneLeases(t.Context(), lockdb.PruneLeasesParams{KeepMs: -anHour * 10, Most: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := live.outcomes(live.call()); len(got) != 0 {
+		t.Errorf("after pruning: %v", got)
+	}
+}

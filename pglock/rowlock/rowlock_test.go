@@ -1,0 +1,384 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
+)
+
+var key = pglock.NewKey("invoice:42")
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantIs(t *testing.T, err error, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("got %v, want an error that matches %q", err, want)
+	}
+}
+
+func lock(t *testing.T, l *pglock.Locker, opts ...pglock.LockOption) *pglock.Lock {
+	t.Helper()
+	got, err := l.Lock(t.Context(), key, opts...)
+	must(t, err)
+	return got
+}
+
+func unlock(t *testing.T, lock *pglock.Lock) {
+	t.Helper()
+	must(t, lock.Unlock(t.Context()))
+}
+
+var modes = map[string]pgx.QueryExecMode{
+	"cache statements": pgx.QueryExecModeCacheStatement, "cache descriptions": pgx.QueryExecModeCacheDescribe,
+	"describe": pgx.QueryExecModeDescribeExec, "exec": pgx.QueryExecModeExec, "simple": pgx.QueryExecModeSimpleProtocol,
+}
+
+// Whatever role, database and pool default to, directly and through the pooler.
+func TestLocksDoNotDependOnDefaults(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	connString := db.Role(t, "pglock_app")
+	direct, err := pgxpool.ParseConfig(connString)
+	must(t, err)
+	role := direct.ConnConfig.User
+	_, err = owner.Exec(t.Context(), migrations.LockerGrants(role))
+	must(t, err)
+	bouncer, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
+	must(t, err)
+	bouncer.ConnConfig.User, bouncer.ConnConfig.Password = role, direct.ConnConfig.Password
+	for name, settings := range map[string]string{
+		"none":            "application_name = ''",
+		"repeatable read": "default_transaction_isolation = 'repeatable read'",
+		"serializable":    "default_transaction_isolation = serializable",
+		"read only":       "default_transaction_read_only = on",
+		"not durable":     "synchronous_commit = off",
+		"odd":             "search_path = ''; ALTER ROLE {role} SET datestyle = 'German'; ALTER ROLE {role} SET client_encoding = 'LATIN1'",
+	} {
+		for _, sql := range strings.Split("ALTER ROLE {role} RESET ALL; ALTER ROLE {role} SET "+settings, ";") {
+			_, err := owner.Exec(t.Context(), strings.ReplaceAll(sql, "{role}", pgx.Identifier{role}.Sanitize()))
+			must(t, err)
+		}
+		for via, config := range map[string]*pgxpool.Config{"directly": direct, "pooled": bouncer} {
+			for mode, exec := range modes {
+				if mode != "exec" && (name != "none" || via == "directly") { // modes and defaults have nothing to do with each other
+					continue
+				}
+				what := fmt.Sprintf("%s, %s, %s", name, via, mode)
+				config := config.Copy()
+				config.ConnConfig.DefaultQueryExecMode = exec
+				pool, err := pgxpool.NewWithConfig(t.Context(), config)
+				must(t, err)
+				l, err := rowlock.New(pool)
+				must(t, err)
+				held, err := l.Lock(t.Context(), key)
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				must(t, held.Verify(t.Context()))
+				tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+				must(t, err)
+				if err := held.GuardTx(t.Context(), tx); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				must(t, tx.Commit(t.Context()))
+				unlock(t, held)
+				must(t, l.Close(t.Context()))
+				pool.Close() // before the role's settings change
+			}
+		}
+	}
+}
+
+func TestNothingIsLeftInThePoolersSessions(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	through := testenv.PgBouncer(t, db, testenv.TransactionPooling)
+	l, other := open(t, connect(t, through)), open(t, connect(t, through))
+	held := lock(t, l)
+	_, err := other.Lock(t.Context(), key, pglock.MaxWait(20*time.Millisecond))
+	wantIs(t, err, pglock.ErrNotAcquired)
+	unlock(t, held)
+	must(t, l.Close(t.Context()))
+	must(t, other.Close(t.Context()))
+	owner.Close()
+	if traces := testenv.PooledTraces(t, db, through); len(traces) > 0 {
+		t.Errorf("in the sessions of the pooler are: %v", traces)
+	}
+}
+
+func TestAWaitErrorNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l, other := open(t, pool, pglock.WithApplicationName("billing")), open(t, pool)
+	before := time.Now().Add(-time.Minute) // by another clock
+	defer unlock(t, lock(t, l))
+	_, err := other.Lock(t.Context(), key, pglock.MaxWait(20*time.Millisecond))
+	wait, ok := errors.AsType[*pglock.WaitError](err)
+	if !ok || len(wait.Holders) != 1 {
+		t.Fatalf("%v", err)
+	}
+	h := wait.Holders[0]
+	if h.Application != "billing" || h.User == "" || !strings.Contains(h.Client, ", process ") || h.Since.Before(before) || h.Self {
+		t.Errorf("%+v", h)
+	}
+	if text := err.Error(); !strings.Contains(text, "billing") || !strings.Contains(text, "since ") {
+		t.Error(text)
+	}
+}
+
+func TestOptionsForSessionsAreRefused(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	for name, opt := range map[string]pglock.Option{
+		"AllowPooler": pglock.AllowPooler(), "WithSessions": pglock.WithSessions(3), "WithNames": pglock.WithNames(),
+	} {
+		_, err := rowlock.New(pool, opt)
+		wantIs(t, err, pglock.ErrUnsupported)
+		if !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+	if _, err := rowlock.New(nil); err == nil {
+		t.Error("a nil pool")
+	}
+	l, err := rowlock.New(pool, pglock.WithTrustedOwner("migrator"), pglock.WithGuardIdleTimeout(0), pglock.WithApplicationName("a"))
+	must(t, err)
+	must(t, l.Close(t.Context()))
+}
+
+func TestWithoutTheSchemaOrRightsAnErrorSaysSo(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	wantIs(t, open(t, db.Pool(t)).Ping(t.Context()), pglock.ErrSchemaMissing)
+	must(t, migrations.Up(t.Context(), db.Pool(t)))
+	stranger := open(t, connect(t, db.Role(t, "pglock_stranger")))
+	if _, err := stranger.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrDenied) {
+		t.Errorf("a role without grants: %v", err)
+	}
+}
+
+// A role that owns the database plants a schema pglock, or its objects, whose code would run with our rights.
+func TestASchemaOfAnotherRoleIsNotUsed(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.Exec(`CREATE SCHEMA pglock; CREATE SEQUENCE pglock.fence;
+		CREATE FUNCTION pglock.lease_open(uuid, bigint, text, text, integer) RETURNS void LANGUAGE sql AS 'SELECT trap.sprung()';
+		GRANT USAGE ON SCHEMA pglock TO PUBLIC; GRANT SELECT ON SEQUENCE pglock.fence TO PUBLIC`)
+	_, err := open(t, db.Pool(t)).TryLock(t.Context(), key)
+	wantIs(t, err, pglock.ErrUntrusted)
+}
+
+// onLink returns a pool through a network that can be cut.
+func onLink(t *testing.T, db *testenv.DB) (*testenv.Link, *pgxpool.Pool) {
+	t.Helper()
+	link := testenv.NewLink(0)
+	t.Cleanup(link.Close)
+	config := db.Config(t)
+	config.ConnConfig.DialFunc = link.Dial
+	config.ConnConfig.Fallbacks = nil
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return link, pool
+}
+
+func TestAHolderIsToldOfItsLossBeforeTheNextGrant(t *testing.T) {
+	t.Parallel()
+	pool, db := installed(t)
+	link, cutOff := onLink(t, db)
+	l, other := open(t, cutOff, pglock.WithLease(2*time.Second)), open(t, pool)
+	for range 2 { // the second time by the silence of the server alone
+		held := lock(t, l)
+		ended := make(chan time.Time, 1)
+		go func() {
+			<-held.Done()
+			ended <- time.Now()
+		}()
+		link.Cut(true, true)
+		next := lock(t, other)
+		at := time.Now()
+		select {
+		case lost := <-ended:
+			if lost.After(at) {
+				t.Errorf("told %v after the next grant", lost.Sub(at))
+			}
+		default:
+			t.Error("the next holder has the lock before the first one was told")
+		}
+		if reason := (*pglock.LostError)(nil); !errors.As(held.Err(), &reason) || reason.Reason != pglock.LostLease {
+			t.Errorf("the loss: %v", held.Err())
+		}
+		link.Cut(false, false)
+		unlock(t, next)
+	}
+}
+
+// The server gets the statement and the answer is lost, on the way to a Lock and to an Unlock.
+func TestALostAnswerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	pool, db := installed(t)
+	link, cutOff := onLink(t, db)
+	l, other := open(t, cutOff, pglock.WithLease(6*time.Second)), open(t, pool)
+	must(t, l.Ping(t.Context()))
+	link.Cut(false, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := l.Lock(ctx, key); !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a Lock without an answer: %v", err)
+	}
+	testenv.WaitUntil(t, "the server has granted it", func() bool {
+		holders, err := other.Holders(t.Context(), key)
+		return err == nil && len(holders) == 1
+	})
+	link.Cut(false, false)
+	next := lock(t, other) // it was given back
+	unlock(t, next)
+
+	held := lock(t, l)
+	link.Cut(false, true)
+	released := make(chan error, 1)
+	go func() { released <- held.Unlock(t.Context()) }()
+	unlock(t, lock(t, other))
+	link.Cut(false, false)
+	<-released
+	unlock(t, lock(t, l))
+}
+
+// Terminated sessions cost no lock: the lease is the row's.
+func TestLocksOutliveTheSessionsOfThePooler(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	l := open(t, pooled(t, db))
+	held := lock(t, l)
+	for range 3 {
+		_, err := owner.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		must(t, err)
+		another, err := l.Lock(t.Context(), pglock.NewKey("another"))
+		if errors.Is(err, pglock.ErrUnavailable) {
+			continue
+		}
+		must(t, err)
+		unlock(t, another)
+	}
+	must(t, held.Err())
+	testenv.WaitUntil(t, "the server answers", func() bool { return held.Verify(t.Context()) == nil })
+	unlock(t, held)
+}
+
+// What the server has forgotten, as after a failover that loses transactions, is lost here too; what it has although it
+// was dropped is dropped again.
+func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l := open(t, pool, pglock.WithLease(time.Second))
+	held := lock(t, l)
+	_, err := pool.Exec(t.Context(), "UPDATE pglock.leases SET holder = NULL")
+	must(t, err)
+	<-held.Done()
+	wantIs(t, held.Err(), pglock.ErrLost)
+
+	unlock(t, lock(t, l))
+	_, err = pool.Exec(t.Context(), "UPDATE pglock.leases SET attempt = 1, holder = (SELECT max(id::text)::uuid FROM pglock.holders WHERE NOT ended)")
+	must(t, err)
+	unlock(t, lock(t, open(t, pool)))
+}
+
+func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l := open(t, pool, pglock.WithLease(time.Second))
+	held := lock(t, l)
+	_, err := pool.Exec(t.Context(), "UPDATE pglock.holders SET ended = true")
+	must(t, err)
+	<-held.Done()
+	if lost := (*pglock.LostError)(nil); !errors.As(held.Err(), &lost) || lost.Reason != pglock.LostSession {
+		t.Errorf("the loss: %v", held.Err())
+	}
+	unlock(t, lock(t, l)) // as a new holder
+}
+
+// The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns.
+func TestALockThatMightNotSurviveAFailoverIsNotGranted(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	pool := db.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	l, other := open(t, pool), open(t, pool)
+	must(t, l.Ping(t.Context()))
+	await := func(standby string) {
+		for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + standby + "'", "SELECT pg_reload_conf()"} {
+			_, err := pool.Exec(t.Context(), sql)
+			must(t, err)
+		}
+	}
+	await("missing")
+	got := make(chan error, 1)
+	go func() {
+		_, err := l.Lock(t.Context(), key)
+		got <- err
+	}()
+	var err error
+	testenv.WaitUntil(t, "the call fails", func() bool {
+		_, cancelErr := pool.Exec(t.Context(), `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+		must(t, cancelErr)
+		select {
+		case err = <-got:
+			return true
+		default:
+			return false
+		}
+	})
+	await("")
+	wantIs(t, err, pglock.ErrUnavailable)
+	unlock(t, lock(t, other))
+}
+
+func TestFencesOfLocksThatArePassedOnGrowToo(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l := open(t, pool)
+	first := lock(t, l)
+	second := make(chan *pglock.Lock, 1)
+	go func() {
+		next, err := l.Lock(context.Background(), key)
+		if err != nil {
+			t.Error(err)
+		}
+		second <- next
+	}()
+	testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting == 1 })
+	a, err := first.Fence(t.Context())
+	must(t, err)
+	unlock(t, first)
+	next := <-second
+	b, err := next.Fence(t.Context())
+	must(t, err)
+	unlock(t, next)
+	third := lock(t, open(t, pool))
+	c, err := third.Fence(t.Context())
+	must(t, err)
+	unlock(t, third)
+	if a >= b || b >= c {
+		t.Errorf("fences %d, %d, %d", a, b, c)
+	}
+}
