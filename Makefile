@@ -115,7 +115,7 @@ bench: bench-postgres bench-redis bench-records bench-monitor ## Measure pglock 
 
 .PHONY: bench-postgres
 bench-postgres: ## Measure pglock beside plain pgx, goose and pgbench
-	@$(prepare) postgres
+	@$(prepare) postgres pgbouncer
 	@cd bench && go run ./postgres
 
 .PHONY: bench-monitor

@@ -43,7 +43,8 @@ var (
 	// ErrUnsupported: this backend or server cannot do that at all.
 	ErrUnsupported = driver.ErrUnsupported
 	// ErrPooler: a proxy between client and server may give the session to another client between two statements, so a
-	// lock of that session would be orphaned. Connect directly, or see [AllowPooler].
+	// lock of that session would be orphaned. Connect directly, keep the locks in rows (package rowlock), or see
+	// [AllowPooler].
 	ErrPooler = driver.ErrPooler
 	// ErrStandby: the server is a hot standby, whose advisory locks exclude only sessions of that server. Connect to
 	// the primary, or see [AllowStandby].

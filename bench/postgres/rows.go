@@ -43,4 +43,5 @@ var rows = []suite.Row[*lab]{
 	row("waiters", "10,000 waiters on 1,000 keys held elsewhere", waiters),
 	row("semaphore", "10 permits, 64 goroutines on 4 Lockers, against a table with SKIP LOCKED polled every 10 ms", semaphores),
 	row("guard", "GuardTx in a transaction of one update", guardTx),
+	row("row-locks", "package rowlock through PgBouncer, against a statement and a commit for each lock", rowLocks(512, 10_240, 20)),
 }

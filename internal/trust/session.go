@@ -52,7 +52,8 @@ const pooled = "pglock_pooler"
 // Pooled returns the error for a session that a proxy may give to other clients.
 func Pooled() error {
 	return fmt.Errorf("%w: the server process is not the one that the connection was made to "+
-		"(connect directly, see NewWithConfig; if the proxy keeps one server session for each client, use AllowPooler)", driver.ErrPooler)
+		"(connect directly, see NewWithConfig; keep the locks in rows, see package rowlock; or, if the proxy keeps one server "+
+		"session for each client, use AllowPooler)", driver.ErrPooler)
 }
 
 // NotDeferrable makes the transactions of a connection not deferrable if by default they are. Behind a proxy that is an

@@ -382,3 +382,16 @@ func TestFencesOfLocksThatArePassedOnGrowToo(t *testing.T) {
 		t.Errorf("fences %d, %d, %d", a, b, c)
 	}
 }
+
+func TestTheErrorBehindAPoolerNamesThisPackage(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	l, err := pglock.New(pooled(t, db))
+	must(t, err)
+	defer func() { must(t, l.Close(t.Context())) }()
+	err = l.Ping(t.Context())
+	wantIs(t, err, pglock.ErrPooler)
+	if !strings.Contains(fmt.Sprint(err), "rowlock") {
+		t.Error(err)
+	}
+}
