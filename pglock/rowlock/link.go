@@ -148,7 +148,7 @@ func (l *link) ready(ctx context.Context, s *slot) error {
 	if l.closed.Load() {
 		return driver.ErrClosed
 	}
-	if s.conn != nil && (s.conn.IsClosed() || time.Since(s.used) > looksFresh && s.conn.PgConn().CheckConn() != nil) {
+	if s.conn != nil && (s.conn.IsClosed() || time.Since(s.used) > looksFresh && !s.answers(ctx)) {
 		s.discard()
 	}
 	if s.conn != nil {
@@ -160,6 +160,17 @@ func (l *link) ready(ctx context.Context, s *slot) error {
 	}
 	s.conn = conn
 	return nil
+}
+
+// answers reports whether the server answers on a connection that was not used for a while. It leaves half of the time
+// to dial another one.
+func (s *slot) answers(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	return s.conn.Ping(ctx) == nil
 }
 
 func (d *dialer) dial(ctx context.Context) (*pgx.Conn, error) {
@@ -255,6 +266,6 @@ func classify(ctx context.Context, err error) error {
 const (
 	connectTimeout      = 10 * time.Second
 	rollBackWithin      = time.Second
-	looksFresh          = time.Second // a connection that was used so recently is not looked at before its next use
+	looksFresh          = time.Second // a connection that was used so recently is used without a ping
 	featureNotSupported = "0A000"
 )
