@@ -205,24 +205,14 @@ func TestAHolderIsToldOfItsLossBeforeTheNextGrant(t *testing.T) {
 	pool, db := installed(t)
 	link, cutOff := onLink(t, db)
 	l, other := open(t, cutOff, pglock.WithLease(2*time.Second)), open(t, pool)
-	for range 2 { // the second time by the silence of the server alone
+	for range 2 {
 		held := lock(t, l)
-		ended := make(chan time.Time, 1)
-		go func() {
-			<-held.Done()
-			ended <- time.Now()
-		}()
 		link.Cut(true, true)
 		next := lock(t, other)
-		at := time.Now()
-		select {
-		case lost := <-ended:
-			if lost.After(at) {
-				t.Errorf("told %v after the next grant", lost.Sub(at))
-			}
-		default:
-			t.Error("the next holder has the lock before the first one was told")
+		if held.Err() == nil {
+			t.Error("the next holder has the lock, and the first one still believes that it has it")
 		}
+		<-held.Done()
 		if reason := (*pglock.LostError)(nil); !errors.As(held.Err(), &reason) || reason.Reason != pglock.LostLease {
 			t.Errorf("the loss: %v", held.Err())
 		}
@@ -239,15 +229,19 @@ func TestALostAnswerLeavesNothing(t *testing.T) {
 	l, other := open(t, cutOff, pglock.WithLease(6*time.Second)), open(t, pool)
 	must(t, l.Ping(t.Context()))
 	link.Cut(false, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := l.Lock(ctx, key); !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a Lock without an answer: %v", err)
-	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := l.Lock(ctx, key)
+		got <- err
+	}()
 	testenv.WaitUntil(t, "the server has granted it", func() bool {
 		holders, err := other.Holders(t.Context(), key)
 		return err == nil && len(holders) == 1
 	})
+	cancel()
+	wantIs(t, <-got, pglock.ErrUnavailable)
 	link.Cut(false, false)
 	next := lock(t, other) // it was given back
 	unlock(t, next)
@@ -289,7 +283,7 @@ func TestLocksOutliveTheSessionsOfThePooler(t *testing.T) {
 func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
-	l := open(t, pool, pglock.WithLease(time.Second))
+	l := open(t, pool, pglock.WithLease(3*time.Second))
 	held := lock(t, l)
 	_, err := pool.Exec(t.Context(), "UPDATE pglock.leases SET holder = NULL")
 	must(t, err)
@@ -305,7 +299,7 @@ func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
 func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
-	l := open(t, pool, pglock.WithLease(time.Second))
+	l := open(t, pool, pglock.WithLease(3*time.Second))
 	held := lock(t, l)
 	_, err := pool.Exec(t.Context(), "UPDATE pglock.holders SET ended = true")
 	must(t, err)
