@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -162,8 +163,8 @@ func unescape(text []byte) string {
 		c := text[i]
 		if c == '\\' && i+1 < len(text) {
 			i++
-			if c = text[i]; bytes.IndexByte([]byte("bfnrtv"), c) >= 0 {
-				c = "\b\f\n\r\t\v"[bytes.IndexByte([]byte("bfnrtv"), c)]
+			if c = text[i]; strings.IndexByte("bfnrtv", c) >= 0 {
+				c = "\b\f\n\r\t\v"[strings.IndexByte("bfnrtv", c)]
 			}
 		}
 		plain = append(plain, c)

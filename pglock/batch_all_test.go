@@ -125,7 +125,7 @@ func TestBatchOfSeveralLocksPutsLockTimeoutBack(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
 	tx := txBegin(t, conn)
-	batch, left := &pgx.Batch{}, ""
+	batch := &pgx.Batch{}
 	pglock.QueueLockAllTx(batch, []pglock.Key{pglock.Int64Key(1), pglock.Int64Key(2)}, pglock.MaxWait(txLong))
 	txExec(t, tx, "SET LOCAL lock_timeout = '7s'")
 	holder := txHold(t, db, pglock.Int64Key(1))
@@ -133,7 +133,7 @@ func TestBatchOfSeveralLocksPutsLockTimeoutBack(t *testing.T) {
 	db.WaitForWaiters(t, 1)
 	txCheck(t, holder.Rollback(t.Context()))
 	txCheck(t, <-result)
-	if left = txShow(t, conn, "lock_timeout"); left != "7s" {
+	if left := txShow(t, conn, "lock_timeout"); left != "7s" {
 		t.Errorf("lock_timeout is %s afterwards", left)
 	}
 }

@@ -7,13 +7,7 @@ tool (
 	honnef.co/go/tools/cmd/staticcheck
 )
 
-require (
-	github.com/gordonklaus/ineffassign v0.2.0
-	github.com/kisielk/errcheck v1.30.0
-	github.com/polyfloyd/go-errorlint v1.8.0
-	golang.org/x/mod v0.41.0
-	golang.org/x/tools v0.51.0
-)
+require golang.org/x/mod v0.41.0
 
 require (
 	cel.dev/expr v0.25.1 // indirect
@@ -56,6 +50,7 @@ require (
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260120221211-b8f7ae30c516 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260120221211-b8f7ae30c516 // indirect
 	google.golang.org/grpc v1.80.0 // indirect

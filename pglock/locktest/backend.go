@@ -76,7 +76,7 @@ func (s *Server) acquire(ctx context.Context, g *grant, wait bool) error {
 	case !wait:
 		return driver.ErrNotAcquired
 	}
-	err := error(nil)
+	var err error
 	select {
 	case <-g.ready:
 		return nil

@@ -97,11 +97,11 @@ type attempt struct {
 	err  error
 }
 
-func (s *suite) start(ctx context.Context, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *attempt {
+func (s *suite) start(ctx context.Context, l *pglock.Locker, key pglock.Key) *attempt {
 	a := &attempt{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
-		a.lock, a.err = l.Lock(ctx, key, opts...)
+		a.lock, a.err = l.Lock(ctx, key)
 	}()
 	return a
 }

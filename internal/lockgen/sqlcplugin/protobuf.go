@@ -47,7 +47,7 @@ func fields(message []byte, visit func(number uint64, f field) error) error {
 }
 
 func value(wireType uint64, message []byte) (f field, rest []byte, err error) {
-	size := uint64(0)
+	var size uint64
 	switch wireType {
 	case varint:
 		number, n := binary.Uvarint(message)

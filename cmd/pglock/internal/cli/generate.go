@@ -48,7 +48,7 @@ With --check it writes nothing, and fails if a file differs from its output.`,
   pglock generate --out locks locks.sql
   pglock generate --out locks --check locks.sql`,
 		Args: arguments(1, -1, "at least one FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return g.run(cmd, args) },
+		RunE: g.run,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&g.out, "out", "locks", "write the package to `DIR`")

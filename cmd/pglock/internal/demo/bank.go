@@ -83,7 +83,7 @@ func (d *Demo) runTransfers(ctx context.Context, part string, watch func() error
 	if err := errors.Join(bank.CloseBank(ctx), bank.OpenAccounts(ctx), bank.SetTransfers(ctx, 0)); err != nil {
 		return a, err
 	}
-	err = d.direct(ctx, processes, part, func(workers []*worker) error {
+	err = d.direct(ctx, part, func(workers []*worker) error {
 		if err := startTogether(workers); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (d *Demo) nightly(ctx context.Context) error {
 // overlap starts the job in all processes at the same time.
 func (d *Demo) overlap(ctx context.Context) error {
 	d.say("%d processes call locker.TryDo with the key %q at the same time:", processes, nightlyKey)
-	return d.direct(ctx, processes, "nightly", func(workers []*worker) error {
+	return d.direct(ctx, "nightly", func(workers []*worker) error {
 		if err := startTogether(workers); err != nil {
 			return err
 		}

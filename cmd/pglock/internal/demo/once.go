@@ -12,7 +12,7 @@ import (
 // repetition starts the job in one process after another, each when the previous one has finished: first with only a lock,
 // and then for a due time.
 func (d *Demo) repetition(ctx context.Context) error {
-	return d.direct(ctx, processes, "late", func(workers []*worker) error {
+	return d.direct(ctx, "late", func(workers []*worker) error {
 		for _, w := range workers {
 			if _, err := w.readLine(); err != nil { // the line that says that it is ready
 				return err

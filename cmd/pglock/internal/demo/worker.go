@@ -69,14 +69,14 @@ func (d *Demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, all[0], all[1:]...)
 }
 
-// direct starts n workers with the same part, calls director with them, and waits for their end. If director fails or ctx
+// direct starts workers with the same part, calls director with them, and waits for their end. If director fails or ctx
 // ends, it kills them.
-func (d *Demo) direct(ctx context.Context, n int, part string, director func([]*worker) error) error {
+func (d *Demo) direct(ctx context.Context, part string, director func([]*worker) error) error {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
 	var workers []*worker
 	var err error
-	for range n {
+	for range processes {
 		var w *worker
 		if w, err = d.worker(ctx, part); err != nil {
 			break

@@ -71,14 +71,14 @@ func schema(f facts) Finding {
 			Do:   "as the owner of the schema, grant what a role needs that takes locks",
 			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
 		}
-	case s.version < uint(latest):
+	case s.version < latest:
 		return Finding{
 			Check: check, Level: Warning,
 			What: fmt.Sprintf("schema pglock has version %d, and this pglock supports %d", s.version, latest),
 			Why:  "features of newer versions are missing",
 			Do:   "run: pglock migrate up",
 		}
-	case s.version > uint(latest):
+	case s.version > latest:
 		return Finding{
 			Check: check, Level: Note,
 			What: fmt.Sprintf("schema pglock has version %d, and this pglock supports only %d", s.version, latest),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestPrometheusReadsEveryMetricAndHasNothingToSay(t *testing.T) {
 		handler := exporter.New(t.Context(), exporter.Options{Take: take, MaxKeys: 50, Version: "v1",
 			Logger: slog.New(slog.DiscardHandler)})
 		response := httptest.NewRecorder()
-		handler.ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
+		handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		text := response.Body.Bytes()
 
 		parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -82,7 +83,7 @@ func TestPrometheusReadsHostileNamesBack(t *testing.T) {
 	handler := exporter.New(t.Context(), exporter.Options{MaxKeys: 50, Version: evil, Logger: slog.New(slog.DiscardHandler),
 		Servers: []exporter.Server{{Label: evil, Take: take}, {Label: "b", Take: take}}})
 	response := httptest.NewRecorder()
-	handler.ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
+	handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(response.Body)
 	if err != nil {

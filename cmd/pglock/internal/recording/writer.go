@@ -124,7 +124,7 @@ func rotatedFiles(path string) ([]string, error) {
 			names = append(names, filepath.Join(filepath.Dir(path), name))
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(a, b) })
+	slices.SortFunc(names, cmp.Compare)
 	return names, nil
 }
 
