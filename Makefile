@@ -46,7 +46,7 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
 # The tests of matrix are not among these: they compile programs, run other programs or measure, and have a run of their
 # own.
-matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile
+matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestWaiterAThousandWaiters.*
 common_flags := -count=1 -timeout=20m -vet=off -ldflags=-w
 test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4 -skip='^($(matrix))'
 test-in/%: export GORACE := atexit_sleep_ms=100 $(GORACE)
@@ -209,6 +209,16 @@ lint: export CGO_ENABLED := 0
 lint: ## Run golangci-lint; .golangci.yml says which linters are off, and why
 	@$(build_tool) -modfile=golangci.mod github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	$(call in_modules,$(tools)/golangci-lint run ./...)
+
+.PHONY: size
+size: ## Print how many lines of code each area has
+	@$(build_tool) ./size
+	@$(tools)/size
+
+.PHONY: check-sql
+check-sql:
+	@$(build_tool) ./sqltext
+	@$(tools)/sqltext
 
 .PHONY: check-generated
 check-generated:
