@@ -18,7 +18,7 @@ const (
 
 	// elementsPerByte is how many elements the snapshots read from a file may have together, for each byte of it. A lock is
 	// one, so is a holder, and a waiter is waiterElements, since a journal and a report have more to do with it. An element
-	// takes about 0.3 µs, so a file of a stranger takes less than 2 s per MiB. A recorder writes a keyframe in time.
+	// takes about 0.3 µs, so a file of a stranger takes some 2 s per MiB. A recorder writes a keyframe in time.
 	elementsPerByte = 5
 	waiterElements  = 3
 	// freeElements may be read in any case.
