@@ -41,7 +41,12 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 				}
 				key := pglock.NewKey("k, " + mode)
 				holder, living := open(t, clients(nil), nil), open(t, clients(nil), nil)
-				held := lock(t, holder, key)
+				// The first call of a Redlock has a second to reach the nodes, which is too short on a busy machine.
+				reached := pglock.RetryUnavailable(time.Minute)
+				held, err := holder.Lock(t.Context(), key, reached)
+				if err != nil {
+					t.Fatal(err)
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				var calls sync.WaitGroup
 				defer calls.Wait()
@@ -49,7 +54,7 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 				for i := range dead {
 					l := open(t, clients(link.Dial), nil)
 					calls.Go(func() {
-						if _, err := l.Lock(ctx, key, opts...); err == nil {
+						if _, err := l.Lock(ctx, key, append(slices.Clone(opts), reached)...); err == nil {
 							t.Error("a waiter that died got the lock")
 						}
 					})
@@ -57,7 +62,7 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 				}
 				got := make(chan *pglock.Lock)
 				go func() {
-					next, err := living.Lock(t.Context(), key, opts...)
+					next, err := living.Lock(t.Context(), key, append(slices.Clone(opts), reached)...)
 					if err != nil {
 						t.Error(err)
 					}
