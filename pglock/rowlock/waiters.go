@@ -131,14 +131,14 @@ func (ws *waiters) run() {
 func (ws *waiters) due() (due []*waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	now, any := driver.Now(), false
+	now, isDue := driver.Now(), false
 	for wt := range ws.waiting {
-		any = any || wt.due <= now
+		isDue = isDue || wt.due <= now
 		if wt.due <= now.Add(now.Sub(wt.since)/16) {
 			due = append(due, wt)
 		}
 	}
-	if !any {
+	if !isDue {
 		return nil
 	}
 	return due
