@@ -46,7 +46,7 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
 # The tests of matrix are not among these: they compile programs, run other programs or measure, and have a run of their
 # own.
-matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestWaiterAThousandWaiters.*
+matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
 common_flags := -count=1 -timeout=20m -vet=off -ldflags=-w
 test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4 -skip='^($(matrix))'
 test-in/%: export GORACE := atexit_sleep_ms=100 $(GORACE)
