@@ -1,3 +1,7 @@
+DROP FUNCTION pglock.lease_terminate(pg_catalog.text) RESTRICT;
+
+DROP VIEW pglock.row_locks RESTRICT;
+
 DROP FUNCTION pglock.lease_prune(bigint, integer) RESTRICT;
 
 DROP FUNCTION pglock.lease_rows(pg_catalog.uuid) RESTRICT;

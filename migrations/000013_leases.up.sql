@@ -676,6 +676,99 @@ REVOKE ALL ON FUNCTION pglock.lease_prune(bigint, integer) FROM PUBLIC;
 COMMENT ON FUNCTION pglock.lease_prune(bigint, integer) IS
     'Forgets at most so many holders that ended, and keys that were not in use, for so many milliseconds';
 
+-- What people and the monitor read: who holds these locks, and who waits for them. The id of a holder is a secret, so there
+-- is a digest of it instead, by which pglock.lease_terminate ends the holder. What a holder that is over has is free,
+-- and not shown. A lease that has run out may still be renewed, until another holder wants one of its locks.
+
+CREATE VIEW pglock.row_locks AS
+SELECT CASE
+           WHEN name.name OPERATOR(pg_catalog.~~) '@%' THEN pg_catalog.concat('@', name.name)
+           WHEN name.name OPERATOR(pg_catalog.<>) '' THEN name.name
+           WHEN lock.space OPERATOR(pg_catalog.=) 1 THEN pg_catalog.concat('@', lock.number)
+           ELSE pg_catalog.concat('@', pair.class, '/', pair.object)
+       END AS key,
+       name.name,
+       lock.space,
+       lock.number,
+       pair.class,
+       pair.object,
+       CASE WHEN lock.shared THEN 'shared' ELSE 'exclusive' END AS mode,
+       lock.granted,
+       lock.place AS generation,
+       lock.since,
+       pg_catalog.left(pg_catalog.encode(pg_catalog.sha256(pg_catalog.uuid_send(lock.holder)), 'hex'), 16) AS holder,
+       process.role,
+       process.application,
+       process.host,
+       process.pid,
+       process.since AS process_since,
+       process.expires,
+       process.expires OPERATOR(pg_catalog.-) pg_catalog.clock_timestamp() AS lease_left
+FROM (
+    SELECT l.space, l.number, l.holder, false AS shared, true AS granted, l.generation AS place, l.since
+    FROM pglock.leases AS l WHERE l.holder IS NOT NULL
+    UNION ALL
+    SELECT s.space, s.number, s.holder, true, true, s.generation, s.since FROM pglock.lease_shares AS s
+    UNION ALL
+    SELECT q.space, q.number, q.holder, q.shared, false, q.arrival, q.since FROM pglock.lease_waiters AS q
+) AS lock
+LEFT JOIN LATERAL (
+    SELECT (lock.number OPERATOR(pg_catalog.>>) 32)::integer AS class,
+           (((lock.number OPERATOR(pg_catalog.&) 4294967295) OPERATOR(pg_catalog.#) 2147483648)
+               OPERATOR(pg_catalog.-) 2147483648)::integer AS object
+) AS pair ON lock.space OPERATOR(pg_catalog.=) 2
+LEFT JOIN pglock.holders AS process ON process.id OPERATOR(pg_catalog.=) lock.holder
+LEFT JOIN LATERAL (
+    SELECT n.name FROM pglock.names AS n
+    WHERE n.key OPERATOR(pg_catalog.=) lock.number AND lock.space OPERATOR(pg_catalog.=) 1
+    ORDER BY n.first_seen, n.name LIMIT 1
+) AS name ON true
+WHERE process.ended IS NOT TRUE;
+
+REVOKE ALL ON TABLE pglock.row_locks FROM PUBLIC;
+
+COMMENT ON VIEW pglock.row_locks IS
+    'The locks in rows: who holds them, and who waits. A lease is of a process, and so of all that it holds';
+COMMENT ON COLUMN pglock.row_locks.key IS 'The key as people write it, see pglock.locks';
+COMMENT ON COLUMN pglock.row_locks.name IS 'The registered name of the key, see pglock.locks';
+COMMENT ON COLUMN pglock.row_locks.space IS '1 for keys of one bigint, 2 for keys of two integers';
+COMMENT ON COLUMN pglock.row_locks.number IS 'The bigint, or two integers packed as class << 32 | object';
+COMMENT ON COLUMN pglock.row_locks.class IS 'The first of two integers';
+COMMENT ON COLUMN pglock.row_locks.object IS 'The second of two integers';
+COMMENT ON COLUMN pglock.row_locks.mode IS 'exclusive or shared';
+COMMENT ON COLUMN pglock.row_locks.granted IS 'Whether the lock is held, otherwise waited for';
+COMMENT ON COLUMN pglock.row_locks.generation IS
+    'Of a lock that is held, the fencing token. Of a wait, its place: who has a smaller one arrived earlier';
+COMMENT ON COLUMN pglock.row_locks.since IS 'When the lock was taken, or the wait began';
+COMMENT ON COLUMN pglock.row_locks.holder IS
+    'The process, as pglock.lease_terminate takes it: the beginning of a digest of its id, in hexadecimal';
+COMMENT ON COLUMN pglock.row_locks.role IS 'The role of its sessions. This and what follows is NULL if the server has forgotten the process';
+COMMENT ON COLUMN pglock.row_locks.application IS 'What the process calls itself';
+COMMENT ON COLUMN pglock.row_locks.host IS 'The name of its machine, as the process says';
+COMMENT ON COLUMN pglock.row_locks.pid IS 'Its process ID there';
+COMMENT ON COLUMN pglock.row_locks.process_since IS 'When it began';
+COMMENT ON COLUMN pglock.row_locks.expires IS 'When its lease runs out unless it is renewed, by the clock of the server';
+COMMENT ON COLUMN pglock.row_locks.lease_left IS 'How long that is from now. Negative: whoever wants its locks can have them';
+
+-- Ends a process that pglock.row_locks shows. It is told at its next renewal, and its locks are free at once, except those of
+-- guarded transactions that are open. The caller needs no right on the tables, and no role has EXECUTE at first.
+
+CREATE FUNCTION pglock.lease_terminate(holder pg_catalog.text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE pglock.holders AS h SET ended = true
+    WHERE left(encode(sha256(uuid_send(h.id)), 'hex'), 16) = lease_terminate.holder AND NOT h.ended;
+    RETURN FOUND;
+END
+$$;
+
+REVOKE ALL ON FUNCTION pglock.lease_terminate(pg_catalog.text) FROM PUBLIC;
+
+COMMENT ON FUNCTION pglock.lease_terminate(pg_catalog.text) IS
+    'Ends a process that pglock.row_locks shows, and so all its locks. False: there is none that lives';
+
 SELECT pglock.limit_rights();
 
 UPDATE pglock.schema_migrations SET version = 13, dirty = false;

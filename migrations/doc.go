@@ -11,6 +11,7 @@
 //	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) deletes old records
 //	pglock.rate_take(…)    rate limits (package ratelimit)
 //	pglock.lease_call(…)   locks in rows of pglock.leases (package rowlock)
+//	pglock.row_locks       who holds which of those, and who waits; pglock.lease_terminate(…) ends one of these processes
 //
 // [Up] installs or upgrades the schema, [Down] removes it, [Version] returns its version. They run golang-migrate's
 // files in one transaction that holds a lock of pglock's own: everything happens or nothing does, any number of
@@ -63,7 +64,7 @@
 // when it is a member of pg_read_all_stats too:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
-//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.names, pglock.schema_migrations TO "watcher";
+//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.row_locks, pglock.names, pglock.schema_migrations TO "watcher";
 //	GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO "watcher";
 //	GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text) TO "watcher";
 //

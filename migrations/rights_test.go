@@ -104,6 +104,8 @@ var uses = map[string]string{
 	"write shares":        "DELETE FROM pglock.lease_shares",
 	"read waiters":        "SELECT FROM pglock.lease_waiters",
 	"jump the queue":      "DELETE FROM pglock.lease_waiters",
+	"read row locks":      "SELECT FROM pglock.row_locks",
+	"end a process":       "SELECT pglock.lease_terminate('')",
 	"read the version":    "SELECT FROM pglock.schema_migrations",
 	"limit rights":        "SELECT pglock.limit_rights()",
 	"change the version":  "UPDATE pglock.schema_migrations SET version = 0",
@@ -125,7 +127,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 			"hold leases", "renew leases", "end a holder", "take leases", "settle leases", "poll leases", "check leases",
 			"fence leases", "guard by leases", "see who holds", "list leases", "prune leases"}},
 		"watcher": {migrations.WatcherGrants, []string{
-			"read names", "find a semaphore", "read locks", "read waits", "read the version", "read runs", "read jobs"}},
+			"read names", "find a semaphore", "read locks", "read waits", "read row locks", "read the version", "read runs", "read jobs"}},
 		"pruner": {migrations.PrunerGrants, []string{"forget what is old", "read the fence"}},
 	} {
 		t.Run(name, func(t *testing.T) {
