@@ -41,11 +41,8 @@ func (w Wait) Label() string {
 	return w.Lock.Label()
 }
 
-// Expected reports whether such waits belong to normal work: candidates of an election wait for the leader's lock, callers
-// of a semaphore for a permit, and processes for the run of a job that another one does. A check takes no notice of them.
-func (w Wait) Expected() bool {
-	return w.Lock != nil && (w.Lock.Kind == KindLeader || w.Lock.Kind == KindSemaphore || w.Lock.Kind == KindTick)
-}
+// Expected reports whether such waits belong to normal work ([Lock.Expected]). A check takes no notice of them.
+func (w Wait) Expected() bool { return w.Lock != nil && w.Lock.Expected() }
 
 // waited returns how long it has lasted at a time, 0 if that is unknown.
 func (w *Waiter) waited(at time.Time) time.Duration {

@@ -162,6 +162,18 @@ func (l Lock) ID() pglock.KeyID {
 	return pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number}
 }
 
+// RawKey returns the key without a name: @NUMBER, or @CLASS/OBJECT. In a database it does not change, while Key does when
+// a name becomes known. Like Key it has a form for the spaces that no SQL function can reach.
+func (l Lock) RawKey() string {
+	return identity{objsubid: l.Objsubid, number: l.Number}.text(nil)
+}
+
+// Expected reports whether waits for the lock belong to normal work: candidates of an election wait for the leader's lock,
+// callers of a semaphore for a permit, and processes for the run of a job that another one does.
+func (l Lock) Expected() bool {
+	return l.Kind == KindLeader || l.Kind == KindSemaphore || l.Kind == KindTick
+}
+
 // Holder is a session or prepared transaction that holds a lock.
 type Holder struct {
 	// Mode is how it holds the lock.

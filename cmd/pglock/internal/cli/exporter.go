@@ -28,8 +28,11 @@ that the exporter works; pglock_up says whether the server answers.
   pglock_locks, pglock_holders, pglock_waiters, pglock_oldest_wait_seconds,
     pglock_prepared_holders, pglock_oldest_holder_seconds,
     pglock_idle_blocker_seconds              by database
-  pglock_key_holders, pglock_key_waiters, pglock_key_oldest_wait_seconds
-                                             by database and key
+  pglock_key_holders, pglock_key_waiters, pglock_key_oldest_wait_seconds,
+    pglock_key_oldest_holder_seconds         by database and key (its number)
+  pglock_key_info                            by database, key and name
+  pglock_other_waiters, pglock_oldest_other_wait_seconds
+                                             tables, rows and transactions
   pglock_deadlocks                           by certainty (certain, possible)
   pglock_oldest_snapshot_transactions        what holds back vacuum
   pglock_lock_table_entries, pglock_lock_table_advisory_entries,
@@ -39,7 +42,11 @@ that the exporter works; pglock_up says whether the server answers.
 
 Series by key are for contended keys: a key gets its series when it has a waiter
 and fewer than --max-keys keys have one. It loses it after an hour without
-waiters, if another key needs it. All other keys share the series (other).
+waiters, if another key needs it. All other keys share the series "other". Waits
+of candidates for an election, for a permit of a semaphore and for the run of a
+job are expected: they count as waiters, but not as long waits. With --all
+pglock_oldest_other_wait_seconds has waits of every kind, also of sessions that
+have nothing to do with an advisory lock.
 
 With several servers (--dsn repeated, --service, --dsn-file) each series has the
 label server, and --max-keys applies to each server.
@@ -50,8 +57,9 @@ as localhost. Labels contain names that other roles chose, with any character:
 escape them before you print them.
 
 --dashboard writes a dashboard for Grafana and exits; --rules does the same with
-alerts for Prometheus: long waits, deadlocks, sessions that are idle in
-transaction and block others, prepared holders, a full lock table, no answer.
+alerts for Prometheus: long waits, old holders that others wait for, deadlocks,
+sessions that are idle in transaction and block others, prepared holders, a full
+lock table, no answer. Flags set when they fire, and the address of a runbook.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
 as an address in use. The exporter keeps running while the database is
@@ -66,10 +74,44 @@ type exporterRun struct {
 	minInterval seconds
 	dashboard   bool
 	rules       bool
+	all         bool
+	alerts      alertFlags
+}
+
+// alertFlags are the flags of --rules.
+type alertFlags struct {
+	job, runbook                                     string
+	longWait, oldHolder, idleBlocker, preparedHolder seconds
+	lockTable                                        float64
+}
+
+func newAlertFlags() alertFlags {
+	d := exporter.DefaultThresholds()
+	return alertFlags{d.Job, d.Runbook, seconds(d.LongWait), seconds(d.OldHolder), seconds(d.IdleBlocker),
+		seconds(d.PreparedHolder), d.LockTable}
+}
+
+func (a *alertFlags) addTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&a.job, "job", a.job, "with --rules: the `name` of the job by which Prometheus scrapes the exporter")
+	flags.StringVar(&a.runbook, "runbook-url", a.runbook, "with --rules: the `URL` of a page about the alerts")
+	flags.Var(&a.longWait, "long-wait", "with --rules: how long a session may wait, a `duration`")
+	flags.Var(&a.oldHolder, "old-holder", "with --rules: how long a key may be held that others wait for, a `duration`")
+	flags.Var(&a.idleBlocker, "idle-blocker", "with --rules: how long a blocking session may be idle in transaction, a `duration`")
+	flags.Var(&a.preparedHolder, "prepared-holder", "with --rules: how long there may be prepared holders, a `duration`")
+	flags.Float64Var(&a.lockTable, "lock-table", a.lockTable, "with --rules: how full the lock table may be, a `part` of 1")
+	for _, flag := range []string{"job", "runbook-url", "long-wait", "old-holder", "idle-blocker", "prepared-holder", "lock-table"} {
+		complete(cmd, flag)
+	}
+}
+
+func (a *alertFlags) thresholds() exporter.Thresholds {
+	return exporter.Thresholds{Job: a.job, Runbook: a.runbook, LongWait: time.Duration(a.longWait), OldHolder: time.Duration(a.oldHolder),
+		IdleBlocker: time.Duration(a.idleBlocker), PreparedHolder: time.Duration(a.preparedHolder), LockTable: a.lockTable}
 }
 
 func newExporter() *cobra.Command {
-	e := exporterRun{maxKeys: 50, minInterval: seconds(time.Second)}
+	e := exporterRun{maxKeys: 50, minInterval: seconds(time.Second), alerts: newAlertFlags()}
 	cmd := &cobra.Command{
 		Use:   "exporter [DATABASE]",
 		Short: "Serve metrics about locks to Prometheus",
@@ -77,7 +119,7 @@ func newExporter() *cobra.Command {
 		Example: `  pglock exporter
   pglock exporter --listen 127.0.0.1:9000 --names names.txt
   pglock exporter --dashboard > pglock.json
-  pglock exporter --rules > pglock.rules.yml`,
+  pglock exporter --rules --long-wait 30s > pglock.rules.yml`,
 		Args:              arguments(0, 1, "one database"),
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -89,6 +131,8 @@ func newExporter() *cobra.Command {
 	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 picks a free one")
 	flags.Var(&e.maxKeys, "max-keys", "give at most this many keys their own series")
 	flags.Var(&e.minInterval, "min-interval", "reuse a snapshot that is not older than this `duration`")
+	flags.BoolVar(&e.all, "all", false, "measure waits of every kind, also without any advisory lock")
+	e.alerts.addTo(cmd)
 	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
 	flags.BoolVar(&e.rules, "rules", false, "write alerting rules for Prometheus and exit")
 	for _, flag := range []string{"listen", "max-keys", "min-interval"} {
@@ -118,8 +162,10 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if e.rules {
-		_, err := cmd.OutOrStdout().Write(exporter.Rules)
-		return err
+		if err := exporter.WriteRules(cmd.OutOrStdout(), e.alerts.thresholds()); err != nil {
+			return misuse(cmd, "%v", err)
+		}
+		return nil
 	}
 	if e.dashboard {
 		_, err := cmd.OutOrStdout().Write(grafana.Dashboard)
@@ -128,6 +174,9 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 	options, err := e.names.options(cmd)
 	if err != nil {
 		return err
+	}
+	if e.all {
+		options = append(options, monitor.WithAllWaits())
 	}
 	dbs, err := e.servers.resolve(cmd)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // metricsAddress is where an exporter says that its metrics are.
@@ -44,7 +45,8 @@ func TestExporterShowsLocksByName(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
 		wantText(t, fetch(t, metricsAddress(p)), "pglock_up 1\n",
-			fmt.Sprintf("pglock_key_waiters{database=%q,key=\"invoice:42\"} 1\n", db.Name()))
+			fmt.Sprintf("pglock_key_waiters{database=%q,key=\"%v\"} 1\n", db.Name(), pglock.Int64Key(pglock.NewKey("invoice:42").Int64())),
+			`name="invoice:42"} 1`)
 		p.signal(signal)
 		wantCode(t, p.end(), 0)
 	}
@@ -160,4 +162,14 @@ func TestExporterServesSeveralServers(t *testing.T) {
 	wantCode(t, r, 0)
 	wantText(t, r.stderr, "server="+label(unreachable)+" ", "server="+labelOf(b)+" ")
 	wantNoSecret(t, r)
+}
+
+func TestExporterTheRulesAreWrittenWithTheirThresholds(t *testing.T) {
+	t.Parallel()
+	r := command(t, nil, "exporter", "--rules", "--job", "locks", "--long-wait", "30s", "--lock-table", "0.9",
+		"--runbook-url", "https://wiki.example/locks").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, `up{job="locks"} == 0`, "pglock_oldest_wait_seconds > 30\n", "> 0.9\n",
+		`runbook_url: "https://wiki.example/locks#PglockLongWait"`, "pglock_idle_blocker_seconds > 300\n")
+	wantCode(t, command(t, nil, "exporter", "--rules", "--job", `"`).run(), 64)
 }

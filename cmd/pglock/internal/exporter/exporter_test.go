@@ -135,8 +135,8 @@ func TestAScrapeShowsWhatTheServerSays(t *testing.T) {
 		of("pglock_key_holders", "@7"):             "1",
 		of("pglock_key_waiters", "@10"):            "1",
 		of("pglock_key_holders", "@10"):            "2",
-		of("pglock_key_waiters", "(other)"):        "0",
-		of("pglock_key_holders", "(other)"):        "2",
+		of("pglock_key_waiters", "other"):          "0",
+		of("pglock_key_holders", "other"):          "2",
 		`pglock_deadlocks{certainty="certain"}`:    "0",
 		`pglock_exporter_build_info{version="v1"}`: "1",
 	})
@@ -255,7 +255,7 @@ func TestForeignNamesAreEscaped(t *testing.T) {
 		{Key: evil, Database: "shop", Waiters: []monitor.Waiter{{WaitingSince: &since}}}}}
 	url := serve(t, exporter.Options{MaxKeys: 1, Take: func(context.Context) (*monitor.Snapshot, error) { return s, nil }})
 	_, _, body := get(t, url+"/metrics")
-	line := regexp.MustCompile(`(?m)^pglock_key_waiters\{database="shop",key="a\\"\}\\n\\\\ \x00\x{FFFD}é+…"\} 1$`)
+	line := regexp.MustCompile(`(?m)^pglock_key_info\{database="shop",key="@0/0#0",name="a\\"\}\\n\\\\ \x00\x{FFFD}é+…"\} 1$`)
 	if !line.MatchString(body) {
 		t.Errorf("the key is not there as it should be:\n%q", body)
 	}

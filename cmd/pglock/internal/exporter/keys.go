@@ -12,15 +12,20 @@ import (
 )
 
 // otherKeys is the label of all keys without their own label.
-const otherKeys = "(other)"
+const otherKeys = "other"
 
-// keyLabel has the labels of a key's series.
+// keyLabel has the labels of a key's series. The key is always a number: a name can become known or be forgotten, and the
+// series of a key must continue then.
 type keyLabel struct{ database, key string }
 
 // contention counts the holders and waiters of a key, or of several keys with one label.
 type contention struct {
 	holders, waiters int
-	oldest           time.Duration
+	// oldest is the longest wait, and held how long the oldest holder can have had the key. Both are 0 for keys whose waits
+	// are expected, which must not cause an alert.
+	oldest, held time.Duration
+	// name is the key's name, or what is known instead.
+	name string
 }
 
 // keyLabels bounds how many keys have separate series, not just in one scrape but over time, since Prometheus keeps every
@@ -44,7 +49,7 @@ func newKeyLabels(most int) *keyLabels {
 func (k *keyLabels) measure(s *monitor.Snapshot) map[keyLabel]contention {
 	all := map[keyLabel]contention{}
 	for _, lock := range s.Locks {
-		at := keyLabel{valid(lock.Database), shorten(valid(lock.Label()))}
+		at := keyLabel{valid(lock.Database), lock.RawKey()}
 		all[at] = all[at].plus(contentionOf(s, lock))
 	}
 	k.mu.Lock()
@@ -52,11 +57,14 @@ func (k *keyLabels) measure(s *monitor.Snapshot) map[keyLabel]contention {
 	k.admit(all, s.TakenAt)
 	shown := map[keyLabel]contention{}
 	for at := range k.lastWait {
-		shown[at] = all[at]
+		c := all[at]
+		c.name = cmp.Or(c.name, at.key) // while it is free
+		shown[at] = c
 	}
 	for at, c := range all {
 		if _, labelled := k.lastWait[at]; !labelled {
 			other := keyLabel{at.database, otherKeys}
+			c.name = otherKeys
 			shown[other] = shown[other].plus(c)
 		}
 	}
@@ -105,9 +113,15 @@ func (k *keyLabels) evict(now time.Time) bool {
 }
 
 func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
-	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters)}
+	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(lock.Label()))}
+	if lock.Expected() {
+		return c
+	}
 	for _, waiter := range lock.Waiters {
 		c.oldest = max(c.oldest, waited(s, waiter))
+	}
+	for _, holder := range lock.Holders {
+		c.held = max(c.held, heldFor(s, holder.Session))
 	}
 	return c
 }
@@ -121,7 +135,8 @@ func waited(s *monitor.Snapshot, w monitor.Waiter) time.Duration {
 }
 
 func (c contention) plus(other contention) contention {
-	return contention{c.holders + other.holders, c.waiters + other.waiters, max(c.oldest, other.oldest)}
+	return contention{c.holders + other.holders, c.waiters + other.waiters, max(c.oldest, other.oldest),
+		max(c.held, other.held), cmp.Or(c.name, other.name)}
 }
 
 // shorten cuts a label to a length that a graph can show.

@@ -28,18 +28,25 @@ var (
 	holders    = describe("pglock_holders", "Holders of advisory locks; one for each lock that a session holds.", "database")
 	waiters    = describe("pglock_waiters", "Sessions that wait for an advisory lock.", "database")
 	oldestWait = describe("pglock_oldest_wait_seconds", "How long the longest wait has lasted; 0 without waiters. "+
-		"Candidates that wait to become leader (package leader) are not counted.", "database")
+		"Waits of candidates for an election, for a permit of a semaphore and for the run of a job do not count.", "database")
+	otherWaiters = describe("pglock_other_waiters", "Sessions that wait for locks that are not advisory locks, of any database.")
+	oldestOther  = describe("pglock_oldest_other_wait_seconds", "How long the longest wait for another lock has lasted, "+
+		"of those that are part of a chain with an advisory lock; with --all, of all.")
 	preparedHolders = describe("pglock_prepared_holders",
 		"Holders that are prepared transactions; one for each lock that it holds.", "database")
 	oldestHolder = describe("pglock_oldest_holder_seconds", "The longest time that a holder can have had its lock, at most: "+
-		"the age of its transaction or, outside of one, of its session.", "database")
+		"the age of its transaction or, outside of one, of its session. Leaders, permits and runs of jobs do not count.", "database")
 	idleBlocker = describe("pglock_idle_blocker_seconds",
 		"The longest time that a session which blocks others has been idle in transaction; 0 without one.", "database")
 
 	keyHolders    = describe("pglock_key_holders", "Holders of a key that is or was waited for.", "database", "key")
 	keyWaiters    = describe("pglock_key_waiters", "Sessions that wait for a key.", "database", "key")
-	keyOldestWait = describe("pglock_key_oldest_wait_seconds", "How long the longest wait for a key has lasted.",
-		"database", "key")
+	keyOldestWait = describe("pglock_key_oldest_wait_seconds", "How long the longest wait for a key has lasted, "+
+		"as pglock_oldest_wait_seconds.", "database", "key")
+	keyOldestHolder = describe("pglock_key_oldest_holder_seconds", "The longest time that a holder can have had a key, "+
+		"as pglock_oldest_holder_seconds.", "database", "key")
+	keyInfo = describe("pglock_key_info", "The name of a key or, if it has none, what is known about it. Always 1.",
+		"database", "key", "name")
 
 	tableNominal = describe("pglock_lock_table_nominal_entries", "The nominal size of the server's lock table, which is not "+
 		"a hard limit: max_locks_per_transaction × (max_connections + max_prepared_transactions).")
@@ -78,6 +85,8 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 		to.gauge(keyHolders, float64(c.holders), at.database, at.key)
 		to.gauge(keyWaiters, float64(c.waiters), at.database, at.key)
 		to.gauge(keyOldestWait, c.oldest.Seconds(), at.database, at.key)
+		to.gauge(keyOldestHolder, c.held.Seconds(), at.database, at.key)
+		to.gauge(keyInfo, 1, at.database, at.key, c.name)
 	}
 	to.gauge(tableNominal, float64(s.snapshot.Capacity.Nominal))
 	to.gauge(tableUsed, float64(s.snapshot.Capacity.Used))
@@ -115,6 +124,12 @@ func (to sink) server(s *monitor.Snapshot) {
 	to.gauge(deadlocks, float64(certain), "certain")
 	to.gauge(deadlocks, float64(possible), "possible")
 	to.gauge(oldestTransaction, float64(oldestSnapshot(s)))
+	to.gauge(otherWaiters, float64(s.OtherWaiters()+s.WaitsElsewhere))
+	oldest := time.Duration(0)
+	for _, wait := range s.OtherWaits {
+		oldest = max(oldest, waited(s, wait.Waiter))
+	}
+	to.gauge(oldestOther, oldest.Seconds())
 }
 
 func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
@@ -141,23 +156,17 @@ func (to sink) databases(s *monitor.Snapshot) {
 	type sums struct {
 		contention
 		locks, prepared int
-		held            time.Duration
 	}
 	found := map[string]sums{valid(s.Database): {}} // there is always one, so that graphs show zeros
 	for _, lock := range s.Locks {
 		database := valid(lock.Database)
 		sum := found[database]
 		sum.locks++
-		c := contentionOf(s, lock)
-		if lock.Kind == monitor.KindLeader {
-			c.oldest = 0 // candidates wait as long as there is a leader, which must not cause an alert
-		}
-		sum.contention = sum.plus(c)
+		sum.contention = sum.plus(contentionOf(s, lock))
 		for _, holder := range lock.Holders {
 			if holder.Prepared() {
 				sum.prepared++
 			}
-			sum.held = max(sum.held, heldFor(s, holder.Session))
 		}
 		found[database] = sum
 	}

@@ -33,6 +33,15 @@ func largest(t *testing.T, s *monitor.Snapshot) map[string]float64 {
 	return values
 }
 
+func writtenRules(t *testing.T, at Thresholds) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	if err := WriteRules(&text, at); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
 // A rule about a metric that does not exist never fires.
 func TestRulesAreAboutMetricsThatExist(t *testing.T) {
 	now := time.Now()
@@ -47,20 +56,18 @@ func TestRulesAreAboutMetricsThatExist(t *testing.T) {
 			t.Errorf("%s is %v, want 600", name, values[name])
 		}
 	}
-	alerts := 0
-	for line := range strings.Lines(string(Rules)) {
-		text, isExpression := strings.CutPrefix(strings.TrimSpace(line), "expr: ")
-		if !isExpression {
-			continue
+	alerts, text := 0, string(writtenRules(t, DefaultThresholds()))
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "expr: ") {
+			alerts++
 		}
-		alerts++
-		for _, metric := range regexp.MustCompile(`pglock_\w+`).FindAllString(text, -1) {
+		for _, metric := range regexp.MustCompile(`pglock_\w+`).FindAllString(line, -1) {
 			if _, ok := values[metric]; !ok {
 				t.Errorf("there is no metric %s", metric)
 			}
 		}
 	}
-	if alerts != strings.Count(string(Rules), "- alert: ") || alerts < 6 {
+	if alerts != strings.Count(text, "- alert: ") || alerts < 6 {
 		t.Errorf("there are %d expressions", alerts)
 	}
 }
@@ -76,7 +83,7 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"rules.yml": Rules, "rules_test.yml": tests} {
+	for name, text := range map[string][]byte{"rules.yml": writtenRules(t, DefaultThresholds()), "rules_test.yml": tests} {
 		if err := os.WriteFile(filepath.Join(directory, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -88,24 +95,79 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 			t.Errorf("%s: %v\n%s", cmd, err, output)
 		}
 	}
-	for line := range strings.Lines(string(Rules)) {
+	for line := range strings.Lines(string(writtenRules(t, DefaultThresholds()))) {
 		if _, alert, found := strings.Cut(line, "- alert: "); found && !bytes.Contains(tests, []byte("alertname: "+strings.TrimSpace(alert)+"\n")) {
 			t.Errorf("no test has %s fire", strings.TrimSpace(alert))
 		}
 	}
 }
 
-// Candidates of an election wait as long as there is a leader. That is no reason for an alert.
-func TestCandidatesDoNotCountAsLongWaits(t *testing.T) {
+// The alerts have the thresholds that were asked for, and each has a link to its part of the runbook.
+func TestRulesHaveTheThresholdsAndTheRunbookThatWereAskedFor(t *testing.T) {
+	at := Thresholds{Job: "locks", Runbook: "https://wiki.example/locks", LongWait: 90 * time.Second, OldHolder: 2 * time.Hour,
+		IdleBlocker: 1500 * time.Millisecond, PreparedHolder: time.Minute, LockTable: 0.5}
+	text := string(writtenRules(t, at))
+	for _, want := range []string{`up{job="locks"} == 0`, "pglock_oldest_wait_seconds > 90\n", "pglock_oldest_other_wait_seconds > 90\n",
+		`{key!="other"} > 7200 and`, "pglock_idle_blocker_seconds > 1.5\n", "for: 60s\n", "> 0.5\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the rules lack %q:\n%s", want, text)
+		}
+	}
+	for _, match := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(text, `runbook_url: "https://wiki.example/locks#`+match[1]+`"`) {
+			t.Errorf("%s has no link", match[1])
+		}
+	}
+	if strings.Contains(string(writtenRules(t, DefaultThresholds())), "runbook_url") {
+		t.Error("there are links to nowhere")
+	}
+	for _, bad := range []Thresholds{{Job: `"} or vector(1)`}, {Runbook: "a\nb"}} {
+		if err := WriteRules(&bytes.Buffer{}, bad); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+// A server with an election, a semaphore and a job that runs, each for an hour, has waiters, but nothing to alert about.
+func TestExpectedWaitsAndTheirHoldersAreNoReasonForAnAlert(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Hour)
-	s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop", Kind: monitor.KindLeader,
-		Holders: []monitor.Holder{{Session: monitor.Session{PID: 1}}},
-		Waiters: []monitor.Waiter{{WaitingSince: &since, Session: monitor.Session{PID: 2}}}}}}
+	for _, kind := range []monitor.LockKind{monitor.KindLeader, monitor.KindSemaphore, monitor.KindTick} {
+		s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop", Kind: kind,
+			Holders: []monitor.Holder{{Session: monitor.Session{PID: 1, Since: &since}}},
+			Waiters: []monitor.Waiter{{WaitingSince: &since, Session: monitor.Session{PID: 2}}}}}}
+		values := largest(t, s)
+		for name, want := range map[string]float64{"pglock_oldest_wait_seconds": 0, "pglock_oldest_holder_seconds": 0,
+			"pglock_key_oldest_wait_seconds": 0, "pglock_key_oldest_holder_seconds": 0, "pglock_waiters": 1, "pglock_key_waiters": 1} {
+			if got, there := values[name]; got != want || !there {
+				t.Errorf("%s: %s is %v", kind, name, got)
+			}
+		}
+	}
+}
+
+// Sessions that wait for a table count, whether their chain has an advisory lock or not.
+func TestWaitsForOtherLocksAreCounted(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-time.Minute)
+	s := &monitor.Snapshot{TakenAt: now, Database: "shop", WaitsElsewhere: 30, OtherWaits: []monitor.OtherWait{
+		{Waiter: monitor.Waiter{WaitingSince: &since, Session: monitor.Session{PID: 2}}}}}
 	values := largest(t, s)
-	for name, want := range map[string]float64{"pglock_oldest_wait_seconds": 0, "pglock_waiters": 1} {
-		if got, there := values[name]; got != want || !there {
-			t.Errorf("%s is %v", name, got)
+	if values["pglock_other_waiters"] != 31 || values["pglock_oldest_other_wait_seconds"] != 60 {
+		t.Errorf("the metrics are %v", values)
+	}
+}
+
+// The series of a key do not change when its name becomes known or is forgotten; the name is a label of one series only.
+func TestTheSeriesOfAKeyDoNotDependOnItsName(t *testing.T) {
+	labels := newKeyLabels(5)
+	lock := monitor.Lock{Key: "@-1734548259", Objsubid: 1, Number: -1734548259, Database: "shop", Waiters: make([]monitor.Waiter, 1)}
+	at := keyLabel{"shop", "@-1734548259"}
+	for _, name := range []string{"@-1734548259", "sync", "@-1734548259"} {
+		lock.Key = name
+		shown := labels.measure(&monitor.Snapshot{TakenAt: time.Now(), Locks: []monitor.Lock{lock}})
+		if c, there := shown[at]; len(shown) != 1 || !there || c.waiters != 1 || c.name != name {
+			t.Errorf("named %s: %v", name, shown)
 		}
 	}
 }
