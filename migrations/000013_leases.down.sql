@@ -1,5 +1,7 @@
 DROP FUNCTION pglock.lease_terminate(pg_catalog.text) RESTRICT;
 
+DROP VIEW pglock.row_waits RESTRICT;
+
 DROP VIEW pglock.row_locks RESTRICT;
 
 DROP FUNCTION pglock.lease_prune(bigint, integer) RESTRICT;

@@ -678,16 +678,17 @@ COMMENT ON FUNCTION pglock.lease_prune(bigint, integer) IS
 
 -- What people and the monitor read: who holds these locks, and who waits for them. The id of a holder is a secret, so there
 -- is a digest of it instead, by which pglock.lease_terminate ends the holder. What a holder that is over has is free,
--- and not shown. A lease that has run out may still be renewed, until another holder wants one of its locks.
+-- and not shown. A lease that has run out may still be renewed, until another holder wants one of its locks. Where a
+-- process runs is shown to those to whom PostgreSQL shows the address of its sessions.
 
 CREATE VIEW pglock.row_locks AS
 SELECT CASE
-           WHEN name.name OPERATOR(pg_catalog.~~) '@%' THEN pg_catalog.concat('@', name.name)
-           WHEN name.name OPERATOR(pg_catalog.<>) '' THEN name.name
+           WHEN lock.name OPERATOR(pg_catalog.~~) '@%' THEN pg_catalog.concat('@', lock.name)
+           WHEN lock.name OPERATOR(pg_catalog.<>) '' THEN lock.name
            WHEN lock.space OPERATOR(pg_catalog.=) 1 THEN pg_catalog.concat('@', lock.number)
            ELSE pg_catalog.concat('@', pair.class, '/', pair.object)
        END AS key,
-       name.name,
+       lock.name,
        lock.space,
        lock.number,
        pair.class,
@@ -699,18 +700,24 @@ SELECT CASE
        pg_catalog.left(pg_catalog.encode(pg_catalog.sha256(pg_catalog.uuid_send(lock.holder)), 'hex'), 16) AS holder,
        process.role,
        process.application,
-       process.host,
-       process.pid,
+       CASE WHEN visible.host THEN process.host END AS host,
+       CASE WHEN visible.host THEN process.pid END AS pid,
        process.since AS process_since,
        process.expires,
        process.expires OPERATOR(pg_catalog.-) pg_catalog.clock_timestamp() AS lease_left
 FROM (
-    SELECT l.space, l.number, l.holder, false AS shared, true AS granted, l.generation AS place, l.since
-    FROM pglock.leases AS l WHERE l.holder IS NOT NULL
-    UNION ALL
-    SELECT s.space, s.number, s.holder, true, true, s.generation, s.since FROM pglock.lease_shares AS s
-    UNION ALL
-    SELECT q.space, q.number, q.holder, q.shared, false, q.arrival, q.since FROM pglock.lease_waiters AS q
+    SELECT l.space, l.number, l.holder, l.shared, l.granted, l.place, l.since, (
+        SELECT n.name FROM pglock.names AS n
+        WHERE n.key OPERATOR(pg_catalog.=) l.number AND l.space OPERATOR(pg_catalog.=) 1
+        ORDER BY n.first_seen, n.name LIMIT 1) AS name
+    FROM (
+        SELECT l.space, l.number, l.holder, false AS shared, true AS granted, l.generation AS place, l.since
+        FROM pglock.leases AS l WHERE l.holder IS NOT NULL
+        UNION ALL
+        SELECT s.space, s.number, s.holder, true, true, s.generation, s.since FROM pglock.lease_shares AS s
+        UNION ALL
+        SELECT q.space, q.number, q.holder, q.shared, false, q.arrival, q.since FROM pglock.lease_waiters AS q
+    ) AS l
 ) AS lock
 LEFT JOIN LATERAL (
     SELECT (lock.number OPERATOR(pg_catalog.>>) 32)::integer AS class,
@@ -719,10 +726,11 @@ LEFT JOIN LATERAL (
 ) AS pair ON lock.space OPERATOR(pg_catalog.=) 2
 LEFT JOIN pglock.holders AS process ON process.id OPERATOR(pg_catalog.=) lock.holder
 LEFT JOIN LATERAL (
-    SELECT n.name FROM pglock.names AS n
-    WHERE n.key OPERATOR(pg_catalog.=) lock.number AND lock.space OPERATOR(pg_catalog.=) 1
-    ORDER BY n.first_seen, n.name LIMIT 1
-) AS name ON true
+    SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE') OR EXISTS (
+        SELECT FROM pg_catalog.pg_roles AS r
+        WHERE r.rolname::pg_catalog.text OPERATOR(pg_catalog.=) process.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')
+    ) AS host
+) AS visible ON true
 WHERE process.ended IS NOT TRUE;
 
 REVOKE ALL ON TABLE pglock.row_locks FROM PUBLIC;
@@ -744,11 +752,65 @@ COMMENT ON COLUMN pglock.row_locks.holder IS
     'The process, as pglock.lease_terminate takes it: the beginning of a digest of its id, in hexadecimal';
 COMMENT ON COLUMN pglock.row_locks.role IS 'The role of its sessions. This and what follows is NULL if the server has forgotten the process';
 COMMENT ON COLUMN pglock.row_locks.application IS 'What the process calls itself';
-COMMENT ON COLUMN pglock.row_locks.host IS 'The name of its machine, as the process says';
+COMMENT ON COLUMN pglock.row_locks.host IS
+    'The name of its machine, as the process says. NULL, like pid, to all but members of its role and of pg_read_all_stats';
 COMMENT ON COLUMN pglock.row_locks.pid IS 'Its process ID there';
 COMMENT ON COLUMN pglock.row_locks.process_since IS 'When it began';
 COMMENT ON COLUMN pglock.row_locks.expires IS 'When its lease runs out unless it is renewed, by the clock of the server';
 COMMENT ON COLUMN pglock.row_locks.lease_left IS 'How long that is from now. Negative: whoever wants its locks can have them';
+
+-- Who waits for whom on these locks. Who arrived earlier is in the way too, unless both are readers.
+
+CREATE VIEW pglock.row_waits AS
+WITH lock AS MATERIALIZED (
+    SELECT l.key, l.name, l.space, l.number, l.mode, l.granted, l.holder, l.role, l.application, l.host, l.pid, l.expires,
+           l.generation, l.since
+    FROM pglock.row_locks AS l
+)
+SELECT waiter.key,
+       waiter.name,
+       waiter.space,
+       waiter.number,
+       waiter.mode,
+       waiter.holder AS waiter,
+       waiter.role AS waiter_role,
+       waiter.application AS waiter_application,
+       waiter.since AS waiting_since,
+       blocker.holder AS blocker,
+       blocker.role AS blocker_role,
+       blocker.application AS blocker_application,
+       blocker.host AS blocker_host,
+       blocker.pid AS blocker_pid,
+       blocker.expires AS blocker_expires,
+       CASE WHEN blocker.granted THEN 'hard' ELSE 'soft' END AS block
+FROM lock AS waiter
+JOIN lock AS blocker
+    ON blocker.space OPERATOR(pg_catalog.=) waiter.space AND blocker.number OPERATOR(pg_catalog.=) waiter.number
+   AND (blocker.mode OPERATOR(pg_catalog.=) 'exclusive' OR waiter.mode OPERATOR(pg_catalog.=) 'exclusive')
+   AND (blocker.granted OR blocker.generation OPERATOR(pg_catalog.<) waiter.generation)
+   AND (blocker.expires IS NULL OR blocker.expires OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp())
+WHERE NOT waiter.granted;
+
+REVOKE ALL ON TABLE pglock.row_waits FROM PUBLIC;
+
+COMMENT ON VIEW pglock.row_waits IS
+    'Who waits for whom on the locks in rows of this database, a row for every live blocker of a waiter';
+COMMENT ON COLUMN pglock.row_waits.key IS 'The key as people write it, see pglock.row_locks';
+COMMENT ON COLUMN pglock.row_waits.name IS 'The registered name of the key';
+COMMENT ON COLUMN pglock.row_waits.space IS 'Which keys number is one of, see pglock.row_locks';
+COMMENT ON COLUMN pglock.row_waits.number IS 'The bigint, or two integers packed as class << 32 | object';
+COMMENT ON COLUMN pglock.row_waits.mode IS 'What the waiter waits for: exclusive or shared';
+COMMENT ON COLUMN pglock.row_waits.waiter IS 'The process that waits, see pglock.row_locks.holder';
+COMMENT ON COLUMN pglock.row_waits.waiter_role IS 'Its role';
+COMMENT ON COLUMN pglock.row_waits.waiter_application IS 'What it calls itself';
+COMMENT ON COLUMN pglock.row_waits.waiting_since IS 'When the wait began';
+COMMENT ON COLUMN pglock.row_waits.blocker IS 'The process in the way, see pglock.row_locks.holder';
+COMMENT ON COLUMN pglock.row_waits.blocker_role IS 'Its role';
+COMMENT ON COLUMN pglock.row_waits.blocker_application IS 'What it calls itself';
+COMMENT ON COLUMN pglock.row_waits.blocker_host IS 'The name of its machine, see pglock.row_locks';
+COMMENT ON COLUMN pglock.row_waits.blocker_pid IS 'Its process ID there';
+COMMENT ON COLUMN pglock.row_waits.blocker_expires IS 'When its lease is over unless it is renewed';
+COMMENT ON COLUMN pglock.row_waits.block IS 'hard: the blocker holds the lock. soft: it only waits ahead';
 
 -- Ends a process that pglock.row_locks shows. It is told at its next renewal, and its locks are free at once, except those of
 -- guarded transactions that are open. The caller needs no right on the tables, and no role has EXECUTE at first.

@@ -64,7 +64,7 @@
 // when it is a member of pg_read_all_stats too:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
-//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.row_locks, pglock.names, pglock.schema_migrations TO "watcher";
+//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.row_locks, pglock.row_waits, pglock.names, pglock.schema_migrations TO "watcher";
 //	GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO "watcher";
 //	GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text) TO "watcher";
 //

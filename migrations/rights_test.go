@@ -105,6 +105,7 @@ var uses = map[string]string{
 	"read waiters":        "SELECT FROM pglock.lease_waiters",
 	"jump the queue":      "DELETE FROM pglock.lease_waiters",
 	"read row locks":      "SELECT FROM pglock.row_locks",
+	"read row waits":      "SELECT FROM pglock.row_waits",
 	"end a process":       "SELECT pglock.lease_terminate('')",
 	"read the version":    "SELECT FROM pglock.schema_migrations",
 	"limit rights":        "SELECT pglock.limit_rights()",
@@ -127,7 +128,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 			"hold leases", "renew leases", "end a holder", "take leases", "settle leases", "poll leases", "check leases",
 			"fence leases", "guard by leases", "see who holds", "list leases", "prune leases"}},
 		"watcher": {migrations.WatcherGrants, []string{
-			"read names", "find a semaphore", "read locks", "read waits", "read row locks", "read the version", "read runs", "read jobs"}},
+			"read names", "find a semaphore", "read locks", "read waits", "read row locks", "read row waits", "read the version", "read runs", "read jobs"}},
 		"pruner": {migrations.PrunerGrants, []string{"forget what is old", "read the fence"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package rowlock_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -91,4 +93,63 @@ func TestTheViewShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	unlock(t, lock(t, other))
 	wantIs(t, held.Verify(t.Context()), pglock.ErrLost)
 	wantIs(t, shared.Verify(t.Context()), pglock.ErrLost)
+}
+
+// Where a process runs is not for every role, as with sessions.
+func TestTheViewHidesHostsFromRolesThatMayNotSeeThem(t *testing.T) {
+	t.Parallel()
+	pool, db := installed(t)
+	app, watcher := connect(t, db.Role(t, "pglock_app")), connect(t, db.Role(t, "pglock_watcher"))
+	user := func(pool *pgxpool.Pool) string { return pool.Config().ConnConfig.User }
+	_, err := pool.Exec(t.Context(), migrations.LockerGrants(user(app))+migrations.WatcherGrants(user(watcher))+
+		migrations.WatcherGrants(user(app)))
+	must(t, err)
+	l := open(t, app, pglock.WithTrustedOwner(user(pool)))
+	defer unlock(t, lock(t, l))
+	for watching, sees := range map[*pgxpool.Pool]bool{pool: true, app: true, watcher: false} {
+		var key, role string
+		var shown bool
+		must(t, watching.QueryRow(t.Context(),
+			"SELECT key, role, host IS NOT NULL AND pid IS NOT NULL FROM pglock.row_locks").Scan(&key, &role, &shown))
+		if key != "@6688477336110245193" || role != user(app) || shown != sees {
+			t.Errorf("%s sees %s of %s, and where it runs: %v", user(watching), key, role, shown)
+		}
+	}
+}
+
+func TestTheWaitsShowWhoIsInTheWay(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	defer unlock(t, lock(t, open(t, pool, pglock.WithApplicationName("holder"))))
+	ctx, cancel := context.WithCancel(t.Context())
+	var ends []chan error
+	for i, name := range []string{"first", "second"} {
+		l, end := open(t, pool, pglock.WithApplicationName(name)), make(chan error, 1)
+		ends = append(ends, end)
+		go func() {
+			_, err := l.Lock(ctx, key, pglock.Shared())
+			end <- err
+		}()
+		testenv.WaitUntil(t, name+" waits", func() bool { return len(rowLocks(t, pool)) == i+2 })
+	}
+	writer, end := open(t, pool, pglock.WithApplicationName("writer")), make(chan error, 1)
+	ends = append(ends, end)
+	go func() {
+		_, err := writer.Lock(ctx, key)
+		end <- err
+	}()
+	testenv.WaitUntil(t, "the writer waits", func() bool { return len(rowLocks(t, pool)) == 4 })
+	rows, err := pool.Query(t.Context(),
+		"SELECT concat_ws(' ', waiter_application, block, blocker_application) FROM pglock.row_waits ORDER BY 1")
+	must(t, err)
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	want := []string{"first hard holder", "second hard holder", "writer hard holder", "writer soft first", "writer soft second"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	cancel()
+	for _, end := range ends {
+		wantIs(t, <-end, context.Canceled)
+	}
 }
