@@ -169,7 +169,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 }
 
 // WithNames records the names of the keys that this Locker locks in the table pglock.names, so that the monitor shows
-// names instead of numbers. Names are written in the background on a separate connection, once for each name and
+// names instead of numbers. Names are written in the background, not on a session that holds locks, once for each name and
 // process; a name shows up in the monitor some moments after its first lock. It needs the schema pglock: [Locker.Ping]
 // says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and its relatives) are not
 // recorded: their names can be registered once, with select pglock.register('name', …). Names are never removed: if

@@ -12,6 +12,7 @@ import (
 
 // Acquire implements [driver.Backend].
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
+	b.Record(r.Keys)
 	w := &want{grant: newGrant(r), wait: r.Wait}
 	if r.Wait {
 		return b.wait(ctx, w)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
 
 // backend implements [driver.Backend] with rows.
@@ -21,6 +22,7 @@ type backend struct {
 	env             driver.Config
 	combined        calls
 	waiters         waiters
+	names           *recorder.Names // nil unless they are recorded
 	background      group
 	life            context.Context // ends with Close
 	end             context.CancelFunc
@@ -47,13 +49,13 @@ const defaultLease = 15 * time.Second
 
 // Start implements [driver.Backend].
 func (b *backend) Start(env driver.Config) error {
-	if env.RecordNames {
-		return fmt.Errorf("%w: WithNames: the names of locks in rows are not recorded", driver.ErrUnsupported)
-	}
 	if env.Lease == 0 {
 		env.Lease = defaultLease
 	}
 	b.env = env
+	if env.RecordNames {
+		b.names = recorder.NewNamesBy(b.register, env.Logger)
+	}
 	b.dialer.owners = env.TrustedOwners
 	b.dialer.name(env.Application)
 	return nil
@@ -110,7 +112,27 @@ func (b *backend) Ping(ctx context.Context) error {
 	if err := b.await(ctx, c); err != nil {
 		return err
 	}
+	if c.err == nil && b.names != nil {
+		return b.names.Ping(ctx)
+	}
 	return c.err
+}
+
+// Record implements [driver.Recorder].
+func (b *backend) Record(keys []driver.Key) {
+	if b.names != nil {
+		b.names.Note(keys)
+	}
+}
+
+// register writes names into the registry.
+func (b *backend) register(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
+	defer cancel()
+	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+		_, err := q.RegisterNames(ctx, names)
+		return err
+	})
 }
 
 // await waits for the answer to c. After the end of ctx a call that has been sent is given some time. The error is that of
@@ -222,6 +244,9 @@ func (b *backend) Drain() { b.drain.Do(func() { close(b.draining) }) }
 // Close implements [driver.Backend].
 func (b *backend) Close(ctx context.Context) error {
 	b.Drain()
+	if b.names != nil {
+		b.names.Close(ctx)
+	}
 	b.mu.Lock()
 	h := b.holder
 	b.mu.Unlock()
@@ -269,5 +294,6 @@ var _ interface {
 	driver.Fencer
 	driver.TxGuard
 	driver.Drainer
+	driver.Recorder
 	driver.PostgresOptions
 } = (*backend)(nil)

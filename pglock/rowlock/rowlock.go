@@ -21,7 +21,7 @@
 // can write. A transaction that has the guard keeps other holders from the lock until it ends, even if the lock is
 // lost or unlocked before. [pglock.Lock.Fence] needs no statement for the first Lock that a grant of the server gives.
 //
-// What is not there: [pglock.WithNames] and records of runs (package schedule) return [pglock.ErrUnsupported].
+// What is not there: records of runs (package schedule) return [pglock.ErrUnsupported].
 package rowlock
 
 import (

@@ -147,7 +147,7 @@ func TestOptionsForSessionsAreRefused(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
 	for name, opt := range map[string]pglock.Option{
-		"AllowPooler": pglock.AllowPooler(), "WithSessions": pglock.WithSessions(3), "WithNames": pglock.WithNames(),
+		"AllowPooler": pglock.AllowPooler(), "WithSessions": pglock.WithSessions(3),
 	} {
 		_, err := rowlock.New(pool, opt)
 		wantIs(t, err, pglock.ErrUnsupported)
@@ -161,6 +161,26 @@ func TestOptionsForSessionsAreRefused(t *testing.T) {
 	l, err := rowlock.New(pool, pglock.WithTrustedOwner("migrator"), pglock.WithGuardIdleTimeout(0), pglock.WithApplicationName("a"))
 	must(t, err)
 	must(t, l.Close(t.Context()))
+}
+
+// The names are written in the background, at the latest by Close, and through the pooler too.
+func TestNamesAreRecorded(t *testing.T) {
+	t.Parallel()
+	pool, db := installed(t)
+	for i, through := range []*pgxpool.Pool{pool, pooled(t, db)} {
+		l := open(t, through, pglock.WithNames())
+		must(t, l.Ping(t.Context()))
+		name := fmt.Sprintf("named:%d", i)
+		held, err := l.LockAll(t.Context(), []pglock.Key{pglock.NewKey(name), pglock.Int64Key(7), pglock.NewKey("\x00")})
+		must(t, err)
+		unlock(t, held)
+		must(t, l.Close(t.Context()))
+		var names string
+		must(t, pool.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY first_seen DESC) FROM pglock.names").Scan(&names))
+		if first, _, _ := strings.Cut(names, " "); first != name {
+			t.Errorf("recorded are %q", names)
+		}
+	}
 }
 
 func TestWithoutTheSchemaOrRightsAnErrorSaysSo(t *testing.T) {

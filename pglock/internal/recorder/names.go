@@ -19,11 +19,11 @@ import (
 // Names writes the names of keys into the registry, in the background. If a name cannot be written, Names logs a warning,
 // and tries again when the key is next locked.
 type Names struct {
-	link   *link
-	owners []string // roles that may own the schema
-	logger *slog.Logger
-	life   context.Context // ends with Close
-	end    context.CancelFunc
+	register func(context.Context, []string) error
+	done     func() // ends the connection
+	logger   *slog.Logger
+	life     context.Context // ends with Close
+	end      context.CancelFunc
 
 	mu     sync.Mutex
 	known  map[string]struct{} // written, or about to be
@@ -34,7 +34,15 @@ type Names struct {
 
 // NewNames returns a Names that has not dialled yet.
 func NewNames(dialer *wire.Dialer, owners []string, logger *slog.Logger) *Names {
-	n := &Names{link: newLink(dialer), owners: owners, logger: logger, known: map[string]struct{}{}}
+	l := newLink(dialer)
+	n := NewNamesBy(func(ctx context.Context, names []string) error { return register(ctx, l, owners, names) }, logger)
+	n.done = l.close
+	return n
+}
+
+// NewNamesBy returns a Names that writes with register.
+func NewNamesBy(register func(context.Context, []string) error, logger *slog.Logger) *Names {
+	n := &Names{register: register, done: func() {}, logger: logger, known: map[string]struct{}{}}
 	n.life, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -99,9 +107,9 @@ func (n *Names) forget(names []string) {
 
 // register writes names if the schema is one whose code the role may execute. Nothing can replace the schema between
 // the look at its owner and the use: package trust says why.
-func (n *Names) register(ctx context.Context, names []string) error {
-	return n.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		batch, owners := &pgx.Batch{}, trust.Owners{Named: n.owners}
+func register(ctx context.Context, l *link, named, names []string) error {
+	return l.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		batch, owners := &pgx.Batch{}, trust.Owners{Named: named}
 		batch.Queue(lockdb.BeginReadCommitted)
 		trust.QueueLook(batch, owners, "register", "names")
 		trust.Queue(batch, owners, "schema_migrations", "register", "names")
@@ -125,7 +133,7 @@ func (n *Names) Close(ctx context.Context) {
 		<-writer
 	}
 	n.end()
-	n.link.close()
+	n.done()
 }
 
 const (
