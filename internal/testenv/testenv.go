@@ -19,7 +19,7 @@ import (
 
 const (
 	// patience is how long something that must happen may take. It is generous for slow machines.
-	patience = time.Minute
+	patience = 3 * time.Minute
 	// pollInterval is the pause between two checks.
 	pollInterval = 10 * time.Millisecond
 )

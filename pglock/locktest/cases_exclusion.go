@@ -70,7 +70,7 @@ func (s *suite) cancelStorm() {
 	lockers := []*pglock.Locker{s.open(), s.open()}
 	keys := []pglock.Key{s.key("a"), s.key("b")}
 	var wg sync.WaitGroup
-	enough := time.Now().Add(patience / 2) // on a machine that is slow
+	enough := time.Now().Add(patience / 10) // on a machine that is slow
 	for i := range 8 {
 		l := lockers[i%2]
 		wg.Go(func() {
