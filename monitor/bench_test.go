@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -42,7 +43,7 @@ func benchmarkTake(b *testing.B, db *testenv.DB, locks int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s, err := monitor.Take(b.Context(), pool)
-		check(b, err)
+		must.Succeed(b, err)
 		if len(s.Locks) != locks {
 			b.Fatalf("%d locks, want %d", len(s.Locks), locks)
 		}

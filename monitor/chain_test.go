@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -30,7 +31,7 @@ func startBlocked(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string
 	pid, admin := pidOf(conn), db.Pool(t)
 	testenv.WaitUntil(t, statement+" waits", func() bool {
 		var waits bool
-		check(t, admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid) "+
+		must.Succeed(t, admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid) "+
 			"WHERE NOT l.granted AND $1 IN (l.pid, a.leader_pid))", pid).Scan(&waits))
 		return waits
 	})
@@ -226,9 +227,9 @@ WHERE a.datname = $1`
 func serverGraph(t testing.TB, db *testenv.DB) []string {
 	t.Helper()
 	rows, err := db.Pool(t).Query(t.Context(), selectGraph, db.Name())
-	check(t, err)
+	must.Succeed(t, err)
 	edges, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	check(t, err)
+	must.Succeed(t, err)
 	return edges
 }
 
@@ -259,7 +260,7 @@ func TestChainLeavesOutUnrelatedWaits(t *testing.T) {
 		t.Errorf("shown are %+v and %+v", taken.OtherWaits, taken.OtherSessions)
 	}
 	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(pidOf(writer), 1<<30))
-	check(t, err)
+	must.Succeed(t, err)
 	if len(taken.OtherWaits) != 1 || taken.OtherWaits[0].PID != waiter || len(taken.OtherSessions) != 2 ||
 		taken.OtherWaits[0].Lock.String() != "relation t" {
 		t.Errorf("when asked for, shown are %+v and %+v", taken.OtherWaits, taken.OtherSessions)
@@ -278,7 +279,7 @@ func TestChainWithoutAdvisoryLocks(t *testing.T) {
 		t.Errorf("shown are %+v, and %d wait elsewhere", taken.OtherWaits, taken.WaitsElsewhere)
 	}
 	taken, err := monitor.Take(t.Context(), pool, monitor.WithAllWaits())
-	check(t, err)
+	must.Succeed(t, err)
 	var shown []int32
 	for _, wait := range taken.OtherWaits {
 		if wait.Database == s.db.Name() && wait.Lock.String() == "relation t" {
@@ -312,7 +313,7 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 		t.Errorf("%d sessions are behind the job, want 1", behind)
 	}
 	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
-	check(t, err)
+	must.Succeed(t, err)
 	if !o.Effective() || o.StillBlocks != 0 {
 		t.Errorf("the outcome is %+v", o)
 	}
@@ -336,7 +337,7 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 		t.Errorf("the first waiter is %+v", w)
 	}
 	o, err := monitor.Send(t.Context(), pool, w, monitor.SignalCancel)
-	check(t, err)
+	must.Succeed(t, err)
 	if !o.Effective() || o.StillWaits {
 		t.Errorf("the outcome of cancelling the first waiter is %+v", o)
 	}
@@ -362,25 +363,25 @@ func TestChainTargets(t *testing.T) {
 	chainScenes["parallel workers that wait"](s)
 	pool := s.db.Pool(t)
 	var worker, leader int32
-	check(t, pool.QueryRow(t.Context(), "SELECT pid, leader_pid FROM pg_stat_activity WHERE leader_pid IS NOT NULL "+
+	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pid, leader_pid FROM pg_stat_activity WHERE leader_pid IS NOT NULL "+
 		"AND datname = current_database() LIMIT 1").Scan(&worker, &leader))
 	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(worker))
-	check(t, err)
+	must.Succeed(t, err)
 	c, err := monitor.Inspect(taken, worker)
-	check(t, err)
+	must.Succeed(t, err)
 	if c.PID != leader || c.Ref.PID != leader || len(c.Holds) != 1 || len(c.WaitsForOther) != 1 {
 		t.Errorf("a worker of %d is resolved to %+v", leader, c)
 	}
 	idle := s.session()
-	check(t, pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'").Scan(&worker))
+	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'").Scan(&worker))
 	taken, err = monitor.Take(t.Context(), pool, monitor.WithSession(worker, pidOf(idle)))
-	check(t, err)
+	must.Succeed(t, err)
 	wantError(t, taken, worker, monitor.ErrNotPermitted)
 	wantError(t, taken, 1<<30, monitor.ErrNoSession)
 	c, err = monitor.Inspect(taken, pidOf(idle))
-	check(t, err)
+	must.Succeed(t, err)
 	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
-	check(t, err)
+	must.Succeed(t, err)
 	if !o.Ended {
 		t.Errorf("an idle session without locks: %+v", o)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -24,7 +25,7 @@ order:{1..
 func TestNamesGivenNamesAreShownInEveryDatabase(t *testing.T) {
 	here, there := testenv.Database(t), testenv.Database(t)
 	names, err := monitor.ReadDictionary(strings.NewReader(namesFile))
-	check(t, err)
+	must.Succeed(t, err)
 	if want := 1 + 1 + 1000 + 9 + 1 + 1; names.Len() != want {
 		t.Errorf("there are %d names, want %d", names.Len(), want)
 	}
@@ -36,7 +37,7 @@ func TestNamesGivenNamesAreShownInEveryDatabase(t *testing.T) {
 		}
 	}
 	s, err := monitor.Take(t.Context(), here.Pool(t), monitor.WithDictionary(names))
-	check(t, err)
+	must.Succeed(t, err)
 	for _, db := range []*testenv.DB{here, there} {
 		var shown []string
 		for _, lock := range s.Locks {
@@ -79,7 +80,7 @@ func TestNamesNoNamesAreNoNames(t *testing.T) {
 	session(t, db, "SELECT pg_advisory_lock(7)")
 	for _, names := range []*monitor.Dictionary{{}, monitor.NewDictionary()} {
 		s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithDictionary(names))
-		check(t, err)
+		must.Succeed(t, err)
 		if lock := find(t, s, pglock.Int64Key(7)); lock.Key != "@7" {
 			t.Errorf("the key is shown as %q", lock.Key)
 		}

@@ -74,12 +74,12 @@ func ExampleSend_cancel() {
 
 // startIdleHolder begins a transaction that holds the lock "invoice:42" and does nothing.
 func startIdleHolder(ctx context.Context) (pool *pgxpool.Pool, done func()) {
-	config := must(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
-	pool = must(pgxpool.NewWithConfig(ctx, config))
-	must(0, migrations.Up(ctx, pool))
-	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
-	holder := must(pgx.ConnectConfig(ctx, withApplication(config, "checkout")))
-	must(0, pglock.LockTx(ctx, must(holder.Begin(ctx)), pglock.NewKey("invoice:42")))
+	config := orFatal(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
+	pool = orFatal(pgxpool.NewWithConfig(ctx, config))
+	orFatal(0, migrations.Up(ctx, pool))
+	orFatal(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
+	holder := orFatal(pgx.ConnectConfig(ctx, withApplication(config, "checkout")))
+	orFatal(0, pglock.LockTx(ctx, orFatal(holder.Begin(ctx)), pglock.NewKey("invoice:42")))
 	return pool, func() {
 		_ = holder.Close(ctx) // one of the examples has terminated it
 		pool.Close()

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -24,7 +25,7 @@ import (
 func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.SignalTarget {
 	t.Helper()
 	c, err := monitor.Inspect(take(t, db), pid)
-	check(t, err)
+	must.Succeed(t, err)
 	return c
 }
 
@@ -73,8 +74,8 @@ func TestSignalTerminatingASessionFreesAllItsLocks(t *testing.T) {
 				t.Fatalf("the target is %+v", c)
 			}
 			o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
-			check(t, err)
-			check(t, <-granted)
+			must.Succeed(t, err)
+			must.Succeed(t, <-granted)
 			if !o.Sent || !o.Ended || !o.Effective() || len(o.Locks) != 2 {
 				t.Fatalf("the outcome is %+v", o)
 			}
@@ -110,7 +111,7 @@ func TestSignalCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
 			t.Errorf("%s: before it says %q", name, text)
 		}
 		o, err := monitor.Send(t.Context(), pool, c, monitor.SignalCancel)
-		check(t, err)
+		must.Succeed(t, err)
 		if !o.Sent || o.Ended || o.Effective() || !o.Locks[0].Kept {
 			t.Errorf("%s: the outcome is %+v", name, o)
 		}
@@ -133,7 +134,7 @@ func TestSignalCancellingEndsAWait(t *testing.T) {
 		t.Errorf("before it says %q", text)
 	}
 	o, err := monitor.Send(t.Context(), db.Pool(t), c, monitor.SignalCancel)
-	check(t, err)
+	must.Succeed(t, err)
 	wantState(t, <-result, "57014")
 	if o.Ended || o.StillWaits || !o.Effective() || !o.Locks[0].Kept {
 		t.Errorf("the outcome is %+v", o)
@@ -153,7 +154,7 @@ func TestSignalCancellingASessionWithAHiddenState(t *testing.T) {
 		t.Error("it claims to know what the session does")
 	}
 	o, err := monitor.Send(t.Context(), from, c, monitor.SignalCancel)
-	check(t, err)
+	must.Succeed(t, err)
 	if o.Effective() || !o.Locks[0].Kept {
 		t.Errorf("the outcome for an idle session is %+v", o)
 	}
@@ -166,7 +167,7 @@ func TestSignalCancellingASessionWithAHiddenState(t *testing.T) {
 	pool := db.Pool(t)
 	testenv.WaitUntil(t, "the statement runs", func() bool { return inspect(t, pool, pidOf(busy)).State == "active" })
 	o, err = monitor.Send(t.Context(), from, inspect(t, from, pidOf(busy)), monitor.SignalCancel)
-	check(t, err)
+	must.Succeed(t, err)
 	wantState(t, <-result, "57014")
 	if !o.Effective() || o.Locks[0].Kept {
 		t.Errorf("the outcome for a busy session is %+v", o)
@@ -187,7 +188,7 @@ func TestSignalCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 		return c.State == "active"
 	})
 	o, err := monitor.Send(t.Context(), db.Pool(t), c, monitor.SignalCancel)
-	check(t, err)
+	must.Succeed(t, err)
 	wantState(t, <-result, "57014")
 	if !o.Effective() || !o.Locks[0].Kept || o.Locks[1].Kept {
 		t.Errorf("the outcome is %+v", o)
@@ -206,7 +207,7 @@ func TestSignalOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 			t.Errorf("%s: %v", signal, err)
 		}
 	}
-	check(t, holder.Ping(t.Context()))
+	must.Succeed(t, holder.Ping(t.Context()))
 }
 
 var signals = []monitor.Signal{monitor.SignalCancel, monitor.SignalTerminate}
@@ -253,7 +254,7 @@ func TestSignalWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T)
 			execute(t, holder, test.since)
 			o, err := monitor.Send(t.Context(), from, c, monitor.SignalTerminate)
 			if test.signalled {
-				check(t, err)
+				must.Succeed(t, err)
 				if !o.Ended || len(holders(t, db, 1)) != 0 {
 					t.Errorf("the outcome is %+v", o)
 				}
@@ -262,7 +263,7 @@ func TestSignalWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T)
 			if !errors.Is(err, monitor.ErrNoSession) || !strings.Contains(err.Error(), test.wantReason) {
 				t.Errorf("got %v, want the reason %q", err, test.wantReason)
 			}
-			check(t, holder.Ping(t.Context()))
+			must.Succeed(t, holder.Ping(t.Context()))
 		})
 	}
 }
@@ -301,7 +302,7 @@ func TestSignalARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 			if !errors.Is(err, monitor.ErrNotPermitted) || !strings.Contains(err.Error(), test.want) || o.Sent {
 				t.Errorf("%s, %s: %v", name, signal, err)
 			}
-			check(t, test.to.Ping(t.Context()))
+			must.Succeed(t, test.to.Ping(t.Context()))
 		}
 	}
 }
@@ -312,7 +313,7 @@ func TestSignalAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 	holder, from := connectAs(t, role), connectAs(t, role)
 	execute(t, holder, "SELECT pg_advisory_lock(1)")
 	o, err := monitor.Send(t.Context(), from, inspect(t, from, pidOf(holder)), monitor.SignalTerminate)
-	check(t, err)
+	must.Succeed(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}
@@ -337,7 +338,7 @@ func TestSignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	conn := connectAs(t, db.ConnString())
 	execute(t, conn, "BEGIN", "INSERT INTO work VALUES ('before')")
 	o, err := monitor.Send(t.Context(), conn, inspect(t, conn, pidOf(holder)), monitor.SignalTerminate)
-	check(t, err)
+	must.Succeed(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}
@@ -399,8 +400,8 @@ func TestSignalACancelledWaitOfALockerFails(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(1)")
 	locker, err := pglock.New(db.Pool(t))
-	check(t, err)
-	t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
 	result := make(chan error, 1)
 	go func() {
 		_, err := locker.Lock(t.Context(), pglock.Int64Key(1))
@@ -409,7 +410,7 @@ func TestSignalACancelledWaitOfALockerFails(t *testing.T) {
 	db.WaitForWaiters(t, 1)
 	for _, waiter := range find(t, take(t, db.Pool(t)), pglock.Int64Key(1)).Waiters {
 		o, err := monitor.Send(t.Context(), db.Pool(t), inspect(t, db.Pool(t), waiter.PID), monitor.SignalCancel)
-		check(t, err)
+		must.Succeed(t, err)
 		if !o.Effective() {
 			t.Errorf("the outcome is %+v", o)
 		}
@@ -423,23 +424,23 @@ func TestSignalTerminatingALockersSessionLosesItsLocks(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	locker, err := pglock.New(pool, pglock.WithSessions(1))
-	check(t, err)
-	t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
 	var locks []*pglock.Lock
 	for n := range int64(3) {
 		lock, err := locker.Lock(t.Context(), pglock.Int64Key(n))
-		check(t, err)
+		must.Succeed(t, err)
 		locks = append(locks, lock)
 	}
 	s := take(t, pool)
 	c, err := monitor.Inspect(s, find(t, s, pglock.Int64Key(0)).Holders[0].PID)
-	check(t, err)
+	must.Succeed(t, err)
 	text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n")
 	if len(c.Holds) != 3 || c.Process == "" || !strings.Contains(text, "3 locks end at once") {
 		t.Errorf("before it says %q of %+v", text, c)
 	}
 	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
-	check(t, err)
+	must.Succeed(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}
@@ -459,7 +460,7 @@ func TestSignalSessionsOfOneProcessAreSiblings(t *testing.T) {
 	s := &monitor.Snapshot{Locks: []monitor.Lock{
 		hold(3, "1f3a9c42"), hold(2, "1f3a9c42"), hold(1, "1f3a9c42"), hold(4, ""), hold(5, "")}}
 	c, err := monitor.Inspect(s, 2)
-	check(t, err)
+	must.Succeed(t, err)
 	if len(c.Siblings) != 2 || c.Siblings[0].PID != 1 || c.Siblings[1].PID != 3 {
 		t.Errorf("the siblings are %+v", c.Siblings)
 	}
@@ -479,7 +480,7 @@ func TestSignalSessionRefsRoundTrip(t *testing.T) {
 		"4711#1f3a9c42":                         {PID: 4711, Fingerprint: "1f3a9c42"},
 	} {
 		got, err := monitor.ParseSessionRef(text)
-		check(t, err)
+		must.Succeed(t, err)
 		again, err := monitor.ParseSessionRef(got.String())
 		if !got.Equal(want) || err != nil || !again.Equal(want) {
 			t.Errorf("%s is read as %v, and that as %v (%v)", text, got, again, err)
@@ -498,9 +499,9 @@ func TestSignalTheLogSaysWhoAndWhat(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(n) FROM generate_series(1, 25) n")
 	var host string // in a container the server's own address is not the one that clients use
 	var port int
-	check(t, db.Pool(t).QueryRow(t.Context(), "SELECT host(inet_server_addr()), inet_server_port()").Scan(&host, &port))
+	must.Succeed(t, db.Pool(t).QueryRow(t.Context(), "SELECT host(inet_server_addr()), inet_server_port()").Scan(&host, &port))
 	o, err := monitor.Send(t.Context(), db.Pool(t), inspect(t, db.Pool(t), pidOf(holder)), monitor.SignalTerminate)
-	check(t, err)
+	must.Succeed(t, err)
 	var text strings.Builder
 	slog.New(slog.NewTextHandler(&text, nil)).Info("terminate", "session", o)
 	for _, want := range []string{fmt.Sprintf("session.session=%v", o.Target.Ref), "session.locks=25",

@@ -79,28 +79,28 @@ func ExampleWatch() {
 // checkoutAndRefund begins a transaction that holds the lock "invoice:42" and another one that waits for it, both until
 // commit is called.
 func checkoutAndRefund(ctx context.Context) (pool *pgxpool.Pool, commit func()) {
-	config := must(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
-	pool = must(pgxpool.NewWithConfig(ctx, config))
-	must(0, migrations.Up(ctx, pool))
-	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
+	config := orFatal(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
+	pool = orFatal(pgxpool.NewWithConfig(ctx, config))
+	orFatal(0, migrations.Up(ctx, pool))
+	orFatal(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
 
-	holder := must(pgx.ConnectConfig(ctx, withApplication(config, "checkout")))
-	tx := must(holder.Begin(ctx))
-	must(0, pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")))
+	holder := orFatal(pgx.ConnectConfig(ctx, withApplication(config, "checkout")))
+	tx := orFatal(holder.Begin(ctx))
+	orFatal(0, pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")))
 
-	waiter := must(pgx.ConnectConfig(ctx, withApplication(config, "refund")))
+	waiter := orFatal(pgx.ConnectConfig(ctx, withApplication(config, "refund")))
 	done := make(chan error)
 	go func() {
 		done <- pglock.BeginFunc(ctx, waiter, pglock.NewKey("invoice:42"), func(pgx.Tx) error { return nil })
 	}()
-	for len(must(monitor.Take(ctx, pool)).Locks[0].Waiters) == 0 {
+	for len(orFatal(monitor.Take(ctx, pool)).Locks[0].Waiters) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	return pool, sync.OnceFunc(func() {
-		must(0, tx.Commit(ctx))
-		must(0, <-done)
-		must(0, holder.Close(ctx))
-		must(0, waiter.Close(ctx))
+		orFatal(0, tx.Commit(ctx))
+		orFatal(0, <-done)
+		orFatal(0, holder.Close(ctx))
+		orFatal(0, waiter.Close(ctx))
 	})
 }
 
@@ -110,7 +110,7 @@ func withApplication(config *pgxpool.Config, application string) *pgx.ConnConfig
 	return connConfig
 }
 
-func must[T any](value T, err error) T {
+func orFatal[T any](value T, err error) T {
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -120,15 +120,15 @@ func must[T any](value T, err error) T {
 // Names that are not registered can come from a dictionary, here in the format of a file.
 func ExampleWithDictionary() {
 	ctx := context.Background()
-	pool := must(pgxpool.New(ctx, testenv.ForExamples().ConnString()))
+	pool := orFatal(pgxpool.New(ctx, testenv.ForExamples().ConnString()))
 	defer pool.Close()
-	conn := must(pool.Acquire(ctx))
+	conn := orFatal(pool.Acquire(ctx))
 	defer conn.Release()
-	must(conn.Exec(ctx, "SELECT pg_advisory_lock($1)", pglock.NewKey("shard:7").Int64()))
+	orFatal(conn.Exec(ctx, "SELECT pg_advisory_lock($1)", pglock.NewKey("shard:7").Int64()))
 
-	names := must(monitor.ReadDictionary(strings.NewReader("nightly-report\nshard:{1..16}\n")))
-	snapshot := must(monitor.Take(ctx, pool, monitor.WithDictionary(names)))
+	names := orFatal(monitor.ReadDictionary(strings.NewReader("nightly-report\nshard:{1..16}\n")))
+	snapshot := orFatal(monitor.Take(ctx, pool, monitor.WithDictionary(names)))
 	fmt.Println(names.Len(), "names;", snapshot.Locks[0].Label(), "is held")
-	must(conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"))
+	orFatal(conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"))
 	// Output: 17 names; shard:7 is held
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestKnownHashesOfTextAreThoseOfTheServer(t *testing.T) {
@@ -18,7 +19,7 @@ func TestKnownHashesOfTextAreThoseOfTheServer(t *testing.T) {
 			short int32
 			long  int64
 		)
-		check(t, conn.QueryRow(t.Context(), "SELECT hashtext($1), hashtextextended($1, 0)", text).Scan(&short, &long))
+		must.Succeed(t, conn.QueryRow(t.Context(), "SELECT hashtext($1), hashtextextended($1, 0)", text).Scan(&short, &long))
 		if gotShort, gotLong := hashtext(text); gotShort != short || gotLong != long {
 			t.Errorf("%q: got %d and %d, want %d and %d", text, gotShort, gotLong, short, long)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -25,20 +26,13 @@ var queryModes = []pgx.QueryExecMode{
 	pgx.QueryExecModeSimpleProtocol,
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // take takes a snapshot, which must work. It tries again if the server runs out of time, as on a busy machine.
 func take(t testing.TB, db monitor.DBTX) *monitor.Snapshot {
 	t.Helper()
 	for range 10 {
 		snapshot, err := monitor.Take(t.Context(), db)
 		if sqlstate.Of(err) != sqlstate.QueryCanceled {
-			check(t, err)
+			must.Succeed(t, err)
 			return snapshot
 		}
 		t.Logf("asked again after: %v", err)
@@ -88,7 +82,7 @@ func pidOf(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
 func connectAs(t testing.TB, connString string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), connString)
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // may be broken by the test
 	return conn
 }
@@ -99,7 +93,7 @@ func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool 
 	config := db.Config(t)
 	config.ConnConfig.DefaultQueryExecMode = mode
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -113,9 +107,9 @@ func reportsWaitStart(s *monitor.Snapshot) bool {
 func migrate(t testing.TB, db *testenv.DB, names ...string) {
 	t.Helper()
 	pool := db.Pool(t)
-	check(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	_, err := pool.Exec(t.Context(), "SELECT pglock.register(VARIADIC $1)", names)
-	check(t, err)
+	must.Succeed(t, err)
 }
 
 // requireServerState compares a snapshot of db's own locks with what pg_locks and pg_blocking_pids show to another
@@ -203,8 +197,8 @@ WHERE w.locktype = 'advisory' AND NOT w.granted AND d.datname = $1`
 func serverEdges(t testing.TB, db *testenv.DB) []string {
 	t.Helper()
 	rows, err := db.Pool(t).Query(t.Context(), selectEdges, db.Name())
-	check(t, err)
+	must.Succeed(t, err)
 	edges, err := pgx.CollectRows(rows, pgx.RowToStructByPos[edge])
-	check(t, err)
+	must.Succeed(t, err)
 	return lines(edges)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -284,12 +285,12 @@ func TestJSONFormIsStable(t *testing.T) {
 		OtherSessions:  []monitor.Session{other},
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
-	check(t, err)
+	must.Succeed(t, err)
 	if string(text) != stableJSON {
 		t.Errorf("the JSON form is now\n%s", text)
 	}
 	var read monitor.Snapshot
-	check(t, json.Unmarshal(text, &read))
+	must.Succeed(t, json.Unmarshal(text, &read))
 	if !reflect.DeepEqual(read, s) {
 		t.Errorf("decoded it is %+v, want %+v", read, s)
 	}

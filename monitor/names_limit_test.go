@@ -12,6 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -44,7 +45,7 @@ func TestNamesThatAreLongCrowdOutNoOthers(t *testing.T) {
 	app := connectAs(t, db.Role(t, "app"))
 	execute(t, db.Connect(t), migrations.LockerGrants(app.Config().User))
 	_, err := app.Exec(t.Context(), "SELECT pglock.register(VARIADIC $1)", names)
-	check(t, err)
+	must.Succeed(t, err)
 	execute(t, app, locks...)
 	session(t, db, lockNamed("job"), lockNamed("another job"))
 	s := take(t, fewNames{db.Pool(t), 5000})

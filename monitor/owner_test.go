@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -29,7 +30,7 @@ func TestTrustOfTheDatabasesOwnerIsNotNeeded(t *testing.T) {
 			if s.NamesMissing == "" {
 				t.Errorf("the names were read: %+v", s.Locks)
 			}
-			check(t, ops.Close(t.Context()))
+			must.Succeed(t, ops.Close(t.Context()))
 			tenant.WantNothingGained("after a snapshot")
 		})
 	}
@@ -43,7 +44,7 @@ func TestTrustThatCannotBeCheckedCostsNoSnapshot(t *testing.T) {
 	session(t, db, lockNamed("job"))
 	pool := poolIn(t, db, pgx.QueryExecModeExec) // does not wait for the catalog before it has limits
 	conn, err := pool.Acquire(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	defer conn.Release()
 	session(t, db, "BEGIN", "LOCK TABLE pg_catalog.pg_inherits IN ACCESS EXCLUSIVE MODE")
 	s := take(t, conn)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -74,15 +75,15 @@ type worker struct{ stdin io.WriteCloser }
 func startWorker(t *testing.T, db *testenv.DB, first, second string) worker {
 	t.Helper()
 	self, err := os.Executable()
-	check(t, err)
+	must.Succeed(t, err)
 	cmd := exec.Command(self, first, second)
 	cmd.Env = append(os.Environ(), workerVariable+"="+db.ConnString())
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	check(t, err)
+	must.Succeed(t, err)
 	stdout, err := cmd.StdoutPipe()
-	check(t, err)
-	check(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		if err := cmd.Wait(); err != nil {
@@ -98,7 +99,7 @@ func startWorker(t *testing.T, db *testenv.DB, first, second string) worker {
 func (w worker) proceed(t *testing.T) {
 	t.Helper()
 	_, err := io.WriteString(w.stdin, "\n")
-	check(t, err)
+	must.Succeed(t, err)
 }
 
 // Each of two programs with a Locker holds its lock on one session and waits on another.
@@ -116,7 +117,7 @@ func TestProcessADeadlockOfTwoProgramsIsShown(t *testing.T) {
 	db.WaitForWaiters(t, 2)
 
 	s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithDictionary(names))
-	check(t, err)
+	must.Succeed(t, err)
 	requireServerState(t, db, s)
 	cycle := requireOneCycle(t, s)
 	if cycle.Certain || len(cycle.Steps) != 2 || cycle.Steps[0].Process == "" || cycle.Steps[1].Process == "" ||

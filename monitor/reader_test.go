@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 type limits struct{ Statement, Lock, Dates, JIT string }
@@ -36,14 +37,14 @@ func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 				config := db.Config(t).ConnConfig
 				config.DefaultQueryExecMode = mode
 				conn, err := pgx.ConnectConfig(t.Context(), config)
-				check(t, err)
-				defer func() { check(t, conn.Close(context.Background())) }()
+				must.Succeed(t, err)
+				defer func() { must.Succeed(t, conn.Close(context.Background())) }()
 				_, err = conn.Exec(t.Context(), c.setUp, pgx.QueryExecModeSimpleProtocol)
-				check(t, err)
+				must.Succeed(t, err)
 
 				requireLimits(t, "before", readLimits(t, conn), c.before)
 				var inside limits
-				check(t, reader{db: conn, inTransaction: c.inTransaction}.send(t.Context(), func(batch *pgx.Batch) {
+				must.Succeed(t, reader{db: conn, inTransaction: c.inTransaction}.send(t.Context(), func(batch *pgx.Batch) {
 					batch.Queue(selectLimits).Query(readOne(&inside))
 				}))
 				requireLimits(t, "inside", inside, c.want)
@@ -56,8 +57,8 @@ func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 func readLimits(t *testing.T, conn *pgx.Conn) (l limits) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), selectLimits)
-	check(t, err)
-	check(t, readOne(&l)(rows))
+	must.Succeed(t, err)
+	must.Succeed(t, readOne(&l)(rows))
 	return l
 }
 
@@ -65,12 +66,5 @@ func requireLimits(t *testing.T, when string, got, want limits) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %+v, want %+v", when, got, want)
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -92,8 +93,8 @@ func TestSnapshotAPreparedTransactionOutlivesARestart(t *testing.T) {
 	before := take(t, db.Connect(t))
 	requireServerState(t, db, before)
 
-	check(t, server.Down(t.Context(), pgserver.Immediate))
-	check(t, server.Up(t.Context()))
+	must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, server.Up(t.Context()))
 	startWaiter(t, db, "SELECT pg_advisory_lock(-7, 42)")
 	after := take(t, db.Connect(t))
 	requireServerState(t, db, after)
@@ -151,18 +152,18 @@ func TestSnapshotAGuardedLockLooksLikeOneLock(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	locker, err := pglock.New(pool)
-	check(t, err)
-	defer func() { check(t, locker.Close(context.Background())) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, locker.Close(context.Background())) }()
 	lock, err := locker.Lock(t.Context(), pglock.NewKey("invoice:42"))
-	check(t, err)
-	defer func() { check(t, lock.Unlock(context.Background())) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, lock.Unlock(context.Background())) }()
 	tx, err := pool.Begin(t.Context())
-	check(t, err)
-	defer func() { check(t, tx.Rollback(context.Background())) }()
-	check(t, lock.GuardTx(t.Context(), tx))
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, tx.Rollback(context.Background())) }()
+	must.Succeed(t, lock.GuardTx(t.Context(), tx))
 
 	s, err := monitor.Take(t.Context(), db.Connect(t), monitor.WithDictionary(monitor.NewDictionary("invoice:42")))
-	check(t, err)
+	must.Succeed(t, err)
 	var labels []string
 	for _, lock := range s.Locks {
 		labels = append(labels, lock.Label())
@@ -195,7 +196,7 @@ func TestSnapshotTheUseOfTheLockTable(t *testing.T) {
 	testenv.WaitUntil(t, "the snapshot counts as pg_locks does", func() bool {
 		s = take(t, pool)
 		var used int64
-		check(t, pool.QueryRow(t.Context(), selectUse).Scan(&used))
+		must.Succeed(t, pool.QueryRow(t.Context(), selectUse).Scan(&used))
 		return s.Capacity.Used == used
 	})
 	c := s.Capacity
@@ -203,7 +204,7 @@ func TestSnapshotTheUseOfTheLockTable(t *testing.T) {
 		t.Errorf("%d advisory locks of %d, want 21 of at least 61", c.Advisory, c.Used)
 	}
 	var perTransaction, connections, prepared int64
-	check(t, pool.QueryRow(t.Context(), "SELECT current_setting('max_locks_per_transaction')::int8, "+
+	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT current_setting('max_locks_per_transaction')::int8, "+
 		"current_setting('max_connections')::int8, current_setting('max_prepared_transactions')::int8").
 		Scan(&perTransaction, &connections, &prepared))
 	if c.Nominal != perTransaction*(connections+prepared) || c.MaxConnections != connections {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -30,13 +31,13 @@ func TestJSONSchemaSaysWhatTheTypesSay(t *testing.T) {
 	root["properties"].(map[string]any)["version"] = map[string]any{"const": monitor.FormatVersion}
 	root["$defs"] = s.defs
 	want, err := json.MarshalIndent(root, "", "  ")
-	check(t, err)
+	must.Succeed(t, err)
 	want = append(want, '\n')
 	if *update {
-		check(t, os.WriteFile(schemaFile, want, 0o644))
+		must.Succeed(t, os.WriteFile(schemaFile, want, 0o644))
 	}
 	got, err := os.ReadFile(schemaFile)
-	check(t, err)
+	must.Succeed(t, err)
 	if string(got) != string(want) {
 		t.Errorf("%s is not what the types say: go test ./monitor -run Schema -update", schemaFile)
 	}
@@ -117,18 +118,18 @@ func (s schema) property(t reflect.Type) map[string]any {
 func readDocs(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
-	check(t, err)
+	must.Succeed(t, err)
 	set, files := token.NewFileSet(), []*ast.File{}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(set, name, nil, parser.ParseComments)
-		check(t, err)
+		must.Succeed(t, err)
 		files = append(files, file)
 	}
 	pkg, err := doc.NewFromFiles(set, files, "github.com/pglock-toolkit/pglock/monitor")
-	check(t, err)
+	must.Succeed(t, err)
 	docs := map[string]string{}
 	for _, typ := range pkg.Types {
 		docs[typ.Name] = words(typ.Doc)

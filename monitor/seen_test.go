@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -18,7 +19,7 @@ func TestNamesSeenInQueriesAreRemembered(t *testing.T) {
 	shown := func(options ...monitor.Option) string {
 		t.Helper()
 		s, err := monitor.Take(t.Context(), db.Pool(t), options...)
-		check(t, err)
+		must.Succeed(t, err)
 		return find(t, s, key).Key
 	}
 	if got := shown(remembering); got != "invoice:42" {
@@ -45,7 +46,7 @@ func TestNamesWatchRemembersNames(t *testing.T) {
 	holder := session(t, db, lockNamed("invoice:42")+" /* invoice:42 */")
 	snapshots := 0
 	for s, err := range monitor.Watch(t.Context(), db.Pool(t), shortInterval) {
-		check(t, err)
+		must.Succeed(t, err)
 		if lock := find(t, s, pglock.NewKey("invoice:42")); lock.Key != "invoice:42" {
 			t.Errorf("in snapshot %d the key is %q", snapshots, lock.Key)
 		}

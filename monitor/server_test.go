@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -22,10 +23,10 @@ func TestServerTakeWorksThroughATransactionPooler(t *testing.T) {
 	session(t, db, "SELECT pg_advisory_lock(1)")
 	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
 	config, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
-	check(t, err)
+	must.Succeed(t, err)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // named statements need PgBouncer 1.21
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 
 	requireServerState(t, db, take(t, pool))
@@ -33,9 +34,9 @@ func TestServerTakeWorksThroughATransactionPooler(t *testing.T) {
 		t.Errorf("the pooled server session was left with statement_timeout = %s", timeout)
 	}
 	tx, err := pool.Begin(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	requireServerState(t, db, take(t, tx))
-	check(t, tx.Commit(t.Context()))
+	must.Succeed(t, tx.Commit(t.Context()))
 }
 
 func TestServerTimesAreReadInEveryStyleOfDates(t *testing.T) {
@@ -67,14 +68,14 @@ func TestServerAHotStandbyShowsItsOwnLocks(t *testing.T) {
 	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
-	check(t, err)
-	t.Cleanup(func() { check(t, standby.Stop()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, standby.Stop()) })
 	config, err := pgx.ParseConfig(standby.ConnString("postgres"))
-	check(t, err)
+	must.Succeed(t, err)
 	config.Host = standby.SocketDir()
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	check(t, err)
-	t.Cleanup(func() { check(t, conn.Close(context.Background())) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, conn.Close(context.Background())) })
 	execute(t, conn, "SELECT pg_advisory_lock(7, 8)")
 
 	for _, transaction := range []string{"", "BEGIN ISOLATION LEVEL REPEATABLE READ"} {
@@ -119,20 +120,20 @@ func TestServerManySnapshotsAtOnceWhileLocksComeAndGo(t *testing.T) {
 func TestServerErrorsSayWhereAndKeepThePassword(t *testing.T) {
 	db := testenv.Database(t)
 	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	_, port, err := net.SplitHostPort(nowhere.Addr().String())
-	check(t, err)
-	check(t, nowhere.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, nowhere.Close())
 
 	unreachable, err := pgxpool.ParseConfig("host=127.0.0.1 port=" + port +
 		" dbname=shop user=dba password=s3cret sslmode=disable")
-	check(t, err)
+	must.Succeed(t, err)
 	refused := db.Config(t)
 	refused.ConnConfig.Password = "s3cret" // wrong unless the server trusts every connection
 	refused.ConnConfig.Database += "_missing"
 	for name, config := range map[string]*pgxpool.Config{"unreachable": unreachable, "refused": refused} {
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		check(t, err)
+		must.Succeed(t, err)
 		_, err = monitor.Take(t.Context(), pool)
 		pool.Close()
 		var connectError *pgconn.ConnectError

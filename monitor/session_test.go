@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -47,9 +48,9 @@ func requireActivity(t *testing.T, db *testenv.DB, s monitor.Session, pid int32)
 		SELECT usename, datname, application_name, coalesce(host(client_addr) || ':' || client_port, '[local]'), state,
 		       query, backend_start, xact_start, state_change
 		FROM pg_stat_activity WHERE pid = $1`, pid)
-	check(t, err)
+	must.Succeed(t, err)
 	want, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[activity])
-	check(t, err)
+	must.Succeed(t, err)
 	if s.PID != pid || s.User != want.User || s.Database != want.Database || s.Application != want.Application ||
 		s.Client != want.Client || s.State != want.State || s.Query != want.Query || !same(s.Since, &want.Since) ||
 		!same(s.TransactionSince, want.TransactionSince) || !same(s.StateSince, want.StateSince) || len(s.Hidden) != 0 {

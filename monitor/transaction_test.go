@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -58,7 +59,7 @@ func TestTransactionTakeLeavesATransactionAsItWas(t *testing.T) {
 			for _, mode := range queryModes {
 				execute(t, db.Pool(t), "TRUNCATE work")
 				tx, err := poolIn(t, db, mode).Begin(t.Context())
-				check(t, err)
+				must.Succeed(t, err)
 				defer func() { _ = tx.Rollback(context.Background()) }() // if the test fails
 				execute(t, tx, "SET LOCAL statement_timeout = '7s'", "SET LOCAL lock_timeout = '50ms'",
 					"SAVEPOINT pglock_monitor", "INSERT INTO work VALUES ('before')")
@@ -72,7 +73,7 @@ func TestTransactionTakeLeavesATransactionAsItWas(t *testing.T) {
 					t.Errorf("%v: the timeouts are %s, want %s", mode, got, want)
 				}
 				execute(t, tx, "INSERT INTO work VALUES ('after')")
-				check(t, tx.Commit(t.Context()))
+				must.Succeed(t, tx.Commit(t.Context()))
 				if got := value(t, db.Pool(t), "SELECT string_agg(step, ' then ') FROM work"); got != "before then after" {
 					t.Errorf("%v: the transaction's work is %q", mode, got)
 				}
@@ -83,7 +84,7 @@ func TestTransactionTakeLeavesATransactionAsItWas(t *testing.T) {
 
 func value(t testing.TB, db monitor.DBTX, query string) (text string) {
 	t.Helper()
-	check(t, db.QueryRow(t.Context(), query).Scan(&text))
+	must.Succeed(t, db.QueryRow(t.Context(), query).Scan(&text))
 	return text
 }
 

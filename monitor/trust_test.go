@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -70,7 +71,7 @@ func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
 	for _, mode := range queryModes {
 		pool := poolIn(t, db, mode)
 		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
-		check(t, err)
+		must.Succeed(t, err)
 		for _, from := range []monitor.DBTX{pool, conn} {
 			s := take(t, from)
 			if s.NamesMissing != "" {
@@ -92,7 +93,7 @@ func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
 		if s := take(t, wrapper{pool}); !strings.Contains(s.NamesMissing, "behind a wrapper") {
 			t.Errorf("%v: behind a wrapper: %q", mode, s.NamesMissing)
 		}
-		check(t, conn.Close(context.Background()))
+		must.Succeed(t, conn.Close(context.Background()))
 		pool.Close()
 	}
 	// A role that row security applies to gets an error, and does not execute the policy.
@@ -101,8 +102,8 @@ func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
 	if s := take(t, watcher); !strings.Contains(s.NamesMissing, "row-level security") {
 		t.Errorf("with row security: %q", s.NamesMissing)
 	}
-	check(t, watcher.Close(context.Background()))
-	check(t, holder.Close(context.Background()))
+	must.Succeed(t, watcher.Close(context.Background()))
+	must.Succeed(t, holder.Close(context.Background()))
 	tenant.WantNothingGained("after snapshots in all modes")
 }
 
@@ -143,7 +144,7 @@ func TestTrustARowThatIsTooLongIsNotReadWhateverTheTablesSizeWas(t *testing.T) {
 		tenant.Exec("ALTER TABLE pglock.names RENAME TO short; ALTER TABLE pglock.long RENAME TO names")
 	}}
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	check(t, err)
+	must.Succeed(t, err)
 	defer pool.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -204,7 +205,7 @@ func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
 		t.Errorf("replaced %t, the reason is %q", replaced, s.NamesMissing)
 	}
 	pool.Close()
-	check(t, holder.Close(context.Background()))
+	must.Succeed(t, holder.Close(context.Background()))
 	tenant.WantNothingGained("after the schema was replaced")
 }
 
@@ -238,7 +239,7 @@ func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
 	cancel()
 	wg.Wait()
 	pool.Close()
-	check(t, holder.Close(context.Background()))
+	must.Succeed(t, holder.Close(context.Background()))
 	tenant.WantNothingGained("after snapshots while schemas were renamed")
 }
 
@@ -271,7 +272,7 @@ func TestTrustOnASearchPathOfTraps(t *testing.T) {
 		}
 		pool.Close()
 	}
-	check(t, holder.Close(context.Background()))
+	must.Succeed(t, holder.Close(context.Background()))
 	tenant.WantNothingGained("after snapshots in all modes")
 }
 
@@ -292,7 +293,7 @@ func TestTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
 		t.Logf("%v: take: %v; send: %v", mode, taken, sent) // fails where a result has a type of the tenant's
 		pool.Close()
 	}
-	check(t, holder.Close(context.Background()))
+	must.Succeed(t, holder.Close(context.Background()))
 	tenant.WantNothingGained("after statements with parameters in all modes")
 }
 
@@ -306,7 +307,7 @@ func TestTrustOfAnotherRolesRegistry(t *testing.T) {
 		"copied": nil, "asked": {monitor.WithTrustedOwner(owner.Config().User)},
 	} {
 		s, err := monitor.Take(t.Context(), db.Pool(t), options...)
-		check(t, err)
+		must.Succeed(t, err)
 		if lock := find(t, s, pglock.NewKey("job")); s.NamesMissing != "" || lock.Key != "job" {
 			t.Errorf("%s: the lock is shown as %q: %s", what, lock.Key, s.NamesMissing)
 		}
@@ -314,7 +315,7 @@ func TestTrustOfAnotherRolesRegistry(t *testing.T) {
 	// Watch does not copy it for each snapshot.
 	emptied := false
 	for s, err := range monitor.Watch(t.Context(), db.Pool(t), 1) {
-		check(t, err)
+		must.Succeed(t, err)
 		if lock := find(t, s, pglock.NewKey("job")); lock.Key != "job" {
 			t.Errorf("after the registry was emptied: %v: the lock is shown as %q", emptied, lock.Key)
 		}

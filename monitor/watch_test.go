@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -22,7 +23,7 @@ func TestWatchShowsWhatChanges(t *testing.T) {
 	const want = 5
 	var seen int
 	for s, err := range monitor.Watch(t.Context(), db.Pool(t), shortInterval) {
-		check(t, err)
+		must.Succeed(t, err)
 		requireServerState(t, db, s)
 		if len(s.Locks) != seen {
 			t.Fatalf("snapshot %d has %d locks", seen, len(s.Locks))
@@ -33,7 +34,7 @@ func TestWatchShowsWhatChanges(t *testing.T) {
 		// The consumer takes several intervals. The next snapshot is taken after that.
 		seen++
 		_, err := holder.Exec(t.Context(), "SELECT pg_advisory_lock($1), pg_sleep(0.05)", seen)
-		check(t, err)
+		must.Succeed(t, err)
 	}
 	if seen != want {
 		t.Errorf("watched %d snapshots, want %d", seen, want)
@@ -46,7 +47,7 @@ func TestWatchBeginsAtOnceAndStopsWhenTheConsumerDoes(t *testing.T) {
 	for range 2 {
 		var yields int
 		for s, err := range watch {
-			check(t, err)
+			must.Succeed(t, err)
 			requireServerState(t, db, s)
 			yields++
 			break
@@ -63,7 +64,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for _, err := range monitor.Watch(ctx, pool, 24*time.Hour) {
-		check(t, err)
+		must.Succeed(t, err)
 		cancel()
 	}
 	for s, err := range monitor.Watch(ctx, pool, shortInterval) {
@@ -125,15 +126,15 @@ func TestWatchSurvivesARestartOfTheServer(t *testing.T) {
 	for s, err := range monitor.Watch(ctx, db.Pool(t), shortInterval) {
 		switch state {
 		case up:
-			check(t, err)
+			must.Succeed(t, err)
 			find(t, s, key)
-			check(t, server.Down(t.Context(), pgserver.Immediate))
+			must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
 			state = down
 		case down:
 			if err == nil {
 				t.Fatalf("a server that is down gave %+v", s)
 			}
-			check(t, server.Up(t.Context()))
+			must.Succeed(t, server.Up(t.Context()))
 			state = upAgain
 		case upAgain:
 			if err != nil {

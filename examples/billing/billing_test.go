@@ -13,17 +13,11 @@ import (
 
 	"github.com/pglock-toolkit/pglock/examples/billing/locks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // process is one of several processes that serve the same database. The test decides what mail returns.
 type process struct {
@@ -33,13 +27,13 @@ type process struct {
 
 func start(t *testing.T, pool *pgxpool.Pool, mail func(ctx context.Context, tenant, month string, cents int64) error) process {
 	t.Helper()
-	check(t, install(t.Context(), pool))
+	must.Succeed(t, install(t.Context(), pool))
 	locker, err := pglock.New(pool)
-	check(t, err)
+	must.Succeed(t, err)
 	server := httptest.NewServer(newService(pool, locker, mail).handler())
 	t.Cleanup(func() {
 		server.Close()
-		check(t, locker.Close(context.Background()))
+		must.Succeed(t, locker.Close(context.Background()))
 	})
 	return process{server.URL, locker}
 }
@@ -56,12 +50,12 @@ func (p process) do(t *testing.T, request string) (status int, body string) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, nil)
-	check(t, err)
+	must.Succeed(t, err)
 	response, err := http.DefaultClient.Do(r)
-	check(t, err)
-	defer func() { check(t, response.Body.Close()) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, response.Body.Close()) }()
 	text, err := io.ReadAll(response.Body)
-	check(t, err)
+	must.Succeed(t, err)
 	return response.StatusCode, string(text)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/examples/consumer"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func payments(t *testing.T) *once.Scope {
 	t.Helper()
 	scope, err := once.New(pglock.NewKey("payments"))
-	must(t, err)
+	must.Succeed(t, err)
 	return scope
 }
 
@@ -33,9 +34,9 @@ func payments(t *testing.T) *once.Scope {
 // before the acknowledgement. Still each message has its effect once.
 func TestConsumerHandlesEachMessageOnce(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	_, err := pool.Exec(t.Context(), "create table payments (id text not null)")
-	must(t, err)
+	must.Succeed(t, err)
 
 	const messages, copies = 30, 3
 	var calls, acknowledged atomic.Int32
@@ -65,22 +66,22 @@ func TestConsumerHandlesEachMessageOnce(t *testing.T) {
 	}
 	queue := gochannel.NewGoChannel(gochannel.Config{OutputChannelBuffer: messages * copies}, watermill.NopLogger{})
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: time.Minute}, watermill.NopLogger{})
-	must(t, err)
+	must.Succeed(t, err)
 	router.AddConsumerHandler("payments", "payments", queue, crashing)
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(t.Context()) }()
 	<-router.Running()
 	for i := range messages * copies {
 		msg := message.NewMessage(fmt.Sprintf("payment-%d", i%messages), message.Payload("100"))
-		must(t, queue.Publish("payments", msg))
+		must.Succeed(t, queue.Publish("payments", msg))
 	}
 	testenv.WaitUntil(t, "all messages are acknowledged", func() bool { return acknowledged.Load() == messages*copies })
-	must(t, router.Close())
-	must(t, <-ended)
-	must(t, queue.Close())
+	must.Succeed(t, router.Close())
+	must.Succeed(t, <-ended)
+	must.Succeed(t, queue.Close())
 
 	var total, distinct int
-	must(t, pool.QueryRow(t.Context(), "select count(*), count(distinct id) from payments").Scan(&total, &distinct))
+	must.Succeed(t, pool.QueryRow(t.Context(), "select count(*), count(distinct id) from payments").Scan(&total, &distinct))
 	if total != messages || distinct != messages {
 		t.Errorf("%d payments of %d messages, want %d of each", total, distinct, messages)
 	}
@@ -92,22 +93,15 @@ func TestConsumerHandlesEachMessageOnce(t *testing.T) {
 // Of two messages with one ID and different contents the second is dropped instead of being delivered for ever.
 func TestConsumerDropsAnotherMessageWithTheSameID(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	called := 0
 	handle := consumer.Once(pool, payments(t), func(context.Context, pgx.Tx, *message.Message) error {
 		called++
 		return nil
 	})
-	must(t, handle(message.NewMessage("a", message.Payload("100"))))
-	must(t, handle(message.NewMessage("a", message.Payload("999"))))
+	must.Succeed(t, handle(message.NewMessage("a", message.Payload("100"))))
+	must.Succeed(t, handle(message.NewMessage("a", message.Payload("999"))))
 	if called != 1 {
 		t.Errorf("it was handled %d times", called)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

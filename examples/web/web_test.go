@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/examples/web"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -33,9 +34,9 @@ func send(h http.Handler, account, key, body string) *httptest.ResponseRecorder 
 
 func TestWebOrdersAreCreatedOnceForAKey(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	_, err := pool.Exec(t.Context(), "create table orders (id bigint generated always as identity, item text)")
-	must(t, err)
+	must.Succeed(t, err)
 	entered, goOn := make(chan struct{}, 1), make(chan struct{})
 	orders := &web.Orders{Pool: pool, Account: account, Insert: func(ctx context.Context, tx pgx.Tx, o web.Order) (id int64, err error) {
 		if o.Item == "slow" {
@@ -71,7 +72,7 @@ func TestWebOrdersAreCreatedOnceForAKey(t *testing.T) {
 		t.Errorf("the slow request is answered with %d", w.Code)
 	}
 	var n int
-	must(t, pool.QueryRow(t.Context(), "select count(*) from orders").Scan(&n))
+	must.Succeed(t, pool.QueryRow(t.Context(), "select count(*) from orders").Scan(&n))
 	if n != 3 {
 		t.Errorf("there are %d orders, want 3", n)
 	}
@@ -79,9 +80,9 @@ func TestWebOrdersAreCreatedOnceForAKey(t *testing.T) {
 
 func TestWebLimitSaysWhatIsLeft(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.Timeout(10*time.Second))
-	must(t, err)
+	must.Succeed(t, err)
 	passed := 0
 	h := web.Limited(limiter, ratelimit.PerHour(2), account, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }))
 	for i, want := range []struct {
@@ -97,12 +98,5 @@ func TestWebLimitSaysWhatIsLeft(t *testing.T) {
 	}
 	if w := send(h, "b", "", ""); w.Code != http.StatusOK || passed != 3 {
 		t.Errorf("another account is answered with %d, and %d requests were passed on", w.Code, passed)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

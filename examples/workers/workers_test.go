@@ -11,17 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // gateway counts the mails, and how many are sent at the same time.
 type gateway struct {
@@ -56,9 +50,9 @@ type process struct {
 func startWorker(t *testing.T, name string, pool *pgxpool.Pool, g *gateway) process {
 	t.Helper()
 	locker, err := pglock.New(pool, pglock.WithNames())
-	check(t, err)
+	must.Succeed(t, err)
 	w, err := newWorker(name, pool, locker, 300*time.Millisecond, g.send)
-	check(t, err)
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- w.run(ctx) }()
@@ -77,7 +71,7 @@ func startWorker(t *testing.T, name string, pool *pgxpool.Pool, g *gateway) proc
 
 func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 	t.Helper()
-	check(t, pool.QueryRow(t.Context(), query).Scan(&n))
+	must.Succeed(t, pool.QueryRow(t.Context(), query).Scan(&n))
 	return n
 }
 
@@ -106,7 +100,7 @@ func TestWorkersShareTheWork(t *testing.T) {
 	order := func(n int) {
 		t.Helper()
 		_, err := pool.Exec(t.Context(), "INSERT INTO orders (dispatched) SELECT false FROM generate_series(1, $1)", n)
-		check(t, err)
+		must.Succeed(t, err)
 	}
 	unsent := "SELECT count(*) FROM orders WHERE NOT EXISTS (SELECT FROM mails WHERE order_id = id AND sent_by IS NOT NULL)"
 

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 const childEnv = "PGLOCK_PGSERVER_TEST_CHILD"
@@ -49,18 +50,18 @@ func TestAServerDoesNotOutliveAKilledProcess(t *testing.T) {
 	child.Env = append(os.Environ(), childEnv+"=1")
 	child.Stderr = os.Stderr
 	_, err := child.StdinPipe()
-	check(t, err)
+	must.Succeed(t, err)
 	output, err := child.StdoutPipe()
-	check(t, err)
-	check(t, child.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, child.Start())
 	var connString, dir string
 	_, err = fmt.Fscanln(output, &connString, &dir)
-	check(t, err)
+	must.Succeed(t, err)
 	conn, err := pgx.Connect(t.Context(), connString)
-	check(t, err)
+	must.Succeed(t, err)
 	defer conn.Close(context.Background())
 
-	check(t, child.Process.Kill())
+	must.Succeed(t, child.Process.Kill())
 
 	if err := child.Wait(); err == nil {
 		t.Error("the child was not killed")
@@ -73,7 +74,7 @@ func TestAServerDoesNotOutliveAKilledProcess(t *testing.T) {
 		t.Error("the session has outlived the server's owner")
 	}
 	if conn, err := pgx.Connect(t.Context(), connString); err == nil {
-		check(t, conn.Close(t.Context()))
+		must.Succeed(t, conn.Close(t.Context()))
 		t.Error("the server has outlived its owner")
 	}
 }
@@ -88,7 +89,7 @@ func TestAServerHasItsSettings(t *testing.T) {
 		"fsync": "off", "listen_addresses": "127.0.0.1", "server_encoding": "UTF8",
 	} {
 		var got string
-		check(t, conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got))
+		must.Succeed(t, conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got))
 		if got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -100,7 +101,7 @@ func TestARefusedSettingIsNamedInTheError(t *testing.T) {
 	server, err := pgserver.Start(t.Context(),
 		pgserver.Options{Settings: map[string]string{"max_connections": "many"}})
 	if err == nil {
-		check(t, server.Stop())
+		must.Succeed(t, server.Stop())
 		t.Fatal("the server started")
 	}
 	if !strings.Contains(err.Error(), `invalid value for parameter "max_connections": "many"`) {
@@ -112,19 +113,19 @@ func TestAPasswordIsNeeded(t *testing.T) {
 	t.Parallel()
 	server := start(t, nil)
 	config, err := pgx.ParseConfig(server.ConnString("postgres"))
-	check(t, err)
+	must.Succeed(t, err)
 	right := config.Password
 	config.Password = "wrong"
 	conn, err := pgx.ConnectConfig(t.Context(), config)
 	if err == nil {
-		check(t, conn.Close(t.Context()))
+		must.Succeed(t, conn.Close(t.Context()))
 		t.Fatal("a wrong password was accepted")
 	}
 	if !strings.Contains(err.Error(), "password authentication failed") {
 		t.Errorf("the error is %v", err)
 	}
 	log, err := os.ReadFile(server.LogFile())
-	check(t, err)
+	must.Succeed(t, err)
 	if strings.Contains(string(log), right) {
 		t.Error("the log contains the password")
 	}
@@ -138,10 +139,10 @@ func TestRestart(t *testing.T) {
 			server := start(t, nil)
 			conn := connect(t, server)
 			_, err := conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT 42 AS answer; CHECKPOINT")
-			check(t, err)
+			must.Succeed(t, err)
 			pid, target := server.PID(), server.ConnString("postgres")
 
-			check(t, server.Down(t.Context(), mode))
+			must.Succeed(t, server.Down(t.Context(), mode))
 			if got := server.PID(); got != 0 {
 				t.Errorf("the PID of a server that is down is %d", got)
 			}
@@ -151,7 +152,7 @@ func TestRestart(t *testing.T) {
 			if err := server.Down(t.Context(), mode); err == nil {
 				t.Error("a server that is down could be shut down")
 			}
-			check(t, server.Up(t.Context()))
+			must.Succeed(t, server.Up(t.Context()))
 
 			if got := server.ConnString("postgres"); got != target {
 				t.Errorf("the target changed")
@@ -160,7 +161,7 @@ func TestRestart(t *testing.T) {
 				t.Errorf("the PID is %d after the restart and was %d before", got, pid)
 			}
 			var answer int
-			check(t, connect(t, server).QueryRow(t.Context(), "SELECT answer FROM kept").Scan(&answer))
+			must.Succeed(t, connect(t, server).QueryRow(t.Context(), "SELECT answer FROM kept").Scan(&answer))
 			if err := server.Up(t.Context()); err == nil {
 				t.Error("a running server could be started")
 			}
@@ -171,14 +172,14 @@ func TestRestart(t *testing.T) {
 func TestAPausedServerAnswersNoNewConnection(t *testing.T) {
 	t.Parallel()
 	server := start(t, nil)
-	check(t, server.Pause())
+	must.Succeed(t, server.Pause())
 	impatient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if conn, err := pgx.Connect(impatient, server.ConnString("postgres")); err == nil {
-		check(t, conn.Close(t.Context()))
+		must.Succeed(t, conn.Close(t.Context()))
 		t.Error("the paused server accepted a connection")
 	}
-	check(t, server.Resume())
+	must.Succeed(t, server.Resume())
 	connect(t, server)
 }
 
@@ -186,21 +187,21 @@ func TestAStandbyFollows(t *testing.T) {
 	t.Parallel()
 	primary := start(t, map[string]string{"max_connections": "30"})
 	standby, err := primary.Standby(t.Context())
-	check(t, err)
-	t.Cleanup(func() { check(t, standby.Stop()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, standby.Stop()) })
 	_, err = connect(t, primary).Exec(t.Context(), "CREATE TABLE written_on_the_primary ()")
-	check(t, err)
+	must.Succeed(t, err)
 
 	conn := connect(t, standby)
 	var recovering bool
-	check(t, conn.QueryRow(t.Context(), "SELECT pg_is_in_recovery()").Scan(&recovering))
+	must.Succeed(t, conn.QueryRow(t.Context(), "SELECT pg_is_in_recovery()").Scan(&recovering))
 	if !recovering {
 		t.Error("the standby is not in recovery")
 	}
 	waitUntil(t, "the table reaches the standby", func() bool {
 		var there bool
 		err := conn.QueryRow(t.Context(), "SELECT to_regclass('written_on_the_primary') IS NOT NULL").Scan(&there)
-		check(t, err)
+		must.Succeed(t, err)
 		return there
 	})
 }
@@ -216,10 +217,10 @@ func TestWithoutProgramsTheErrorSaysWhatToInstall(t *testing.T) {
 func start(t *testing.T, settings map[string]string) *pgserver.Server {
 	t.Helper()
 	server, err := pgserver.Start(t.Context(), pgserver.Options{Settings: settings})
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
-		check(t, server.Stop())
-		check(t, server.Stop())
+		must.Succeed(t, server.Stop())
+		must.Succeed(t, server.Stop())
 		if _, err := os.Stat(server.SocketDir()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is still there: %v", server.SocketDir(), err)
 		}
@@ -230,7 +231,7 @@ func start(t *testing.T, settings map[string]string) *pgserver.Server {
 func connect(t *testing.T, server *pgserver.Server) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server.ConnString("postgres"))
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(context.Background()); err != nil && !conn.IsClosed() {
 			t.Error(err)
@@ -247,11 +248,4 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 		}
 	}
 	t.Fatalf("timed out after a minute waiting until %s", what)
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

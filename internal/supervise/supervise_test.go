@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pglock-toolkit/pglock/internal/supervise"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 const childEnv = "PGLOCK_GUARD_TEST_CHILD"
@@ -48,16 +49,16 @@ func TestNothingOutlivesAKilledProcess(t *testing.T) {
 	child.Env = append(os.Environ(), childEnv+"=1")
 	child.Stderr = os.Stderr
 	output, err := child.StdoutPipe()
-	check(t, err)
-	check(t, child.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, child.Start())
 	var dir string
 	_, err = fmt.Fscanln(output, &dir)
-	check(t, err)
+	must.Succeed(t, err)
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatalf("the directory is not there while its owner runs: %v", err)
 	}
 
-	check(t, child.Process.Kill())
+	must.Succeed(t, child.Process.Kill())
 
 	// The end of the output is the end of everything that held it: the child, its command, and the command's own child.
 	if rest, err := io.ReadAll(output); err != nil || len(rest) > 0 {
@@ -82,13 +83,13 @@ func TestCloseEndsACommandThat(t *testing.T) {
 			s := newSupervisor(t)
 			cmd := s.Command(t.Context(), "/bin/sh", "-c", script)
 			output, err := cmd.StdoutPipe()
-			check(t, err)
-			check(t, cmd.Start())
+			must.Succeed(t, err)
+			must.Succeed(t, cmd.Start())
 			var word string
 			_, err = fmt.Fscanln(output, &word)
-			check(t, err)
+			must.Succeed(t, err)
 
-			check(t, s.Close())
+			must.Succeed(t, s.Close())
 
 			if _, err := io.ReadAll(output); err != nil {
 				t.Error(err)
@@ -99,7 +100,7 @@ func TestCloseEndsACommandThat(t *testing.T) {
 			if _, err := os.Stat(s.Dir()); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the directory is still there: %v", err)
 			}
-			check(t, s.Close())
+			must.Succeed(t, s.Close())
 		})
 	}
 }
@@ -109,12 +110,12 @@ func TestACommandIsNeitherRootNorRedirected(t *testing.T) {
 	t.Setenv("LC_MESSAGES", "de_DE.UTF-8")
 	s := newSupervisor(t)
 	path, err := s.WriteFile("secret", "for the command alone")
-	check(t, err)
+	must.Succeed(t, err)
 
 	output, err := s.Command(t.Context(), "/bin/sh", "-c", `id -u; pwd; cat "$0"; echo; env`, path).Output()
 
-	check(t, err)
-	check(t, s.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, s.Close())
 	lines := strings.Split(string(output), "\n")
 	if lines[0] == "0" || lines[1] != s.Dir() || lines[2] != "for the command alone" {
 		t.Errorf("user, directory and file of the command are %q", lines[:3])
@@ -129,8 +130,8 @@ func TestACommandIsNeitherRootNorRedirected(t *testing.T) {
 func newSupervisor(t *testing.T) *supervise.Supervisor {
 	t.Helper()
 	s, err := supervise.New("pglock-supervise-test-")
-	check(t, err)
-	t.Cleanup(func() { check(t, s.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, s.Close()) })
 	return s
 }
 
@@ -142,11 +143,4 @@ func waitUntilGone(t *testing.T, dir string) {
 		}
 	}
 	t.Errorf("%s is still there", dir)
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

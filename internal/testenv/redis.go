@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/redisserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // RedisVariable is the environment variable with the URL of a Redis for the tests.
@@ -137,16 +138,16 @@ func NewRedisSentinel(t testing.TB) *Sentinel {
 }
 
 // Kill ends the server at once, with all its data.
-func (s *RedisServer) Kill(t testing.TB) { t.Helper(); must(t, s.Server.Kill()) }
+func (s *RedisServer) Kill(t testing.TB) { t.Helper(); must.Succeed(t, s.Server.Kill()) }
 
 // Start restarts a killed server, empty, on the same port.
-func (s *RedisServer) Start(t testing.TB) { t.Helper(); must(t, s.Server.Start()) }
+func (s *RedisServer) Start(t testing.TB) { t.Helper(); must.Succeed(t, s.Server.Start()) }
 
 // Pause freezes the server with SIGSTOP: connections stay open, but get no answers.
-func (s *RedisServer) Pause(t testing.TB) { t.Helper(); must(t, s.Server.Pause()) }
+func (s *RedisServer) Pause(t testing.TB) { t.Helper(); must.Succeed(t, s.Server.Pause()) }
 
 // Resume ends a [RedisServer.Pause].
-func (s *RedisServer) Resume(t testing.TB) { t.Helper(); must(t, s.Server.Resume()) }
+func (s *RedisServer) Resume(t testing.TB) { t.Helper(); must.Succeed(t, s.Server.Resume()) }
 
 // Must is Do that fails the test on an error.
 func (s *RedisServer) Must(t testing.TB, args ...string) string {
@@ -156,11 +157,4 @@ func (s *RedisServer) Must(t testing.TB, args ...string) string {
 		t.Fatalf("Redis command %s: %v", strings.Join(args, " "), err)
 	}
 	return reply
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

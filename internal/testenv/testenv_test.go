@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -44,8 +45,8 @@ func TestATestThatCleansUpPasses(t *testing.T) {
 	db := testenv.Database(inner)
 	conn, pool := db.Connect(inner), db.Pool(inner)
 	_, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock(1)")
-	check(t, err)
-	check(t, pool.Ping(t.Context()))
+	must.Succeed(t, err)
+	must.Succeed(t, pool.Ping(t.Context()))
 	role := db.Role(inner, "pglock_test")
 
 	if failures := inner.end(); failures != "" {
@@ -66,13 +67,13 @@ func TestATestFailsForWhatItLeaves(t *testing.T) {
 	config := db.Config(inner).ConnConfig
 	config.RuntimeParams["application_name"] = "forgetful"
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	check(t, err)
+	must.Succeed(t, err)
 	for _, statement := range []string{
 		"BEGIN; SELECT pg_advisory_xact_lock_shared(7); PREPARE TRANSACTION 'it''s prepared in " + db.Name() + "'",
 		"SELECT pg_advisory_lock(-2, 3) -- the last query",
 	} {
 		_, err = conn.Exec(t.Context(), statement)
-		check(t, err)
+		must.Succeed(t, err)
 	}
 
 	failures := inner.end()
@@ -94,7 +95,7 @@ func TestATestFailsForWhatItLeaves(t *testing.T) {
 	if err := conn.Ping(t.Context()); err == nil {
 		t.Error("the session is still there")
 	}
-	check(t, conn.Close(context.Background()))
+	must.Succeed(t, conn.Close(context.Background()))
 }
 
 // TestAForgetfulBinary passes, and leaves behind what its binary must fail for.
@@ -104,7 +105,7 @@ func TestAForgetfulBinary(t *testing.T) {
 		go func() { select {} }()
 	case "a session":
 		_, err := pgx.Connect(t.Context(), testenv.ForExamples().ConnString())
-		check(t, err)
+		must.Succeed(t, err)
 	}
 }
 
@@ -136,7 +137,7 @@ func TestAdvisoryLocksShowsHoldersAndWaiters(t *testing.T) {
 		elsewhere: "SELECT pg_advisory_lock(6688477336110245193)",
 	} {
 		_, err := conn.Exec(t.Context(), statement)
-		check(t, err)
+		must.Succeed(t, err)
 	}
 	waiting, waited := context.WithCancel(t.Context())
 	defer waited()
@@ -165,12 +166,12 @@ func TestARoleHasNoRights(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	_, err := db.Connect(t).Exec(t.Context(), "CREATE TABLE secret ()")
-	check(t, err)
+	must.Succeed(t, err)
 	conn, err := pgx.Connect(t.Context(), db.Role(t, "pglock_poor"))
-	check(t, err)
-	defer func() { check(t, conn.Close(context.Background())) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, conn.Close(context.Background())) }()
 	var user, database string
-	check(t, conn.QueryRow(t.Context(), "SELECT current_user, current_database()").Scan(&user, &database))
+	must.Succeed(t, conn.QueryRow(t.Context(), "SELECT current_user, current_database()").Scan(&user, &database))
 	if !strings.HasPrefix(user, "pglock_poor_") || database != db.Name() {
 		t.Errorf("the role is %s in database %s", user, database)
 	}
@@ -184,19 +185,19 @@ func TestADatabaseOnAServerOfTheTestsOwn(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"max_connections": "21"})
 	db := testenv.On(t, server)
 	var max string
-	check(t, db.Pool(t).QueryRow(t.Context(), "SELECT current_setting('max_connections')").Scan(&max))
+	must.Succeed(t, db.Pool(t).QueryRow(t.Context(), "SELECT current_setting('max_connections')").Scan(&max))
 	if max != "21" {
 		t.Errorf("max_connections is %s", max)
 	}
-	check(t, server.Restart(t.Context(), pgserver.Immediate))
-	check(t, db.Connect(t).Ping(t.Context()))
+	must.Succeed(t, server.Restart(t.Context(), pgserver.Immediate))
+	must.Succeed(t, db.Connect(t).Ping(t.Context()))
 }
 
 func TestAServerMayBeDownInTheEnd(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	testenv.On(t, server).Connect(t)
-	check(t, server.Down(t.Context(), pgserver.Fast))
+	must.Succeed(t, server.Down(t.Context(), pgserver.Fast))
 }
 
 func TestPgBouncerPools(t *testing.T) {
@@ -209,8 +210,8 @@ func TestPgBouncerPools(t *testing.T) {
 			db := testenv.Database(t)
 			db.Role(t, "pglock_pooled")
 			conn, err := pgx.Connect(t.Context(), testenv.PgBouncer(t, db, mode))
-			check(t, err)
-			defer func() { check(t, conn.Close(context.Background())) }()
+			must.Succeed(t, err)
+			defer func() { must.Succeed(t, conn.Close(context.Background())) }()
 			direct := db.Connect(t)
 			if got := backend(t, conn) == pid(conn); got {
 				t.Error("the client got the server's PID, so there is no PgBouncer")
@@ -218,12 +219,12 @@ func TestPgBouncerPools(t *testing.T) {
 			// The server connection is marked, and the client comes back to it in either mode, since it is alone. A
 			// second client gets the same one only if the first gave it back.
 			second, err := pgx.ConnectConfig(t.Context(), conn.Config())
-			check(t, err)
-			defer func() { check(t, second.Close(context.Background())) }()
+			must.Succeed(t, err)
+			defer func() { must.Succeed(t, second.Close(context.Background())) }()
 			if shared := backend(t, conn) == backend(t, second); shared == keepsSessions {
 				t.Errorf("two clients share a session: %t", shared)
 			}
-			check(t, direct.Ping(t.Context()))
+			must.Succeed(t, direct.Ping(t.Context()))
 		})
 	}
 }
@@ -240,8 +241,8 @@ func TestTheExamplesShareADatabase(t *testing.T) {
 		t.Error("there are two databases")
 	}
 	conn, err := pgx.Connect(t.Context(), first.ConnString())
-	check(t, err)
-	check(t, conn.Close(t.Context()))
+	must.Succeed(t, err)
+	must.Succeed(t, conn.Close(t.Context()))
 }
 
 // pid is the process ID that the server sent when the session began, or that PgBouncer made up.
@@ -249,7 +250,7 @@ func pid(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
 
 func backend(t *testing.T, conn *pgx.Conn) (pid int32) {
 	t.Helper()
-	check(t, conn.QueryRow(t.Context(), "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid))
+	must.Succeed(t, conn.QueryRow(t.Context(), "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid))
 	return pid
 }
 
@@ -257,15 +258,8 @@ func exists(t *testing.T, table, column, value string) (found bool) {
 	t.Helper()
 	conn := testenv.Database(t).Connect(t)
 	query := fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_catalog.%s WHERE %s = $1)", table, column)
-	check(t, conn.QueryRow(t.Context(), query, value).Scan(&found))
+	must.Succeed(t, conn.QueryRow(t.Context(), query, value).Scan(&found))
 	return found
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestTrialsAreMultiplied(t *testing.T) {

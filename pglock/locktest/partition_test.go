@@ -7,16 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func wantError(t *testing.T, err, want error, what string) {
 	t.Helper()
@@ -31,7 +25,7 @@ func TestPartitionEndsLocksBeforeOthersGetThem(t *testing.T) {
 		l, other := openMemory(t, server, pglock.WithLease(10*time.Second)), openMemory(t, server)
 		key := pglock.NewKey("k")
 		lock, err := l.Lock(ctx, key)
-		check(t, err)
+		must.Succeed(t, err)
 		start := time.Now()
 		heal := server.Partition(l)
 		ended := make(chan time.Duration, 1)
@@ -45,7 +39,7 @@ func TestPartitionEndsLocksBeforeOthersGetThem(t *testing.T) {
 			t.Errorf("the lock's deadline is in %v", deadline.Sub(start))
 		}
 		theirs, err := other.Lock(ctx, key)
-		check(t, err)
+		must.Succeed(t, err)
 		if got := time.Since(start); got != 10*time.Second {
 			t.Errorf("another process had the lock after %v, want the lease, 10s", got)
 		}
@@ -58,10 +52,10 @@ func TestPartitionEndsLocksBeforeOthersGetThem(t *testing.T) {
 		}
 		heal()
 		heal()
-		check(t, theirs.Unlock(ctx))
+		must.Succeed(t, theirs.Unlock(ctx))
 		again, err := l.Lock(ctx, key)
-		check(t, err)
-		check(t, again.Unlock(ctx))
+		must.Succeed(t, err)
+		must.Succeed(t, again.Unlock(ctx))
 	})
 }
 
@@ -71,11 +65,11 @@ func TestAShortPartitionLosesNothing(t *testing.T) {
 		l, other := openMemory(t, server), openMemory(t, server)
 		kept, unlocked, awaited := pglock.NewKey("kept"), pglock.NewKey("unlocked"), pglock.NewKey("awaited")
 		lock, err := l.Lock(ctx, kept)
-		check(t, err)
+		must.Succeed(t, err)
 		second, err := l.Lock(ctx, unlocked)
-		check(t, err)
+		must.Succeed(t, err)
 		theirs, err := other.Lock(ctx, awaited)
-		check(t, err)
+		must.Succeed(t, err)
 		waits := make(chan error, 1)
 		go func() { _, err := l.Lock(ctx, awaited); waits <- err }()
 		retries := make(chan error, 1)
@@ -92,17 +86,17 @@ func TestAShortPartitionLosesNothing(t *testing.T) {
 		wantError(t, second.Unlock(ctx), pglock.ErrUnavailable, "Unlock in a partition")
 		time.Sleep(5 * time.Second)
 		heal()
-		check(t, lock.Verify(ctx))
+		must.Succeed(t, lock.Verify(ctx))
 		if _, ok := lock.Deadline(); ok {
 			t.Error("a lock in memory has a deadline after the partition")
 		}
 		again, err := other.TryLock(ctx, unlocked)
-		check(t, err)
-		check(t, again.Unlock(ctx))
-		check(t, theirs.Unlock(ctx))
-		check(t, <-retries)
+		must.Succeed(t, err)
+		must.Succeed(t, again.Unlock(ctx))
+		must.Succeed(t, theirs.Unlock(ctx))
+		must.Succeed(t, <-retries)
 		time.Sleep(time.Hour)
-		check(t, lock.Unlock(ctx))
+		must.Succeed(t, lock.Unlock(ctx))
 	})
 }
 
@@ -126,7 +120,7 @@ func TestGuardTxInMemoryRefusesTheTransactionOfALostLock(t *testing.T) {
 		return tx, err
 	}
 	tx, err := write(false)
-	check(t, err)
+	must.Succeed(t, err)
 	if got := tx.Statements(); len(got) != 1 || got[0] != "update accounts" {
 		t.Errorf("the statements are %q", got)
 	}
@@ -146,27 +140,27 @@ func TestGuardTxInMemoryWaitsForTheTransactionsOfEarlierHolders(t *testing.T) {
 		l, other := openMemory(t, server), openMemory(t, server)
 		key := pglock.NewKey("k")
 		lock, err := l.Lock(ctx, key)
-		check(t, err)
+		must.Succeed(t, err)
 		stale, side := server.Tx(nil), server.Tx(nil)
-		check(t, lock.GuardTx(ctx, stale))
-		check(t, lock.GuardTx(ctx, side)) // side by side
-		check(t, side.Rollback(ctx))
+		must.Succeed(t, lock.GuardTx(ctx, stale))
+		must.Succeed(t, lock.GuardTx(ctx, side)) // side by side
+		must.Succeed(t, side.Rollback(ctx))
 		server.Lose(key)
 		next, err := other.Lock(ctx, key)
-		check(t, err)
-		time.AfterFunc(time.Second, func() { check(t, stale.Commit(context.Background())) })
+		must.Succeed(t, err)
+		time.AfterFunc(time.Second, func() { must.Succeed(t, stale.Commit(context.Background())) })
 		start, tx := time.Now(), server.Tx(nil)
-		check(t, next.GuardTx(ctx, tx))
+		must.Succeed(t, next.GuardTx(ctx, tx))
 		if waited := time.Since(start); waited != time.Second {
 			t.Errorf("GuardTx waited for %v, want until the stale transaction had ended", waited)
 		}
 		nested, err := tx.Begin(ctx)
-		check(t, err)
+		must.Succeed(t, err)
 		if err := next.GuardTx(ctx, nested); err == nil {
 			t.Error("a savepoint was guarded")
 		}
-		check(t, tx.Commit(ctx))
-		check(t, next.Unlock(ctx))
+		must.Succeed(t, tx.Commit(ctx))
+		must.Succeed(t, next.Unlock(ctx))
 		if err := next.GuardTx(ctx, locktest.NewServer().Tx(nil)); err == nil {
 			t.Error("a transaction of another Server was guarded")
 		}

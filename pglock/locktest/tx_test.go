@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -20,7 +21,7 @@ func TestLockTxInMemoryLastsUntilTheTransactionEnds(t *testing.T) {
 	free := func() bool {
 		lock, err := l.TryLock(ctx, key)
 		if err == nil {
-			check(t, lock.Unlock(ctx))
+			must.Succeed(t, lock.Unlock(ctx))
 		}
 		return err == nil
 	}
@@ -29,15 +30,15 @@ func TestLockTxInMemoryLastsUntilTheTransactionEnds(t *testing.T) {
 		"rollback": func(tx pgx.Tx) error { return tx.Rollback(ctx) },
 	} {
 		tx, err := server.Begin(ctx)
-		check(t, err)
-		check(t, pglock.LockTx(ctx, tx, key))
-		check(t, pglock.LockTx(ctx, tx, key)) // reentrant
-		check(t, pglock.LockAllTx(ctx, tx, []pglock.Key{key, pglock.NewKey("another")}))
+		must.Succeed(t, err)
+		must.Succeed(t, pglock.LockTx(ctx, tx, key))
+		must.Succeed(t, pglock.LockTx(ctx, tx, key)) // reentrant
+		must.Succeed(t, pglock.LockAllTx(ctx, tx, []pglock.Key{key, pglock.NewKey("another")}))
 		if free() {
 			t.Errorf("%s: the lock of a transaction is free", name)
 		}
 		wantError(t, pglock.TryLockTx(ctx, server.Tx(nil), key), pglock.ErrNotAcquired, "another transaction's TryLockTx")
-		check(t, end(tx))
+		must.Succeed(t, end(tx))
 		if !free() {
 			t.Errorf("after %s the lock is held", name)
 		}
@@ -50,7 +51,7 @@ func TestLockTxInMemoryLastsUntilTheTransactionEnds(t *testing.T) {
 		_, err := tx.Exec(ctx, "update accounts")
 		return err
 	})
-	check(t, err)
+	must.Succeed(t, err)
 	if !free() {
 		t.Error("after BeginFunc the lock is held")
 	}
@@ -61,19 +62,19 @@ func TestLockTxInMemoryEndsWithItsSavepoint(t *testing.T) {
 	for _, committed := range []bool{false, true} {
 		tx := server.Tx(nil)
 		savepoint, err := tx.Begin(ctx)
-		check(t, err)
-		check(t, pglock.LockTx(ctx, savepoint, key))
+		must.Succeed(t, err)
+		must.Succeed(t, pglock.LockTx(ctx, savepoint, key))
 		if committed {
-			check(t, savepoint.Commit(ctx))
+			must.Succeed(t, savepoint.Commit(ctx))
 		} else {
-			check(t, savepoint.Rollback(ctx))
+			must.Succeed(t, savepoint.Rollback(ctx))
 		}
 		other := server.Tx(nil)
 		if err := pglock.TryLockTx(ctx, other, key); (err == nil) == committed {
 			t.Errorf("savepoint committed %v: another's TryLockTx: %v", committed, err)
 		}
-		check(t, other.Rollback(ctx))
-		check(t, tx.Rollback(ctx))
+		must.Succeed(t, other.Rollback(ctx))
+		must.Succeed(t, tx.Rollback(ctx))
 	}
 }
 
@@ -82,7 +83,7 @@ func TestLockTxInMemoryWaits(t *testing.T) {
 		server, ctx, key := locktest.NewServer(), t.Context(), pglock.NewKey("k")
 		l := openMemory(t, server, pglock.WithApplicationName("billing"))
 		lock, err := l.Lock(ctx, key)
-		check(t, err)
+		must.Succeed(t, err)
 		tx := server.Tx(nil)
 		wait := (*pglock.WaitError)(nil)
 		err = pglock.LockTx(ctx, tx, key, pglock.MaxWait(time.Second))
@@ -99,8 +100,8 @@ func TestLockTxInMemoryWaits(t *testing.T) {
 			t.Errorf("after MaxWait the transaction cannot continue: %v", err)
 		}
 		wantError(t, pglock.LockTx(lock.Context(ctx), tx, key), pglock.ErrSelfDeadlock, "LockTx under a Lock of its key")
-		time.AfterFunc(time.Second, func() { check(t, lock.Unlock(context.Background())) })
-		check(t, pglock.LockTx(ctx, tx, key))
+		time.AfterFunc(time.Second, func() { must.Succeed(t, lock.Unlock(context.Background())) })
+		must.Succeed(t, pglock.LockTx(ctx, tx, key))
 		cancelled := server.Tx(nil)
 		ended, end := context.WithCancel(ctx)
 		time.AfterFunc(time.Second, end)
@@ -108,8 +109,8 @@ func TestLockTxInMemoryWaits(t *testing.T) {
 		if _, err := cancelled.Exec(ctx, "insert"); err == nil {
 			t.Error("after a cancelled wait the transaction goes on")
 		}
-		check(t, cancelled.Rollback(ctx))
-		check(t, tx.Commit(ctx))
+		must.Succeed(t, cancelled.Rollback(ctx))
+		must.Succeed(t, tx.Commit(ctx))
 	})
 }
 
@@ -129,6 +130,6 @@ func TestStatementsThatReturnRowsNeedATransactionThatCarriesThemOut(t *testing.T
 	if _, err := outer.Exec(ctx, "insert"); err != nil || len(tx.Statements()) != 1 {
 		t.Errorf("Exec did not reach the inner transaction: %v", err)
 	}
-	check(t, outer.Commit(ctx))
+	must.Succeed(t, outer.Commit(ctx))
 	wantError(t, tx.Rollback(ctx), pgx.ErrTxClosed, "Rollback of the inner transaction, which was committed")
 }

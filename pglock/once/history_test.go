@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
@@ -22,7 +23,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 	config := db.Config(t)
 	config.MaxConns = 8
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	execute(t, pool, "CREATE TABLE effects (id text NOT NULL)") // nothing else keeps them unique
 	const messages, copies, workers, steps = 40, 3, 6, 5

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
@@ -19,9 +20,9 @@ func TestOncePruneWhereTheDefaultIsAboveReadCommitted(t *testing.T) {
 		config.MaxConns = 1
 		config.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
 		strict, err := pgxpool.NewWithConfig(t.Context(), config)
-		must(t, err)
+		must.Succeed(t, err)
 		t.Cleanup(strict.Close)
-		must(t, once.Prune(t.Context(), strict, keep)) // prepares the statements that the next one sends
+		must.Succeed(t, once.Prune(t.Context(), strict, keep)) // prepares the statements that the next one sends
 		age(t, pool, keep/2+time.Minute)
 
 		other := begin(t, pool)

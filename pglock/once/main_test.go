@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
@@ -60,7 +61,7 @@ func commit(t *testing.T, tx pgx.Tx) {
 func scope(t *testing.T, name string, opts ...once.Option) *once.Scope {
 	t.Helper()
 	s, err := once.New(pglock.NewKey(name), opts...)
-	must(t, err)
+	must.Succeed(t, err)
 	return s
 }
 
@@ -73,13 +74,6 @@ func do(t *testing.T, pool *pgxpool.Pool, name, id string, opts ...pglock.TxOpti
 func doIn(t *testing.T, pool *pgxpool.Pool, s *once.Scope, id string, opts ...pglock.TxOption) error {
 	t.Helper()
 	return pgx.BeginFunc(bounded(t), pool, func(tx pgx.Tx) error { return s.Tx(bounded(t), tx, id, opts...) })
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func wantIs(t *testing.T, err, want error) {
@@ -103,7 +97,7 @@ func execute(t *testing.T, db execer, sql string, args ...any) {
 func one[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), sql, args...)
-	must(t, err)
+	must.Succeed(t, err)
 	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)

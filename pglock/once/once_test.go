@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -19,19 +20,19 @@ import (
 
 func TestOnceTheFirstDoesItAndLaterOnesHearThatItIsDone(t *testing.T) {
 	_, pool := installed(t)
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 	err := do(t, pool, "s", "1")
 	wantIs(t, err, pglock.ErrDone)
 	done := (*once.DoneError)(nil)
 	if !errors.As(err, &done) || done.Scope != "s" || done.ID != "1" || time.Since(done.At).Abs() > time.Hour {
 		t.Errorf("the error is %#v", err)
 	}
-	must(t, do(t, pool, "s", "2"))
-	must(t, do(t, pool, "other", "1"))
+	must.Succeed(t, do(t, pool, "s", "2"))
+	must.Succeed(t, do(t, pool, "other", "1"))
 
 	tx := begin(t, pool)
 	wantIs(t, scope(t, "s").Tx(t.Context(), tx, "1"), pglock.ErrDone)
-	must(t, scope(t, "s").Tx(t.Context(), tx, "after that")) // the transaction can continue
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), tx, "after that")) // the transaction can continue
 	wantIs(t, scope(t, "s").Tx(t.Context(), tx, "after that"), pglock.ErrDone)
 	commit(t, tx)
 	wantIs(t, do(t, pool, "s", "after that"), pglock.ErrDone)
@@ -40,26 +41,26 @@ func TestOnceTheFirstDoesItAndLaterOnesHearThatItIsDone(t *testing.T) {
 func TestOnceARollbackLeavesNothing(t *testing.T) {
 	_, pool := installed(t)
 	tx := begin(t, pool)
-	must(t, scope(t, "s").Tx(t.Context(), tx, "whole"))
-	must(t, tx.Rollback(t.Context()))
-	must(t, do(t, pool, "s", "whole"))
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), tx, "whole"))
+	must.Succeed(t, tx.Rollback(t.Context()))
+	must.Succeed(t, do(t, pool, "s", "whole"))
 
 	tx = begin(t, pool)
 	savepoint, err := tx.Begin(t.Context())
-	must(t, err)
-	must(t, scope(t, "s").Tx(t.Context(), savepoint, "part"))
-	must(t, savepoint.Rollback(t.Context()))
-	must(t, do(t, pool, "s", "part")) // while tx is open: the lock is gone as well
+	must.Succeed(t, err)
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), savepoint, "part"))
+	must.Succeed(t, savepoint.Rollback(t.Context()))
+	must.Succeed(t, do(t, pool, "s", "part")) // while tx is open: the lock is gone as well
 	commit(t, tx)
 }
 
 func TestOnceOtherContentsAreAMismatch(t *testing.T) {
 	_, pool := installed(t)
-	must(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "1"))
+	must.Succeed(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "1"))
 	wantIs(t, doIn(t, pool, scope(t, "s").Matching([]byte("b")), "1"), once.ErrMismatch)
 	wantIs(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "1"), pglock.ErrDone)
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
-	must(t, do(t, pool, "s", "2"))
+	must.Succeed(t, do(t, pool, "s", "2"))
 	wantIs(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "2"), pglock.ErrDone)
 }
 
@@ -75,11 +76,11 @@ func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tx := begin(t, pool)
-			must(t, scope(t, "s").Tx(t.Context(), tx, test.name))
+			must.Succeed(t, scope(t, "s").Tx(t.Context(), tx, test.name))
 			second := make(chan error, 1)
 			go func() { second <- do(t, pool, "s", test.name) }()
 			db.WaitForWaiters(t, 1)
-			must(t, test.end(tx))
+			must.Succeed(t, test.end(tx))
 			if err := <-second; !errors.Is(err, test.want) {
 				t.Errorf("the duplicate got %v, want %v", err, test.want)
 			}
@@ -91,7 +92,7 @@ func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
 func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
 	_, pool := installed(t)
 	first := begin(t, pool)
-	must(t, scope(t, "s").Tx(t.Context(), first, "1"))
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), first, "1"))
 	for _, wait := range []time.Duration{0, 20 * time.Millisecond} {
 		tx := begin(t, pool)
 		err := scope(t, "s").Tx(bounded(t), tx, "1", pglock.MaxWait(wait))
@@ -101,15 +102,15 @@ func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
 			waited.Holders[0].PID != int32(first.Conn().PgConn().PID()) || waited.Key.String() != "once:s/1" {
 			t.Errorf("the error is %+v", waited)
 		}
-		must(t, scope(t, "s").Tx(bounded(t), tx, wait.String())) // the transaction can continue
-		must(t, tx.Rollback(t.Context()))
+		must.Succeed(t, scope(t, "s").Tx(bounded(t), tx, wait.String())) // the transaction can continue
+		must.Succeed(t, tx.Rollback(t.Context()))
 	}
 }
 
 func TestOnceACancelledWaitLeavesNothing(t *testing.T) {
 	db, pool := installed(t)
 	first := begin(t, pool)
-	must(t, scope(t, "s").Tx(t.Context(), first, "1"))
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), first, "1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() {
@@ -118,26 +119,26 @@ func TestOnceACancelledWaitLeavesNothing(t *testing.T) {
 	db.WaitForWaiters(t, 1)
 	cancel()
 	wantIs(t, <-second, context.Canceled)
-	must(t, first.Rollback(t.Context()))
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, first.Rollback(t.Context()))
+	must.Succeed(t, do(t, pool, "s", "1"))
 }
 
 func TestOnceRefusesSnapshotsThatAreOlderThanTheLock(t *testing.T) {
 	_, pool := installed(t)
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
-		must(t, err)
+		must.Succeed(t, err)
 		wantIs(t, scope(t, "s").Tx(t.Context(), tx, "1"), pglock.ErrStaleSnapshot)
 		execute(t, tx, "SELECT 1") // it can continue
-		must(t, tx.Rollback(t.Context()))
+		must.Succeed(t, tx.Rollback(t.Context()))
 		tx, err = pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
-		must(t, err)
+		must.Succeed(t, err)
 		batch := &pgx.Batch{}
 		scope(t, "s").Queue(batch, "1")
 		wantIs(t, tx.SendBatch(t.Context(), batch).Close(), pglock.ErrStaleSnapshot)
-		must(t, tx.Rollback(t.Context()))
+		must.Succeed(t, tx.Rollback(t.Context()))
 	}
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 }
 
 type receipt struct {
@@ -162,19 +163,19 @@ func TestOnceAResultIsReplayed(t *testing.T) {
 	_, _, err := ask("1", boom, "a")
 	wantIs(t, err, boom)
 	got, replayed, err := ask("1", nil, "a")
-	must(t, err)
+	must.Succeed(t, err)
 	if want := (receipt{2, "日本語 \x00"}); replayed || got != want {
 		t.Errorf("the first got %+v, replayed %v", got, replayed)
 	}
 	got, replayed, err = ask("1", nil, "a")
-	must(t, err)
+	must.Succeed(t, err)
 	if want := (receipt{2, "日本語 \x00"}); !replayed || got != want || runs != 2 {
 		t.Errorf("the second got %+v, replayed %v, after %d runs", got, replayed, runs)
 	}
 	_, _, err = ask("1", nil, "b")
 	wantIs(t, err, once.ErrMismatch)
 
-	must(t, do(t, pool, "s", "without a result"))
+	must.Succeed(t, do(t, pool, "s", "without a result"))
 	_, _, err = ask("without a result", nil, "a")
 	wantIs(t, err, pglock.ErrDone)
 
@@ -202,7 +203,7 @@ func TestOnceAPanicRecordsNothing(t *testing.T) {
 			return err
 		})
 	}()
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 }
 
 func TestOnceQueueRidesInABatch(t *testing.T) {
@@ -217,7 +218,7 @@ func TestOnceQueueRidesInABatch(t *testing.T) {
 			return tx.SendBatch(ctx, batch).Close()
 		})
 	}
-	must(t, send(t.Context(), scope(t, "s").Matching([]byte("a")), "1"))
+	must.Succeed(t, send(t.Context(), scope(t, "s").Matching([]byte("a")), "1"))
 	err := send(t.Context(), scope(t, "s").Matching([]byte("a")), "1")
 	wantIs(t, err, pglock.ErrDone)
 	if done := (*once.DoneError)(nil); !errors.As(err, &done) || time.Since(done.At).Abs() > time.Hour || done.ID != "1" {
@@ -229,7 +230,7 @@ func TestOnceQueueRidesInABatch(t *testing.T) {
 	}
 
 	tx := begin(t, pool)
-	must(t, scope(t, "s").Tx(t.Context(), tx, "2"))
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), tx, "2"))
 	wantIs(t, send(t.Context(), scope(t, "s"), "2", pglock.MaxWait(0)), pglock.ErrNotAcquired)
 	second := make(chan error, 1)
 	go func() { second <- send(t.Context(), scope(t, "s"), "2") }()
@@ -317,15 +318,15 @@ func TestOnceNeedsNoMoreThanTheGrants(t *testing.T) {
 	db, owner := installed(t)
 	pool := func(prefix string, grants func(string) string) *pgxpool.Pool {
 		pool, err := pgxpool.New(t.Context(), db.Role(t, prefix))
-		must(t, err)
+		must.Succeed(t, err)
 		t.Cleanup(pool.Close)
 		execute(t, owner, grants(pool.Config().ConnConfig.User))
 		return pool
 	}
 	locker, pruner := pool("pglock_locker", migrations.LockerGrants), pool("pglock_pruner", migrations.PrunerGrants)
-	must(t, do(t, locker, "s", "1"))
+	must.Succeed(t, do(t, locker, "s", "1"))
 	wantIs(t, do(t, locker, "s", "1"), pglock.ErrDone)
-	must(t, once.Prune(t.Context(), pruner, time.Hour))
+	must.Succeed(t, once.Prune(t.Context(), pruner, time.Hour))
 	if err := once.Prune(t.Context(), locker, time.Hour); err == nil || !strings.Contains(err.Error(), "migrate print") {
 		t.Errorf("a locker prunes: %v", err)
 	}
@@ -334,9 +335,9 @@ func TestOnceNeedsNoMoreThanTheGrants(t *testing.T) {
 func TestOnceWorksThroughATransactionPooler(t *testing.T) {
 	db, _ := installed(t)
 	pool, err := pgxpool.New(t.Context(), testenv.PgBouncer(t, db, testenv.TransactionPooling))
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 }
 
@@ -354,7 +355,7 @@ func TestOnceTheObserverLearnsOfEachCall(t *testing.T) {
 	_, pool := installed(t)
 	var seen []pglock.RecordedInfo
 	observed := pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, e pglock.RecordedInfo) { seen = append(seen, e) }})
-	must(t, do(t, pool, "s", "1", observed))
+	must.Succeed(t, do(t, pool, "s", "1", observed))
 	wantIs(t, do(t, pool, "s", "1", observed), pglock.ErrNotAcquired) // as every no
 	boom := errors.New("boom")
 	wantIs(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

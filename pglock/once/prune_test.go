@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
@@ -28,7 +29,7 @@ func turn(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	before := current(t, pool)
 	age(t, pool, keep/2+time.Minute)
-	must(t, once.Prune(t.Context(), pool, keep))
+	must.Succeed(t, once.Prune(t.Context(), pool, keep))
 	if now := current(t, pool); now != (before+1)%4 {
 		t.Fatalf("the current partition is %d after %d", now, before)
 	}
@@ -42,7 +43,7 @@ func current(t *testing.T, pool *pgxpool.Pool) int {
 func TestOnceADuplicateIsFoundInEveryPartition(t *testing.T) {
 	_, pool := installed(t)
 	for i := range 3 { // the fourth is needed to forget the first
-		must(t, do(t, pool, "s", fmt.Sprint(i)))
+		must.Succeed(t, do(t, pool, "s", fmt.Sprint(i)))
 		for j := range i + 1 {
 			wantIs(t, do(t, pool, "s", fmt.Sprint(j)), pglock.ErrDone)
 		}
@@ -59,7 +60,7 @@ func TestOnceADuplicateIsFoundInEveryPartition(t *testing.T) {
 func TestOnceTwoAtAPartitionBoundaryAreNotBothFirst(t *testing.T) {
 	db, pool := installed(t)
 	first := begin(t, pool)
-	must(t, scope(t, "s").Tx(t.Context(), first, "1"))
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), first, "1"))
 	turn(t, pool)
 	second := make(chan error, 1)
 	go func() { second <- do(t, pool, "s", "1") }()
@@ -67,22 +68,22 @@ func TestOnceTwoAtAPartitionBoundaryAreNotBothFirst(t *testing.T) {
 	turn(t, pool)
 	commit(t, first)
 	wantIs(t, <-second, pglock.ErrDone)
-	must(t, do(t, pool, "s", "2"))
+	must.Succeed(t, do(t, pool, "s", "2"))
 	wantIs(t, do(t, pool, "s", "2"), pglock.ErrDone)
 }
 
 func TestOnceRecordsAreKeptForAsLongAsAskedAndThenForgotten(t *testing.T) {
 	_, pool := installed(t)
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 	turn(t, pool)
-	must(t, do(t, pool, "s", "2"))
+	must.Succeed(t, do(t, pool, "s", "2"))
 	age(t, pool, keep-time.Hour)
-	must(t, once.Prune(t.Context(), pool, keep))
+	must.Succeed(t, once.Prune(t.Context(), pool, keep))
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 	age(t, pool, time.Hour)
-	must(t, once.Prune(t.Context(), pool, keep))
+	must.Succeed(t, once.Prune(t.Context(), pool, keep))
 	wantIs(t, do(t, pool, "s", "2"), pglock.ErrDone) // one turn younger
-	must(t, do(t, pool, "s", "1"))                   // forgotten, so it is the first
+	must.Succeed(t, do(t, pool, "s", "1"))           // forgotten, so it is the first
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 }
 
@@ -90,25 +91,25 @@ func TestOnceRecordsAreKeptForAsLongAsAskedAndThenForgotten(t *testing.T) {
 func TestOnceAnOpenTransactionHoldsUpTheForgettingOfWhatItRecorded(t *testing.T) {
 	_, pool := installed(t)
 	open := begin(t, pool)
-	must(t, scope(t, "s").Tx(t.Context(), open, "1"))
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), open, "1"))
 	turn(t, pool)
 	age(t, pool, 2*keep)
-	must(t, once.Prune(t.Context(), pool, keep)) // its partition cannot be drained yet
+	must.Succeed(t, once.Prune(t.Context(), pool, keep)) // its partition cannot be drained yet
 	commit(t, open)
-	must(t, once.Prune(t.Context(), pool, keep))
+	must.Succeed(t, once.Prune(t.Context(), pool, keep))
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 	age(t, pool, keep+time.Minute)
-	must(t, once.Prune(t.Context(), pool, keep))
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, once.Prune(t.Context(), pool, keep))
+	must.Succeed(t, do(t, pool, "s", "1"))
 }
 
 func TestOncePruneDoesNotHoldUpOthers(t *testing.T) {
 	_, pool := installed(t)
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 	turn(t, pool)
 	age(t, pool, keep+time.Minute)
 	open := begin(t, pool) // it has read all partitions, and stays open
-	must(t, scope(t, "s").Tx(t.Context(), open, "2"))
+	must.Succeed(t, scope(t, "s").Tx(t.Context(), open, "2"))
 	pruned := make(chan error, 1)
 	go func() { pruned <- once.Prune(bounded(t), pool, keep) }()
 	for i := 0; ; i++ {
@@ -116,12 +117,12 @@ func TestOncePruneDoesNotHoldUpOthers(t *testing.T) {
 		case err := <-pruned:
 			wantIs(t, err, pglock.ErrNotAcquired)
 			commit(t, open)
-			must(t, once.Prune(t.Context(), pool, keep))
-			must(t, do(t, pool, "s", "1")) // forgotten
+			must.Succeed(t, once.Prune(t.Context(), pool, keep))
+			must.Succeed(t, do(t, pool, "s", "1")) // forgotten
 			return
 		default:
 			// With a Prune that waits, this would wait for the transaction that stays open.
-			must(t, do(t, pool, "s", fmt.Sprint("meanwhile ", i)))
+			must.Succeed(t, do(t, pool, "s", fmt.Sprint("meanwhile ", i)))
 		}
 	}
 }
@@ -129,8 +130,8 @@ func TestOncePruneDoesNotHoldUpOthers(t *testing.T) {
 func TestOnceAForgottenPruneIsNoError(t *testing.T) {
 	_, pool := installed(t)
 	age(t, pool, 100*keep)
-	must(t, do(t, pool, "s", "1"))
-	must(t, once.Prune(t.Context(), pool, keep))
+	must.Succeed(t, do(t, pool, "s", "1"))
+	must.Succeed(t, once.Prune(t.Context(), pool, keep))
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
 }
 
@@ -141,7 +142,7 @@ func TestOnceAFullRingGoesOn(t *testing.T) {
 	reader := begin(t, pool)
 	execute(t, reader, "LOCK TABLE pglock.once_records_0 IN ACCESS SHARE MODE")
 	for i := range 2 {
-		must(t, do(t, pool, "s", fmt.Sprint(i)))
+		must.Succeed(t, do(t, pool, "s", fmt.Sprint(i)))
 		turn(t, pool)
 	}
 	for range 2 {
@@ -151,14 +152,14 @@ func TestOnceAFullRingGoesOn(t *testing.T) {
 			t.Fatalf("the current partition is %d", now)
 		}
 	}
-	must(t, do(t, pool, "s", "in the last"))
+	must.Succeed(t, do(t, pool, "s", "in the last"))
 	wantIs(t, do(t, pool, "s", "0"), pglock.ErrDone)
-	must(t, reader.Rollback(t.Context()))
-	must(t, once.Prune(t.Context(), pool, keep))
+	must.Succeed(t, reader.Rollback(t.Context()))
+	must.Succeed(t, once.Prune(t.Context(), pool, keep))
 	if now := current(t, pool); now != 0 {
 		t.Fatalf("the current partition is %d", now)
 	}
-	must(t, do(t, pool, "s", "0"))
+	must.Succeed(t, do(t, pool, "s", "0"))
 	wantIs(t, do(t, pool, "s", "in the last"), pglock.ErrDone)
 }
 
@@ -176,7 +177,7 @@ func TestOncePrunesAtTheSameTimeLeaveOneCurrentPartition(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		must(t, do(t, pool, "s", fmt.Sprint(current(t, pool), time.Now().UnixNano())))
+		must.Succeed(t, do(t, pool, "s", fmt.Sprint(current(t, pool), time.Now().UnixNano())))
 	}
 }
 
@@ -184,11 +185,11 @@ func TestOncePrunesAtTheSameTimeLeaveOneCurrentPartition(t *testing.T) {
 func TestOnceLooksUseTheIndexes(t *testing.T) {
 	_, pool := installed(t)
 	conn, err := pool.Acquire(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	defer conn.Release()
 	execute(t, conn, "VACUUM ANALYZE pglock.once_records")
 	ask := func(i int) {
-		must(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		must.Succeed(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 			return scope(t, "s").Tx(t.Context(), tx, fmt.Sprint("look ", i))
 		}))
 	}

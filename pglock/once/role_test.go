@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -33,7 +34,7 @@ func TestOnceDoesNotTrustForOneRoleWhatAnotherTrusts(t *testing.T) {
 		})
 	}
 	wantIs(t, as(victim), pglock.ErrUntrusted)
-	must(t, as(tenant.Name()))
+	must.Succeed(t, as(tenant.Name()))
 	wantIs(t, as(victim), pglock.ErrUntrusted)
 	wantIs(t, as(role), pglock.ErrUntrusted)
 }
@@ -41,7 +42,7 @@ func TestOnceDoesNotTrustForOneRoleWhatAnotherTrusts(t *testing.T) {
 func connect(t *testing.T, connString string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), connString)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -49,7 +50,7 @@ func connect(t *testing.T, connString string) *pgx.Conn {
 // The check waits for the lock on a schema that is being dropped. Its error is one of pglock's.
 func TestOnceMeetsASchemaThatIsBeingDropped(t *testing.T) {
 	db, pool := installed(t)
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 	conn := db.Connect(t)
 	execute(t, conn, "BEGIN; DROP SCHEMA pglock CASCADE")
 	result := make(chan error, 1)

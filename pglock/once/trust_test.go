@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
@@ -41,7 +42,7 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	}
 	tenant.WantNothingGained("after all that package once does")
 
-	must(t, doIn(t, pool, scope(t, "s", once.WithTrustedOwner(tenant.Name())), "1")) // so the traps are in its reach
+	must.Succeed(t, doIn(t, pool, scope(t, "s", once.WithTrustedOwner(tenant.Name())), "1")) // so the traps are in its reach
 }
 
 // Traps on the search_path do not affect the use of a trusted schema.
@@ -50,10 +51,10 @@ func TestOnceOnAPlantedSearchPath(t *testing.T) {
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
 	pool := db.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, do(t, pool, "s", "1"))
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
-	must(t, once.Prune(t.Context(), pool, time.Hour))
+	must.Succeed(t, once.Prune(t.Context(), pool, time.Hour))
 	tenant.WantNothingGained("after all that package once does")
 }
 
@@ -61,7 +62,7 @@ func TestOnceOnAPlantedSearchPath(t *testing.T) {
 func TestOnceDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)
-	must(t, do(t, pool, "s", "1"))
+	must.Succeed(t, do(t, pool, "s", "1"))
 	execute(t, pool, "DROP SCHEMA pglock CASCADE")
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantOnce)
@@ -79,7 +80,7 @@ func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
 	db, pool := installed(t)
 	conn := db.Connect(t)
 	dropped := make(chan error, 1)
-	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+	must.Succeed(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, _, err := once.Result(t.Context(), tx, scope(t, "s"), "1", func(pgx.Tx) (int, error) {
 			go func() {
 				_, err := pool.Exec(bounded(t), "DROP SCHEMA pglock CASCADE")
@@ -94,8 +95,8 @@ func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
 		})
 		return err
 	}))
-	must(t, <-dropped)
+	must.Succeed(t, <-dropped)
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrSchemaMissing)
-	must(t, migrations.Up(t.Context(), pool))
-	must(t, do(t, pool, "s", "1")) // another schema, which is also trusted
+	must.Succeed(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, do(t, pool, "s", "1")) // another schema, which is also trusted
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
@@ -25,7 +26,7 @@ func TestRatelimitWhereTheDefaultIsAboveReadCommitted(t *testing.T) {
 			config := db.Config(t)
 			config.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
 			pool, err := pgxpool.NewWithConfig(t.Context(), config)
-			must(t, err)
+			must.Succeed(t, err)
 			t.Cleanup(pool.Close)
 			l := open(t, pool)
 			for range callers {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -70,14 +71,14 @@ func askForMany(connString string) error {
 func TestRatelimitProcessesWithOverlappingKeysDoNotDeadlock(t *testing.T) {
 	db, _ := installed(t)
 	self, err := os.Executable()
-	must(t, err)
+	must.Succeed(t, err)
 	var processes [4]*exec.Cmd
 	var outputs [len(processes)]bytes.Buffer
 	for i := range processes {
 		processes[i] = exec.CommandContext(t.Context(), self)
 		processes[i].Env = append(os.Environ(), askOn+"="+db.ConnString())
 		processes[i].Stderr = &outputs[i]
-		must(t, processes[i].Start())
+		must.Succeed(t, processes[i].Start())
 	}
 	for i, process := range processes {
 		if err := process.Wait(); err != nil {
@@ -90,7 +91,7 @@ func TestRatelimitInMemory(t *testing.T) {
 	var store ratelimittest.Memory
 	ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter {
 		l, err := ratelimit.NewWithStore(&store, limits, ratelimit.Timeout(patience))
-		must(t, err)
+		must.Succeed(t, err)
 		return l
 	})
 }
@@ -105,7 +106,7 @@ func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	t.Helper()
 	db := testenv.Database(t)
 	pool := db.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	return db, pool
 }
 
@@ -113,13 +114,6 @@ func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 func open(t testing.TB, db ratelimit.DB, opts ...ratelimit.Option) *ratelimit.Limiter {
 	t.Helper()
 	l, err := ratelimit.New(db, limits, append([]ratelimit.Option{ratelimit.Timeout(patience)}, opts...)...)
-	must(t, err)
+	must.Succeed(t, err)
 	return l
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

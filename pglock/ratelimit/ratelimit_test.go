@@ -15,6 +15,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -27,7 +28,7 @@ var slow = ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 5}
 func one[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) T {
 	t.Helper()
 	rows, err := db.Query(t.Context(), sql, args...)
-	must(t, err)
+	must.Succeed(t, err)
 	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -38,7 +39,7 @@ func one[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) T {
 func TestRatelimitARefusalWritesNothing(t *testing.T) {
 	server := testenv.Database(t)
 	pool := server.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	l := open(t, pool)
 	for range slow.Burst {
 		if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || !d.OK {
@@ -74,10 +75,10 @@ func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, err := pool.Begin(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	_, err = tx.Exec(t.Context(), "SELECT FROM pglock.rates WHERE key = 'limits/k' FOR UPDATE")
-	must(t, err)
+	must.Succeed(t, err)
 	decided := make(chan ratelimittest.Answer, 1)
 	go func() {
 		d, err := ratelimittest.Allow(t.Context(), l, "k", slow)
@@ -88,7 +89,7 @@ func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 	}()
 	awaitBlocked(t, pool)
 	until := one[time.Time](t, pool, "SELECT clock_timestamp()")
-	must(t, tx.Rollback(t.Context()))
+	must.Succeed(t, tx.Rollback(t.Context()))
 	if d := <-decided; d.At.Before(until) || !d.OK {
 		t.Errorf("decided at %v, but the row was locked until %v", d.At, until)
 	}
@@ -125,7 +126,7 @@ func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
 		l, err := ratelimit.NewWithStore(g, limits)
-		must(t, err)
+		must.Succeed(t, err)
 		var wg sync.WaitGroup
 		ask := func(n int) (d ratelimittest.Answer) {
 			d, err := ratelimittest.AllowN(t.Context(), l, "k", slow, n)
@@ -169,12 +170,12 @@ func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := ratelimit.NewWithStore(&ratelimittest.Memory{}, limits)
-		must(t, err)
+		must.Succeed(t, err)
 		limit := ratelimit.Limit{Count: 7, Per: time.Second, Burst: 3}
 		for i := range 100 {
 			n := 1 + i%3
 			d, err := ratelimittest.AllowN(t.Context(), l, "k", limit, n)
-			must(t, err)
+			must.Succeed(t, err)
 			if d.OK {
 				continue
 			}
@@ -188,7 +189,7 @@ func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
 			}
 		}
 		d, err := ratelimittest.Allow(t.Context(), l, "k", limit)
-		must(t, err)
+		must.Succeed(t, err)
 		time.Sleep(d.ResetAfter)
 		if d, err := ratelimittest.AllowN(t.Context(), l, "k", limit, limit.Burst); err != nil || !d.OK {
 			t.Errorf("the burst is not there after ResetAfter: %+v, %v", d, err)
@@ -198,7 +199,7 @@ func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
 
 func TestRatelimitOutagePolicies(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nowhere?sslmode=disable")
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	for policy, want := range map[ratelimit.Policy]struct{ err, ok bool }{
 		ratelimit.Fail: {err: true}, ratelimit.Permit: {ok: true}, ratelimit.Refuse: {},
@@ -221,10 +222,10 @@ func TestRatelimitAServerThatDoesNotAnswerIsAnOutage(t *testing.T) {
 	_, pool := installed(t)
 	l := open(t, pool, ratelimit.Timeout(100*time.Millisecond), ratelimit.OnOutage(ratelimit.Refuse))
 	tx, err := pool.Begin(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	_, err = tx.Exec(t.Context(), "LOCK TABLE pglock.rates")
-	must(t, err)
+	must.Succeed(t, err)
 	d, err := ratelimittest.Allow(t.Context(), l, "k", slow)
 	if err != nil || d.OK || !errors.Is(d.Outage, pglock.ErrUnavailable) {
 		t.Errorf("%+v, %v", d, err)
@@ -242,9 +243,9 @@ func (*silent) Return(ctx context.Context, _ string, _, _ int64) (bool, error) {
 func TestRatelimitCancelDoesNotWaitForAServerThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := ratelimit.NewWithStore(&silent{}, limits)
-		must(t, err)
+		must.Succeed(t, err)
 		r, err := l.Reserve(t.Context(), "k", slow)
-		must(t, err)
+		must.Succeed(t, err)
 		if _, err := r.Cancel(t.Context()); !errors.Is(err, pglock.ErrUnavailable) {
 			t.Error(err)
 		}
@@ -257,7 +258,7 @@ func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
 		const hour = int64(time.Hour)
 		moved, err := pool.Exec(t.Context(), `UPDATE pglock.rates SET busy_until = busy_until + $2, decided_at = decided_at + $2
 			WHERE key = $1`, "limits/"+key, hour)
-		if must(t, err); moved.RowsAffected() != 1 {
+		if must.Succeed(t, err); moved.RowsAffected() != 1 {
 			t.Fatalf("%s: %v", key, moved)
 		}
 	})
@@ -274,22 +275,22 @@ func TestRatelimitWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 func TestRatelimitPruneDeletesWhatSaysNothing(t *testing.T) {
 	db, owner := installed(t)
 	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	_, err = owner.Exec(t.Context(), migrations.LockerGrants(pool.Config().ConnConfig.User))
-	must(t, err)
+	must.Succeed(t, err)
 	l := open(t, pool)
 	fast := ratelimit.Limit{Count: 1000, Per: time.Millisecond}
 	for i := range 10 {
 		_, err := ratelimittest.Allow(t.Context(), l, fmt.Sprint("fast ", i), fast)
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	_, err = ratelimittest.Allow(t.Context(), l, "slow", slow)
-	must(t, err)
+	must.Succeed(t, err)
 	_, err = owner.Exec(t.Context(), "INSERT INTO pglock.rates SELECT i, 0 FROM generate_series(1, 2500) AS i")
-	must(t, err)
+	must.Succeed(t, err)
 	time.Sleep(time.Millisecond)
-	must(t, ratelimit.Prune(t.Context(), pool))
+	must.Succeed(t, ratelimit.Prune(t.Context(), pool))
 	if n := one[int](t, owner, "SELECT count(*)::int FROM pglock.rates"); n != 1 {
 		t.Errorf("%d keys are left", n)
 	}
@@ -301,7 +302,7 @@ func TestRatelimitPruneDeletesWhatSaysNothing(t *testing.T) {
 func TestRatelimitMisuseIsAnError(t *testing.T) {
 	_, pool := installed(t)
 	tx, err := pool.Begin(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	for _, db := range []ratelimit.DB{nil, tx, tx.Conn()} {
 		if _, err := ratelimit.New(db, limits); err == nil {
@@ -326,7 +327,7 @@ func TestRatelimitTheObserverLearnsOfEachCall(t *testing.T) {
 		var seen []pglock.RecordedInfo
 		observer := &pglock.Observer{Recorded: func(_ context.Context, e pglock.RecordedInfo) { seen = append(seen, e) }}
 		l, err := ratelimit.NewWithStore(&ratelimittest.Memory{}, limits, ratelimit.WithObserver(observer))
-		must(t, err)
+		must.Succeed(t, err)
 		one := ratelimit.Limit{Count: 1, Per: time.Minute}
 		_, first := l.Allow(t.Context(), "k", one)
 		_, second := l.Allow(t.Context(), "k", one)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -44,17 +45,17 @@ func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
 	pool := db.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	l := open(t, pool)
 	if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || !d.OK {
 		t.Error(d, err)
 	}
 	r, err := l.Reserve(t.Context(), "k", slow)
-	must(t, err)
+	must.Succeed(t, err)
 	if returned, err := r.Cancel(t.Context()); err != nil || !returned {
 		t.Error(returned, err)
 	}
-	must(t, ratelimit.Prune(t.Context(), pool))
+	must.Succeed(t, ratelimit.Prune(t.Context(), pool))
 	tenant.WantNothingGained("after all that package ratelimit does")
 }
 
@@ -64,9 +65,9 @@ func TestRatelimitDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	tenant := db.Tenant(t)
 	l := open(t, pool)
 	r, err := l.Reserve(t.Context(), "k", slow)
-	must(t, err)
+	must.Succeed(t, err)
 	_, err = pool.Exec(t.Context(), "DROP SCHEMA pglock CASCADE")
-	must(t, err)
+	must.Succeed(t, err)
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantRates)
 	if _, err := ratelimittest.Allow(t.Context(), l, "k", slow); !errors.Is(err, pglock.ErrUntrusted) {

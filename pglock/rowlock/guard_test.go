@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -16,7 +17,7 @@ import (
 func begin(t *testing.T, pool *pgxpool.Pool, options pgx.TxOptions) pgx.Tx {
 	t.Helper()
 	tx, err := pool.BeginTx(t.Context(), options)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 	return tx
 }
@@ -25,7 +26,7 @@ func begin(t *testing.T, pool *pgxpool.Pool, options pgx.TxOptions) pgx.Tx {
 func endHolders(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), "UPDATE pglock.holders SET ended = true")
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 // A holder has lost its lock and does not know it. Either its transaction is before all of its successor, or it fails.
@@ -44,19 +45,19 @@ func TestGuardTxAWriteCannotBeStale(t *testing.T) {
 		l, next := open(t, app), open(t, app)
 		held, unguarded := lock(t, l, opts...), begin(t, app, pgx.TxOptions{})
 		tx := begin(t, app, pgx.TxOptions{})
-		must(t, held.GuardTx(t.Context(), tx))
+		must.Succeed(t, held.GuardTx(t.Context(), tx))
 		endHolders(t, owner)
 		_, err := next.TryLock(t.Context(), key)
 		wantIs(t, err, pglock.ErrNotAcquired) // the guarded transaction has the row
 		another, err := next.TryLock(t.Context(), pglock.NewKey("another"))
-		must(t, err) // and stalls nothing else
-		must(t, tx.Commit(t.Context()))
+		must.Succeed(t, err) // and stalls nothing else
+		must.Succeed(t, tx.Commit(t.Context()))
 		successor := lock(t, next)
 		wantIs(t, held.GuardTx(t.Context(), unguarded), pglock.ErrLost)
 		if err := unguarded.Commit(t.Context()); err == nil {
 			t.Error("a transaction that came too late was committed")
 		}
-		must(t, another.Unlock(t.Context()))
+		must.Succeed(t, another.Unlock(t.Context()))
 		unlock(t, successor)
 	}
 }
@@ -68,13 +69,13 @@ func TestGuardTxUnlockBeforeCommitDoesNotWaitForItself(t *testing.T) {
 	app := pooled(t, db)
 	l, next := open(t, app), open(t, app)
 	held, tx := lock(t, l), begin(t, app, pgx.TxOptions{})
-	must(t, held.GuardTx(t.Context(), tx))
+	must.Succeed(t, held.GuardTx(t.Context(), tx))
 	unlock(t, held)
 	for _, from := range []*pglock.Locker{l, next} {
 		_, err := from.TryLock(t.Context(), key)
 		wantIs(t, err, pglock.ErrNotAcquired)
 	}
-	must(t, tx.Commit(t.Context()))
+	must.Succeed(t, tx.Commit(t.Context()))
 	unlock(t, lock(t, next))
 }
 
@@ -85,15 +86,15 @@ func TestGuardTxTakesIsolationLevelsIntoAccount(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		before := begin(t, pool, pgx.TxOptions{IsoLevel: level})
 		var one int
-		must(t, before.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one)) // its snapshot
+		must.Succeed(t, before.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one)) // its snapshot
 		held := lock(t, l)
 		wantIs(t, held.GuardTx(t.Context(), before), pglock.ErrStaleSnapshot)
-		must(t, before.QueryRow(t.Context(), "SELECT 1").Scan(&one)) // it can continue
-		must(t, before.Rollback(t.Context()))
+		must.Succeed(t, before.QueryRow(t.Context(), "SELECT 1").Scan(&one)) // it can continue
+		must.Succeed(t, before.Rollback(t.Context()))
 
 		after := begin(t, pool, pgx.TxOptions{IsoLevel: level})
-		must(t, held.GuardTx(t.Context(), after))
-		must(t, after.Commit(t.Context()))
+		must.Succeed(t, held.GuardTx(t.Context(), after))
+		must.Succeed(t, after.Commit(t.Context()))
 		unlock(t, held)
 	}
 	held := lock(t, l)
@@ -109,7 +110,7 @@ func TestGuardTxPassesOnSerializationFailures(t *testing.T) {
 	held := lock(t, l)
 	tx := begin(t, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	var one int
-	must(t, tx.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one))
+	must.Succeed(t, tx.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one))
 	endHolders(t, pool)
 	unlock(t, lock(t, open(t, pool)))
 	err := held.GuardTx(t.Context(), tx)
@@ -125,19 +126,19 @@ func TestGuardTxASavepointFromBeforeEndsTheGuard(t *testing.T) {
 	l, next := open(t, pool), open(t, pool)
 	held, tx := lock(t, l), begin(t, pool, pgx.TxOptions{})
 	nested, err := tx.Begin(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	if err := held.GuardTx(t.Context(), nested); err == nil {
 		t.Error("a nested transaction was guarded")
 	}
-	must(t, nested.Rollback(t.Context()))
+	must.Succeed(t, nested.Rollback(t.Context()))
 
 	exec := func(sql string) {
 		t.Helper()
 		_, err := tx.Exec(t.Context(), sql)
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	exec("SAVEPOINT before")
-	must(t, held.GuardTx(t.Context(), tx))
+	must.Succeed(t, held.GuardTx(t.Context(), tx))
 	exec("SAVEPOINT behind")
 	exec("ROLLBACK TO behind")
 	endHolders(t, pool)
@@ -153,9 +154,9 @@ func TestGuardTxOnAnotherDatabaseIsRefused(t *testing.T) {
 	elsewhere := testenv.Database(t).Pool(t)
 	held := lock(t, open(t, pool))
 	wantIs(t, held.GuardTx(t.Context(), begin(t, elsewhere, pgx.TxOptions{})), pglock.ErrSchemaMissing)
-	must(t, migrations.Up(t.Context(), elsewhere))
+	must.Succeed(t, migrations.Up(t.Context(), elsewhere))
 	wantIs(t, held.GuardTx(t.Context(), begin(t, elsewhere, pgx.TxOptions{})), pglock.ErrOtherServer)
-	must(t, held.Err())
+	must.Succeed(t, held.Err())
 	unlock(t, held)
 }
 
@@ -165,16 +166,16 @@ func TestGuardTxOfSeveralKeysHoldsAll(t *testing.T) {
 	l, next := open(t, pool), open(t, pool)
 	keys := []pglock.Key{key, pglock.NewKey("b"), pglock.PairKey(1, -2)}
 	held, err := l.LockAll(t.Context(), keys)
-	must(t, err)
+	must.Succeed(t, err)
 	tx := begin(t, pool, pgx.TxOptions{})
-	must(t, held.GuardTx(t.Context(), tx))
+	must.Succeed(t, held.GuardTx(t.Context(), tx))
 	unlock(t, held)
 	for _, key := range keys {
 		_, err := next.TryLock(t.Context(), key)
 		wantIs(t, err, pglock.ErrNotAcquired)
 	}
-	must(t, tx.Commit(t.Context()))
+	must.Succeed(t, tx.Commit(t.Context()))
 	again, err := next.LockAll(t.Context(), keys)
-	must(t, err)
+	must.Succeed(t, err)
 	unlock(t, again)
 }

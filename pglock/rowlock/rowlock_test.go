@@ -12,19 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
 var key = pglock.NewKey("invoice:42")
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func wantIs(t *testing.T, err error, want error) {
 	t.Helper()
@@ -36,13 +30,13 @@ func wantIs(t *testing.T, err error, want error) {
 func lock(t *testing.T, l *pglock.Locker, opts ...pglock.LockOption) *pglock.Lock {
 	t.Helper()
 	got, err := l.Lock(t.Context(), key, opts...)
-	must(t, err)
+	must.Succeed(t, err)
 	return got
 }
 
 func unlock(t *testing.T, lock *pglock.Lock) {
 	t.Helper()
-	must(t, lock.Unlock(t.Context()))
+	must.Succeed(t, lock.Unlock(t.Context()))
 }
 
 var modes = map[string]pgx.QueryExecMode{
@@ -56,12 +50,12 @@ func TestLocksDoNotDependOnDefaults(t *testing.T) {
 	owner, db := installed(t)
 	connString := db.Role(t, "pglock_app")
 	direct, err := pgxpool.ParseConfig(connString)
-	must(t, err)
+	must.Succeed(t, err)
 	role := direct.ConnConfig.User
 	_, err = owner.Exec(t.Context(), migrations.LockerGrants(role))
-	must(t, err)
+	must.Succeed(t, err)
 	bouncer, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
-	must(t, err)
+	must.Succeed(t, err)
 	bouncer.ConnConfig.User, bouncer.ConnConfig.Password = role, direct.ConnConfig.Password
 	for name, settings := range map[string]string{
 		"none":            "application_name = ''",
@@ -73,7 +67,7 @@ func TestLocksDoNotDependOnDefaults(t *testing.T) {
 	} {
 		for _, sql := range strings.Split("ALTER ROLE {role} RESET ALL; ALTER ROLE {role} SET "+settings, ";") {
 			_, err := owner.Exec(t.Context(), strings.ReplaceAll(sql, "{role}", pgx.Identifier{role}.Sanitize()))
-			must(t, err)
+			must.Succeed(t, err)
 		}
 		for via, config := range map[string]*pgxpool.Config{"directly": direct, "pooled": bouncer} {
 			for mode, exec := range modes {
@@ -84,22 +78,22 @@ func TestLocksDoNotDependOnDefaults(t *testing.T) {
 				config := config.Copy()
 				config.ConnConfig.DefaultQueryExecMode = exec
 				pool, err := pgxpool.NewWithConfig(t.Context(), config)
-				must(t, err)
+				must.Succeed(t, err)
 				l, err := rowlock.New(pool)
-				must(t, err)
+				must.Succeed(t, err)
 				held, err := l.Lock(t.Context(), key)
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				must(t, held.Verify(t.Context()))
+				must.Succeed(t, held.Verify(t.Context()))
 				tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
-				must(t, err)
+				must.Succeed(t, err)
 				if err := held.GuardTx(t.Context(), tx); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
-				must(t, tx.Commit(t.Context()))
+				must.Succeed(t, tx.Commit(t.Context()))
 				unlock(t, held)
-				must(t, l.Close(t.Context()))
+				must.Succeed(t, l.Close(t.Context()))
 				pool.Close() // before the role's settings change
 			}
 		}
@@ -115,8 +109,8 @@ func TestNothingIsLeftInThePoolersSessions(t *testing.T) {
 	_, err := other.Lock(t.Context(), key, pglock.MaxWait(20*time.Millisecond))
 	wantIs(t, err, pglock.ErrNotAcquired)
 	unlock(t, held)
-	must(t, l.Close(t.Context()))
-	must(t, other.Close(t.Context()))
+	must.Succeed(t, l.Close(t.Context()))
+	must.Succeed(t, other.Close(t.Context()))
 	owner.Close()
 	if traces := testenv.PooledTraces(t, db, through); len(traces) > 0 {
 		t.Errorf("in the sessions of the pooler are: %v", traces)
@@ -159,8 +153,8 @@ func TestOptionsForSessionsAreRefused(t *testing.T) {
 		t.Error("a nil pool")
 	}
 	l, err := rowlock.New(pool, pglock.WithTrustedOwner("migrator"), pglock.WithGuardIdleTimeout(0), pglock.WithApplicationName("a"))
-	must(t, err)
-	must(t, l.Close(t.Context()))
+	must.Succeed(t, err)
+	must.Succeed(t, l.Close(t.Context()))
 }
 
 // The names are written in the background, at the latest by Close, and through the pooler too.
@@ -169,14 +163,14 @@ func TestNamesAreRecorded(t *testing.T) {
 	pool, db := installed(t)
 	for i, through := range []*pgxpool.Pool{pool, pooled(t, db)} {
 		l := open(t, through, pglock.WithNames())
-		must(t, l.Ping(t.Context()))
+		must.Succeed(t, l.Ping(t.Context()))
 		name := fmt.Sprintf("named:%d", i)
 		held, err := l.LockAll(t.Context(), []pglock.Key{pglock.NewKey(name), pglock.Int64Key(7), pglock.NewKey("\x00")})
-		must(t, err)
+		must.Succeed(t, err)
 		unlock(t, held)
-		must(t, l.Close(t.Context()))
+		must.Succeed(t, l.Close(t.Context()))
 		var names string
-		must(t, pool.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY first_seen DESC) FROM pglock.names").Scan(&names))
+		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY first_seen DESC) FROM pglock.names").Scan(&names))
 		if first, _, _ := strings.Cut(names, " "); first != name {
 			t.Errorf("recorded are %q", names)
 		}
@@ -187,7 +181,7 @@ func TestWithoutTheSchemaOrRightsAnErrorSaysSo(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	wantIs(t, open(t, db.Pool(t)).Ping(t.Context()), pglock.ErrSchemaMissing)
-	must(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	stranger := open(t, connect(t, db.Role(t, "pglock_stranger")))
 	if _, err := stranger.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrDenied) {
 		t.Errorf("a role without grants: %v", err)
@@ -215,7 +209,7 @@ func onLink(t *testing.T, db *testenv.DB) (*testenv.Link, *pgxpool.Pool) {
 	config.ConnConfig.DialFunc = link.Dial
 	config.ConnConfig.Fallbacks = nil
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	return link, pool
 }
@@ -247,7 +241,7 @@ func TestALostAnswerLeavesNothing(t *testing.T) {
 	pool, db := installed(t)
 	link, cutOff := onLink(t, db)
 	l, other := open(t, cutOff, pglock.WithLease(6*time.Second)), open(t, pool)
-	must(t, l.Ping(t.Context()))
+	must.Succeed(t, l.Ping(t.Context()))
 	link.Cut(false, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -285,15 +279,15 @@ func TestLocksOutliveTheSessionsOfThePooler(t *testing.T) {
 	for range 3 {
 		_, err := owner.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-		must(t, err)
+		must.Succeed(t, err)
 		another, err := l.Lock(t.Context(), pglock.NewKey("another"))
 		if errors.Is(err, pglock.ErrUnavailable) {
 			continue
 		}
-		must(t, err)
+		must.Succeed(t, err)
 		unlock(t, another)
 	}
-	must(t, held.Err())
+	must.Succeed(t, held.Err())
 	testenv.WaitUntil(t, "the server answers", func() bool { return held.Verify(t.Context()) == nil })
 	unlock(t, held)
 }
@@ -306,13 +300,13 @@ func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
 	l := open(t, pool, pglock.WithLease(3*time.Second))
 	held := lock(t, l)
 	_, err := pool.Exec(t.Context(), "UPDATE pglock.leases SET holder = NULL")
-	must(t, err)
+	must.Succeed(t, err)
 	<-held.Done()
 	wantIs(t, held.Err(), pglock.ErrLost)
 
 	unlock(t, lock(t, l))
 	_, err = pool.Exec(t.Context(), "UPDATE pglock.leases SET attempt = 1, holder = (SELECT max(id::text)::uuid FROM pglock.holders WHERE NOT ended)")
-	must(t, err)
+	must.Succeed(t, err)
 	unlock(t, lock(t, open(t, pool)))
 }
 
@@ -322,7 +316,7 @@ func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
 	l := open(t, pool, pglock.WithLease(3*time.Second))
 	held := lock(t, l)
 	_, err := pool.Exec(t.Context(), "UPDATE pglock.holders SET ended = true")
-	must(t, err)
+	must.Succeed(t, err)
 	<-held.Done()
 	if lost := (*pglock.LostError)(nil); !errors.As(held.Err(), &lost) || lost.Reason != pglock.LostSession {
 		t.Errorf("the loss: %v", held.Err())
@@ -336,13 +330,13 @@ func TestALockThatMightNotSurviveAFailoverIsNotGranted(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	l, other := open(t, pool), open(t, pool)
-	must(t, l.Ping(t.Context()))
+	must.Succeed(t, l.Ping(t.Context()))
 	await := func(standby string) {
 		for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + standby + "'", "SELECT pg_reload_conf()"} {
 			_, err := pool.Exec(t.Context(), sql)
-			must(t, err)
+			must.Succeed(t, err)
 		}
 	}
 	await("missing")
@@ -354,7 +348,7 @@ func TestALockThatMightNotSurviveAFailoverIsNotGranted(t *testing.T) {
 	var err error
 	testenv.WaitUntil(t, "the call fails", func() bool {
 		_, cancelErr := pool.Exec(t.Context(), `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
-		must(t, cancelErr)
+		must.Succeed(t, cancelErr)
 		select {
 		case err = <-got:
 			return true
@@ -382,15 +376,15 @@ func TestFencesOfLocksThatArePassedOnGrowToo(t *testing.T) {
 	}()
 	testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting == 1 })
 	a, err := first.Fence(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	unlock(t, first)
 	next := <-second
 	b, err := next.Fence(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	unlock(t, next)
 	third := lock(t, open(t, pool))
 	c, err := third.Fence(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	unlock(t, third)
 	if a >= b || b >= c {
 		t.Errorf("fences %d, %d, %d", a, b, c)
@@ -401,8 +395,8 @@ func TestTheErrorBehindAPoolerNamesThisPackage(t *testing.T) {
 	t.Parallel()
 	_, db := installed(t)
 	l, err := pglock.New(pooled(t, db))
-	must(t, err)
-	defer func() { must(t, l.Close(t.Context())) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, l.Close(t.Context())) }()
 	err = l.Ping(t.Context())
 	wantIs(t, err, pglock.ErrPooler)
 	if !strings.Contains(fmt.Sprint(err), "rowlock") {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -38,9 +39,9 @@ type rowLock struct {
 func rowLocks(t *testing.T, pool *pgxpool.Pool) []rowLock {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), "SELECT * FROM pglock.row_locks ORDER BY number, generation")
-	must(t, err)
+	must.Succeed(t, err)
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[rowLock])
-	must(t, err)
+	must.Succeed(t, err)
 	return all
 }
 
@@ -48,11 +49,11 @@ func TestTheViewShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
 	_, err := pool.Exec(t.Context(), "SELECT pglock.register('invoice:42')")
-	must(t, err)
+	must.Succeed(t, err)
 	l, other := open(t, pool, pglock.WithApplicationName("billing")), open(t, pool)
 	held, shared := lock(t, l), func() *pglock.Lock {
 		shared, err := l.Lock(t.Context(), pglock.PairKey(-7, -42), pglock.Shared())
-		must(t, err)
+		must.Succeed(t, err)
 		return shared
 	}()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,7 +83,7 @@ func TestTheViewShowsWhoHoldsAndWhoWaits(t *testing.T) {
 
 	for _, ended := range []bool{true, false} { // the second time there is none that lives
 		var got bool
-		must(t, pool.QueryRow(t.Context(), "SELECT pglock.lease_terminate($1)", holder.Holder).Scan(&got))
+		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pglock.lease_terminate($1)", holder.Holder).Scan(&got))
 		if got != ended {
 			t.Errorf("ended: %v", got)
 		}
@@ -103,13 +104,13 @@ func TestTheViewHidesHostsFromRolesThatMayNotSeeThem(t *testing.T) {
 	user := func(pool *pgxpool.Pool) string { return pool.Config().ConnConfig.User }
 	_, err := pool.Exec(t.Context(), migrations.LockerGrants(user(app))+migrations.WatcherGrants(user(watcher))+
 		migrations.WatcherGrants(user(app)))
-	must(t, err)
+	must.Succeed(t, err)
 	l := open(t, app, pglock.WithTrustedOwner(user(pool)))
 	defer unlock(t, lock(t, l))
 	for watching, sees := range map[*pgxpool.Pool]bool{pool: true, app: true, watcher: false} {
 		var key, role string
 		var shown bool
-		must(t, watching.QueryRow(t.Context(),
+		must.Succeed(t, watching.QueryRow(t.Context(),
 			"SELECT key, role, host IS NOT NULL AND pid IS NOT NULL FROM pglock.row_locks").Scan(&key, &role, &shown))
 		if key != "@6688477336110245193" || role != user(app) || shown != sees {
 			t.Errorf("%s sees %s of %s, and where it runs: %v", user(watching), key, role, shown)
@@ -141,9 +142,9 @@ func TestTheWaitsShowWhoIsInTheWay(t *testing.T) {
 	testenv.WaitUntil(t, "the writer waits", func() bool { return len(rowLocks(t, pool)) == 4 })
 	rows, err := pool.Query(t.Context(),
 		"SELECT concat_ws(' ', waiter_application, block, blocker_application) FROM pglock.row_waits ORDER BY 1")
-	must(t, err)
+	must.Succeed(t, err)
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	must(t, err)
+	must.Succeed(t, err)
 	want := []string{"first hard holder", "second hard holder", "writer hard holder", "writer soft first", "writer soft second"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
@@ -17,10 +18,10 @@ func TestScheduleBeginCountsOneRunForEachInterval(t *testing.T) {
 		var jobs []*schedule.Job
 		for range 2 {
 			l, err := server.Locker()
-			must(t, err)
-			defer func() { must(t, l.Close(ctx)) }()
+			must.Succeed(t, err)
+			defer func() { must.Succeed(t, l.Close(ctx)) }()
 			j, err := schedule.New(l, pglock.NewKey("report"))
-			must(t, err)
+			must.Succeed(t, err)
 			jobs = append(jobs, j)
 		}
 		begin := func(j *schedule.Job, interval time.Duration) (*schedule.Begun, error) {
@@ -28,23 +29,23 @@ func TestScheduleBeginCountsOneRunForEachInterval(t *testing.T) {
 		}
 
 		first, err := begin(jobs[0], time.Hour)
-		must(t, err)
+		must.Succeed(t, err)
 		if _, err := begin(jobs[1], time.Hour); !errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("while it runs: %v", err)
 		}
-		must(t, first.End(ctx))
+		must.Succeed(t, first.End(ctx))
 		if _, err := begin(jobs[1], time.Hour); !errors.Is(err, pglock.ErrDone) {
 			t.Errorf("after it ran: %v", err)
 		}
 		if overlap, err := begin(jobs[1], 0); err != nil {
 			t.Errorf("without an interval: %v", err)
 		} else {
-			must(t, overlap.End(ctx))
+			must.Succeed(t, overlap.End(ctx))
 		}
 		time.Sleep(time.Hour)
 		next, err := begin(jobs[1], time.Hour)
-		must(t, err)
-		must(t, next.End(ctx))
+		must.Succeed(t, err)
+		must.Succeed(t, next.End(ctx))
 		for _, interval := range []time.Duration{-time.Hour, time.Nanosecond, time.Second - 1} {
 			if _, err := begin(jobs[0], interval); err == nil {
 				t.Errorf("an interval of %v is no error", interval)

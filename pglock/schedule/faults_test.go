@@ -15,6 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
@@ -62,7 +63,7 @@ func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedulete
 	config := db.Config(t)
 	config.ConnConfig.DialFunc = n.dial
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
-	must(t, err)
+	must.Succeed(t, err)
 	closeAtEnd(t, l)
 	return newJobs(l, opts...), n
 }
@@ -71,7 +72,7 @@ func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedulete
 func TestScheduleRunsOnANewConnectionWhenAllOldOnesHaveFrozen(t *testing.T) {
 	db, pool := installed(t)
 	jobs, network := onLinks(t, db)
-	must(t, jobs.Run(t.Context(), "job", day, nothing))
+	must.Succeed(t, jobs.Run(t.Context(), "job", day, nothing))
 	network.freeze()
 	const others = 20
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -97,7 +98,7 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 	terminate := func(*links) {
 		_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`)
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	for what, fail := range map[string]func(*links){"freezes": freeze, "is terminated": terminate} {
 		for _, on := range []schedule.Mark{schedule.Start, schedule.Success} {
@@ -109,7 +110,7 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 					fail(network)
 					return nil
 				}
-				must(t, jobs.Run(t.Context(), t.Name(), day, job))
+				must.Succeed(t, jobs.Run(t.Context(), t.Name(), day, job))
 				wantIs(t, jobs.Run(t.Context(), t.Name(), day, job), pglock.ErrDone)
 				if done := one[bool](t, pool, "SELECT finished IS NOT NULL FROM pglock.runs WHERE job = $1", t.Name()); !done || runs != 1 {
 					t.Errorf("finished: %t, after %d runs", done, runs)
@@ -123,7 +124,7 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 func inStart(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs, fail func()) (runs int, err error) {
 	t.Helper()
 	before, err := open(t, pool).Lock(t.Context(), pglock.NewKey(t.Name()))
-	must(t, err)
+	must.Succeed(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -138,7 +139,7 @@ func inStart(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs, fail fun
 			WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted`) > 0
 	})
 	fail()
-	must(t, before.Unlock(t.Context()))
+	must.Succeed(t, before.Unlock(t.Context()))
 	err = <-ended
 	return runs, err
 }
@@ -147,7 +148,7 @@ func TestScheduleAStartThatDidNotArriveIsRecordedOnANewConnection(t *testing.T) 
 	db, pool := installed(t)
 	jobs, network := onLinks(t, db)
 	_, err := inStart(t, pool, jobs, func() { network.first().Cut(true, true) })
-	must(t, err)
+	must.Succeed(t, err)
 	if n := one[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL"); n != 1 {
 		t.Errorf("%d attempts were recorded", n)
 	}
@@ -169,10 +170,10 @@ func TestScheduleAStartWhoseAnswerWasLostDoesNotRun(t *testing.T) {
 func TestScheduleTheConnectionForRecordsIsIndependentOfTheRole(t *testing.T) {
 	db, owner := installed(t)
 	pool, err := pgxpool.New(t.Context(), db.Role(t, "careless"))
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	role := pool.Config().ConnConfig.User
-	must(t, execute(t, owner, migrations.LockerGrants(role)))
+	must.Succeed(t, execute(t, owner, migrations.LockerGrants(role)))
 	settings := map[string]string{"synchronous_commit": "off", "client_min_messages": "error", "lock_timeout": "1ms",
 		"idle_in_transaction_session_timeout": "1ms"}
 	for _, setting := range []string{"idle_session_timeout", "transaction_timeout"} {
@@ -181,13 +182,13 @@ func TestScheduleTheConnectionForRecordsIsIndependentOfTheRole(t *testing.T) {
 		}
 	}
 	for name, value := range settings {
-		must(t, execute(t, owner, "ALTER ROLE "+pgx.Identifier{role}.Sanitize()+" SET "+name+" = '"+value+"'"))
+		must.Succeed(t, execute(t, owner, "ALTER ROLE "+pgx.Identifier{role}.Sanitize()+" SET "+name+" = '"+value+"'"))
 	}
 	const session = `SELECT pid FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`
 	jobs := newJobs(open(t, pool))
 	var before int
-	must(t, jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
+	must.Succeed(t, jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
 		before = one[int](t, owner, session)
 		time.Sleep(1200 * time.Millisecond) // longer than the timeouts
 		return nil
@@ -207,7 +208,7 @@ func TestScheduleARunIsNotRepeatedAfterTheServerCrashed(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s"})
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	jobs := newJobs(open(t, pool))
 	_ = jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
 		return server.Restart(context.WithoutCancel(t.Context()), pgserver.Immediate)
@@ -220,11 +221,11 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	jobs := newJobs(open(t, pool))
 	await := func(standby string) {
-		must(t, execute(t, pool, "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"))
-		must(t, execute(t, pool, "SELECT pg_reload_conf()"))
+		must.Succeed(t, execute(t, pool, "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"))
+		must.Succeed(t, execute(t, pool, "SELECT pg_reload_conf()"))
 	}
 	await("missing")
 	runs, ended := 0, make(chan error, 1)
@@ -251,7 +252,7 @@ func TestScheduleARunThatWaitsForTheLockOnAFrozenConnectionGetsIt(t *testing.T) 
 	db, pool := installed(t)
 	jobs, network := onLinks(t, db)
 	runs, err := inStart(t, pool, jobs, network.freeze)
-	if must(t, err); runs != 1 {
+	if must.Succeed(t, err); runs != 1 {
 		t.Errorf("%d runs", runs)
 	}
 }

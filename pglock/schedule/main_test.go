@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -31,7 +32,7 @@ func TestScheduleInMemory(t *testing.T) {
 	server := locktest.NewServer()
 	scheduletest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := server.Locker(opts...)
-		must(t, err)
+		must.Succeed(t, err)
 		closeAtEnd(t, l)
 		return l
 	})
@@ -47,14 +48,14 @@ func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	t.Helper()
 	db := testenv.Database(t)
 	pool := db.Pool(t)
-	must(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	return db, pool
 }
 
 func open(t testing.TB, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.New(pool, opts...)
-	must(t, err)
+	must.Succeed(t, err)
 	closeAtEnd(t, l)
 	return l
 }
@@ -63,13 +64,6 @@ func closeAtEnd(t testing.TB, l *pglock.Locker) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		must(t, l.Close(ctx))
+		must.Succeed(t, l.Close(ctx))
 	})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

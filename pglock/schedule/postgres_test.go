@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -25,7 +26,7 @@ func nothing(context.Context, *pglock.Lock) error { return nil }
 func one[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), sql, args...)
-	must(t, err)
+	must.Succeed(t, err)
 	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -47,7 +48,7 @@ func newJobs(l *pglock.Locker, opts ...schedule.Option) *scheduletest.Jobs {
 func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	_, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
-	must(t, err)
+	must.Succeed(t, err)
 	jobs := newJobs(open(t, pool))
 	run := func(what string, fail error) error {
 		return jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
@@ -57,7 +58,7 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	}
 	boom := errors.New("boom")
 	wantIs(t, run("fails", boom), boom)
-	must(t, run("succeeds", nil))
+	must.Succeed(t, run("succeeds", nil))
 	wantIs(t, run("again", nil), pglock.ErrDone)
 	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrDone)
 	if got := one[string](t, pool, "SELECT string_agg(run, ' ') FROM effects"); got != "succeeds" {
@@ -82,7 +83,7 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 	db, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
-	must(t, err)
+	must.Succeed(t, err)
 	effect := func(ctx context.Context, tx pgx.Tx, what string) error {
 		_, err := tx.Exec(context.WithoutCancel(ctx), "INSERT INTO effects VALUES ($1)", what)
 		return err
@@ -120,7 +121,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 	_, pool := installed(t)
 	l, err := locktest.NewMemory()
-	must(t, err)
+	must.Succeed(t, err)
 	closeAtEnd(t, l)
 	err = newJobs(l).RunTx(t.Context(), pool, "job", day, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
 	wantIs(t, err, pglock.ErrUnsupported)
@@ -142,25 +143,25 @@ func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
 	for _, setting := range []string{"datestyle = German", "datestyle = 'SQL, DMY'", "datestyle = Postgres",
 		"default_transaction_read_only = on", "default_transaction_isolation = serializable", "row_security = off"} {
 		_, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET "+setting)
-		must(t, err)
+		must.Succeed(t, err)
 		jobs := newJobs(open(t, db.Pool(t)))
-		must(t, jobs.Run(t.Context(), setting, day, nothing))
+		must.Succeed(t, jobs.Run(t.Context(), setting, day, nothing))
 		wantIs(t, jobs.Run(t.Context(), setting, day, nothing), pglock.ErrDone)
 		_, err = pool.Exec(t.Context(), "ALTER DATABASE "+name+" RESET ALL")
-		must(t, err)
+		must.Succeed(t, err)
 	}
 }
 
 func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
 	db, owner := installed(t)
 	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	_, err = owner.Exec(t.Context(), migrations.LockerGrants(pool.Config().ConnConfig.User))
-	must(t, err)
+	must.Succeed(t, err)
 	jobs := newJobs(open(t, pool))
-	must(t, jobs.Run(t.Context(), "job", day, nothing))
-	must(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
+	must.Succeed(t, jobs.Run(t.Context(), "job", day, nothing))
+	must.Succeed(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
 }
 
 // plantTick makes a function that an untrusted role would offer for others to execute.
@@ -174,9 +175,9 @@ func TestScheduleDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	tenant := db.Tenant(t)
 	jobs := newJobs(open(t, pool))
 	nothingTx := func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
-	must(t, jobs.RunTx(t.Context(), pool, "job", day, nothingTx))
+	must.Succeed(t, jobs.RunTx(t.Context(), pool, "job", day, nothingTx))
 	_, err := pool.Exec(t.Context(), "DROP SCHEMA pglock CASCADE")
-	must(t, err)
+	must.Succeed(t, err)
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantTick)
 	wantIs(t, jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing), pglock.ErrUntrusted)
@@ -199,15 +200,15 @@ func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
 	_, pool := installed(t)
 	jobs := newJobs(open(t, pool))
-	must(t, jobs.Run(t.Context(), "job", day, nothing))
+	must.Succeed(t, jobs.Run(t.Context(), "job", day, nothing))
 	const recording = ` FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`
 	_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid)"+recording)
-	must(t, err)
+	must.Succeed(t, err)
 	testenv.WaitUntil(t, "it has ended", func() bool { return one[int](t, pool, "SELECT count(*)::int"+recording) == 0 })
 	// The end of an idle connection is noticed at once, or by one error.
 	if err := jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing); err != nil {
 		wantIs(t, err, pglock.ErrUnavailable)
-		must(t, jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing))
+		must.Succeed(t, jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
@@ -40,7 +41,7 @@ func tick(first time.Time, i int) time.Time { return first.Add(time.Duration(i) 
 func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 	_, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (job text, due timestamptz)")
-	must(t, err)
+	must.Succeed(t, err)
 	first := time.Now().UTC().Add(time.Second).Truncate(time.Microsecond)
 	const processes, kills = 10, 12
 	ticks := testenv.Trials(t, 250)

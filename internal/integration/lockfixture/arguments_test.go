@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxdb"
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxlocks"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -31,7 +32,7 @@ func TestTxEncodesHostileArguments(t *testing.T) {
 			if err == nil {
 				wantLocks(t, db, pgxlocks.TenantInvoice(tenant, -1), pgxlocks.NightlyReport())
 			}
-			check(t, tx.Rollback(t.Context()))
+			must.Succeed(t, tx.Rollback(t.Context()))
 		}
 		tx := begin(t, conn)
 		for _, tenant := range []string{strings.Repeat("x", 1<<20), strings.Repeat("x", 1010), strings.Repeat(":", 400)} {
@@ -48,7 +49,7 @@ func TestTxEncodesHostileArguments(t *testing.T) {
 				t.Errorf("%d round trips", n)
 			}
 		}
-		check(t, tx.Rollback(t.Context()))
+		must.Succeed(t, tx.Rollback(t.Context()))
 	}
 }
 
@@ -122,7 +123,7 @@ func TestTxEncodesTheTypesThatProjectsUse(t *testing.T) {
 			t.Errorf("%T: %v", c.args[0], err)
 		}
 		wantLocks(t, db, c.key)
-		check(t, tx.Rollback(t.Context()))
+		must.Succeed(t, tx.Rollback(t.Context()))
 	}
 	tx := begin(t, db.Connect(t))
 	for _, name := range []any{tenant("acme"), &text, pgtype.Text{String: "acme", Valid: true}} {
@@ -130,7 +131,7 @@ func TestTxEncodesTheTypesThatProjectsUse(t *testing.T) {
 			!strings.Contains(err.Error(), "division") {
 			t.Errorf("%T: %v", name, err)
 		}
-		check(t, tx.Rollback(t.Context()))
+		must.Succeed(t, tx.Rollback(t.Context()))
 		tx = begin(t, db.Connect(t))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxdb"
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxlocks"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -19,7 +20,7 @@ func BenchmarkQueryWithItsLock(b *testing.B) {
 			conn, _ := connect(b, database(b).ConnString(), mode)
 			tx, ctx := begin(b, conn), b.Context()
 			q := pgxdb.New(pgxlocks.Tx(tx))
-			generated := func() { _, err := q.GetInvoice(ctx, 1); check(b, err) }
+			generated := func() { _, err := q.GetInvoice(ctx, 1); must.Succeed(b, err) }
 			byHand := func() {
 				batch := &pgx.Batch{}
 				pglock.QueueLockTx(batch, pglock.NewKey("invoice:1"), pglock.Shared())
@@ -27,7 +28,7 @@ func BenchmarkQueryWithItsLock(b *testing.B) {
 				batch.Queue(pgxdb.GetInvoice, int64(1)).QueryRow(func(row pgx.Row) error {
 					return row.Scan(&i.ID, &i.Tenant, &i.Paid, &i.Note)
 				})
-				check(b, tx.SendBatch(ctx, batch).Close())
+				must.Succeed(b, tx.SendBatch(ctx, batch).Close())
 			}
 			var ours, theirs []time.Duration
 			for b.Loop() {

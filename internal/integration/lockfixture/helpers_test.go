@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -20,19 +21,12 @@ var modes = []pgx.QueryExecMode{
 	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // database has the fixture's schema, and the invoices 0 to 9 of tenant acme.
 func database(t testing.TB) *testenv.DB {
 	t.Helper()
 	db := testenv.Database(t)
 	schema, err := os.ReadFile("schema.sql")
-	check(t, err)
+	must.Succeed(t, err)
 	execute(t, db.Connect(t), string(schema), `INSERT INTO invoices (id, tenant) SELECT i, 'acme' FROM generate_series(0, 9) i`)
 	return db
 }
@@ -50,7 +44,7 @@ func execute(t testing.TB, conn *pgx.Conn, statements ...string) {
 func connect(t testing.TB, connString string, mode pgx.QueryExecMode) (*pgx.Conn, *roundTrips) {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)
-	check(t, err)
+	must.Succeed(t, err)
 	config.DefaultQueryExecMode = mode
 	counted := &roundTrips{}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -58,7 +52,7 @@ func connect(t testing.TB, connString string, mode pgx.QueryExecMode) (*pgx.Conn
 		return countedConn{conn, counted}, err
 	}
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(context.Background()); err != nil {
 			t.Errorf("close a connection: %v", err)
@@ -71,7 +65,7 @@ func connect(t testing.TB, connString string, mode pgx.QueryExecMode) (*pgx.Conn
 func begin(t testing.TB, conn *pgx.Conn, isolation ...pgx.TxIsoLevel) pgx.Tx {
 	t.Helper()
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: append(isolation, "")[0]})
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := tx.Rollback(context.Background()); err != nil && !errors.Is(err, pgx.ErrTxClosed) && !conn.IsClosed() {
 			t.Errorf("roll back: %v", err)
@@ -84,8 +78,8 @@ func begin(t testing.TB, conn *pgx.Conn, isolation ...pgx.TxIsoLevel) pgx.Tx {
 func hold(t testing.TB, db *testenv.DB, keys ...pglock.Key) (release func()) {
 	t.Helper()
 	tx := begin(t, db.Connect(t))
-	check(t, pglock.LockAllTx(t.Context(), tx, keys))
-	return func() { check(t, tx.Rollback(context.Background())) }
+	must.Succeed(t, pglock.LockAllTx(t.Context(), tx, keys))
+	return func() { must.Succeed(t, tx.Rollback(context.Background())) }
 }
 
 // wantLocks fails the test unless the database has exactly these locks, held.
@@ -123,7 +117,7 @@ func wantAborted(t testing.TB, tx pgx.Tx) {
 	if status := conn.PgConn().TxStatus(); status != 'E' {
 		t.Errorf("the transaction's status is %c, want E", status)
 	}
-	check(t, tx.Rollback(t.Context()))
+	must.Succeed(t, tx.Rollback(t.Context()))
 	if err := conn.Ping(t.Context()); err != nil {
 		t.Errorf("the connection is of no use: %v", err)
 	}

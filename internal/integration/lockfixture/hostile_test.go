@@ -16,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate/keyvectors"
 	"github.com/pglock-toolkit/pglock/internal/lockgen"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -71,7 +72,7 @@ func sampled(t *testing.T, declaration string) (arguments string, key pglock.Key
 	text, _, _ := strings.Cut(declaration+" ", " -- ")
 	text, _ = keytemplate.CutTemplate(text)
 	template, err := keytemplate.Parse(text)
-	check(t, err)
+	must.Succeed(t, err)
 	var inSQL []string
 	var values []any
 	for _, p := range template.Params() {
@@ -88,7 +89,7 @@ const objects = `SELECT ARRAY[(SELECT count(*) FROM pg_namespace), (SELECT count
 
 func count(t *testing.T, tx pgx.Tx) (counts []int64) {
 	t.Helper()
-	check(t, tx.QueryRow(t.Context(), objects).Scan(&counts))
+	must.Succeed(t, tx.QueryRow(t.Context(), objects).Scan(&counts))
 	return counts
 }
 
@@ -111,7 +112,7 @@ func FuzzSQLFunctionsStayInTheirConstants(f *testing.F) {
 				"SET LOCAL standard_conforming_strings = on; SET LOCAL client_encoding = 'UTF8'")
 			var helpers int64
 			var function string
-			check(t, conn.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE proname LIKE 'pglock\_%'),
+			must.Succeed(t, conn.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE proname LIKE 'pglock\_%'),
 				min(oid::regproc::text) FILTER (WHERE proname NOT LIKE 'pglock\_%')
 				FROM pg_proc WHERE pronamespace = 'hostile'::regnamespace`).Scan(&helpers, &function))
 			before[0]++              // the schema
@@ -125,7 +126,7 @@ func FuzzSQLFunctionsStayInTheirConstants(f *testing.F) {
 			if tooLong := want.ID() == (pglock.Key{}).ID(); tooLong != (err != nil) || !tooLong && got != want.Int64() {
 				t.Errorf("%q: %s(%s) is %d, want %s: %v", declaration, function, arguments, got, want, err)
 			}
-			check(t, tx.Rollback(t.Context()))
+			must.Succeed(t, tx.Rollback(t.Context()))
 		}
 	})
 }
@@ -134,9 +135,9 @@ func FuzzSQLFunctionsStayInTheirConstants(f *testing.F) {
 func TestSQLFunctionsStayInTheirConstantsInPsql(t *testing.T) {
 	t.Parallel()
 	sql, err := generated(hostile...)
-	check(t, err)
+	must.Succeed(t, err)
 	file := filepath.Join(t.TempDir(), "locks.sql")
-	check(t, os.WriteFile(file, []byte(sql), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte(sql), 0o600))
 	db := testenv.Database(t)
 	for _, encoding := range []string{"UTF8", "SJIS", "LATIN1"} {
 		psql := exec.CommandContext(t.Context(), "psql", "-Xqf", file, "-v", "ON_ERROR_STOP=1", db.ConnString())
@@ -147,7 +148,7 @@ func TestSQLFunctionsStayInTheirConstantsInPsql(t *testing.T) {
 	}
 	conn := db.Connect(t)
 	var tables, functions int
-	check(t, conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM pg_class WHERE relname = 'planted'),
+	must.Succeed(t, conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM pg_class WHERE relname = 'planted'),
 		(SELECT count(*) FROM pg_proc WHERE pronamespace = 'hostile'::regnamespace AND proname NOT LIKE 'pglock\_%')`).
 		Scan(&tables, &functions))
 	if tables != 0 || functions != len(hostile) {
@@ -159,7 +160,7 @@ func TestSQLFunctionsStayInTheirConstantsInPsql(t *testing.T) {
 func TestSQLFunctionsRunNothingOfTheTenants(t *testing.T) {
 	t.Parallel()
 	functions, err := os.ReadFile("pgxlocks/locks.sql")
-	check(t, err)
+	must.Succeed(t, err)
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
@@ -171,18 +172,18 @@ func TestSQLFunctionsRunNothingOfTheTenants(t *testing.T) {
 		execute(t, conn, "SELECT "+call)
 	}
 	var path string
-	check(t, conn.QueryRow(t.Context(), "SHOW search_path").Scan(&path))
+	must.Succeed(t, conn.QueryRow(t.Context(), "SHOW search_path").Scan(&path))
 	if path != "trap, public, pg_catalog" {
 		t.Errorf("search_path is now %s", path)
 	}
-	check(t, conn.Close(t.Context()))
+	must.Succeed(t, conn.Close(t.Context()))
 	tenant.WantNothingGained("locks.sql")
 }
 
 func TestSQLFunctionsRefuseASchemaThatAnotherRoleCanChange(t *testing.T) {
 	t.Parallel()
 	functions, err := os.ReadFile("pgxlocks/locks.sql")
-	check(t, err)
+	must.Succeed(t, err)
 	for name, test := range map[string]struct{ planted, want string }{
 		"schema": {"CREATE SCHEMA fixture; GRANT ALL ON SCHEMA fixture TO PUBLIC", "the schema itself"},
 		"function": {"CREATE FUNCTION fixture.invoice(id bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
@@ -208,11 +209,11 @@ func TestSQLFunctionsRefuseASchemaThatAnotherRoleCanChange(t *testing.T) {
 			}
 			var before, after int
 			const number = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'fixture'::regnamespace"
-			check(t, admin.QueryRow(t.Context(), number).Scan(&before))
+			must.Succeed(t, admin.QueryRow(t.Context(), number).Scan(&before))
 			if _, err := admin.Exec(t.Context(), string(functions)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q", err, test.want)
 			}
-			check(t, admin.QueryRow(t.Context(), number).Scan(&after))
+			must.Succeed(t, admin.QueryRow(t.Context(), number).Scan(&after))
 			if after != before {
 				t.Errorf("there are %d functions, and were %d", after, before)
 			}

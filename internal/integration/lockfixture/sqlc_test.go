@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // sqlcModules are the modules, below the root, that provide the versions of sqlc with which the plugin is tested.
@@ -61,7 +63,7 @@ var plugins = sync.OnceValues(func() (dir string, err error) {
 func plugin(t *testing.T) string {
 	t.Helper()
 	dir, err := plugins()
-	check(t, err)
+	must.Succeed(t, err)
 	return dir
 }
 
@@ -71,9 +73,9 @@ func project(t *testing.T, change ...string) (dir string) {
 	dir = t.TempDir()
 	for _, name := range []string{"sqlc.yaml", "schema.sql", "queries.sql", "batch.sql"} {
 		text, err := os.ReadFile(name)
-		check(t, err)
+		must.Succeed(t, err)
 		changed := strings.NewReplacer(change...).Replace(string(text))
-		check(t, os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o600))
 	}
 	return dir
 }
@@ -93,13 +95,13 @@ func sameFiles(t *testing.T, dir string) {
 	t.Helper()
 	n := 0
 	for _, pkg := range []string{"pgxdb", "pgxlocks", "stddb", "stdlocks"} {
-		check(t, fs.WalkDir(os.DirFS(dir), pkg, func(path string, entry fs.DirEntry, err error) error {
+		must.Succeed(t, fs.WalkDir(os.DirFS(dir), pkg, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
 			}
 			n++
 			got, err := os.ReadFile(filepath.Join(dir, path))
-			check(t, err)
+			must.Succeed(t, err)
 			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s is not what sqlc writes (go generate ./internal/integration/lockfixture): %v", path, err)
 			}
@@ -114,7 +116,7 @@ func sameFiles(t *testing.T, dir string) {
 func TestSqlcWritesWhatIsHere(t *testing.T) {
 	t.Parallel()
 	wasm, err := os.ReadFile(filepath.Join(plugin(t), "sqlc-gen-pglock.wasm"))
-	check(t, err)
+	must.Succeed(t, err)
 	const process = "process:\n      cmd: sqlc-gen-pglock\n      format: json"
 	for _, c := range []struct {
 		version, form string
@@ -170,7 +172,7 @@ func TestSqlcFailsWithLines(t *testing.T) {
 func TestSqlcVetFindsLocksByHand(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("pgxlocks/sqlc-vet.yaml")
-	check(t, err)
+	must.Succeed(t, err)
 	enable := []string{"version: \"2\"", "version: \"2\"\n" + string(rules),
 		"  - engine: postgresql", "  - rules: [pglock-no-hand-written-locks]\n    engine: postgresql"}
 	program := sqlc(t, "newest")

@@ -15,6 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/stddb"
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/stdlocks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
@@ -81,13 +82,13 @@ func sqlDatabases(t *testing.T, db *testenv.DB) map[string]*sql.DB {
 	if !strings.Contains(db.ConnString(), "?") {
 		pq, err = sql.Open("postgres", db.ConnString()+"?sslmode=disable")
 	}
-	check(t, err)
+	must.Succeed(t, err)
 	config, err := pgx.ParseConfig(db.ConnString())
-	check(t, err)
+	must.Succeed(t, err)
 	all := map[string]*sql.DB{"pgx": stdlib.OpenDB(*config), "pq": pq}
 	t.Cleanup(func() {
 		for _, db := range all {
-			check(t, db.Close())
+			must.Succeed(t, db.Close())
 		}
 	})
 	return all
@@ -96,7 +97,7 @@ func sqlDatabases(t *testing.T, db *testenv.DB) map[string]*sql.DB {
 func sqlBegin(t *testing.T, db *sql.DB, isolation sql.IsolationLevel) *sql.Tx {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), &sql.TxOptions{Isolation: isolation})
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 			t.Errorf("roll back: %v", err)
@@ -118,9 +119,9 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 			t.Run(driver+"/"+c.name, func(t *testing.T) {
 				tx := sqlBegin(t, pool, sql.LevelDefault)
 				q := stddb.New(stdlocks.Tx(tx))
-				check(t, c.run(t.Context(), q))
+				must.Succeed(t, c.run(t.Context(), q))
 				wantLocks(t, db, c.keys...)
-				check(t, tx.Rollback())
+				must.Succeed(t, tx.Rollback())
 
 				held := c.keys[0] // of two, the key that is requested last
 				release := hold(t, db, held)
@@ -131,9 +132,9 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 				if c.waits {
 					db.WaitForWaiters(t, 1)
 					release()
-					check(t, <-result)
+					must.Succeed(t, <-result)
 					wantLocks(t, db, c.keys...)
-					check(t, tx.Rollback())
+					must.Succeed(t, tx.Rollback())
 					return
 				}
 				err := <-result
@@ -144,7 +145,7 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 					t.Errorf("the transaction can continue: %t, want %t", usable, c.savepoint)
 				}
 				release()
-				check(t, tx.Rollback())
+				must.Succeed(t, tx.Rollback())
 			})
 		}
 	}
@@ -159,7 +160,7 @@ func TestSQLTxRefusesASnapshotOlderThanTheLock(t *testing.T) {
 			if err := c.run(t.Context(), stddb.New(stdlocks.Tx(tx))); !errors.Is(err, pglock.ErrStaleSnapshot) {
 				t.Errorf("%s, %s: the error is %v", driver, c.name, err)
 			}
-			check(t, tx.Rollback())
+			must.Succeed(t, tx.Rollback())
 		}
 	}
 }
@@ -170,7 +171,7 @@ func TestSQLTxReadsWhatTheLastHolderWrote(t *testing.T) {
 	db := database(t)
 	for driver, pool := range sqlDatabases(t, db) {
 		writer, tx := begin(t, db.Connect(t)), sqlBegin(t, pool, sql.LevelDefault)
-		check(t, pglock.LockTx(t.Context(), writer, stdlocks.Invoice(3)))
+		must.Succeed(t, pglock.LockTx(t.Context(), writer, stdlocks.Invoice(3)))
 		got := make(chan stddb.Invoice, 1)
 		go func() {
 			invoice, err := stddb.New(stdlocks.Tx(tx)).GetInvoice(t.Context(), 3)
@@ -181,12 +182,12 @@ func TestSQLTxReadsWhatTheLastHolderWrote(t *testing.T) {
 		}()
 		db.WaitForWaiters(t, 1)
 		_, err := writer.Exec(t.Context(), "UPDATE invoices SET note = $1 WHERE id = 3", driver)
-		check(t, err)
-		check(t, writer.Commit(t.Context()))
+		must.Succeed(t, err)
+		must.Succeed(t, writer.Commit(t.Context()))
 		if invoice := <-got; invoice.Note.String != driver {
 			t.Error("it has read the row from before the lock")
 		}
-		check(t, tx.Rollback())
+		must.Succeed(t, tx.Rollback())
 	}
 }
 
@@ -212,9 +213,9 @@ func TestSQLTxKnowsItsQueriesOnly(t *testing.T) {
 			t.Errorf("the error is %.100v", err)
 		}
 		n, err := stddb.New(locked).CountInvoices(ctx, "acme")
-		check(t, want(err, n, 10))
+		must.Succeed(t, want(err, n, 10))
 		empty, err := stddb.New(locked).LockedInvoices(ctx, nil)
-		check(t, want(err, int64(len(empty)), 0))
+		must.Succeed(t, want(err, int64(len(empty)), 0))
 		wantLocks(t, db)
 	}
 	for _, tx := range []*querylock.SQLTx{stdlocks.Tx(nil), nil} {

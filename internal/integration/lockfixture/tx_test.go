@@ -13,6 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxdb"
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxlocks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
@@ -112,10 +113,10 @@ func TestTxTakesTheLocksOfItsQueries(t *testing.T) {
 	everyCall(t, func(t *testing.T, db *testenv.DB, mode pgx.QueryExecMode, c call) {
 		conn, _ := connect(t, db.ConnString(), mode)
 		tx := begin(t, conn)
-		check(t, c.run(t.Context(), pgxdb.New(pgxlocks.Tx(tx))))
+		must.Succeed(t, c.run(t.Context(), pgxdb.New(pgxlocks.Tx(tx))))
 		wantLocks(t, db, c.keys...)
 		wantUsable(t, tx)
-		check(t, tx.Rollback(t.Context()))
+		must.Succeed(t, tx.Rollback(t.Context()))
 	})
 }
 
@@ -131,10 +132,10 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 			go func() { result <- c.run(t.Context(), q) }()
 			db.WaitForWaiters(t, 1)
 			release()
-			check(t, <-result)
+			must.Succeed(t, <-result)
 			wantLocks(t, db, c.keys...)
 			wantUsable(t, tx)
-			check(t, tx.Rollback(t.Context()))
+			must.Succeed(t, tx.Rollback(t.Context()))
 			return
 		}
 		err := c.run(t.Context(), q)
@@ -147,9 +148,9 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 			wantUsable(t, tx)
 			wantLocks(t, db, held)
 			release()
-			check(t, c.run(t.Context(), q))
+			must.Succeed(t, c.run(t.Context(), q))
 			wantLocks(t, db, c.keys...)
-			check(t, tx.Rollback(t.Context()))
+			must.Succeed(t, tx.Rollback(t.Context()))
 			return
 		}
 		wantAborted(t, tx)
@@ -168,7 +169,7 @@ func TestTxRefusesASnapshotOlderThanTheLock(t *testing.T) {
 			wantLocks(t, db)
 			if c.savepoint {
 				wantUsable(t, tx)
-				check(t, tx.Rollback(t.Context()))
+				must.Succeed(t, tx.Rollback(t.Context()))
 			} else {
 				wantAborted(t, tx)
 			}
@@ -185,7 +186,7 @@ func TestTxReadsWhatTheLastHolderWrote(t *testing.T) {
 			db := database(t)
 			conn, _ := connect(t, db.ConnString(), mode)
 			writer, tx := begin(t, db.Connect(t)), begin(t, conn)
-			check(t, pglock.LockTx(t.Context(), writer, pgxlocks.Invoice(3)))
+			must.Succeed(t, pglock.LockTx(t.Context(), writer, pgxlocks.Invoice(3)))
 			got := make(chan pgxdb.Invoice, 1)
 			go func() {
 				invoice, err := pgxdb.New(pgxlocks.Tx(tx)).GetInvoice(t.Context(), 3)
@@ -195,8 +196,8 @@ func TestTxReadsWhatTheLastHolderWrote(t *testing.T) {
 				got <- invoice
 			}()
 			db.WaitForWaiters(t, 1)
-			check(t, pgxdb.New(writer).PayInvoice(t.Context(), 3))
-			check(t, writer.Commit(t.Context()))
+			must.Succeed(t, pgxdb.New(writer).PayInvoice(t.Context(), 3))
+			must.Succeed(t, writer.Commit(t.Context()))
 			if invoice := <-got; !invoice.Paid {
 				t.Error("it has read the row from before the lock")
 			}
@@ -223,10 +224,10 @@ func TestTxIsAsManyRoundTripsAsABatchByHand(t *testing.T) {
 					theirs, theirTurns := connect(t, connString, mode)
 					for i := range 2 {
 						a, b := begin(t, ours), begin(t, theirs)
-						n := oursTurns.during(func() { check(t, c.run(t.Context(), pgxdb.New(pgxlocks.Tx(a)))) })
-						check(t, a.Rollback(t.Context()))
-						m := theirTurns.during(func() { check(t, byHand(t.Context(), b, c)) })
-						check(t, b.Rollback(t.Context()))
+						n := oursTurns.during(func() { must.Succeed(t, c.run(t.Context(), pgxdb.New(pgxlocks.Tx(a)))) })
+						must.Succeed(t, a.Rollback(t.Context()))
+						m := theirTurns.during(func() { must.Succeed(t, byHand(t.Context(), b, c)) })
+						must.Succeed(t, b.Rollback(t.Context()))
 						if n != m || (n != 1 && mode != pgx.QueryExecModeDescribeExec && i > 0) {
 							t.Errorf("call %d took %d round trips, a batch by hand %d", i+1, n, m)
 						}

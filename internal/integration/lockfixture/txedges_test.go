@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxdb"
 	"github.com/pglock-toolkit/pglock/internal/integration/lockfixture/pgxlocks"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
@@ -61,20 +62,20 @@ func TestTxPassesOnWhatHasNoLock(t *testing.T) {
 	tx := begin(t, db.Connect(t))
 	q, ctx := pgxdb.New(nil).WithTx(pgxlocks.Tx(tx)), t.Context()
 	n, err := q.AddInvoices(ctx, []pgxdb.AddInvoicesParams{{ID: 100, Tenant: "new"}, {ID: 101, Tenant: "new"}})
-	check(t, want(err, n, 2))
+	must.Succeed(t, want(err, n, 2))
 	count, err := q.CountInvoices(ctx, "new")
-	check(t, want(err, count, 2))
+	must.Succeed(t, want(err, count, 2))
 	invoices, err := q.ListInvoices(ctx)
-	check(t, want(err, int64(len(invoices)), 12))
-	check(t, q.PlainInvoices(ctx, []pgxdb.PlainInvoicesParams{{ID: 100}}).Close())
+	must.Succeed(t, want(err, int64(len(invoices)), 12))
+	must.Succeed(t, q.PlainInvoices(ctx, []pgxdb.PlainInvoicesParams{{ID: 100}}).Close())
 	empty, err := q.LockedInvoices(ctx, nil)
-	check(t, want(err, int64(len(empty)), 0))
+	must.Succeed(t, want(err, int64(len(empty)), 0))
 	empty, err = q.LockedInvoices(ctx, []int64{})
-	check(t, want(err, int64(len(empty)), 0))
-	check(t, q.PayInvoices(ctx, nil).Close())
+	must.Succeed(t, want(err, int64(len(empty)), 0))
+	must.Succeed(t, q.PayInvoices(ctx, nil).Close())
 	objects := pgxlocks.Tx(tx).LargeObjects()
 	_, err = objects.Create(ctx, 0)
-	check(t, err)
+	must.Succeed(t, err)
 	wantLocks(t, db)
 }
 
@@ -84,15 +85,15 @@ func TestTxBeginsSavepointsWithLocks(t *testing.T) {
 	outer := pgxlocks.Tx(begin(t, db.Connect(t)))
 	ctx := t.Context()
 	nested, err := outer.Begin(ctx)
-	check(t, err)
-	check(t, pgxdb.New(nested).PayInvoice(ctx, 1))
+	must.Succeed(t, err)
+	must.Succeed(t, pgxdb.New(nested).PayInvoice(ctx, 1))
 	wantLocks(t, db, pgxlocks.Invoice(1))
-	check(t, nested.Rollback(ctx))
+	must.Succeed(t, nested.Rollback(ctx))
 	wantLocks(t, db)
 	again := pgxlocks.Tx(outer)
-	check(t, pgxdb.New(again).PayInvoice(ctx, 2))
+	must.Succeed(t, pgxdb.New(again).PayInvoice(ctx, 2))
 	wantLocks(t, db, pgxlocks.Invoice(2))
-	check(t, outer.Commit(ctx))
+	must.Succeed(t, outer.Commit(ctx))
 	if err := outer.Commit(ctx); !errors.Is(err, pgx.ErrTxClosed) {
 		t.Errorf("the second commit: %v", err)
 	}
@@ -144,7 +145,7 @@ func TestTxIsUsableAfterAnyError(t *testing.T) {
 		}, true, "division by zero", nil},
 		"rows closed early": {func(ctx context.Context, tx *querylock.Tx) error {
 			rows, err := tx.Query(ctx, pgxdb.LockedInvoices, []int64{1, 2, 3})
-			check(t, err)
+			must.Succeed(t, err)
 			if !rows.Next() || rows.Conn() != tx.Conn() || len(rows.FieldDescriptions()) != 2 {
 				t.Error("the rows are wrong")
 			}
@@ -158,7 +159,7 @@ func TestTxIsUsableAfterAnyError(t *testing.T) {
 		}, false, "scan", []pglock.Key{pgxlocks.Invoice(1)}},
 		"rows that cannot be scanned": {func(ctx context.Context, tx *querylock.Tx) error {
 			rows, err := tx.Query(ctx, pgxdb.LockedInvoices, []int64{1, 2})
-			check(t, err)
+			must.Succeed(t, err)
 			var id time.Time
 			rows.Next()
 			scan := rows.Scan(&id, nil)
@@ -173,7 +174,7 @@ func TestTxIsUsableAfterAnyError(t *testing.T) {
 		}, false, pgx.ErrNoRows.Error(), []pglock.Key{pgxlocks.Invoice(4711)}},
 		"collected rows": {func(ctx context.Context, tx *querylock.Tx) error {
 			rows, err := tx.Query(ctx, pgxdb.LockedInvoices, []int64{1, 2})
-			check(t, err)
+			must.Succeed(t, err)
 			invoices, err := pgx.CollectRows(rows, pgx.RowToStructByPos[pgxdb.LockedInvoicesRow])
 			return want(err, int64(len(invoices)), 2)
 		}, false, "", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}},
@@ -203,7 +204,7 @@ func TestTxIsUsableAfterAnyError(t *testing.T) {
 					}
 					wantUsable(t, tx)
 					wantLocks(t, db, c.keys...)
-					check(t, tx.Rollback(t.Context()))
+					must.Succeed(t, tx.Rollback(t.Context()))
 				})
 			}
 		})
@@ -217,14 +218,14 @@ func TestTxTakesSharedAndExclusiveLocksOfOneQuery(t *testing.T) {
 		conn, _ := connect(t, db.ConnString(), mode)
 		tx := begin(t, conn)
 		shares, err := pgxdb.New(pgxlocks.Tx(tx)).TenantInvoices(t.Context(), pgxdb.TenantInvoicesParams{Tenant: "other", ID: 3})
-		check(t, want(err, int64(len(shares)), 0))
+		must.Succeed(t, want(err, int64(len(shares)), 0))
 		wantLocks(t, db, pgxlocks.TenantInvoice("other", 3), pgxlocks.NightlyReport())
 		for _, lock := range db.AdvisoryLocks(t) {
 			if shared := lock.Key == pgxlocks.NightlyReport().Int64(); shared != (lock.Mode == "ShareLock") {
 				t.Errorf("%v", lock)
 			}
 		}
-		check(t, tx.Rollback(t.Context()))
+		must.Succeed(t, tx.Rollback(t.Context()))
 	}
 }
 
@@ -260,7 +261,7 @@ func TestTxCannotDeadlockOverItsOwnLocks(t *testing.T) {
 		}()
 	}
 	for range workers {
-		check(t, <-done)
+		must.Succeed(t, <-done)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 	"github.com/pglock-toolkit/pglock/internal/keytemplate/keyvectors"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -19,7 +20,7 @@ import (
 func withFunctions(t *testing.T) *testenv.DB {
 	db := testenv.Database(t)
 	functions, err := os.ReadFile("pgxlocks/locks.sql")
-	check(t, err)
+	must.Succeed(t, err)
 	execute(t, db.Connect(t), string(functions), string(functions))
 	return db
 }
@@ -28,7 +29,7 @@ func withFunctions(t *testing.T) *testenv.DB {
 func TestSQLFunctionsMakeTheKeysThatGoMakes(t *testing.T) {
 	t.Parallel()
 	vectors, err := keyvectors.All()
-	check(t, err)
+	must.Succeed(t, err)
 	db := withFunctions(t)
 	latin := latin1(t, db)
 	for _, settings := range []string{
@@ -84,7 +85,7 @@ func latin1(t *testing.T, db *testenv.DB) (name string) {
 	execute(t, admin, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'", name))
 	t.Cleanup(func() { execute(t, db.Connect(t), "DROP DATABASE "+name+" WITH (FORCE)") })
 	functions, err := os.ReadFile("pgxlocks/locks.sql")
-	check(t, err)
+	must.Succeed(t, err)
 	execute(t, connectTo(t, db, name), string(functions))
 	return name
 }
@@ -108,13 +109,13 @@ func TestSQLFunctionsOfKeysAreThoseOfGo(t *testing.T) {
 		"fixture.tenant_invoice('a:b', -1)": pgxlocks.TenantInvoice("a:b", -1),
 	} {
 		var got int64
-		check(t, conn.QueryRow(t.Context(), "SELECT "+call).Scan(&got))
+		must.Succeed(t, conn.QueryRow(t.Context(), "SELECT "+call).Scan(&got))
 		if got != want.Int64() {
 			t.Errorf("%s is %d, want %d", call, got, want.Int64())
 		}
 	}
 	var immutable bool
-	check(t, conn.QueryRow(t.Context(), `SELECT bool_and(provolatile = 'i' AND proparallel = 's') FROM pg_proc
+	must.Succeed(t, conn.QueryRow(t.Context(), `SELECT bool_and(provolatile = 'i' AND proparallel = 's') FROM pg_proc
 		WHERE pronamespace = 'fixture'::regnamespace`).Scan(&immutable))
 	if !immutable {
 		t.Error("a function is not immutable")

@@ -12,6 +12,7 @@ import (
 	tern "github.com/jackc/tern/v2/migrate"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -24,12 +25,12 @@ var printing = map[string]struct {
 		up: func(t *testing.T, connString string, from uint) {
 			file := migrations.File{Format: migrations.FormatGoose, From: from, Down: true}
 			_, err := gooseProvider(t, open(t, connString), file).Up(t.Context())
-			check(t, err)
+			must.Succeed(t, err)
 		},
 		down: func(t *testing.T, connString string, from uint) {
 			file := migrations.File{Format: migrations.FormatGoose, From: from, Down: true}
 			_, err := gooseProvider(t, open(t, connString), file).Down(t.Context())
-			check(t, err)
+			must.Succeed(t, err)
 		},
 	},
 	"Atlas": {
@@ -42,10 +43,10 @@ var printing = map[string]struct {
 	},
 	"dbmate": {
 		up: func(t *testing.T, connString string, from uint) {
-			check(t, dbmateWithFile(t, connString, from).Migrate())
+			must.Succeed(t, dbmateWithFile(t, connString, from).Migrate())
 		},
 		down: func(t *testing.T, connString string, from uint) {
-			check(t, dbmateWithFile(t, connString, from).Rollback())
+			must.Succeed(t, dbmateWithFile(t, connString, from).Rollback())
 		},
 	},
 	"tern": {
@@ -56,7 +57,7 @@ var printing = map[string]struct {
 
 func TestPrintedFilesLeadFromAVersionToTheLatestAndBack(t *testing.T) {
 	fresh := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), fresh.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), fresh.Pool(t)))
 	want := definitions(t, fresh)
 	for name, tool := range printing {
 		for _, from := range []uint{0, 8} {
@@ -64,7 +65,7 @@ func TestPrintedFilesLeadFromAVersionToTheLatestAndBack(t *testing.T) {
 				db := testenv.Database(t)
 				for _, file := range ups(t)[:from] {
 					_, err := db.Pool(t).Exec(t.Context(), read(t, file))
-					check(t, err)
+					must.Succeed(t, err)
 				}
 				tool.up(t, db.ConnString(), from)
 				wantVersion(t, db, migrations.Latest())
@@ -81,7 +82,7 @@ func TestPrintedFilesLeadFromAVersionToTheLatestAndBack(t *testing.T) {
 func TestPrintedFileForDbmateNeedsNoWayBack(t *testing.T) {
 	db := testenv.Database(t)
 	text := printed(t, migrations.File{Format: migrations.FormatDbmate})
-	check(t, newDbmate(t, db.ConnString(), fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(text)}}).Migrate())
+	must.Succeed(t, newDbmate(t, db.ConnString(), fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(text)}}).Migrate())
 	wantVersion(t, db, migrations.Latest())
 }
 
@@ -106,19 +107,19 @@ func dbmateWithFile(t *testing.T, connString string, from uint) *dbmate.DB {
 func migrateByTern(t *testing.T, connString string, from uint, target int32) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), connString)
-	check(t, err)
-	defer func() { check(t, conn.Close(context.Background())) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, conn.Close(context.Background())) }()
 	migrator, err := tern.NewMigrator(t.Context(), conn, "public.schema_version")
-	check(t, err)
+	must.Succeed(t, err)
 	text := printed(t, migrations.File{From: from}) + "\n---- create above / drop below ----\n\n" +
 		printed(t, migrations.File{From: from, Down: true})
-	check(t, migrator.LoadMigrations(fstest.MapFS{"001_pglock.sql": {Data: []byte(text)}}))
-	check(t, migrator.MigrateTo(t.Context(), target))
+	must.Succeed(t, migrator.LoadMigrations(fstest.MapFS{"001_pglock.sql": {Data: []byte(text)}}))
+	must.Succeed(t, migrator.MigrateTo(t.Context(), target))
 }
 
 func printed(t *testing.T, file migrations.File) string {
 	t.Helper()
 	var text strings.Builder
-	check(t, migrations.PrintFile(&text, file))
+	must.Succeed(t, migrations.PrintFile(&text, file))
 	return text.String()
 }

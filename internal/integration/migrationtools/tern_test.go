@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // Three processes of tern migrate at once; one of the migrations is CREATE INDEX CONCURRENTLY, for which the two others
@@ -19,7 +20,7 @@ func TestTernUnderPglockRunDoesNotDeadlockWithAnIndex(t *testing.T) {
 		"001_invoices.sql": "CREATE TABLE invoices AS SELECT 1 AS id;\nSELECT pg_advisory_xact_lock(4711);\n",
 		"002_index.sql":    "---- tern: disable-tx ----\nCREATE INDEX CONCURRENTLY invoices_id ON invoices (id);\n",
 	} {
-		check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	migrate := func(db *testenv.DB) []string {
 		return []string{tern, "migrate", "--migrations=" + dir, "--conn-string=" + db.ConnString()}
@@ -39,7 +40,7 @@ func TestTernUnderPglockRunDoesNotDeadlockWithAnIndex(t *testing.T) {
 			}
 		}
 		var valid bool
-		check(t, db.Connect(t).QueryRow(t.Context(),
+		must.Succeed(t, db.Connect(t).QueryRow(t.Context(),
 			"SELECT indisvalid FROM pg_index WHERE indexrelid = 'invoices_id'::regclass").Scan(&valid))
 		if !valid {
 			t.Error("the index is not valid")
@@ -65,7 +66,7 @@ func threeTimes(t *testing.T, db *testenv.DB, args []string) (outputs []string) 
 	t.Helper()
 	blocker := db.Connect(t)
 	_, err := blocker.Exec(t.Context(), "SELECT pg_advisory_lock(4711)")
-	check(t, err)
+	must.Succeed(t, err)
 	ended := make(chan string)
 	for range 3 {
 		go func() {
@@ -80,7 +81,7 @@ func threeTimes(t *testing.T, db *testenv.DB, args []string) (outputs []string) 
 	}
 	db.WaitForWaiters(t, 3)
 	_, err = blocker.Exec(t.Context(), "SELECT pg_advisory_unlock(4711)")
-	check(t, err)
+	must.Succeed(t, err)
 	for range 3 {
 		outputs = append(outputs, <-ended)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -44,7 +45,7 @@ var tools = map[string]func(t *testing.T, connString string) (searchPath string)
 
 func TestToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
 	fresh := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), fresh.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), fresh.Pool(t)))
 	want := definitions(t, fresh)
 	for name, run := range tools {
 		t.Run(name+" with operators in public", func(t *testing.T) {
@@ -74,7 +75,7 @@ func wantSame(
 		t.Errorf("it has made\n%s\nUp makes\n%s", got, want)
 	}
 	pool := db.Pool(t)
-	check(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	version, err := migrations.Version(t.Context(), pool)
 	if err != nil || version != migrations.Latest() {
 		t.Errorf("Version = %d, %v", version, err)
@@ -93,9 +94,9 @@ func byPsql(t *testing.T, connString string) string {
 
 func byPsqlInOneTransaction(t *testing.T, connString string) string {
 	var all strings.Builder
-	check(t, migrations.Print(&all))
+	must.Succeed(t, migrations.Print(&all))
 	file := filepath.Join(t.TempDir(), "all.sql")
-	check(t, os.WriteFile(file, []byte(all.String()), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte(all.String()), 0o600))
 	return psql(t, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--file="+file, connString)
 }
 
@@ -114,22 +115,22 @@ func psql(t *testing.T, arguments ...string) string {
 func byGolangMigrate(t *testing.T, connString string) string {
 	db := open(t, connString)
 	driver, err := pgxdriver.WithInstance(db, &pgxdriver.Config{})
-	check(t, err)
+	must.Succeed(t, err)
 	files, err := iofs.New(migrations.FS, ".")
-	check(t, err)
+	must.Succeed(t, err)
 	m, err := golangmigrate.NewWithInstance("pglock", files, "pgx5", driver)
-	check(t, err)
-	check(t, m.Up())
+	must.Succeed(t, err)
+	must.Succeed(t, m.Up())
 	path := searchPath(t, db)
 	source, database := m.Close()
-	check(t, errors.Join(source, database))
+	must.Succeed(t, errors.Join(source, database))
 	return path
 }
 
 func byGoose(t *testing.T, connString string) string {
 	db := open(t, connString)
 	_, err := gooseProvider(t, db, migrations.File{Format: migrations.FormatGoose}).Up(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	return searchPath(t, db)
 }
 
@@ -137,7 +138,7 @@ func gooseProvider(t *testing.T, db *sql.DB, file migrations.File) *goose.Provid
 	t.Helper()
 	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, file))}}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
-	check(t, err)
+	must.Succeed(t, err)
 	return provider
 }
 
@@ -150,16 +151,16 @@ func byAtlas(t *testing.T, connString string) string {
 func applyByAtlas(t *testing.T, db *sql.DB, file migrations.File) {
 	t.Helper()
 	dir, err := migrate.NewLocalDir(t.TempDir())
-	check(t, err)
-	check(t, dir.WriteFile("20260101000000_pglock.sql", []byte(printed(t, file))))
+	must.Succeed(t, err)
+	must.Succeed(t, dir.WriteFile("20260101000000_pglock.sql", []byte(printed(t, file))))
 	sum, err := dir.Checksum()
-	check(t, err)
-	check(t, migrate.WriteSumFile(dir, sum))
+	must.Succeed(t, err)
+	must.Succeed(t, migrate.WriteSumFile(dir, sum))
 	driver, err := atlas.Open(db)
-	check(t, err)
+	must.Succeed(t, err)
 	executor, err := migrate.NewExecutor(driver, dir, &revisions{}, migrate.WithAllowDirty(true))
-	check(t, err)
-	check(t, executor.ExecuteN(t.Context(), 0))
+	must.Succeed(t, err)
+	must.Succeed(t, executor.ExecuteN(t.Context(), 0))
 }
 
 // revisions is where Atlas's library records the migrations that it has run; Atlas's command has a table.
@@ -196,8 +197,8 @@ func byDbmate(t *testing.T, connString string) (searchPath string) {
 		files[name] = dbmateFile(read(t, name))
 	}
 	files["999999.sql"] = dbmateFile("CREATE TABLE public.seen AS SELECT pg_catalog.current_setting('search_path')")
-	check(t, newDbmate(t, connString, files).Migrate())
-	check(t, open(t, connString).QueryRowContext(t.Context(), "TABLE public.seen").Scan(&searchPath))
+	must.Succeed(t, newDbmate(t, connString, files).Migrate())
+	must.Succeed(t, open(t, connString).QueryRowContext(t.Context(), "TABLE public.seen").Scan(&searchPath))
 	return searchPath
 }
 
@@ -208,7 +209,7 @@ func dbmateFile(up string) *fstest.MapFile {
 func newDbmate(t *testing.T, connString string, files fs.FS) *dbmate.DB {
 	t.Helper()
 	server, err := url.Parse(connString)
-	check(t, err)
+	must.Succeed(t, err)
 	db := dbmate.New(server)
 	db.FS, db.MigrationsDir, db.AutoDumpSchema, db.Log = files, []string{"."}, false, t.Output()
 	return db
@@ -218,7 +219,7 @@ func newDbmate(t *testing.T, connString string, files fs.FS) *dbmate.DB {
 func open(t *testing.T, connString string) *sql.DB {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)
-	check(t, err)
+	must.Succeed(t, err)
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // files have many statements
 	db := stdlib.OpenDB(*config)
 	db.SetMaxIdleConns(1)
@@ -228,7 +229,7 @@ func open(t *testing.T, connString string) *sql.DB {
 
 func searchPath(t *testing.T, db *sql.DB) (path string) {
 	t.Helper()
-	check(t, db.QueryRowContext(t.Context(), "SHOW search_path").Scan(&path))
+	must.Succeed(t, db.QueryRowContext(t.Context(), "SHOW search_path").Scan(&path))
 	return path
 }
 
@@ -236,7 +237,7 @@ func searchPath(t *testing.T, db *sql.DB) (path string) {
 func ups(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := migrations.FS.ReadDir(".")
-	check(t, err)
+	must.Succeed(t, err)
 	for _, entry := range entries {
 		if strings.HasSuffix(entry.Name(), ".up.sql") {
 			names = append(names, entry.Name())
@@ -251,14 +252,14 @@ func ups(t *testing.T) (names []string) {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := migrations.FS.ReadFile(name)
-	check(t, err)
+	must.Succeed(t, err)
 	return string(text)
 }
 
 func write(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	check(t, os.WriteFile(path, []byte(read(t, name)), 0o600))
+	must.Succeed(t, os.WriteFile(path, []byte(read(t, name)), 0o600))
 	return path
 }
 
@@ -268,9 +269,9 @@ func definitions(t *testing.T, db *testenv.DB) (all string) {
 	config := db.Config(t).ConnConfig
 	config.RuntimeParams["search_path"] = "pg_catalog"
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	check(t, err)
-	defer func() { check(t, conn.Close(context.Background())) }()
-	check(t, conn.QueryRow(t.Context(), `
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, conn.Close(context.Background())) }()
+	must.Succeed(t, conn.QueryRow(t.Context(), `
 		SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 			SELECT pg_get_viewdef(c.oid) FROM pg_class AS c
 			WHERE c.relnamespace = 'pglock'::regnamespace AND c.relkind = 'v'
@@ -279,11 +280,4 @@ func definitions(t *testing.T, db *testenv.DB) (all string) {
 			FROM pg_constraint AS c WHERE c.connamespace = 'pglock'::regnamespace
 		) AS definition (line)`).Scan(&all))
 	return all
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 )
@@ -14,8 +15,8 @@ import (
 func newLocker(t *testing.T, server *testenv.DB) *pglock.Locker {
 	t.Helper()
 	locker, err := pglock.New(server.Pool(t))
-	check(t, err)
-	t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
 	return locker
 }
 
@@ -24,27 +25,27 @@ func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
 		pool := server.Pool(t)
 		for _, statement := range []string{"DROP TABLE IF EXISTS balance", "CREATE TABLE balance AS SELECT 0 AS amount"} {
 			_, err := pool.Exec(t.Context(), statement)
-			check(t, err)
+			must.Succeed(t, err)
 		}
 		key := pglock.NewKey("balance")
 		lost, err := newLocker(t, server).Lock(t.Context(), key)
-		check(t, err)
+		must.Succeed(t, err)
 		for range 2 { // the second one does not wait for earlier holders, and is a single statement
 			tx := begin(t, db)
-			check(t, sqltx.GuardTx(t.Context(), lost, tx))
+			must.Succeed(t, sqltx.GuardTx(t.Context(), lost, tx))
 			_, err = tx.ExecContext(t.Context(), "UPDATE balance SET amount = amount + 1")
-			check(t, err)
-			check(t, tx.Commit())
+			must.Succeed(t, err)
+			must.Succeed(t, tx.Commit())
 		}
 		early, late := begin(t, db), begin(t, db)
-		check(t, sqltx.GuardTx(t.Context(), lost, hidden{early}))
+		must.Succeed(t, sqltx.GuardTx(t.Context(), lost, hidden{early}))
 		_, err = pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks
 			WHERE locktype = 'advisory' AND objid = $1 AND granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, uint32(key.Int64()))
-		check(t, err)
+		must.Succeed(t, err)
 
 		next, err := newLocker(t, server).Lock(t.Context(), key)
-		check(t, err)
+		must.Succeed(t, err)
 		err = sqltx.GuardTx(t.Context(), lost, late)
 		if !errors.Is(err, pglock.ErrLost) {
 			t.Errorf("the lock is lost: the error is %v", err)
@@ -56,23 +57,23 @@ func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
 		go func() { guarded <- sqltx.GuardTx(t.Context(), next, tx) }()
 		server.WaitForWaiters(t, 1) // waits for the transaction that was guarded while the lock was held
 		_, err = early.ExecContext(t.Context(), "UPDATE balance SET amount = 10 * amount")
-		check(t, err)
-		check(t, early.Commit())
-		check(t, <-guarded)
+		must.Succeed(t, err)
+		must.Succeed(t, early.Commit())
+		must.Succeed(t, <-guarded)
 		var amount int
-		check(t, tx.QueryRowContext(t.Context(), "SELECT amount FROM balance").Scan(&amount))
+		must.Succeed(t, tx.QueryRowContext(t.Context(), "SELECT amount FROM balance").Scan(&amount))
 		if amount != 20 {
 			t.Errorf("the next holder reads %d", amount)
 		}
-		check(t, tx.Rollback())
-		check(t, next.Unlock(t.Context()))
+		must.Succeed(t, tx.Rollback())
+		must.Succeed(t, next.Unlock(t.Context()))
 	})
 }
 
 func TestSQLTxGuardRefusesWhatItCannotGuard(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		lock, err := newLocker(t, server).Lock(t.Context(), pglock.NewKey("balance"))
-		check(t, err)
+		must.Succeed(t, err)
 		if err := sqltx.GuardTx(t.Context(), lock, db); !errors.Is(err, sqltx.ErrNoTransaction) {
 			t.Errorf("a *sql.DB: the error is %v", err)
 		}
@@ -80,7 +81,7 @@ func TestSQLTxGuardRefusesWhatItCannotGuard(t *testing.T) {
 		if err := sqltx.GuardTx(t.Context(), lock, tx); !errors.Is(err, pglock.ErrStaleSnapshot) {
 			t.Errorf("SERIALIZABLE: the error is %v", err)
 		}
-		check(t, lock.Unlock(t.Context()))
+		must.Succeed(t, lock.Unlock(t.Context()))
 		tx = begin(t, db)
 		if err := sqltx.GuardTx(t.Context(), lock, tx); !errors.Is(err, pglock.ErrUnlocked) {
 			t.Errorf("after Unlock: the error is %v", err)

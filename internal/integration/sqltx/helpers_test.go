@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -32,7 +33,7 @@ var drivers = map[string]func(t *testing.T, connString string) *sql.DB{
 func byPgx(parameter string) func(*testing.T, string) *sql.DB {
 	return func(t *testing.T, connString string) *sql.DB {
 		config, err := pgx.ParseConfig(with(connString, parameter))
-		check(t, err)
+		must.Succeed(t, err)
 		return closed(t, stdlib.OpenDB(*config))
 	}
 }
@@ -40,7 +41,7 @@ func byPgx(parameter string) func(*testing.T, string) *sql.DB {
 func byPq(parameter string) func(*testing.T, string) *sql.DB {
 	return func(t *testing.T, connString string) *sql.DB {
 		connector, err := pq.NewConnector(with(connString, parameter))
-		check(t, err)
+		must.Succeed(t, err)
 		return closed(t, sql.OpenDB(connector))
 	}
 }
@@ -77,21 +78,14 @@ func onEach(t *testing.T, test func(t *testing.T, server *testenv.DB, db *sql.DB
 func begin(t *testing.T, db *sql.DB, options ...*sql.TxOptions) *sql.Tx {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), append(options, nil)[0])
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() }) // it may have ended
 	return tx
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func show(t *testing.T, tx *sql.Tx, setting string) (value string) {
 	t.Helper()
-	check(t, tx.QueryRowContext(t.Context(), "SHOW "+setting).Scan(&value))
+	must.Succeed(t, tx.QueryRowContext(t.Context(), "SHOW "+setting).Scan(&value))
 	return value
 }
 

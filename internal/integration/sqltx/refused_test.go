@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 )
@@ -72,8 +73,8 @@ func (h hidden) QueryContext(ctx context.Context, query string, args ...any) (*s
 func TestSQLTxRefusesWhatIsOutsideOfATransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		conn, err := db.Conn(t.Context())
-		check(t, err)
-		defer func() { check(t, conn.Close()) }()
+		must.Succeed(t, err)
+		defer func() { must.Succeed(t, conn.Close()) }()
 		for name, handle := range map[string]sqltx.Tx{
 			"*sql.DB": db, "*sql.Conn": conn, "*sql.DB in a struct": wrapped{db}, "behind a pointer": &wrapped{db},
 			"hidden *sql.DB": hidden{db}, "hidden *sql.Conn": &hidden{conn},
@@ -101,16 +102,16 @@ func TestSQLTxTakesAnyHandleThatIsInATransaction(t *testing.T) {
 					t.Errorf("%s, %s: %v", name, form, err)
 				}
 			}
-			check(t, tx.Commit())
+			must.Succeed(t, tx.Commit())
 		}
 		conn, err := db.Conn(t.Context())
-		check(t, err)
-		defer func() { check(t, conn.Close()) }()
+		must.Succeed(t, err)
+		defer func() { must.Succeed(t, conn.Close()) }()
 		for _, statement := range []string{"BEGIN", "ROLLBACK"} {
 			_, err := conn.ExecContext(t.Context(), statement)
-			check(t, err)
+			must.Succeed(t, err)
 			if statement == "BEGIN" {
-				check(t, sqltx.LockTx(t.Context(), conn, pglock.Int64Key(1)))
+				must.Succeed(t, sqltx.LockTx(t.Context(), conn, pglock.Int64Key(1)))
 				wantLocks(t, server, "@1 exclusive")
 			}
 		}

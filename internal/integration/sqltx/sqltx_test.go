@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 )
@@ -16,14 +17,14 @@ import (
 func TestSQLTxLocksAreHeldUntilTheTransactionEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		tx := begin(t, db)
-		check(t, sqltx.LockTx(t.Context(), tx, pglock.Int64Key(1)))
-		check(t, sqltx.LockTx(t.Context(), tx, pglock.PairKey(7, -42), pglock.Shared()))
-		check(t, sqltx.TryLockTx(t.Context(), tx, pglock.Int64Key(3), pglock.Shared()))
-		check(t, sqltx.TryLockTx(t.Context(), tx, pglock.PairKey(8, 1)))
-		check(t, sqltx.LockAllTx(t.Context(), tx, []pglock.Key{pglock.Int64Key(5), pglock.PairKey(9, -1), pglock.Int64Key(4)}))
+		must.Succeed(t, sqltx.LockTx(t.Context(), tx, pglock.Int64Key(1)))
+		must.Succeed(t, sqltx.LockTx(t.Context(), tx, pglock.PairKey(7, -42), pglock.Shared()))
+		must.Succeed(t, sqltx.TryLockTx(t.Context(), tx, pglock.Int64Key(3), pglock.Shared()))
+		must.Succeed(t, sqltx.TryLockTx(t.Context(), tx, pglock.PairKey(8, 1)))
+		must.Succeed(t, sqltx.LockAllTx(t.Context(), tx, []pglock.Key{pglock.Int64Key(5), pglock.PairKey(9, -1), pglock.Int64Key(4)}))
 		wantLocks(t, server, "@1 exclusive", "@3 share", "@4 exclusive", "@5 exclusive",
 			"@7/-42 share", "@8/1 exclusive", "@9/-1 exclusive")
-		check(t, tx.Commit())
+		must.Succeed(t, tx.Commit())
 		wantLocks(t, server)
 	})
 }
@@ -32,10 +33,10 @@ func TestSQLTxTryLockOfAHeldKeyLeavesTheTransactionUsable(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		key := pglock.NewKey("invoice:42")
 		holder, tx := begin(t, db), begin(t, db)
-		check(t, sqltx.LockTx(t.Context(), holder, key))
+		must.Succeed(t, sqltx.LockTx(t.Context(), holder, key))
 		wantWaitError(t, sqltx.TryLockTx(t.Context(), tx, key), key)
-		check(t, holder.Commit())
-		check(t, sqltx.TryLockTx(t.Context(), tx, key))
+		must.Succeed(t, holder.Commit())
+		must.Succeed(t, sqltx.TryLockTx(t.Context(), tx, key))
 	})
 }
 
@@ -43,10 +44,10 @@ func TestSQLTxMaxWaitLeavesLockTimeoutAndTheTransactionAsTheyWere(t *testing.T) 
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		held, pair, free := pglock.NewKey("held"), pglock.PairKey(7, -42), pglock.NewKey("free")
 		holder, tx := begin(t, db), begin(t, db)
-		check(t, sqltx.LockAllTx(t.Context(), holder, []pglock.Key{held, pair}))
+		must.Succeed(t, sqltx.LockAllTx(t.Context(), holder, []pglock.Key{held, pair}))
 		_, err := tx.ExecContext(t.Context(), "SET LOCAL lock_timeout = '123s'")
-		check(t, err)
-		check(t, sqltx.LockTx(t.Context(), tx, free, pglock.MaxWait(long)))
+		must.Succeed(t, err)
+		must.Succeed(t, sqltx.LockTx(t.Context(), tx, free, pglock.MaxWait(long)))
 		wait := wantWaitError(t, sqltx.LockTx(t.Context(), tx, held, pglock.MaxWait(30*time.Millisecond)), held)
 		if wait.Waited < 30*time.Millisecond || len(wait.Holders) != 1 || wait.Holders[0].PID == 0 {
 			t.Errorf("waited %v for %v", wait.Waited, wait.Holders)
@@ -58,13 +59,13 @@ func TestSQLTxMaxWaitLeavesLockTimeoutAndTheTransactionAsTheyWere(t *testing.T) 
 		if timeout := show(t, tx, "lock_timeout"); timeout != "123s" {
 			t.Errorf("lock_timeout is %s", timeout)
 		}
-		check(t, holder.Rollback())
-		check(t, sqltx.LockTx(t.Context(), tx, held, pglock.MaxWait(long)))
-		check(t, sqltx.LockAllTx(t.Context(), tx, keys, pglock.MaxWait(long), pglock.Shared()))
+		must.Succeed(t, holder.Rollback())
+		must.Succeed(t, sqltx.LockTx(t.Context(), tx, held, pglock.MaxWait(long)))
+		must.Succeed(t, sqltx.LockAllTx(t.Context(), tx, keys, pglock.MaxWait(long), pglock.Shared()))
 		if timeout := show(t, tx, "lock_timeout"); timeout != "123s" {
 			t.Errorf("after grants lock_timeout is %s", timeout)
 		}
-		check(t, tx.Commit())
+		must.Succeed(t, tx.Commit())
 		wantLocks(t, server)
 	})
 }
@@ -74,13 +75,13 @@ func TestSQLTxWaitsForItsTurn(t *testing.T) {
 		key := pglock.NewKey("invoice:42")
 		for _, opts := range [][]pglock.TxOption{nil, {pglock.MaxWait(long)}} {
 			holder, tx := begin(t, db), begin(t, db)
-			check(t, sqltx.LockTx(t.Context(), holder, key))
+			must.Succeed(t, sqltx.LockTx(t.Context(), holder, key))
 			granted := make(chan error, 1)
 			go func() { granted <- sqltx.LockTx(t.Context(), tx, key, opts...) }()
 			server.WaitForWaiters(t, 1)
-			check(t, holder.Commit())
-			check(t, <-granted)
-			check(t, tx.Rollback())
+			must.Succeed(t, holder.Commit())
+			must.Succeed(t, <-granted)
+			must.Succeed(t, tx.Rollback())
 		}
 	})
 }
@@ -94,16 +95,16 @@ func TestSQLTxWaitEndsBelowTheDeadlineOfItsContext(t *testing.T) {
 			holder, tx := begin(t, db), begin(t, db)
 			ctx, cancel := context.WithTimeout(t.Context(), long)
 			defer cancel()
-			check(t, sqltx.LockTx(ctx, holder, key))
-			check(t, sqltx.LockAllTx(ctx, holder, []pglock.Key{key}))
+			must.Succeed(t, sqltx.LockTx(ctx, holder, key))
+			must.Succeed(t, sqltx.LockAllTx(ctx, holder, []pglock.Key{key}))
 			ctx, cancel = context.WithTimeout(t.Context(), 6*time.Second) // of which 0.6 s are left after the wait
 			defer cancel()
 			err := sqltx.LockTx(ctx, tx, key)
 			if wait := wantWaitError(t, err, key); len(wait.Holders) != 1 || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the error is %v", err)
 			}
-			check(t, holder.Commit())
-			check(t, sqltx.LockTx(t.Context(), tx, key))
+			must.Succeed(t, holder.Commit())
+			must.Succeed(t, sqltx.LockTx(t.Context(), tx, key))
 		})
 	}
 }
@@ -112,7 +113,7 @@ func TestSQLTxContextThatEndsTheWaitIsInTheError(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		key := pglock.NewKey("invoice:42")
 		holder, tx := begin(t, db), begin(t, db)
-		check(t, sqltx.LockTx(t.Context(), holder, key))
+		must.Succeed(t, sqltx.LockTx(t.Context(), holder, key))
 		ctx, cancel := context.WithCancel(t.Context())
 		result := make(chan error, 1)
 		go func() { result <- sqltx.LockTx(ctx, tx, key) }()
@@ -142,8 +143,8 @@ func TestSQLTxRefusesStaleSnapshotsBeforeLocking(t *testing.T) {
 				}
 			}
 			wantLocks(t, server)
-			check(t, sqltx.LockTx(t.Context(), tx, key, pglock.AllowStaleSnapshot()))
-			check(t, tx.Rollback())
+			must.Succeed(t, sqltx.LockTx(t.Context(), tx, key, pglock.AllowStaleSnapshot()))
+			must.Succeed(t, tx.Rollback())
 		}
 	})
 }
@@ -152,7 +153,7 @@ func TestSQLTxErrorOfAStatementByHandIsMapped(t *testing.T) {
 	onEach(t, func(t *testing.T, _ *testenv.DB, db *sql.DB) {
 		holder, tx := begin(t, db), begin(t, db)
 		const lock = "SET LOCAL lock_timeout = '1ms'; SELECT pg_advisory_xact_lock(1)"
-		check(t, sqltx.LockTx(t.Context(), holder, pglock.Int64Key(1)))
+		must.Succeed(t, sqltx.LockTx(t.Context(), holder, pglock.Int64Key(1)))
 		_, err := tx.ExecContext(t.Context(), lock)
 		if !errors.Is(sqltx.TxError(err), pglock.ErrNotAcquired) {
 			t.Errorf("the error is %v", sqltx.TxError(err))
@@ -191,7 +192,7 @@ func TestSQLTxMisuseIsAnError(t *testing.T) {
 	if err := sqltx.LockTx(t.Context(), tx, pglock.Key{}); !errors.Is(err, pglock.ErrInvalidKey) {
 		t.Errorf("the error of the zero key is %v", err)
 	}
-	check(t, tx.Commit())
+	must.Succeed(t, tx.Commit())
 	if err := sqltx.LockTx(t.Context(), tx, pglock.NewKey("a")); !errors.Is(err, sql.ErrTxDone) {
 		t.Errorf("the error of a transaction that has ended is %v", err)
 	}

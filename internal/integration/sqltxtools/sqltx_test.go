@@ -19,6 +19,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/integration/sqltxtools/ent"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 )
@@ -40,14 +41,14 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 	b := bun.NewDB(db, pgdialect.New())
 	e := ent.NewClient(ent.Driver(entsql.OpenDB(entdialect.Postgres, db)))
 	conn, err := b.Conn(t.Context())
-	check(t, err)
-	t.Cleanup(func() { check(t, conn.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, conn.Close()) })
 	return map[string]tool{
 		"database/sql": {
 			outside: func() sqltx.Tx { return db },
 			begin: func(t *testing.T) (sqltx.Tx, func() error) {
 				tx, err := db.BeginTx(t.Context(), nil)
-				check(t, err)
+				must.Succeed(t, err)
 				return tx, tx.Commit
 			},
 		},
@@ -55,7 +56,7 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 			outside: func() sqltx.Tx { return x },
 			begin: func(t *testing.T) (sqltx.Tx, func() error) {
 				tx, err := x.BeginTxx(t.Context(), nil)
-				check(t, err)
+				must.Succeed(t, err)
 				return tx, tx.Commit
 			},
 		},
@@ -63,7 +64,7 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 			outside: func() sqltx.Tx { return b },
 			begin: func(t *testing.T) (sqltx.Tx, func() error) {
 				tx, err := b.BeginTx(t.Context(), nil)
-				check(t, err)
+				must.Succeed(t, err)
 				return tx, tx.Commit
 			},
 		},
@@ -71,7 +72,7 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 			outside: func() sqltx.Tx { return conn },
 			begin: func(t *testing.T) (sqltx.Tx, func() error) {
 				tx, err := b.BeginTx(t.Context(), nil)
-				check(t, err)
+				must.Succeed(t, err)
 				var db bun.IDB = tx // for functions that take either
 				return db, tx.Commit
 			},
@@ -82,7 +83,7 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 			outside: func() sqltx.Tx { return e },
 			begin: func(t *testing.T) (sqltx.Tx, func() error) {
 				tx, err := e.Tx(t.Context())
-				check(t, err)
+				must.Succeed(t, err)
 				return tx, tx.Commit
 			},
 		},
@@ -92,12 +93,12 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 func byGorm(t *testing.T, db *sql.DB, config *gorm.Config) tool {
 	t.Helper()
 	g, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), config)
-	check(t, err)
+	must.Succeed(t, err)
 	return tool{
 		outside: func() sqltx.Tx { return g.WithContext(t.Context()).Statement.ConnPool },
 		begin: func(t *testing.T) (sqltx.Tx, func() error) {
 			tx := g.WithContext(t.Context()).Begin()
-			check(t, tx.Error)
+			must.Succeed(t, tx.Error)
 			return tx.Statement.ConnPool, func() error { return tx.Commit().Error }
 		},
 	}
@@ -108,7 +109,7 @@ func onEach(t *testing.T, test func(t *testing.T, server *testenv.DB, tool tool)
 	t.Helper()
 	server := testenv.Database(t)
 	db := stdlib.OpenDB(*server.Config(t).ConnConfig)
-	t.Cleanup(func() { check(t, db.Close()) })
+	t.Cleanup(func() { must.Succeed(t, db.Close()) })
 	for name, tool := range tools(t, db) {
 		t.Run(name, func(t *testing.T) { test(t, server, tool) })
 	}
@@ -118,15 +119,15 @@ func TestLocksInTransactionsOfEachTool(t *testing.T) {
 	key, wait := pglock.NewKey("invoice:42"), pglock.MaxWait(20*time.Millisecond)
 	onEach(t, func(t *testing.T, server *testenv.DB, tool tool) {
 		locker, err := pglock.New(server.Pool(t))
-		check(t, err)
-		defer func() { check(t, locker.Close(context.Background())) }()
+		must.Succeed(t, err)
+		defer func() { must.Succeed(t, locker.Close(context.Background())) }()
 		lock, err := locker.Lock(t.Context(), pglock.NewKey("ledger"))
-		check(t, err)
+		must.Succeed(t, err)
 
 		holder, commit := tool.begin(t)
-		check(t, sqltx.GuardTx(t.Context(), lock, holder))
-		check(t, sqltx.LockTx(t.Context(), holder, key))
-		check(t, sqltx.LockAllTx(t.Context(), holder, []pglock.Key{pglock.PairKey(7, -42), pglock.Int64Key(1)}, wait))
+		must.Succeed(t, sqltx.GuardTx(t.Context(), lock, holder))
+		must.Succeed(t, sqltx.LockTx(t.Context(), holder, key))
+		must.Succeed(t, sqltx.LockAllTx(t.Context(), holder, []pglock.Key{pglock.PairKey(7, -42), pglock.Int64Key(1)}, wait))
 		tx, rollback := tool.begin(t)
 		for name, err := range map[string]error{
 			"TryLockTx": sqltx.TryLockTx(t.Context(), tx, key),
@@ -136,11 +137,11 @@ func TestLocksInTransactionsOfEachTool(t *testing.T) {
 				t.Errorf("%s: the error is %v", name, err)
 			}
 		}
-		check(t, sqltx.TryLockTx(t.Context(), tx, pglock.NewKey("free"), pglock.Shared()))
-		check(t, commit())
-		check(t, sqltx.LockTx(t.Context(), tx, key, pglock.Shared()))
-		check(t, rollback())
-		check(t, lock.Unlock(t.Context()))
+		must.Succeed(t, sqltx.TryLockTx(t.Context(), tx, pglock.NewKey("free"), pglock.Shared()))
+		must.Succeed(t, commit())
+		must.Succeed(t, sqltx.LockTx(t.Context(), tx, key, pglock.Shared()))
+		must.Succeed(t, rollback())
+		must.Succeed(t, lock.Unlock(t.Context()))
 	})
 }
 
@@ -149,10 +150,10 @@ func TestAnEntClientWorksUnderALock(t *testing.T) {
 	server := testenv.Database(t)
 	db := stdlib.OpenDB(*server.Config(t).ConnConfig)
 	client := ent.NewClient(ent.Driver(entsql.OpenDB(entdialect.Postgres, db)))
-	defer func() { check(t, client.Close()) }()
-	check(t, client.Schema.Create(t.Context()))
+	defer func() { must.Succeed(t, client.Close()) }()
+	must.Succeed(t, client.Schema.Create(t.Context()))
 	unpaid, err := client.Invoice.Create().Save(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	paying := make(chan error)
 	for range 2 { // both read, and one writes
 		go func() { paying <- pay(t.Context(), client, unpaid.ID) }()
@@ -205,11 +206,4 @@ func TestLocksOutsideOfTransactionsAreRefused(t *testing.T) {
 			t.Errorf("pg_locks shows %v", locks)
 		}
 	})
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -5,14 +5,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestEachAlertFiresWhenItShouldAndOnlyThen(t *testing.T) {
 	dir := t.TempDir()
 	for from, to := range map[string]string{alerts: "alerts.yml", "testdata/alerts_test.yml": "test.yml"} {
 		text, err := os.ReadFile(from)
-		check(t, err)
-		check(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
+		must.Succeed(t, err)
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
 	}
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "test.yml"}} {
 		cmd := exec.Command("promtool", args...)

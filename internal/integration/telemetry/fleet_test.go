@@ -13,45 +13,39 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // startWorker starts a process of the fleet, and returns the address of its metrics and a function that ends it.
 func startWorker(t *testing.T, o orders) (metrics string, end func()) {
 	t.Helper()
 	text, err := json.Marshal(o)
-	check(t, err)
+	must.Succeed(t, err)
 	program, err := os.Executable()
-	check(t, err)
+	must.Succeed(t, err)
 	cmd := exec.Command(program)
 	cmd.Env, cmd.Stderr = append(os.Environ(), workerVariable+"="+string(text)), os.Stderr
 	input, err := cmd.StdinPipe()
-	check(t, err)
+	must.Succeed(t, err)
 	output, err := cmd.StdoutPipe()
-	check(t, err)
-	check(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	ended := false
 	end = func() {
 		if ended {
 			return
 		}
 		ended = true
-		check(t, input.Close())
+		must.Succeed(t, input.Close())
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%s: %v", o.Name, err)
 		}
 	}
 	t.Cleanup(end)
 	metrics, err = bufio.NewReader(output).ReadString('\n')
-	check(t, err)
+	must.Succeed(t, err)
 	return strings.TrimSpace(metrics), end
 }
 
@@ -68,9 +62,9 @@ func TestPrometheusAndAReceiverOfOTLPSeeWhatAFleetDoes(t *testing.T) {
 	prometheus := newServer(t, targets)
 	prometheus.await(`count(pglock_client_held{use="lock", key="other"} >= 1) == 3`) // the lock that each holds until it is lost
 
-	check(t, postgres.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, postgres.Down(t.Context(), pgserver.Immediate))
 	prometheus.await(`count(sum by (instance) (pglock_client_failed_total{outcome="unavailable"}) > 0) == 3`)
-	check(t, postgres.Up(t.Context()))
+	must.Succeed(t, postgres.Up(t.Context()))
 	prometheus.await(`count(pglock_client_held{use="lock", key="other"} >= 1) == 3`)
 
 	t.Run("the dashboard has values", func(t *testing.T) { prometheus.on(t).showDashboard() })
@@ -100,14 +94,14 @@ func (s *server) on(t *testing.T) *server { return &server{t, s.address, s.proce
 // showDashboard asks for everything that the dashboard shows.
 func (s *server) showDashboard() {
 	text, err := os.ReadFile("../../../cmd/pglock/grafana/pglock-client.json")
-	check(s.T, err)
+	must.Succeed(s.T, err)
 	var dashboard struct {
 		Panels []struct {
 			Title   string
 			Targets []struct{ Expr string }
 		}
 	}
-	check(s.T, json.Unmarshal(text, &dashboard))
+	must.Succeed(s.T, json.Unmarshal(text, &dashboard))
 	var jobs []string
 	s.get("label/job/values", url.Values{"match[]": {"pglock_client_acquired_total"}}, &jobs)
 	if !slices.Equal(jobs, []string{"billing"}) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/supervise"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 const alerts = "../../../docs/pglock-alerts.yml"
@@ -34,12 +35,12 @@ func newServer(t *testing.T, targets []string) *server {
 		t.Fatal("there is no Prometheus: install it (apt-get install prometheus, brew install prometheus): ", err)
 	}
 	supervisor, err := supervise.New("pglock-prometheus-")
-	check(t, err)
-	t.Cleanup(func() { check(t, supervisor.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, supervisor.Close()) })
 	rules, err := os.ReadFile(alerts)
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = supervisor.WriteFile("alerts.yml", string(rules))
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = supervisor.WriteFile("prometheus.yml", fmt.Sprintf(`
 global: {scrape_interval: %[1]s, evaluation_interval: %[1]s}
 rule_files: [alerts.yml]
@@ -47,14 +48,14 @@ scrape_configs:
   - job_name: billing
     static_configs: [{targets: ["%s"]}]
 `, interval, strings.Join(targets, `", "`)))
-	check(t, err)
+	must.Succeed(t, err)
 	port, err := supervise.FreePort()
-	check(t, err)
+	must.Succeed(t, err)
 	s := &server{T: t, address: fmt.Sprintf("127.0.0.1:%d", port)}
 	s.process, err = supervisor.Start(supervisor.Command(context.Background(), program,
 		"--config.file="+supervisor.Path("prometheus.yml"), "--storage.tsdb.path="+supervisor.Path("data"),
 		"--web.listen-address="+s.address), supervisor.Path("log"))
-	check(t, err)
+	must.Succeed(t, err)
 	return s
 }
 
@@ -70,7 +71,7 @@ func (s *server) get(path string, parameters url.Values, data any) bool {
 	if err != nil {
 		return false // it is starting
 	}
-	defer func() { check(s.T, response.Body.Close()) }()
+	defer func() { must.Succeed(s.T, response.Body.Close()) }()
 	answer := struct{ Data any }{data}
 	if response.StatusCode == http.StatusServiceUnavailable {
 		return false
@@ -88,7 +89,7 @@ func (s *server) values(expression string) (values []float64) {
 	s.get("query", url.Values{"query": {expression}}, &data)
 	for _, series := range data.Result {
 		value, err := strconv.ParseFloat(series.Value[1].(string), 64)
-		check(s.T, err)
+		must.Succeed(s.T, err)
 		if !math.IsNaN(value) {
 			values = append(values, value)
 		}

@@ -13,6 +13,8 @@ import (
 	resourcev1 "go.opentelemetry.io/proto/otlp/resource/v1"
 	spansv1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // receiver receives OTLP over gRPC, as a collector does, and keeps it for each sending process.
@@ -27,7 +29,7 @@ type receiver struct {
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	r := &receiver{
 		address: listener.Addr().String(),
 		metrics: map[string]map[string]*numbersv1.Metric{}, spans: map[string][]*spansv1.Span{},
@@ -39,7 +41,7 @@ func newReceiver(t *testing.T) *receiver {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		check(t, <-served)
+		must.Succeed(t, <-served)
 	})
 	return r
 }

@@ -13,18 +13,12 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	pglockcron "github.com/pglock-toolkit/pglock/pglock/adapter/cron"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // Three processes, which were started at different moments, have the same crontab.
 func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
@@ -44,17 +38,17 @@ func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
 							runs[tick.Due]++
 						}
 					}}))
-					must(t, err)
+					must.Succeed(t, err)
 					job, err := schedule.New(l, pglock.NewKey("job"))
-					must(t, err)
+					must.Succeed(t, err)
 					c := cron.New(cron.WithLocation(time.UTC))
 					adapter, err := pglockcron.New(c, pglockcron.OnError(func(_ pglock.Key, _ time.Time, err error) { t.Error(err) }))
-					must(t, err)
+					must.Succeed(t, err)
 					_, err = adapter.Add(spec, job, func(context.Context, *pglock.Lock) error {
 						time.Sleep(time.Second) // shorter than the difference between the processes' clocks
 						return nil
 					})
-					must(t, err)
+					must.Succeed(t, err)
 					c.Start()
 					crons, lockers = append(crons, c), append(lockers, l)
 					time.Sleep(7 * time.Second)
@@ -62,7 +56,7 @@ func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
 				time.Sleep(time.Hour)
 				for i, c := range crons {
 					<-c.Stop().Done()
-					must(t, lockers[i].Close(t.Context()))
+					must.Succeed(t, lockers[i].Close(t.Context()))
 				}
 				if len(runs) != 12 {
 					t.Errorf("it ran for %d due times in an hour, want 12: %v", len(runs), runs)
@@ -101,15 +95,15 @@ func TestCronDueTimesDependOnTheTimeZoneUnlessItIsUTC(t *testing.T) {
 				var ran []string
 				for _, zone := range test.zones {
 					in, err := time.LoadLocation(zone)
-					must(t, err)
+					must.Succeed(t, err)
 					l, err := server.Locker()
-					must(t, err)
-					defer func() { must(t, l.Close(context.Background())) }()
+					must.Succeed(t, err)
+					defer func() { must.Succeed(t, l.Close(context.Background())) }()
 					job, err := schedule.New(l, pglock.NewKey("job"))
-					must(t, err)
+					must.Succeed(t, err)
 					c := cron.New(cron.WithLocation(in))
 					adapter, err := pglockcron.New(c)
-					must(t, err)
+					must.Succeed(t, err)
 					_, err = adapter.Add(test.spec, job, func(ctx context.Context, _ *pglock.Lock) error {
 						due, _ := schedule.Due(ctx)
 						mu.Lock()
@@ -117,7 +111,7 @@ func TestCronDueTimesDependOnTheTimeZoneUnlessItIsUTC(t *testing.T) {
 						ran = append(ran, due.Format("15:04"))
 						return nil
 					})
-					must(t, err)
+					must.Succeed(t, err)
 					c.Start()
 					defer func() { <-c.Stop().Done() }()
 				}
@@ -135,9 +129,9 @@ func TestCronDueTimesDependOnTheTimeZoneUnlessItIsUTC(t *testing.T) {
 
 func TestCronMisuseIsAnError(t *testing.T) {
 	l, err := locktest.NewMemory()
-	must(t, err)
+	must.Succeed(t, err)
 	job, err := schedule.New(l, pglock.NewKey("job"))
-	must(t, err)
+	must.Succeed(t, err)
 	if _, err := pglockcron.New(nil); err == nil {
 		t.Error("a nil Cron is no error")
 	}
@@ -145,7 +139,7 @@ func TestCronMisuseIsAnError(t *testing.T) {
 		t.Error("a nil option is no error")
 	}
 	c, err := pglockcron.New(cron.New())
-	must(t, err)
+	must.Succeed(t, err)
 	if _, err := c.Add("* *", job, func(context.Context, *pglock.Lock) error { return nil }); err == nil ||
 		!strings.Contains(err.Error(), `"job"`) {
 		t.Error(err)
@@ -156,5 +150,5 @@ func TestCronMisuseIsAnError(t *testing.T) {
 	if _, err := c.Add("@hourly", nil, func(context.Context, *pglock.Lock) error { return nil }); err == nil {
 		t.Error("a nil Job is no error")
 	}
-	must(t, l.Close(t.Context()))
+	must.Succeed(t, l.Close(t.Context()))
 }

@@ -10,17 +10,11 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	pglockgocron "github.com/pglock-toolkit/pglock/pglock/adapter/gocron"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // run lets three processes, started at different moments, run a job of one second every minute for ten minutes.
 func run(t *testing.T, newLocker func(*pglock.Locker) (gocron.Locker, error)) (runs int64) {
@@ -31,24 +25,24 @@ func run(t *testing.T, newLocker func(*pglock.Locker) (gocron.Locker, error)) (r
 		var lockers []*pglock.Locker
 		for range 3 {
 			l, err := server.Locker()
-			must(t, err)
+			must.Succeed(t, err)
 			locker, err := newLocker(l)
-			must(t, err)
+			must.Succeed(t, err)
 			s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = s.NewJob(gocron.DurationJob(time.Minute), gocron.NewTask(func() {
 				n.Add(1)
 				time.Sleep(time.Second)
 			}), gocron.WithName("job"))
-			must(t, err)
+			must.Succeed(t, err)
 			s.Start()
 			schedulers, lockers = append(schedulers, s), append(lockers, l)
 			time.Sleep(3 * time.Second)
 		}
 		time.Sleep(10*time.Minute + 20*time.Second)
 		for i, s := range schedulers {
-			must(t, s.Shutdown())
-			must(t, lockers[i].Close(t.Context()))
+			must.Succeed(t, s.Shutdown())
+			must.Succeed(t, lockers[i].Close(t.Context()))
 		}
 		runs = n.Load()
 	})
@@ -76,35 +70,35 @@ func TestGocronRunsAreTicksToTheObserver(t *testing.T) {
 			return nil
 		},
 	}))
-	must(t, err)
+	must.Succeed(t, err)
 	locker, err := pglockgocron.New(l, time.Minute)
-	must(t, err)
+	must.Succeed(t, err)
 	lock, err := locker.Lock(t.Context(), "job")
-	must(t, err)
-	must(t, lock.Unlock(t.Context()))
+	must.Succeed(t, err)
+	must.Succeed(t, lock.Unlock(t.Context()))
 	if len(kinds) != 1 || kinds[0] != pglock.UseTick {
 		t.Errorf("the observer's events are %v", kinds)
 	}
 	if err := lock.Unlock(t.Context()); !errors.Is(err, pglock.ErrUnlocked) {
 		t.Errorf("a second Unlock: %v", err)
 	}
-	must(t, l.Close(t.Context()))
+	must.Succeed(t, l.Close(t.Context()))
 }
 
 func TestGocronElector(t *testing.T) {
 	leads := false
 	e, err := pglockgocron.NewElector(func() bool { return leads })
-	must(t, err)
+	must.Succeed(t, err)
 	if err := e.IsLeader(context.Background()); !errors.Is(err, pglockgocron.ErrNotLeader) {
 		t.Error(err)
 	}
 	leads = true
-	must(t, e.IsLeader(context.Background()))
+	must.Succeed(t, e.IsLeader(context.Background()))
 }
 
 func TestGocronMisuseIsAnError(t *testing.T) {
 	l, err := locktest.NewMemory()
-	must(t, err)
+	must.Succeed(t, err)
 	for _, f := range []func() (any, error){
 		func() (any, error) { return pglockgocron.New(nil, time.Minute) },
 		func() (any, error) { return pglockgocron.New(l, 0) },
@@ -115,5 +109,5 @@ func TestGocronMisuseIsAnError(t *testing.T) {
 			t.Error("misuse is no error")
 		}
 	}
-	must(t, l.Close(t.Context()))
+	must.Succeed(t, l.Close(t.Context()))
 }

@@ -16,17 +16,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/pglock-toolkit/pglock/internal/fleet"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/otel"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // collector is the SDK with a reader and an exporter in memory.
 type collector struct {
@@ -49,7 +43,7 @@ func newCollector() *collector {
 func (c *collector) numbers(t *testing.T) (lines []string) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	check(t, c.metrics.Collect(context.Background(), &all))
+	must.Succeed(t, c.metrics.Collect(context.Background(), &all))
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			switch data := m.Data.(type) {
@@ -82,7 +76,7 @@ func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		o, err := otel.New(append(c.options, otel.KeyTemplates("invoice:{id}"))...)
-		check(t, err)
+		must.Succeed(t, err)
 		fleet.Work(t, o)
 		want := []string{
 			"pglock.client.acquired how=free,key=invoice:{id},use=lock 1",
@@ -136,27 +130,27 @@ func TestAWaitIsASpanWithTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		o, err := otel.New(c.options...)
-		check(t, err)
+		must.Succeed(t, err)
 		server := locktest.NewServer()
 		l, err := server.Locker(pglock.WithObserver(o))
-		check(t, err)
+		must.Succeed(t, err)
 		other, err := server.Locker()
-		check(t, err)
+		must.Succeed(t, err)
 		key := pglock.NewKey("invoice:42")
 		ctx, parent := c.tracers.Tracer("test").Start(t.Context(), "request")
 		free, err := l.Lock(ctx, key)
-		check(t, err)
-		check(t, free.Unlock(ctx))
+		must.Succeed(t, err)
+		must.Succeed(t, free.Unlock(ctx))
 		if n := len(c.spans.GetSpans()); n != 0 {
 			t.Errorf("a lock that was free made %d spans", n)
 		}
 		theirs, err := other.Lock(ctx, key, pglock.WithToken("theirs"))
-		check(t, err)
+		must.Succeed(t, err)
 		if _, err := l.Lock(ctx, key, pglock.MaxWait(time.Millisecond)); err == nil {
 			t.Error("a lock that is held was acquired")
 		}
-		time.AfterFunc(time.Second, func() { check(t, theirs.Unlock(context.Background())) })
-		check(t, l.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
+		time.AfterFunc(time.Second, func() { must.Succeed(t, theirs.Unlock(context.Background())) })
+		must.Succeed(t, l.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
 			_, child := c.tracers.Tracer("test").Start(ctx, "work")
 			child.End()
 			return nil

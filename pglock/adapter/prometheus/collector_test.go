@@ -13,25 +13,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/pglock-toolkit/pglock/internal/fleet"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/prometheus"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // scrape returns what a Prometheus server would read from a registry.
 func scrape(t *testing.T, c client.Collector) string {
 	t.Helper()
 	registry := client.NewPedanticRegistry()
-	check(t, registry.Register(c))
+	must.Succeed(t, registry.Register(c))
 	response := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	text, err := io.ReadAll(response.Result().Body)
-	check(t, err)
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -48,7 +42,7 @@ func want(t *testing.T, text string, lines ...string) {
 func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := prometheus.New(prometheus.KeyTemplates("invoice:{id}"))
-		check(t, err)
+		must.Succeed(t, err)
 		fleet.Work(t, c.Observer())
 		text := scrape(t, c)
 		want(t, text,
@@ -83,11 +77,11 @@ func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
 func TestWithoutTemplatesThereIsNoLabelForKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := prometheus.New()
-		check(t, err)
+		must.Succeed(t, err)
 		fleet.Work(t, c.Observer())
 		want(t, scrape(t, c), `pglock_client_held{use="lock"} 1`, `pglock_client_refused_total{use="lock"} 1`)
 		problems, err := testutil.CollectAndLint(c)
-		check(t, err)
+		must.Succeed(t, err)
 		for _, problem := range problems {
 			t.Errorf("%s: %s", problem.Metric, problem.Text)
 		}

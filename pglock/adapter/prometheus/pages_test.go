@@ -9,13 +9,14 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/prometheus"
 )
 
 // All metrics that the dashboard, the alerts and the page name exist, and the page names all metrics.
 func TestTheDashboardTheAlertsAndThePageNameMetricsThatExist(t *testing.T) {
 	c, err := prometheus.New()
-	check(t, err)
+	must.Succeed(t, err)
 	descriptions := make(chan *client.Desc, 100)
 	c.Describe(descriptions)
 	close(descriptions)
@@ -27,7 +28,7 @@ func TestTheDashboardTheAlertsAndThePageNameMetricsThatExist(t *testing.T) {
 	const page = "../../../docs/observability.md"
 	for _, file := range []string{"../../../cmd/pglock/grafana/pglock-client.json", "../../../docs/pglock-alerts.yml", page} {
 		text, err := os.ReadFile(file)
-		check(t, err)
+		must.Succeed(t, err)
 		if strings.HasSuffix(file, ".json") && !json.Valid(text) {
 			t.Errorf("%s is not JSON", file)
 		}

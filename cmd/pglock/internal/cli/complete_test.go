@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -22,7 +23,7 @@ type shell struct {
 
 func shells(t *testing.T) map[string]shell {
 	bashCompletion, err := testenv.FindBashCompletion()
-	check(t, err)
+	must.Succeed(t, err)
 	return map[string]shell{
 		"bash": {[]string{"--noprofile", "--rcfile", ".bashrc"}, ".bashrc", "PS1='ready> '; . " + bashCompletion},
 		"zsh":  {nil, ".zshrc", "PROMPT='ready> '; autoload -U compinit; compinit -u -D"},
@@ -38,8 +39,8 @@ func inShell(t *testing.T, db *testenv.DB, name string, sh shell) (home string, 
 	home = t.TempDir()
 	write := func(file, text string, mode os.FileMode) {
 		path := filepath.Join(home, file)
-		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		check(t, os.WriteFile(path, []byte(text), mode))
+		must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Succeed(t, os.WriteFile(path, []byte(text), mode))
 	}
 	p := on(t, db)
 	write("bin/pglock", fmt.Sprintf("#!/bin/sh\n%s=%s exec '%s' \"$@\"\n", roleVariable, roleCommand, p.Path), 0o755)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestDemonstration(t *testing.T) {
@@ -65,7 +66,7 @@ func wantNothingLeft(t *testing.T, p *process) {
 	dir := regexp.MustCompile(`/\S*pglock-pg-\d+`).FindString(p.stdout.String())
 	testenv.WaitUntil(t, "no process is left", func() bool {
 		all, err := exec.Command("ps", "-eo", "sess=,stat=,args=").Output()
-		check(t, err)
+		must.Succeed(t, err)
 		for line := range strings.Lines(string(all)) {
 			fields := strings.Fields(line)
 			ours := fields[0] == strconv.Itoa(p.Process.Pid) || dir != "" && strings.Contains(line, dir)

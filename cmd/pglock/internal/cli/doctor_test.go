@@ -10,6 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestDoctorFailsWhenSomethingIsBadEnough(t *testing.T) {
@@ -58,7 +59,7 @@ func TestDoctorFindingsFitEightyColumns(t *testing.T) {
 	}
 	table := command(t, []string{"DATABASE_URL=" + poor}, "doctor", "-o", "csv").run()
 	records, err := csv.NewReader(strings.NewReader(table.stdout)).ReadAll()
-	check(t, err)
+	must.Succeed(t, err)
 	if got := fmt.Sprint(records[0]); got != "[level check what why do sql]" || len(records) < 10 {
 		t.Errorf("%d records begin with %s", len(records), got)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestMonitorEventsPrintsWhatHappens(t *testing.T) {
@@ -19,7 +20,7 @@ func TestMonitorEventsPrintsWhatHappens(t *testing.T) {
 			db := testenv.Database(t)
 			a, b := db.Connect(t), db.Connect(t)
 			_, err := a.Exec(context.Background(), "SELECT pg_advisory_lock(41), pg_advisory_lock(42)")
-			check(t, err)
+			must.Succeed(t, err)
 			db.Queue(t, b, "SELECT pg_advisory_lock(42) /*action='pay'*/")
 			p := on(t, db, "monitor", "--events", "--interval", "50ms", "-o", format, "--key", "@42").start()
 			began, passed := `"wait-began"`, `"passed-on"`
@@ -28,7 +29,7 @@ func TestMonitorEventsPrintsWhatHappens(t *testing.T) {
 			}
 			p.waitForOutput(began)
 			_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock(42), pg_advisory_unlock(41)")
-			check(t, err)
+			must.Succeed(t, err)
 			p.waitForOutput(passed)
 			p.signal(os.Interrupt)
 			r := p.end()
@@ -42,7 +43,7 @@ func TestMonitorEventsPrintsWhatHappens(t *testing.T) {
 			}
 			for line := range strings.Lines(r.stdout) {
 				var e journal.Event
-				check(t, json.Unmarshal([]byte(line), &e))
+				must.Succeed(t, json.Unmarshal([]byte(line), &e))
 				if e.Version != journal.FormatVersion || e.At.IsZero() {
 					t.Errorf("event %s", line)
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -26,13 +27,13 @@ func metricsAddress(p *process) string {
 func fetch(t testing.TB, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
-	check(t, err)
+	must.Succeed(t, err)
 	defer func() {
-		check(t, response.Body.Close())
+		must.Succeed(t, response.Body.Close())
 		http.DefaultClient.CloseIdleConnections()
 	}()
 	text, err := io.ReadAll(response.Body)
-	check(t, err)
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -74,9 +75,9 @@ func TestExporterSurvivesARestartOfTheServer(t *testing.T) {
 	p := on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
 	address := metricsAddress(p)
 	wantText(t, fetch(t, address), "pglock_up 1\n")
-	check(t, server.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
 	wantText(t, fetch(t, address), "pglock_up 0\n", "pglock_snapshot_errors_total 1\n")
-	check(t, server.Up(t.Context()))
+	must.Succeed(t, server.Up(t.Context()))
 	testenv.WaitUntil(t, "the server is back", func() bool {
 		return regexp.MustCompile(`(?m)^pglock_up 1$`).MatchString(fetch(t, address))
 	})
@@ -100,8 +101,8 @@ func TestExporterBeginsWithoutAServer(t *testing.T) {
 func TestExporterMistakesOfTheExporter(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	t.Cleanup(func() { check(t, taken.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, taken.Close()) })
 	dsn := []string{"DATABASE_URL=postgres://u@127.0.0.1:1/x"}
 	r := command(t, dsn, "exporter", "--listen", taken.Addr().String()).run()
 	wantCode(t, r, 1)
@@ -120,7 +121,7 @@ func TestExporterTheDashboardIsWritten(t *testing.T) {
 		Title  string
 		Panels []struct{ Title string }
 	}
-	check(t, json.Unmarshal([]byte(r.stdout), &dashboard))
+	must.Succeed(t, json.Unmarshal([]byte(r.stdout), &dashboard))
 	if dashboard.Title == "" || len(dashboard.Panels) < 10 {
 		t.Errorf("the dashboard is %+v", dashboard)
 	}
@@ -147,15 +148,15 @@ func TestExporterServesSeveralServers(t *testing.T) {
 			t.Errorf("%s is there more than once", line)
 		}
 	}
-	check(t, frozen.Down(t.Context(), pgserver.Immediate))
-	check(t, frozen.Up(t.Context()))
-	check(t, frozen.Pause())
+	must.Succeed(t, frozen.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, frozen.Up(t.Context()))
+	must.Succeed(t, frozen.Pause())
 	t.Cleanup(func() { _ = frozen.Resume() }) // it is done already, unless the test has failed
 	testenv.WaitUntil(t, "the frozen server is down, and no other", func() bool {
 		text := fetch(t, address)
 		return strings.Contains(text, up(b.ConnString(), "0")) && strings.Contains(text, up(a.ConnString(), "1"))
 	})
-	check(t, frozen.Resume())
+	must.Succeed(t, frozen.Resume())
 	testenv.WaitUntil(t, "the frozen server is up", func() bool { return strings.Contains(fetch(t, address), up(b.ConnString(), "1")) })
 	p.signal(syscall.SIGTERM)
 	r := p.end()

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 const annotated = `-- pglock: key invoice:{id bigint} owner=billing -- one invoice
@@ -27,12 +29,12 @@ SELECT * FROM invoices;
 func generated(t *testing.T, text string, args ...string) (dir string, r result) {
 	t.Helper()
 	parent, err := filepath.Abs("../../../../.tmp")
-	check(t, err)
-	check(t, os.MkdirAll(parent, 0o755))
+	must.Succeed(t, err)
+	must.Succeed(t, os.MkdirAll(parent, 0o755))
 	dir, err = os.MkdirTemp(parent, "generate-")
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	check(t, os.WriteFile(filepath.Join(dir, "q.sql"), []byte(text), 0o600))
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, os.RemoveAll(dir)) })
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "q.sql"), []byte(text), 0o600))
 	return dir, command(t, nil, append([]string{"generate", "--out", filepath.Join(dir, "locks"), filepath.Join(dir, "q.sql")}, args...)...).run()
 }
 
@@ -51,7 +53,7 @@ func main() {
 	_, _ = locks.ListInvoicesSQL, locks.Tx
 }
 `
-		check(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
 		cmd := exec.Command("go", "run", filepath.Join(dir, "main.go"))
 		out, err := cmd.CombinedOutput()
 		want := "invoice:42 invoice:{id} nightly-report\n-- name: payAll :exec\nUPDATE invoices SET paid = true WHERE id = ANY($1)\n" +
@@ -71,14 +73,14 @@ func TestGenerateChecksThatOutputIsUpToDate(t *testing.T) {
 	for _, stale := range []string{"locks.go", "queries.go", "texts.go", "locks.sql", "names.txt"} {
 		path := filepath.Join(dir, "locks", stale)
 		before, err := os.ReadFile(path)
-		check(t, err)
-		check(t, os.WriteFile(path, append(before, '\n'), 0o600))
+		must.Succeed(t, err)
+		must.Succeed(t, os.WriteFile(path, append(before, '\n'), 0o600))
 		r := command(t, nil, args...).run()
 		wantCode(t, r, 1)
 		wantText(t, r.stderr, "not up to date: ", stale)
-		check(t, os.WriteFile(path, before, 0o600))
+		must.Succeed(t, os.WriteFile(path, before, 0o600))
 	}
-	check(t, os.Remove(filepath.Join(dir, "locks", "names.txt")))
+	must.Succeed(t, os.Remove(filepath.Join(dir, "locks", "names.txt")))
 	wantCode(t, command(t, nil, args...).run(), 1)
 }
 

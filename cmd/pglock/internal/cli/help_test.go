@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestHelpEveryCommandHasHelpWithAnExample(t *testing.T) {
@@ -78,7 +80,7 @@ func TestHelpCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
 func TestHelpVersion(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "run", "../..", "version").Output()
-	check(t, err)
+	must.Succeed(t, err)
 	wantText(t, string(out), "pglock ", "commit ", "go     go1.", "pgx    v5.")
 	wantText(t, command(t, nil, "--version").run().stdout, "pglock ")
 }

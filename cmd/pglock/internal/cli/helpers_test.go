@@ -15,6 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/cli"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // roleVariable turns the test binary into another program, so that the program is built once and with the same flags as
@@ -49,7 +50,7 @@ type process struct {
 func command(t testing.TB, variables []string, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
-	check(t, err)
+	must.Succeed(t, err)
 	p := &process{Cmd: exec.Command(self, args...), t: t}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -75,7 +76,7 @@ func on(t testing.TB, db *testenv.DB, args ...string) *process {
 // start starts the process, and ends it with the test.
 func (p *process) start() *process {
 	p.t.Helper()
-	check(p.t, p.Start())
+	must.Succeed(p.t, p.Start())
 	p.t.Cleanup(p.killUnlessWaited)
 	return p
 }
@@ -134,7 +135,7 @@ func (p *process) run() result {
 
 func (p *process) signal(signal os.Signal) {
 	p.t.Helper()
-	check(p.t, p.Process.Signal(signal))
+	must.Succeed(p.t, p.Process.Signal(signal))
 }
 
 // waitForOutput waits until the process has written text.
@@ -181,19 +182,12 @@ func wantText(t testing.TB, text string, parts ...string) {
 	}
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // hold makes a separate session hold a lock until the test ends, as a program without pglock would.
 func hold(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 	t.Helper()
 	conn := db.Connect(t)
 	_, err := conn.Exec(context.Background(), statement)
-	check(t, err)
+	must.Succeed(t, err)
 	return int32(conn.PgConn().PID())
 }
 
@@ -201,7 +195,7 @@ func hold(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 func execute(t testing.TB, db *testenv.DB, sql string, args ...any) {
 	t.Helper()
 	_, err := db.Pool(t).Exec(context.Background(), sql, args...)
-	check(t, err)
+	must.Succeed(t, err)
 }
 
 // awaitHolder waits until a session holds an advisory lock in the database, and returns its process ID.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -19,9 +20,9 @@ func TestHostileReplayOnATerminalOfHostileNamesIsHarmless(t *testing.T) {
 	lock := fmt.Sprintf("SELECT pg_advisory_lock(%d) /*%s*/", pglock.NewKey(key).Int64(), key)
 	holder, waiter := db.Connect(t), db.Connect(t)
 	_, err := holder.Exec(t.Context(), "SELECT set_config('application_name', $1, false)", "h"+hostile)
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = holder.Exec(t.Context(), lock)
-	check(t, err)
+	must.Succeed(t, err)
 	file := filepath.Join(t.TempDir(), "f\n"+hostile)
 	p := on(t, db, "monitor", "--record", file, "--record-queries", "--interval", "50ms").start()
 	p.waitForOutput("recording ")
@@ -33,8 +34,8 @@ func TestHostileReplayOnATerminalOfHostileNamesIsHarmless(t *testing.T) {
 	}()
 	db.WaitForWaiters(t, 1)
 	awaitSnapshots(t, file)
-	check(t, holder.Close(t.Context()))
-	check(t, <-got)
+	must.Succeed(t, holder.Close(t.Context()))
+	must.Succeed(t, <-got)
 	awaitSnapshots(t, file)
 	p.signal(os.Interrupt)
 	wantCode(t, p.end(), 0)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -26,7 +27,7 @@ func TestHostilePrintedSQLMeansTheSameToPsql(t *testing.T) {
 	r := command(t, nil, append([]string{"key", "-o", "json", "--"}, names...)...).run()
 	wantCode(t, r, 0)
 	var printed []map[string]any
-	check(t, json.Unmarshal([]byte(r.stdout), &printed))
+	must.Succeed(t, json.Unmarshal([]byte(r.stdout), &printed))
 	script, want := `\set x x`+"\n", ""
 	for i, name := range names {
 		script += fmt.Sprintf("BEGIN; %s;\nSELECT (classid::bigint << 32) | objid::bigint FROM pg_locks\n"+
@@ -38,9 +39,9 @@ func TestHostilePrintedSQLMeansTheSameToPsql(t *testing.T) {
 		gid := db.Name() + name
 		conn := db.Connect(t)
 		_, err := conn.Exec(t.Context(), "BEGIN")
-		check(t, err)
+		must.Succeed(t, err)
 		_, err = conn.Exec(t.Context(), "PREPARE TRANSACTION "+quote(gid))
-		check(t, err)
+		must.Succeed(t, err)
 		script += monitor.Session{GID: gid, PreparedAt: &now}.RollbackSQL() + ";\n"
 	}
 	script += "SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database();\n"

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -24,14 +25,14 @@ const hostile = "\x1b]0;owned\x07 \"x\\' \u202e"
 func connectTo(t *testing.T, db *testenv.DB, user, database string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(db.ConnString())
-	check(t, err)
+	must.Succeed(t, err)
 	config.Database = database
 	if user != "" {
 		config.User, config.Password = user, "p"
 	}
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	check(t, err)
-	t.Cleanup(func() { check(t, conn.Close(t.Context())) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, conn.Close(t.Context())) })
 	return conn
 }
 
@@ -59,15 +60,15 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 		"CREATE DATABASE " + quoted(ascii) + " ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
 	} {
 		_, err := admin.Exec(t.Context(), sql)
-		check(t, err)
+		must.Succeed(t, err)
 	}
 	key := "k\n" + hostile
 	lock := fmt.Sprintf("SELECT pg_advisory_lock(%d) /*%s*/", pglock.NewKey(key).Int64(), key)
 	holder, waiter := connectTo(t, db, role, database), connectTo(t, db, role, database)
 	_, err := holder.Exec(t.Context(), "SELECT set_config('application_name', $1, false)", "h"+hostile)
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = holder.Exec(t.Context(), lock)
-	check(t, err)
+	must.Succeed(t, err)
 
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, "monitor", "--record", file, "--record-queries", "--interval", "50ms").start()
@@ -79,7 +80,7 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 	}()
 	testenv.WaitUntil(t, "the session waits", func() bool {
 		var waits bool
-		check(t, admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&waits))
+		must.Succeed(t, admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&waits))
 		return waits
 	})
 	awaitSnapshots(t, file)
@@ -88,7 +89,7 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 	for _, end := range []string{"\xff", "\xfe"} {
 		bytes := connectTo(t, db, role, ascii)
 		_, err = bytes.Exec(t.Context(), fmt.Sprintf("SELECT pg_advisory_lock(%d) /*%s*/", pglock.NewKey(key+end).Int64(), key+end))
-		check(t, err)
+		must.Succeed(t, err)
 	}
 	awaitSnapshots(t, file)
 
@@ -120,8 +121,8 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 	wantText(t, metrics, fmt.Sprintf(`{database="%s",key="%s"} 1`, escape.Replace(database), escape.Replace(key)))
 
-	check(t, holder.Close(t.Context()))
-	check(t, <-got)
+	must.Succeed(t, holder.Close(t.Context()))
+	must.Succeed(t, <-got)
 	awaitSnapshots(t, file)
 	p.signal(os.Interrupt)
 	wantCode(t, p.end(), 0)

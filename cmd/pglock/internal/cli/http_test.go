@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 var printedURL = regexp.MustCompile(`open (http://127\.0\.0\.1:\d+)/\?token=(\w+)`)
@@ -21,29 +22,29 @@ func TestMonitorServesAPage(t *testing.T) {
 	db := testenv.Database(t)
 	a, b := db.Connect(t), db.Connect(t)
 	_, err := a.Exec(context.Background(), "SELECT pg_advisory_lock(42)")
-	check(t, err)
+	must.Succeed(t, err)
 	db.Queue(t, b, "SELECT pg_advisory_lock(42)")
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, "monitor", "--http", "127.0.0.1:0", "--record", file, "--interval", "50ms").start()
 	p.waitForOutput("token=")
 	found := printedURL.FindStringSubmatch(p.stderr.String())
 	jar, err := cookiejar.New(nil)
-	check(t, err)
+	must.Succeed(t, err)
 	client := &http.Client{Jar: jar}
 	secret := ""
 	get := func(path string) (status int, text string) {
 		request, err := http.NewRequest(http.MethodGet, found[1]+path, nil)
-		check(t, err)
+		must.Succeed(t, err)
 		request.Header.Set("Pglock-Secret", secret)
 		r, err := client.Do(request)
-		check(t, err)
+		must.Succeed(t, err)
 		_, brought, ok := strings.Cut(r.Request.URL.Fragment, "secret=")
 		if ok {
 			secret = brought
 		}
 		body, err := io.ReadAll(r.Body)
-		check(t, err)
-		check(t, r.Body.Close())
+		must.Succeed(t, err)
+		must.Succeed(t, r.Body.Close())
 		return r.StatusCode, string(body)
 	}
 	if status, _ := get("/api/now"); status != http.StatusUnauthorized {
@@ -60,7 +61,7 @@ func TestMonitorServesAPage(t *testing.T) {
 		t.Errorf("timeline: %s", text)
 	}
 	_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")
-	check(t, err)
+	must.Succeed(t, err)
 	db.WaitForWaiters(t, 0)
 	p.signal(os.Interrupt)
 	wantCode(t, p.end(), 0)

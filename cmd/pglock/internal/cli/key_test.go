@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestKeyShowsNumbersAndSQL(t *testing.T) {
@@ -52,7 +53,7 @@ func TestKeyTheSQLTakesTheLock(t *testing.T) {
 		"a\nb\t'\x1b[2J", `a\nb\`, "\u009b\u202e\U000e0001", "\ufffd"}
 	var keys []map[string]any
 	r := command(t, nil, append([]string{"key", "-o", "json"}, names...)...).run()
-	check(t, json.Unmarshal([]byte(r.stdout), &keys))
+	must.Succeed(t, json.Unmarshal([]byte(r.stdout), &keys))
 	for i, key := range keys {
 		if key["key"] != names[i] {
 			t.Errorf("key %d is %v", i, key)
@@ -66,19 +67,19 @@ func TestKeyTheSQLTakesTheLock(t *testing.T) {
 				t.Errorf("%q cannot be copied from a terminal", sql)
 			}
 			_, err := conn.Exec(t.Context(), "BEGIN; "+sql)
-			check(t, err)
+			must.Succeed(t, err)
 			var seen bool
-			check(t, conn.QueryRow(t.Context(), `SELECT count(*) = 1 AND bool_and(classid = $1 AND objid = $2 AND objsubid = $3)
+			must.Succeed(t, conn.QueryRow(t.Context(), `SELECT count(*) = 1 AND bool_and(classid = $1 AND objid = $2 AND objsubid = $3)
 				FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`,
 				uint32(key["classid"].(float64)), uint32(key["objid"].(float64)), int16(key["objsubid"].(float64))).Scan(&seen))
 			if !seen {
 				t.Errorf("%s did not take the lock that %v describes", sql, key)
 			}
 			_, err = conn.Exec(t.Context(), "ROLLBACK")
-			check(t, err)
+			must.Succeed(t, err)
 			if statement == "session_sql" {
 				var unlocked bool
-				check(t, conn.QueryRow(t.Context(), key["session_unlock_sql"].(string)).Scan(&unlocked))
+				must.Succeed(t, conn.QueryRow(t.Context(), key["session_unlock_sql"].(string)).Scan(&unlocked))
 				if !unlocked {
 					t.Errorf("%v did not unlock", key["session_unlock_sql"])
 				}
@@ -87,7 +88,7 @@ func TestKeyTheSQLTakesTheLock(t *testing.T) {
 	}
 	records, err := csv.NewReader(strings.NewReader(
 		command(t, nil, append([]string{"key", "-o", "csv"}, names...)...).run().stdout)).ReadAll()
-	check(t, err)
+	must.Succeed(t, err)
 	if len(records) != len(names)+1 || records[0][0] != "key" || records[2][0] != "it's" {
 		t.Errorf("as CSV: %q", records)
 	}
@@ -101,7 +102,7 @@ func TestKeyNamesThatPostgresCannotStore(t *testing.T) {
 	wantCode(t, text, 0)
 	wantText(t, text.stdout, `a\xff`, "pg_advisory_lock("+number+");")
 	var keys []map[string]any
-	check(t, json.Unmarshal([]byte(command(t, nil, "key", "-o", "json", name).run().stdout), &keys))
+	must.Succeed(t, json.Unmarshal([]byte(command(t, nil, "key", "-o", "json", name).run().stdout), &keys))
 	if keys[0]["key"] != "@"+number || keys[0]["name"] != "" || keys[0]["transaction_by_name_sql"] != "" {
 		t.Errorf("as JSON: %v", keys[0])
 	}

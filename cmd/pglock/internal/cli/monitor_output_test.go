@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func writeFile(t *testing.T, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "names")
-	check(t, os.WriteFile(path, []byte(text), 0o600))
+	must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -109,19 +110,19 @@ func TestMonitorMachineOutputIsHarmlessAndComplete(t *testing.T) {
 			}
 		}
 		var version struct{ Version int }
-		check(t, json.Unmarshal([]byte(r.stdout), &version))
+		must.Succeed(t, json.Unmarshal([]byte(r.stdout), &version))
 		if version.Version != 1 {
 			t.Errorf("%s has version %d", format, version.Version)
 		}
 	}
 	var schema map[string]any
-	check(t, json.Unmarshal([]byte(command(t, nil, "monitor", "--json-schema").run().stdout), &schema))
+	must.Succeed(t, json.Unmarshal([]byte(command(t, nil, "monitor", "--json-schema").run().stdout), &schema))
 	if schema["title"] == nil {
 		t.Errorf("the schema is %v", schema)
 	}
 	r := on(t, db, "monitor", "--once", "-o", "csv", "--key", "@99").run()
 	records, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
-	check(t, err)
+	must.Succeed(t, err)
 	others := func(record []string) bool { return record[1] != db.Name() } // tests share the server
 	if records = slices.DeleteFunc(records, others); len(records) != 2 || records[0][10] != gid(db) ||
 		!strings.HasSuffix(r.stdout, "\r\n") {

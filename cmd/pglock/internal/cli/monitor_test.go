@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -136,9 +137,9 @@ func serverBlockers(t *testing.T, db *testenv.DB) []string {
 		SELECT DISTINCT format('%s waits for %s', pid, unnest(pg_blocking_pids(pid))) FROM pg_locks
 		WHERE locktype = 'advisory' AND NOT granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
-	check(t, err)
+	must.Succeed(t, err)
 	pairs, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	check(t, err)
+	must.Succeed(t, err)
 	return pairs
 }
 
@@ -235,7 +236,7 @@ func TestMonitorCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
 	r := p.end()
 	wantCode(t, r, 0)
 	records, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
-	check(t, err)
+	must.Succeed(t, err)
 	head := records[0]
 	if head[0] != "taken_at" || strings.Count(r.stdout, "taken_at") != 1 {
 		t.Errorf("the header is %q, or there are several", head)
@@ -264,11 +265,11 @@ func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 	p.waitForOutput("taken_at")
 	for _, mode := range []pgserver.Mode{pgserver.Fast, pgserver.Immediate} {
 		before := p.stderr.String()
-		check(t, server.Down(t.Context(), mode))
+		must.Succeed(t, server.Down(t.Context(), mode))
 		testenv.WaitUntil(t, "the outage is reported", func() bool {
 			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "trying again")
 		})
-		check(t, server.Up(t.Context()))
+		must.Succeed(t, server.Up(t.Context()))
 		testenv.WaitUntil(t, "it is back", func() bool {
 			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "answers again")
 		})

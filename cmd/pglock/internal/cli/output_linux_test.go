@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // An error of writing the output must not look like an error of the database.
@@ -16,11 +17,11 @@ func TestOutputAFullDiskIsNotReportedAsAnOutage(t *testing.T) {
 	for _, args := range [][]string{{"key", "a"}, {"migrate", "print"}, {"migrate", "version"}, {"monitor", "--once"},
 		{"monitor"}, {"monitor", "-o", "csv"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		check(t, err)
+		must.Succeed(t, err)
 		p := on(t, db, args...)
 		p.Stdout = full
 		r := p.run()
-		check(t, full.Close())
+		must.Succeed(t, full.Close())
 		wantCode(t, r, 1)
 		wantText(t, r.stderr, "no space left on device")
 	}
@@ -32,14 +33,14 @@ func TestOutputAClosedOutputIsNoError(t *testing.T) {
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	for _, format := range []string{"table", "json", "csv"} {
 		reader, writer, err := os.Pipe()
-		check(t, err)
+		must.Succeed(t, err)
 		p := on(t, db, "monitor", "--interval", "0.01", "-o", format)
 		p.Stdout = writer
 		p.start()
-		check(t, writer.Close())
+		must.Succeed(t, writer.Close())
 		_, err = bufio.NewReader(reader).ReadString('\n')
-		check(t, err)
-		check(t, reader.Close())
+		must.Succeed(t, err)
+		must.Succeed(t, reader.Close())
 		r := p.end()
 		wantCode(t, r, 141)
 		if strings.Contains(r.stderr, "pipe") {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // countInside reports how many commands run at the same time: each creates a file, counts the files, and removes its own.
@@ -27,7 +28,7 @@ func TestRunWithPermitsLimitsConcurrency(t *testing.T) {
 		wantCode(t, p.end(), 0)
 	}
 	text, err := os.ReadFile(counts)
-	check(t, err)
+	must.Succeed(t, err)
 	lines := strings.Fields(string(text))
 	if len(lines) != processes {
 		t.Errorf("%d of %d commands have run", len(lines), processes)

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // withInput gives the process an input that stays open until closeInput.
 func (p *process) withInput() *process {
 	p.t.Helper()
 	read, write, err := os.Pipe()
-	check(p.t, err)
+	must.Succeed(p.t, err)
 	p.Stdin = read
 	p.input = write
 	p.t.Cleanup(func() { _ = read.Close(); _ = write.Close() }) // closed already, unless the test has failed
@@ -25,7 +26,7 @@ func (p *process) withInput() *process {
 
 func (p *process) closeInput() {
 	p.t.Helper()
-	check(p.t, p.input.Close())
+	must.Succeed(p.t, p.input.Close())
 }
 
 // wantGone waits for the end of the process that the output names after the word background.
@@ -73,6 +74,6 @@ func reportSignals() {
 func signalReporter(t testing.TB) []string {
 	t.Helper()
 	self, err := os.Executable()
-	check(t, err)
+	must.Succeed(t, err)
 	return []string{"env", roleVariable + "=" + roleSignals, self}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // The same arguments name the same database as with psql.
@@ -19,7 +20,7 @@ func TestConnectionAsWithPsql(t *testing.T) {
 	db := testenv.Database(t)
 	config := db.Config(t).ConnConfig
 	passwords := filepath.Join(t.TempDir(), "pgpass")
-	check(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
+	must.Succeed(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
 	variables := []string{"PGPASSFILE=" + passwords}
 	server := []string{"-h", config.Host, "-p", fmt.Sprint(config.Port), "-U", config.User}
 	url := []string{"DATABASE_URL=" + strings.Replace(db.ConnString(), db.Name(), "postgres", 1)}
@@ -53,7 +54,7 @@ func TestConnectionTheChainBeyondAdvisoryLocks(t *testing.T) {
 	owner := hold(t, db, "SET application_name = 'ddl-owner'; BEGIN; LOCK TABLE t")
 	job := db.Connect(t)
 	_, err := job.Exec(t.Context(), "SET application_name = 'sync-job'; SELECT pg_advisory_lock(3333)")
-	check(t, err)
+	must.Succeed(t, err)
 	queueTable(t, db, job, "SELECT * FROM t")
 	queue(t, db, "SELECT pg_advisory_lock(3333)")
 	r := on(t, db, "monitor", "--once").run()
@@ -90,7 +91,7 @@ func queueTable(t *testing.T, db *testenv.DB, conn *pgx.Conn, statement string) 
 	pool := db.Pool(t)
 	testenv.WaitUntil(t, statement+" waits", func() bool {
 		var waits bool
-		check(t, pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid = $1)",
+		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid = $1)",
 			int32(conn.PgConn().PID())).Scan(&waits))
 		return waits
 	})

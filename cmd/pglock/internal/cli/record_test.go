@@ -16,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -26,7 +27,7 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	holder, waiter := db.Connect(t), db.Connect(t)
 	_, err := holder.Exec(context.Background(),
 		"SET application_name = 'nightly'; SELECT pg_advisory_lock(42) /*controller='reports',action='nightly'*/")
-	check(t, err)
+	must.Succeed(t, err)
 	file = filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "50ms"}, args...)...).start()
 	p.waitForOutput("recording ")
@@ -38,11 +39,11 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	}()
 	db.WaitForWaiters(t, 1)
 	awaitSnapshots(t, file)
-	check(t, holder.Close(context.Background()))
-	check(t, <-got)
+	must.Succeed(t, holder.Close(context.Background()))
+	must.Succeed(t, <-got)
 	awaitSnapshots(t, file)
 	_, err = waiter.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")
-	check(t, err)
+	must.Succeed(t, err)
 	p.signal(os.Interrupt)
 	r := p.end()
 	wantCode(t, r, 0)
@@ -67,8 +68,8 @@ func countSnapshots(t *testing.T, file string) (n int) {
 	if errors.Is(err, recording.ErrCorrupt) {
 		return 0 // the recorder has not written anything yet
 	}
-	check(t, err)
-	defer func() { check(t, past.Close()) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, past.Close()) }()
 	for range past.Timeline(time.Time{}, time.Now().Add(time.Hour)) {
 		n++
 	}
@@ -90,7 +91,7 @@ func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
 	var waited *monitor.Snapshot
 	for line := range strings.Lines(r.stdout) {
 		var s monitor.Snapshot
-		check(t, json.Unmarshal([]byte(line), &s))
+		must.Succeed(t, json.Unmarshal([]byte(line), &s))
 		for _, w := range s.Waiters() {
 			if w.PID == waiter { // other tests use the same server
 				waited = &s
@@ -141,7 +142,7 @@ func TestReplayAtATimeShowsHoldersAndCode(t *testing.T) {
 	var began string
 	for line := range strings.Lines(command(t, nil, "replay", file, "--events", "-o", "ndjson").run().stdout) {
 		var e journal.Event
-		check(t, json.Unmarshal([]byte(line), &e))
+		must.Succeed(t, json.Unmarshal([]byte(line), &e))
 		if e.Kind == journal.WaitBegan && e.Session.PID == waiter { // other tests use the same server
 			began = e.At.Format("2006-01-02T15:04:05.999999Z07:00")
 		}
@@ -187,7 +188,7 @@ func TestReplayRecordWithQueriesHasStatements(t *testing.T) {
 func TestReplayRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "x")
-	check(t, os.WriteFile(file, []byte("PGDMP and so on"), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte("PGDMP and so on"), 0o600))
 	for _, path := range []string{file, file + "-missing"} {
 		r := command(t, nil, "replay", path).run()
 		wantCode(t, r, 1)
@@ -200,7 +201,7 @@ func TestReplayReadsVeryManyLocksOnlyIfAllowed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	w, err := recording.NewWriter(file, recording.WriterOptions{})
-	check(t, err)
+	must.Succeed(t, err)
 	now := time.Now()
 	s := &monitor.Snapshot{TakenAt: now, Locks: []monitor.Lock{}}
 	for n := range 6000 {
@@ -209,7 +210,7 @@ func TestReplayReadsVeryManyLocksOnlyIfAllowed(t *testing.T) {
 			Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &now, Session: monitor.Session{PID: 8}}}})
 	}
 	encoded, err := recording.NewEncoder(false).Snapshot(s, nil)
-	check(t, errors.Join(err, w.Write(encoded), w.Close()))
+	must.Succeed(t, errors.Join(err, w.Write(encoded), w.Close()))
 	for _, args := range [][]string{{"replay", file, "--key", "@5999"}, {"report", file}} {
 		r := command(t, nil, args...).run()
 		wantCode(t, r, 1)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // onRedis prepares pglock run for servers of Redis.
@@ -37,7 +38,7 @@ func TestRedisRunOnRedisExcludesOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const processes = 8
 			counter, marks := filepath.Join(t.TempDir(), "counter"), t.TempDir()
-			check(t, os.WriteFile(counter, []byte("0\n"), 0o600))
+			must.Succeed(t, os.WriteFile(counter, []byte("0\n"), 0o600))
 			var started []*process
 			for range processes {
 				started = append(started, onRedis(t, urls, "-w", "60", "counter", "--",
@@ -122,11 +123,11 @@ func TestRedisURLsNeedNotBeArguments(t *testing.T) {
 	server := testenv.NewRedis(t, "requirepass s3cret")
 	url := "redis://:s3cret@" + server.Addr()
 	file, empty := filepath.Join(t.TempDir(), "urls"), filepath.Join(t.TempDir(), "empty")
-	check(t, os.WriteFile(file, []byte("\n"+url+"\n"), 0o600))
-	check(t, os.WriteFile(empty, nil, 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte("\n"+url+"\n"), 0o600))
+	must.Succeed(t, os.WriteFile(empty, nil, 0o600))
 	open := filepath.Join(t.TempDir(), "open")
-	check(t, os.WriteFile(open, []byte(url), 0o600))
-	check(t, os.Chmod(open, 0o644))
+	must.Succeed(t, os.WriteFile(open, []byte(url), 0o600))
+	must.Succeed(t, os.Chmod(open, 0o644))
 	variable := []string{"PGLOCK_REDIS_URL=" + url, "DATABASE_URL=postgres://127.0.0.1:1/nowhere"}
 	onServer := []string{"sh", "-c", "test -n \"$PGLOCK_FENCE\""}
 	wantCode(t, command(t, variable, append([]string{"run", "a", "--"}, onServer...)...).run(), 0)

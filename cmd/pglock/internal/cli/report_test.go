@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // reported has the fields of pglock report -o json that the tests look at.
@@ -32,7 +33,7 @@ func report(t *testing.T, args ...string) (r reported) {
 	t.Helper()
 	out := command(t, nil, append([]string{"report", "-o", "json"}, args...)...).run()
 	wantCode(t, out, 0)
-	check(t, json.Unmarshal([]byte(out.stdout), &r))
+	must.Succeed(t, json.Unmarshal([]byte(out.stdout), &r))
 	return r
 }
 
@@ -52,7 +53,7 @@ func TestReportSummarisesARecording(t *testing.T) {
 	wantCode(t, out, 0)
 	wantText(t, out.stdout, "@42", "WAITS", "held by: nightly ")
 	german := filepath.Join(t.TempDir(), "postgresql.log")
-	check(t, os.WriteFile(german, []byte("2026-11-22 02:10:05.123 UTC [41] FEHLER:  Syntaxfehler\n"), 0o600))
+	must.Succeed(t, os.WriteFile(german, []byte("2026-11-22 02:10:05.123 UTC [41] FEHLER:  Syntaxfehler\n"), 0o600))
 	out = command(t, nil, "report", file, "--log", german).run()
 	wantCode(t, out, 1)
 	wantText(t, out.stderr, "lc_messages")
@@ -62,15 +63,15 @@ func TestReportSummarisesARecording(t *testing.T) {
 func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 	t.Parallel()
 	logs := t.TempDir()
-	check(t, os.Chmod(logs, 0o777)) // the server is another user
-	check(t, os.Chmod(filepath.Dir(logs), 0o755))
+	must.Succeed(t, os.Chmod(logs, 0o777)) // the server is another user
+	must.Succeed(t, os.Chmod(filepath.Dir(logs), 0o755))
 	server := testenv.NewServer(t, map[string]string{"logging_collector": "on", "log_directory": logs, "log_file_mode": "0644",
 		"log_filename": "postgresql.log", "log_destination": "stderr,csvlog", "log_lock_waits": "on", "deadlock_timeout": "10ms",
 		"log_line_prefix": "%m [%p] %q%u@%d/%a ", "log_timezone": "UTC", "lc_messages": "C"})
 	db := testenv.On(t, server)
 	a, b := db.Connect(t), db.Connect(t)
 	_, err := b.Exec(context.Background(), "SET application_name = 'orders'")
-	check(t, err)
+	must.Succeed(t, err)
 	destinations := "stderr,csvlog"
 	json := b.PgConn().ParameterStatus("server_version") >= "15" // jsonlog is new in 15
 	if json {
@@ -80,12 +81,12 @@ func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 	execute(t, db, "SELECT pg_reload_conf()")
 	testenv.WaitUntil(t, "the server writes all logs", func() bool {
 		var now string
-		check(t, a.QueryRow(context.Background(), "SHOW log_destination").Scan(&now))
+		must.Succeed(t, a.QueryRow(context.Background(), "SHOW log_destination").Scan(&now))
 		return now == destinations
 	})
 	lock := func(key string) {
 		_, err := a.Exec(context.Background(), "SELECT pg_advisory_lock("+key+")")
-		check(t, err)
+		must.Succeed(t, err)
 	}
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	snapshot := func() {
@@ -99,7 +100,7 @@ func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 		wantCode(t, p.end(), 0)
 	}
 	_, err = a.Exec(context.Background(), "SET application_name = 'nightly'")
-	check(t, err)
+	must.Succeed(t, err)
 	lock("7") // so that the recording knows the session of that process
 	snapshot()
 	lock("42")
@@ -111,7 +112,7 @@ func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 	}
 	testenv.WaitUntil(t, "the wait is logged", func() bool { return logged("still waiting for ExclusiveLock") })
 	_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock_all()")
-	check(t, err)
+	must.Succeed(t, err)
 	testenv.WaitUntil(t, "its end is logged", func() bool { return logged("acquired ExclusiveLock") })
 	snapshot()
 	if r := report(t, file); len(r.Keys) != 0 {

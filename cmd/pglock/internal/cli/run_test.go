@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // increment adds 1 to the number in the file $1. It loses updates if it overlaps with another: it reads, waits until $3
@@ -31,7 +32,7 @@ func TestRunTwentyProcessesLoseNoUpdate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			db := testenv.Database(t)
 			counter, marks := filepath.Join(t.TempDir(), "counter"), t.TempDir()
-			check(t, os.WriteFile(counter, []byte("0\n"), 0o600))
+			must.Succeed(t, os.WriteFile(counter, []byte("0\n"), 0o600))
 			var started []*process
 			for range processes {
 				started = append(started, on(t, db, "run", test.mode, "counter", "--",
@@ -41,7 +42,7 @@ func TestRunTwentyProcessesLoseNoUpdate(t *testing.T) {
 				wantCode(t, p.end(), 0)
 			}
 			got, err := os.ReadFile(counter)
-			check(t, err)
+			must.Succeed(t, err)
 			if strings.TrimSpace(string(got)) != test.want {
 				t.Errorf("the counter is %s, want %s", got, test.want)
 			}
@@ -53,9 +54,9 @@ func TestRunExitCodes(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	script := filepath.Join(t.TempDir(), "script")
-	check(t, os.WriteFile(script, []byte("exit 0\n"), 0o700))
+	must.Succeed(t, os.WriteFile(script, []byte("exit 0\n"), 0o700))
 	plain := filepath.Join(t.TempDir(), "plain")
-	check(t, os.WriteFile(plain, nil, 0o600))
+	must.Succeed(t, os.WriteFile(plain, nil, 0o600))
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	for name, test := range map[string]struct {
 		args []string
@@ -208,7 +209,7 @@ func TestRunAnIgnoredSignalStaysIgnored(t *testing.T) {
 	p.withInput().start()
 	p.waitForOutput("background")
 	p.signal(syscall.SIGHUP)
-	check(t, syscall.Kill(background(t, p.stdout.String()), syscall.SIGHUP))
+	must.Succeed(t, syscall.Kill(background(t, p.stdout.String()), syscall.SIGHUP))
 	p.closeInput()
 	wantCode(t, p.end(), 6)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // The server asks for the password, which a session without it does not get past.
@@ -27,9 +28,9 @@ func TestSecretsAPasswordIsReadFromASafeFileOnly(t *testing.T) {
 	home := t.TempDir()
 	path := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(home, name)
-		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		check(t, os.WriteFile(path, []byte(text), 0o600))
-		check(t, os.Chmod(path, mode))
+		must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
+		must.Succeed(t, os.Chmod(path, mode))
 		return path
 	}
 	passwords := fmt.Sprintf("*:*:*:*:%s\n", config.Password)
@@ -82,12 +83,12 @@ func TestSecretsAPasswordIsReadFromASafeFileOnly(t *testing.T) {
 func TestSecretsAPrivateKeyIsReadFromASafeFileOnly(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	must.Succeed(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	check(t, err)
+	must.Succeed(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	check(t, err)
+	must.Succeed(t, err)
 	home := t.TempDir()
 	for _, test := range []struct {
 		mode os.FileMode
@@ -97,9 +98,9 @@ func TestSecretsAPrivateKeyIsReadFromASafeFileOnly(t *testing.T) {
 		for name, block := range map[string]*pem.Block{"postgresql.key": {Type: "PRIVATE KEY", Bytes: private},
 			"postgresql.crt": {Type: "CERTIFICATE", Bytes: certificate}} {
 			path := filepath.Join(home, ".postgresql", name)
-			check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			check(t, os.WriteFile(path, pem.EncodeToMemory(block), test.mode))
-			check(t, os.Chmod(path, test.mode))
+			must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Succeed(t, os.WriteFile(path, pem.EncodeToMemory(block), test.mode))
+			must.Succeed(t, os.Chmod(path, test.mode))
 		}
 		path := filepath.Join(home, ".postgresql", "postgresql.")
 		for _, more := range []string{"", "?sslkey=" + path + "key&sslcert=" + path + "crt"} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // The error for a connection string, however wrong, must not contain any part of its password.
@@ -77,7 +78,7 @@ func wantNoSecret(t *testing.T, r result) {
 func TestConnectionAWrongPassword(t *testing.T) {
 	t.Parallel()
 	target, err := url.Parse(testenv.Database(t).Role(t, "pglock_poor"))
-	check(t, err)
+	must.Succeed(t, err)
 	user := target.User.Username()
 	target.User = url.UserPassword(user, "s3cret")
 	for _, args := range [][]string{{"run", "-v", "k", "--", "true"}, {"monitor"}, {"doctor"}, {"migrate", "up"}} {
@@ -94,7 +95,7 @@ func TestConnectionAWrongPassword(t *testing.T) {
 func TestConnectionADatabaseThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	target, err := url.Parse(testenv.Database(t).ConnString())
-	check(t, err)
+	must.Succeed(t, err)
 	target.Path = "/no_such_database"
 	for _, args := range [][]string{{"run", "k", "--", "true"}, {"monitor"}, {"doctor"}, {"migrate", "version"}} {
 		r := command(t, []string{"DATABASE_URL=" + target.String()}, args...).run()
@@ -106,7 +107,7 @@ func TestConnectionADatabaseThatDoesNotExist(t *testing.T) {
 func TestConnectionAnUnknownParameterHasNothingToDoWithTheSearchPath(t *testing.T) {
 	t.Parallel()
 	target, err := url.Parse(testenv.Database(t).ConnString())
-	check(t, err)
+	must.Succeed(t, err)
 	query := target.Query()
 	query.Set("passwrd", "x")
 	target.RawQuery = query.Encode()
@@ -139,9 +140,9 @@ func TestConnectionWhereTheConnectionComesFrom(t *testing.T) {
 	config := db.Config(t).ConnConfig
 	wrong := "postgres://app:s3cret@127.0.0.1:1/nowhere"
 	passwords := filepath.Join(t.TempDir(), "pgpass")
-	check(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
+	must.Succeed(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
 	services := filepath.Join(t.TempDir(), "services")
-	check(t, os.WriteFile(services, []byte("[shop]\nhost="+config.Host+"\ndbname="+db.Name()+"\n"), 0o600))
+	must.Succeed(t, os.WriteFile(services, []byte("[shop]\nhost="+config.Host+"\ndbname="+db.Name()+"\n"), 0o600))
 	port := fmt.Sprint(config.Port)
 	variables := []string{"PGHOST=" + config.Host, "PGPORT=" + port, "PGUSER=" + config.User, "PGPASSFILE=" + passwords,
 		"PGDATABASE=" + db.Name()}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -44,10 +45,10 @@ func snapshotsOf(t testing.TB, ndjson string) (all []monitor.Snapshot) {
 	scanner.Buffer(nil, 1<<24)
 	for scanner.Scan() {
 		var s monitor.Snapshot
-		check(t, json.Unmarshal(scanner.Bytes(), &s))
+		must.Succeed(t, json.Unmarshal(scanner.Bytes(), &s))
 		all = append(all, s)
 	}
-	check(t, scanner.Err())
+	must.Succeed(t, scanner.Err())
 	return all
 }
 
@@ -57,8 +58,8 @@ func TestServersSeveralServersAtOnce(t *testing.T) {
 	quiet, busy := testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	a, b := testenv.On(t, quiet), testenv.On(t, busy)
 	standby, err := busy.Standby(t.Context())
-	check(t, err)
-	t.Cleanup(func() { check(t, standby.Stop()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, standby.Stop()) })
 	hold(t, a, "SELECT pg_advisory_lock(1)")
 	hold(t, b, "SELECT pg_advisory_lock(2)")
 	queue(t, b, "SELECT pg_advisory_lock(2)")
@@ -123,11 +124,11 @@ func TestServersAFrozenServerDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	steady, frozen, restarted := testenv.NewServer(t, nil), testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	a, b, c := testenv.On(t, steady), testenv.On(t, frozen), testenv.On(t, restarted)
-	check(t, frozen.Pause())
+	must.Succeed(t, frozen.Pause())
 	resumed := false
 	resume := func() {
 		if !resumed {
-			check(t, frozen.Resume())
+			must.Succeed(t, frozen.Resume())
 			resumed = true
 		}
 	}
@@ -143,10 +144,10 @@ func TestServersAFrozenServerDoesNotDelayOthers(t *testing.T) {
 	}
 	more(a)
 	more(c)
-	check(t, restarted.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, restarted.Down(t.Context(), pgserver.Immediate))
 	p.waitForOutput(c.Name() + ": ")
 	more(a)
-	check(t, restarted.Up(t.Context()))
+	must.Succeed(t, restarted.Up(t.Context()))
 	more(c)
 	wantText(t, p.stderr.String(), "; trying again", c.Name()+" answers again")
 	more(a)
@@ -211,8 +212,8 @@ func TestServersWhereServersAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name, text string, mode os.FileMode) string {
 		file := filepath.Join(dir, name)
-		check(t, os.WriteFile(file, []byte(text), mode))
-		check(t, os.Chmod(file, mode))
+		must.Succeed(t, os.WriteFile(file, []byte(text), mode))
+		must.Succeed(t, os.Chmod(file, mode))
 		return file
 	}
 	services := "PGSERVICEFILE=" + path("services", fmt.Sprintf("[shop]\nhost=%s\nport=%d\nuser=%s\npassword=%s\ndbname=%s\n[gone]\nhost=127.0.0.1\nport=1\n",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // The view shows a server with a queue, one that is frozen from the beginning, and one that stops and restarts. A session
@@ -15,22 +16,22 @@ func TestViewOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	steady, frozen, restarted := testenv.NewServer(t, nil), testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	a, b, c := testenv.On(t, steady), testenv.On(t, frozen), testenv.On(t, restarted)
-	check(t, frozen.Pause())
+	must.Succeed(t, frozen.Pause())
 	t.Cleanup(func() { _ = frozen.Resume() }) // it is done already, unless the test has failed
 	holder := a.Connect(t)
 	_, err := holder.Exec(t.Context(), "SET application_name = 'holder'; SELECT pg_advisory_lock(7)")
-	check(t, err)
+	must.Succeed(t, err)
 	queue(t, a, "SELECT pg_advisory_lock(7)")
 	m := several(t, []string{c.ConnString(), b.ConnString(), a.ConnString()}, "monitor", "--interval", "250ms").inTerminal(120, 30)
 	port := func(s *pgserver.Server) string { return fmt.Sprintf(":%d", s.Port()) }
 	short := func(db *testenv.DB) string { return strings.TrimPrefix(labelOf(db), "127.0.0.1") }
 	m.shows("3 servers", "SERVER", port(steady), "@7", "holder")
 	m.shows("LOST " + short(b) + " since the beginning, ") // after its time-out
-	check(t, restarted.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, restarted.Down(t.Context(), pgserver.Immediate))
 	m.shows("LOST " + short(c))
-	check(t, restarted.Up(t.Context()))
+	must.Succeed(t, restarted.Up(t.Context()))
 	m.waitUntilGone("LOST " + short(c))
-	check(t, frozen.Resume())
+	must.Succeed(t, frozen.Resume())
 	m.waitUntilGone("LOST")
 	hold(t, b, "SELECT pg_advisory_lock(8)")
 	m.shows(port(frozen), "@8")

@@ -11,18 +11,19 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // onTerminal gives the process its own terminal, in whose foreground it runs. The terminal's output is in stdout.
 func (p *process) onTerminal() *process {
 	p.t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	check(p.t, err)
+	must.Succeed(p.t, err)
 	var unlock, number int32
 	ioctl(p.t, user, syscall.TIOCSPTLCK, unsafe.Pointer(&unlock)) // pts(4)
 	ioctl(p.t, user, syscall.TIOCGPTN, unsafe.Pointer(&number))
 	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	check(p.t, err)
+	must.Succeed(p.t, err)
 	size := [4]uint16{24, 100}
 	ioctl(p.t, terminal, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 	p.Stdin, p.Stdout, p.Stderr = terminal, terminal, terminal
@@ -30,7 +31,7 @@ func (p *process) onTerminal() *process {
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p.input = user
 	p.start()
-	check(p.t, terminal.Close())
+	must.Succeed(p.t, terminal.Close())
 	p.read = make(chan struct{})
 	go func() {
 		defer close(p.read)
@@ -39,7 +40,7 @@ func (p *process) onTerminal() *process {
 	p.t.Cleanup(func() {
 		p.killUnlessWaited()
 		<-p.read
-		check(p.t, user.Close())
+		must.Succeed(p.t, user.Close())
 	})
 	return p
 }
@@ -55,7 +56,7 @@ func ioctl(t testing.TB, f *os.File, request uintptr, argument unsafe.Pointer) {
 func (p *process) types(text string) {
 	p.t.Helper()
 	_, err := p.input.WriteString(text)
-	check(p.t, err)
+	must.Succeed(p.t, err)
 }
 
 const ctrlC = "\x03"
@@ -114,7 +115,7 @@ func TestTerminalTheMonitorIsRenewedInPlace(t *testing.T) {
 	p.waitForOutput("@7")
 	hold(t, db, "SELECT pg_advisory_lock(8)")
 	p.waitForOutput("@8")
-	check(t, server.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
 	p.waitForOutput("trying again")
 	p.types(ctrlC)
 	wantCode(t, p.end(), 0)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // terminal is a tmux terminal. It interprets its output, and its screen can be read.
@@ -39,17 +40,17 @@ func newTerminal(t testing.TB, env []string) *terminal {
 			"brew install tmux): %v", err)
 	}
 	dir, err := os.MkdirTemp("", "pglock-tmux-") // the test's directory can be too long for the path of a socket
-	check(t, err)
+	must.Succeed(t, err)
 	m := &terminal{t, filepath.Join(dir, "s")}
 	server := exec.Command("sh", "-c", tmuxScript, m.socket)
 	server.Env = append(env, "LC_ALL=C.UTF-8", "TMUX=")
 	input, err := server.StdinPipe()
-	check(t, err)
-	check(t, server.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, server.Start())
 	t.Cleanup(func() {
-		check(t, input.Close())
+		must.Succeed(t, input.Close())
 		_ = server.Wait() // it was killed
-		check(t, os.RemoveAll(dir))
+		must.Succeed(t, os.RemoveAll(dir))
 	})
 	testenv.WaitUntil(t, "tmux answers", func() bool {
 		return m.command("set", "-g", "set-clipboard", "on").Run() == nil

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -33,7 +34,7 @@ func TestTrustATenantGainsNothingByAnyCommand(t *testing.T) {
 			tenant := db.Tenant(t)
 			holder := connectAs(t, tenant.ConnString())
 			_, err := holder.Exec(t.Context(), fmt.Sprintf("SELECT pg_advisory_lock(%d)", pglock.NewKey("a").Int64()))
-			check(t, err)
+			must.Succeed(t, err)
 			plant(tenant)
 			planted := name != "a search_path only"
 			session := fmt.Sprint(holder.PgConn().PID())
@@ -72,7 +73,7 @@ func TestTrustATenantGainsNothingByAnyCommand(t *testing.T) {
 				}
 			}
 			scrape(t, on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start())
-			check(t, holder.Close(context.Background()))
+			must.Succeed(t, holder.Close(context.Background()))
 			tenant.WantNothingGained("after every command")
 		})
 	}
@@ -98,14 +99,14 @@ func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
 func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	tenant := db.Tenant(t)
 	execute(t, db, fmt.Sprintf(`ALTER DATABASE %[1]s SET default_transaction_isolation = serializable;
 		ALTER DATABASE %[1]s SET default_transaction_read_only = on;
 		ALTER DATABASE %[1]s SET default_transaction_deferrable = on`, db.Name()))
 	writer := connectAs(t, tenant.ConnString())
 	_, err := writer.Exec(t.Context(), "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; CREATE TABLE trap.written ()")
-	check(t, err)
+	must.Succeed(t, err)
 	for _, args := range [][]string{
 		{"migrate", "version"}, {"monitor", "--once"}, {"doctor", "--fail-on=problem"}, {"run", "a", "--", "true"},
 		{"run", "--tick", "@hourly", "a", "--", "true"},
@@ -115,16 +116,16 @@ func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
 		wantCode(t, on(t, db, args...).run(), 0)
 	}
 	scrape(t, on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start())
-	check(t, writer.Close(context.Background()))
+	must.Succeed(t, writer.Close(context.Background()))
 	tenant.WantNothingGained("after the commands")
 }
 
 func connectAs(t *testing.T, connString string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)
-	check(t, err)
+	must.Succeed(t, err)
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -135,11 +136,11 @@ func scrape(t *testing.T, p *process) {
 	p.waitForOutput("metrics are at ")
 	_, address, _ := strings.Cut(p.stderr.String(), "metrics are at ")
 	response, err := http.Get(strings.TrimSpace(address))
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = io.Copy(io.Discard, response.Body)
-	check(t, err)
-	check(t, response.Body.Close())
-	check(t, p.Process.Kill())
+	must.Succeed(t, err)
+	must.Succeed(t, response.Body.Close())
+	must.Succeed(t, p.Process.Kill())
 	_ = p.Wait()
 }
 
@@ -148,7 +149,7 @@ func TestTrustOwnerIsAFlagOfEveryCommand(t *testing.T) {
 	db := testenv.Database(t)
 	owner := connectAs(t, db.Role(t, "owner"))
 	role := owner.Config().User
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	execute(t, db, "ALTER SCHEMA pglock OWNER TO "+role)
 	for _, args := range [][]string{
 		{"migrate", "version"}, {"migrate", "up"}, {"monitor", "--once"}, {"run", "a", "--", "sh", "-c", "test -n \"$PGLOCK_FENCE\""},
@@ -182,10 +183,10 @@ func TestTextsOfOtherSessionsAreReadWhateverTheDatabasesClientEncoding(t *testin
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	_, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET client_encoding = 'LATIN1'", db.Name()))
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = admin.Exec(t.Context(), fmt.Sprintf("SET application_name = 'x'; SELECT pg_advisory_lock(%d) -- \u202e", pglock.NewKey("a").Int64()),
 		pgx.QueryExecModeSimpleProtocol)
-	check(t, err)
+	must.Succeed(t, err)
 	for _, args := range [][]string{{"monitor", "--once", "-o", "json"}, {"doctor"}} {
 		if r := on(t, db, args...).run(); strings.Contains(r.stdout+r.stderr, "22P05") || r.code != 0 && r.code != 78 {
 			t.Errorf("%q: code %d: %s", args, r.code, r.stderr)

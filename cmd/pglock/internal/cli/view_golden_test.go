@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -96,11 +97,11 @@ func (m *terminal) golden(name, settled string, names map[int32]string) {
 	m.shows(settled)
 	path := filepath.Join("testdata", name+".golden")
 	if *update {
-		check(m.t, os.WriteFile(path, []byte(normal(m.screen(), names)), 0o644))
+		must.Succeed(m.t, os.WriteFile(path, []byte(normal(m.screen(), names)), 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	check(m.t, err)
+	must.Succeed(m.t, err)
 	var got string
 	m.t.Cleanup(func() {
 		if m.t.Failed() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // viewFixture is a scenario on a separate server, since the view shows all databases of a server.
@@ -44,7 +45,7 @@ func (s *viewFixture) connect(name string) namedSession {
 	config := s.Config(s.t).ConnConfig
 	config.RuntimeParams["application_name"] = name
 	conn, err := pgx.ConnectConfig(context.Background(), config)
-	check(s.t, err)
+	must.Succeed(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the server may have ended it
 	s.names[int32(conn.PgConn().PID())] = fmt.Sprintf("P-%03d", len(s.names))
 	return namedSession{conn, s}
@@ -53,7 +54,7 @@ func (s *viewFixture) connect(name string) namedSession {
 func (a namedSession) exec(sql string) namedSession {
 	a.s.t.Helper()
 	_, err := a.Exec(context.Background(), sql)
-	check(a.s.t, err)
+	must.Succeed(a.s.t, err)
 	return a
 }
 
@@ -174,12 +175,12 @@ func TestViewOutlivesTheServer(t *testing.T) {
 	s.connect("nightly").exec("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
 	m := s.monitor().inTerminal(80, 24)
 	m.shows("nightly-report")
-	check(t, s.server.Down(t.Context(), pgserver.Immediate))
+	must.Succeed(t, s.server.Down(t.Context(), pgserver.Immediate))
 	m.shows("LOST no answer since ", "trying again", "nightly-report")
 	m.types("?")
 	m.shows("── help", "LOST")
 	m.types("Escape")
-	check(t, s.server.Up(t.Context()))
+	must.Succeed(t, s.server.Up(t.Context()))
 	m.shows("the server answers again", "no advisory locks")
 	m.waitUntilGone("LOST")
 	s.connect("nightly").exec("SELECT pg_advisory_lock(99)")
@@ -295,7 +296,7 @@ func TestViewSendsOnlyWhatChanges(t *testing.T) {
 		return snapshots >= 3
 	})
 	bytes, err := os.ReadFile(sent)
-	check(t, err)
+	must.Succeed(t, err)
 	if screen := len(m.screen()); len(bytes) == 0 || len(bytes) > screen*snapshots/3 {
 		t.Errorf("%d bytes were sent for %d snapshots without changes, and a screen has %d", len(bytes), snapshots, screen)
 	}
@@ -305,7 +306,7 @@ func TestViewSendsOnlyWhatChanges(t *testing.T) {
 func clock(t *testing.T, screen string) time.Duration {
 	t.Helper()
 	shown, err := time.Parse(time.TimeOnly, clockPattern.FindString(screen))
-	check(t, err)
+	must.Succeed(t, err)
 	return shown.Sub(shown.Truncate(24 * time.Hour))
 }
 

@@ -15,17 +15,11 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func execute(t testing.TB, db *testenv.DB, statements ...string) {
 	t.Helper()
@@ -41,10 +35,10 @@ func execute(t testing.TB, db *testenv.DB, statements ...string) {
 func examine(t testing.TB, connString string, longWait time.Duration) *doctor.Report {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), connString)
-	check(t, err)
+	must.Succeed(t, err)
 	defer pool.Close()
 	report, err := doctor.Examine(t.Context(), pool, longWait)
-	check(t, err)
+	must.Succeed(t, err)
 	return report
 }
 
@@ -80,7 +74,7 @@ func want(t testing.TB, r *doctor.Report, check string, level doctor.Level, part
 func user(t testing.TB, connString string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)
-	check(t, err)
+	must.Succeed(t, err)
 	return config.User
 }
 
@@ -88,7 +82,7 @@ func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 func TestAPlainServerIsFine(t *testing.T) {
 	db := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	r := examine(t, db.ConnString(), time.Minute)
 	for _, name := range []string{"server", "proxy", "standby", "default_transaction_isolation", "statement_timeout",
 		"lock_timeout", "idle_in_transaction_session_timeout", "temp", "connections", "lock-table", "schema", "locker-grants",
@@ -112,7 +106,7 @@ func TestAPlainServerIsFine(t *testing.T) {
 		t.Errorf("the worst findings do not come first: %+v", r.Findings)
 	}
 	text, err := json.Marshal(r)
-	check(t, err)
+	must.Succeed(t, err)
 	for _, field := range []string{`"version":1`, `"taken_at"`, `"server_version"`, `"database"`, `"role"`, `"worst"`,
 		`"findings":[{`, `"check"`, `"level"`, `"what"`, `"why"`, `"do"`, `"sql":[]`} {
 		if !strings.Contains(string(text), field) {
@@ -126,13 +120,13 @@ func TestAPoolerIsAProblem(t *testing.T) {
 	for _, mode := range []testenv.Pooling{testenv.TransactionPooling, testenv.SessionPooling} {
 		connString := testenv.PgBouncer(t, db, mode)
 		config, err := pgxpool.ParseConfig(connString)
-		check(t, err)
+		must.Succeed(t, err)
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer may not know prepared statements
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		check(t, err)
+		must.Succeed(t, err)
 		t.Cleanup(pool.Close)
 		r, err := doctor.Examine(t.Context(), pool, time.Minute)
-		check(t, err)
+		must.Succeed(t, err)
 		want(t, r, "proxy", doctor.Problem, "ErrPooler", "AllowPooler")
 		if r.Worst != doctor.Problem {
 			t.Errorf("the worst finding is %s", r.Worst)
@@ -143,8 +137,8 @@ func TestAPoolerIsAProblem(t *testing.T) {
 func TestAStandbyIsAProblem(t *testing.T) {
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
-	check(t, err)
-	t.Cleanup(func() { check(t, standby.Stop()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, standby.Stop()) })
 	want(t, examine(t, standby.ConnString("postgres"), time.Minute), "standby", doctor.Problem, "ErrStandby", "primary")
 	want(t, examine(t, primary.ConnString("postgres"), time.Minute), "standby", doctor.OK)
 }
@@ -200,7 +194,7 @@ func TestATimeoutThatEndsTheExaminationIsExplained(t *testing.T) {
 	execute(t, db, "ALTER DATABASE "+quote(db.Name())+" SET statement_timeout = 1000")
 	upgrade := db.Connect(t)
 	_, err := upgrade.Exec(t.Context(), "SET statement_timeout = 0; BEGIN; LOCK TABLE pg_catalog.pg_settings")
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = doctor.Examine(t.Context(), db.Pool(t), time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "statement timeout") || !strings.Contains(err.Error(), "connection string set it to 0") {
 		t.Errorf("the error is %v", err)
@@ -210,9 +204,9 @@ func TestATimeoutThatEndsTheExaminationIsExplained(t *testing.T) {
 func TestACatalogThatIsLockedEndsTheExamination(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
-	check(t, pool.Ping(t.Context()))
+	must.Succeed(t, pool.Ping(t.Context()))
 	_, err := db.Connect(t).Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_event_trigger")
-	check(t, err)
+	must.Succeed(t, err)
 	_, err = doctor.Examine(t.Context(), pool, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "alters a catalog") {
 		t.Errorf("the error is %v", err)
@@ -235,19 +229,19 @@ func TestClientsThatAreGone(t *testing.T) {
 func TestAUnixSocketNeedsNoKeepalives(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	config, err := pgxpool.ParseConfig(server.ConnString("postgres"))
-	check(t, err)
+	must.Succeed(t, err)
 	config.ConnConfig.Host = server.SocketDir()
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	check(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	r, err := doctor.Examine(t.Context(), pool, time.Minute)
-	check(t, err)
+	must.Succeed(t, err)
 	want(t, r, "tcp_keepalives", doctor.OK, "Unix socket")
 }
 
 func TestRightsThatAreMissingAndHowToGrantThem(t *testing.T) {
 	db := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	connString := db.Role(t, "app")
 	execute(t, db, "REVOKE TEMPORARY ON DATABASE "+quote(db.Name())+" FROM PUBLIC")
 	before := examine(t, connString, time.Minute)
@@ -266,7 +260,7 @@ func TestRightsThatAreMissingAndHowToGrantThem(t *testing.T) {
 
 func TestTheRightsOfALockerAreAskedForSeparately(t *testing.T) {
 	db := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	connString := db.Role(t, "watcher")
 	execute(t, db, migrations.WatcherGrants(user(t, connString)))
 	r := examine(t, connString, time.Minute)
@@ -278,7 +272,7 @@ func TestTheRightsOfALockerAreAskedForSeparately(t *testing.T) {
 func TestTheVersionOfTheSchema(t *testing.T) {
 	db := testenv.Database(t)
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Note, "pglock migrate up")
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.OK)
 	execute(t, db, "UPDATE pglock.schema_migrations SET version = version + 1")
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Note, "newer pglock")
@@ -326,6 +320,6 @@ func TestPreparedTransactionsAndLongWaits(t *testing.T) {
 	want(t, r, "waits", doctor.OK)
 	f := want(t, r, "prepared-transactions", doctor.Warning, gid, "2 advisory locks", "ROLLBACK PREPARED")
 	execute(t, db, f.SQL...)
-	check(t, <-result)
+	must.Succeed(t, <-result)
 	want(t, examine(t, db.ConnString(), 0), "prepared-transactions", doctor.OK)
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
 // Rights that do harm are a problem while nothing was done with them, on a column too.
 func TestRightsThatDoHarmAreReported(t *testing.T) {
 	db := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	app := user(t, db.Role(t, "app"))
 	execute(t, db, migrations.LockerGrants(app)+migrations.WatcherGrants(app)+migrations.PrunerGrants(app))
 	want(t, examine(t, db.ConnString(), time.Minute), "schema-rights", doctor.OK)
@@ -40,7 +41,7 @@ func TestDefaultPrivilegesThatDoHarmAreReported(t *testing.T) {
 			app := user(t, db.Role(t, "app"))
 			execute(t, db, "ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, TRIGGER ON TABLES TO "+app)
 			if install {
-				check(t, migrations.Up(t.Context(), db.Pool(t)))
+				must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 			}
 			want(t, examine(t, db.ConnString(), time.Minute), "schema-rights", doctor.Note,
 				app+" has INSERT and TRIGGER on all tables of role "+user(t, db.ConnString()))

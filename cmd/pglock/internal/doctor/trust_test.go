@@ -7,6 +7,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -23,11 +24,11 @@ func asRole(connString, role string) string {
 func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
-	check(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	execute := func(sql string) {
 		t.Helper()
 		_, err := pool.Exec(t.Context(), sql)
-		check(t, err)
+		must.Succeed(t, err)
 	}
 	dba, appLogin := db.Role(t, "dba"), db.Role(t, "app")
 	app, member := user(t, appLogin), user(t, dba)
@@ -83,7 +84,7 @@ func TestNothingOfTheDatabasesOwnerIsExecuted(t *testing.T) {
 
 func TestTooManyObjectsToLookAt(t *testing.T) {
 	db := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	execute(t, db, `DO $$ BEGIN FOR i IN 1..2001 LOOP
 		EXECUTE format('CREATE FUNCTION pglock.f%s() RETURNS int LANGUAGE sql AS ''SELECT 1''', i); END LOOP; END $$`)
 	want(t, examine(t, db.ConnString(), time.Minute), "trust", doctor.Problem, "too many to look at")

@@ -18,17 +18,11 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/grafana"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // serve serves an exporter until the test ends, and returns its address.
 func serve(t testing.TB, o exporter.Options) (url string) {
@@ -44,10 +38,10 @@ func serve(t testing.TB, o exporter.Options) (url string) {
 func get(t testing.TB, url string) (status int, header http.Header, body string) {
 	t.Helper()
 	response, err := http.Get(url)
-	check(t, err)
-	defer func() { check(t, response.Body.Close()) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, response.Body.Close()) }()
 	content, err := io.ReadAll(response.Body)
-	check(t, err)
+	must.Succeed(t, err)
 	http.DefaultClient.CloseIdleConnections()
 	return response.StatusCode, response.Header, string(content)
 }
@@ -106,7 +100,7 @@ func wait(t testing.TB, db *testenv.DB, statement string) {
 func hold(t testing.TB, db *testenv.DB, statement string) {
 	t.Helper()
 	_, err := db.Connect(t).Exec(t.Context(), statement)
-	check(t, err)
+	must.Succeed(t, err)
 }
 
 func TestAScrapeShowsWhatTheServerSays(t *testing.T) {
@@ -204,7 +198,7 @@ func TestASnapshotOutlivesItsScrape(t *testing.T) {
 	}})
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
-	check(t, err)
+	must.Succeed(t, err)
 	gone := make(chan error, 1)
 	go func() {
 		response, err := http.DefaultClient.Do(request)
@@ -240,8 +234,8 @@ func TestPages(t *testing.T) {
 		t.Errorf("a page that is not there has status %d", status)
 	}
 	response, err := http.Post(url+"/metrics", "text/plain", nil)
-	check(t, err)
-	check(t, response.Body.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, response.Body.Close())
 	if response.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a POST has status %d", response.StatusCode)
 	}
@@ -263,7 +257,7 @@ func TestForeignNamesAreEscaped(t *testing.T) {
 
 func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	arrived, goOn := make(chan struct{}), make(chan struct{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
@@ -291,7 +285,7 @@ func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 // Strangers take all places, with connections that are idle after a request, and while one scrape is running.
 func TestServeHasAPlaceForAScrape(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	arrived, goOn := make(chan struct{}), make(chan struct{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -312,10 +306,10 @@ func TestServeHasAPlaceForAScrape(t *testing.T) {
 	var first net.Conn
 	for i := range 300 {
 		stranger, err := net.Dial("tcp", listener.Addr().String())
-		check(t, err)
+		must.Succeed(t, err)
 		defer func() { _ = stranger.Close() }() // the server has closed some
 		_, err = io.WriteString(stranger, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		check(t, err)
+		must.Succeed(t, err)
 		if i == 0 {
 			first = stranger
 		}
@@ -330,19 +324,19 @@ func TestServeHasAPlaceForAScrape(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	cancel()
-	check(t, <-served)
+	must.Succeed(t, <-served)
 }
 
 func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })
 	for _, on := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
 		listener, err := net.Listen("tcp", on)
-		check(t, err)
+		must.Succeed(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() { served <- exporter.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
 		_, port, err := net.SplitHostPort(listener.Addr().String())
-		check(t, err)
+		must.Succeed(t, err)
 		for host, local := range map[string]bool{
 			"127.0.0.1": true, "127.0.0.1:" + port: true, "127.8.9.1": true, "localhost": true, "LocalHost.:80": true,
 			"[::1]:" + port: true, "[::ffff:127.0.0.1]": true, "a.localhost": true,
@@ -350,18 +344,18 @@ func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
 			"127.0.0.1.evil.example": false, "notlocalhost": false,
 		} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/metrics", nil)
-			check(t, err)
+			must.Succeed(t, err)
 			request.Host = host
 			response, err := http.DefaultClient.Do(request)
-			check(t, err)
-			check(t, response.Body.Close())
+			must.Succeed(t, err)
+			must.Succeed(t, response.Body.Close())
 			if want := local || strings.HasPrefix(on, "0."); (response.StatusCode == http.StatusOK) != want {
 				t.Errorf("served on %s, asked for %s: %s", on, host, response.Status)
 			}
 		}
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
-		check(t, <-served)
+		must.Succeed(t, <-served)
 	}
 }
 

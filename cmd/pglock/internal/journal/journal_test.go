@@ -13,18 +13,12 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // fixture is a database and a journal of its locks.
 type fixture struct {
@@ -39,9 +33,9 @@ func newFixture(t testing.TB) *fixture { return &fixture{t, testenv.Database(t),
 func (s *fixture) observe() (*monitor.Snapshot, []journal.Event) {
 	s.t.Helper()
 	snapshot, err := monitor.Take(s.t.Context(), s.db.Pool(s.t))
-	check(s.t, err)
+	must.Succeed(s.t, err)
 	ended, err := journal.Ended(s.t.Context(), s.db.Pool(s.t), s.j.Gone(snapshot))
-	check(s.t, err)
+	must.Succeed(s.t, err)
 	events := s.j.See(snapshot, ended...)
 	return snapshot, slices.DeleteFunc(events, func(e journal.Event) bool {
 		return e.Database != "" && e.Database != s.db.Name() || len(e.Steps) > 0 && e.Steps[0].Database != s.db.Name()
@@ -107,7 +101,7 @@ func (s *fixture) startWait(conn *pgx.Conn, waiters int, sql string) (ended func
 	s.db.WaitForWaiters(s.t, waiters)
 	return func() {
 		s.t.Helper()
-		check(s.t, <-done)
+		must.Succeed(s.t, <-done)
 	}
 }
 
@@ -121,13 +115,13 @@ func (s *fixture) startTableWait(conn *pgx.Conn, table string) (ended func()) {
 	}()
 	watching := s.db.Connect(s.t)
 	testenv.WaitUntil(s.t, "the session waits for the table", func() (waits bool) {
-		check(s.t, watching.QueryRow(context.Background(), "SELECT count(*) > 0 FROM pg_locks "+
+		must.Succeed(s.t, watching.QueryRow(context.Background(), "SELECT count(*) > 0 FROM pg_locks "+
 			"WHERE pid = $1 AND locktype = 'relation' AND NOT granted", pid).Scan(&waits))
 		return waits
 	})
 	return func() {
 		s.t.Helper()
-		check(s.t, <-done)
+		must.Succeed(s.t, <-done)
 	}
 }
 
@@ -183,7 +177,7 @@ func TestJournalDistinguishesTheEndOfASessionFromARelease(t *testing.T) {
 	s.wantEvents()
 	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(8)")
 	s.wantEvents("wait-began @8 b < a")
-	check(t, a.Close(context.Background()))
+	must.Succeed(t, a.Close(context.Background()))
 	gotB()
 	s.wantEvents("passed-on @8 b < a (session ended)", "session-ended a")
 	s.exec(b, "SELECT pg_advisory_unlock(8)")
@@ -201,7 +195,7 @@ func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(8)")
 	gotA := s.startTableWait(a, "t")
 	s.wantEvents("wait-began @8 b < a")
-	check(t, owner.Close(context.Background()))
+	must.Succeed(t, owner.Close(context.Background()))
 	gotA()
 	_, events := s.wantEvents("session-ended owner")
 	if e := events[0]; e.Session.PID == 0 || e.Database != s.db.Name() {
@@ -281,12 +275,12 @@ func TestJournalDoesNotReportPglocksStatementsAsCode(t *testing.T) {
 	s := newFixture(t)
 	open := func() *pglock.Locker {
 		locker, err := pglock.Open(t.Context(), s.db.ConnString())
-		check(t, err)
-		t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+		must.Succeed(t, err)
+		t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
 		return locker
 	}
 	lock, err := open().Lock(t.Context(), pglock.Int64Key(3))
-	check(t, err)
+	must.Succeed(t, err)
 	second := open()
 	got := make(chan *pglock.Lock, 1)
 	go func() {
@@ -295,13 +289,13 @@ func TestJournalDoesNotReportPglocksStatementsAsCode(t *testing.T) {
 	}()
 	s.db.WaitForWaiters(t, 1)
 	_, events := s.observe()
-	check(t, lock.Unlock(t.Context()))
+	must.Succeed(t, lock.Unlock(t.Context()))
 	l := <-got
 	if l == nil {
 		t.Fatal("the second Locker did not get the lock")
 	}
 	_, more := s.observe()
-	check(t, l.Unlock(t.Context()))
+	must.Succeed(t, l.Unlock(t.Context()))
 	for _, e := range append(events, more...) {
 		if e.Code != nil && (e.Code.Source != monitor.CodeOwnSession || e.Code.Statement != "") {
 			t.Errorf("%s: code %+v", summary(e), e.Code)
@@ -344,11 +338,11 @@ func TestTheCodeOfALockerIsKnownFromItsTags(t *testing.T) {
 		tags, _ := ctx.Value(tagsKey{}).(map[string]string)
 		return tags
 	}))
-	check(t, err)
-	defer func() { check(t, l.Close(context.Background())) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, l.Close(context.Background())) }()
 	conn := s.db.Connect(t)
 	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock(42)")
-	check(t, err)
+	must.Succeed(t, err)
 	granted := make(chan *pglock.Lock, 1)
 	go func() {
 		ctx := context.WithValue(context.Background(), tagsKey{}, map[string]string{"controller": "invoices", "action": "pay it's /*now*/"})
@@ -361,7 +355,7 @@ func TestTheCodeOfALockerIsKnownFromItsTags(t *testing.T) {
 	s.db.WaitForWaiters(t, 1)
 	s.observe()
 	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_unlock(42)")
-	check(t, err)
+	must.Succeed(t, err)
 	lock := <-granted
 	snapshot, events := s.observe()
 	held, _ := snapshot.Find(pglock.Int64Key(42))
@@ -373,5 +367,5 @@ func TestTheCodeOfALockerIsKnownFromItsTags(t *testing.T) {
 	}) {
 		t.Errorf("the journal says %+v", events)
 	}
-	check(t, lock.Unlock(t.Context()))
+	must.Succeed(t, lock.Unlock(t.Context()))
 }

@@ -6,14 +6,9 @@ import (
 	"io"
 	"net"
 	"testing"
-)
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+)
 
 // dialed is a connection's two ends.
 type dialed struct{ client, server net.Conn }
@@ -27,13 +22,13 @@ func (d dialed) closed(t *testing.T) bool {
 func TestANewConnectionTakesThePlaceOfTheOldestThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Succeed(t, err)
 	l := Limit(inner, 3)
 	dial := func() dialed {
 		client, err := net.Dial("tcp", inner.Addr().String())
-		check(t, err)
+		must.Succeed(t, err)
 		server, err := l.Accept()
-		check(t, err)
+		must.Succeed(t, err)
 		t.Cleanup(func() { _, _ = client.Close(), server.Close() }) // they may be closed
 		return dialed{client, server}
 	}
@@ -54,12 +49,12 @@ func TestANewConnectionTakesThePlaceOfTheOldestThatIsNotKept(t *testing.T) {
 	}
 	release()
 	release()
-	check(t, third.server.Close())
+	must.Succeed(t, third.server.Close())
 	sixth := dial()
 	if fourth.closed(t) || fifth.closed(t) || sixth.closed(t) {
 		t.Error("the place of a connection that ended was not free")
 	}
-	check(t, inner.Close())
+	must.Succeed(t, inner.Close())
 	if _, err := l.Accept(); err == nil {
 		t.Error("a closed listener accepts")
 	}

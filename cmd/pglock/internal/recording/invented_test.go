@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -135,8 +136,8 @@ func (s *server) snapshot() *monitor.Snapshot {
 func inflated(t testing.TB, member []byte) []byte {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(member))
-	check(t, err)
+	must.Succeed(t, err)
 	text, err := io.ReadAll(r)
-	check(t, err)
+	must.Succeed(t, err)
 	return text
 }

@@ -11,15 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
@@ -29,7 +23,7 @@ func asJSON(t testing.TB, s *monitor.Snapshot) string {
 	kept := *s
 	kept.Capacity.Top = nil
 	text, err := json.Marshal(kept)
-	check(t, err)
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -46,7 +40,7 @@ func newEncoder(queries bool) *Encoder {
 func encode(t testing.TB, e *Encoder, s *monitor.Snapshot) []byte {
 	t.Helper()
 	encoded, err := e.Snapshot(s, nil)
-	check(t, err)
+	must.Succeed(t, err)
 	return encoded.Member
 }
 
@@ -58,7 +52,7 @@ func other(t testing.TB, all ...any) []byte {
 		l.add(line)
 	}
 	member, err := l.pack(mark{})
-	check(t, err)
+	must.Succeed(t, err)
 	return member
 }
 
@@ -137,7 +131,7 @@ func TestRecordingReadsBackWhatWasWritten(t *testing.T) {
 	for seed := range uint64(2) {
 		file, want := record(t, seed, 65)
 		got, err := readAll(file)
-		check(t, err)
+		must.Succeed(t, err)
 		wantSnapshots(t, got.snapshots, want)
 	}
 }
@@ -160,7 +154,7 @@ func TestRecordingKeepsEveryField(t *testing.T) {
 		file = append(file, encode(t, e, s)...)
 	}
 	got, err := readAll(file)
-	check(t, err)
+	must.Succeed(t, err)
 	wantSnapshots(t, got.snapshots, []*monitor.Snapshot{one, two})
 }
 
@@ -170,9 +164,9 @@ func TestRecordingDropsTheStatementsOfAllSessions(t *testing.T) {
 	s, n := &monitor.Snapshot{}, 0
 	fill(reflect.ValueOf(s).Elem(), &n)
 	got, err := readAll(append(begun(t), encode(t, newEncoder(false), s)...))
-	check(t, err)
+	must.Succeed(t, err)
 	text, err := json.Marshal(got.snapshots[0])
-	check(t, err)
+	must.Succeed(t, err)
 	if strings.Contains(string(text), "s3cret") || !strings.Contains(string(text), "action='pay'") {
 		t.Errorf("it has a statement: %s", text)
 	}
@@ -251,7 +245,7 @@ func TestRecordingWithAWrongBitIsReadFromTheNextKeyframe(t *testing.T) {
 		damaged := slices.Clone(file)
 		damaged[at] ^= 1 << (at % 8)
 		got, err := readAll(damaged)
-		check(t, err)
+		must.Succeed(t, err)
 		if got.damaged == nil && len(got.snapshots) == len(want) {
 			wantSnapshots(t, got.snapshots, want)
 			continue
@@ -299,13 +293,13 @@ func TestRecordingSkipsWhatIsUnknown(t *testing.T) {
 			kind = memberKeyframe
 		}
 		member, err := pack(mark{Kind: kind}, text)
-		check(t, err)
+		must.Succeed(t, err)
 		later, err := pack(mark{Kind: 99}, []byte("anything"))
-		check(t, err)
+		must.Succeed(t, err)
 		file = slices.Concat(file, member, later, other(t, unknown{"later", nil}))
 	}
 	got, err := readAll(file)
-	check(t, err)
+	must.Succeed(t, err)
 	wantSnapshots(t, got.snapshots, want)
 }
 
@@ -319,7 +313,7 @@ func TestRecordingHasNoStatementsUnlessWanted(t *testing.T) {
 	snapshot := s.snapshot()
 	for _, queries := range []bool{false, true} {
 		got, err := readAll(append(begun(t), encode(t, newEncoder(queries), snapshot)...))
-		check(t, err)
+		must.Succeed(t, err)
 		text := asJSON(t, got.snapshots[0])
 		if strings.Contains(text, "secret") != queries || strings.Contains(text, "carla") != queries ||
 			!strings.Contains(text, "action='pay'") {
@@ -344,7 +338,7 @@ func TestRecordingHasTheJumpsOfClocks(t *testing.T) {
 			if kind, err := kindOf([]byte(line)); err != nil || kind != kindClock {
 				continue
 			}
-			check(t, json.Unmarshal([]byte(line), &j))
+			must.Succeed(t, json.Unmarshal([]byte(line), &j))
 			jumps = append(jumps, fmt.Sprint(j.Clock, " ", j.Seconds))
 		}
 	}
@@ -375,7 +369,7 @@ func TestRecordingKeepsTheTextsOfStrangers(t *testing.T) {
 		s := newServer(1, 1)
 		s.sessions[0].Application = text
 		lock, err := plainLock("k", "shop", 1)
-		check(t, err)
+		must.Succeed(t, err)
 		lock.Names, lock.Key = []string{text}, text
 		lock.Holders = []monitor.Holder{{Mode: monitor.ModeExclusive, Session: s.sessions[0]}}
 		s.locks[lock.Number] = lock
@@ -386,7 +380,7 @@ func TestRecordingKeepsTheTextsOfStrangers(t *testing.T) {
 			}
 		}
 		got, err := readAll(append(begun(t), member...))
-		check(t, err)
+		must.Succeed(t, err)
 		read := got.snapshots[0].Locks[0]
 		if read.Number != lock.Number || read.Key != want || read.Holders[0].Application != want {
 			t.Errorf("%q was read as %q, %q, %d", text, read.Key, read.Holders[0].Application, read.Number)
@@ -402,7 +396,7 @@ func TestRecordingCutsLongStatements(t *testing.T) {
 		s.add()
 		s.sessions[0].Query = query
 		got, err := readAll(append(begun(t), encode(t, newEncoder(true), s.snapshot())...))
-		check(t, err)
+		must.Succeed(t, err)
 		read := got.snapshots[0].Locks[0].Holders[0].Query
 		if cut, ok := strings.CutSuffix(read, "…"); !ok || !strings.HasPrefix(query, cut) || len(cut) < maxQuery-1 {
 			t.Errorf("%d bytes of %q… were read", len(read), query[:9])

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -15,30 +16,30 @@ func TestWriterRotatesAndKeepsTheNewest(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "locks.rec")
 	w, err := NewWriter(path, WriterOptions{MaxSize: 2000, Keep: 3})
-	check(t, err)
+	must.Succeed(t, err)
 	s, e := newServer(1, 20), newEncoder(false)
 	for range 100 {
 		s.change()
-		check(t, write(w, e, s.snapshot()))
+		must.Succeed(t, write(w, e, s.snapshot()))
 	}
-	check(t, w.Outage("no route to host"))
-	check(t, w.Close())
+	must.Succeed(t, w.Outage("no route to host"))
+	must.Succeed(t, w.Close())
 	files, err := Files(path)
-	check(t, err)
+	must.Succeed(t, err)
 	if len(files) != 4 || files[3] != path {
 		t.Fatalf("files %q", files)
 	}
 	last := time.Time{}
 	for _, file := range files {
 		info, err := os.Lstat(file)
-		check(t, err)
+		must.Succeed(t, err)
 		if info.Mode().Perm() != 0o600 && os.PathSeparator == '/' {
 			t.Errorf("%s has the mode %v", file, info.Mode())
 		}
 		text, err := os.ReadFile(file)
-		check(t, err)
+		must.Succeed(t, err)
 		got, err := readAll(text)
-		check(t, err)
+		must.Succeed(t, err)
 		for _, s := range got.snapshots {
 			if !s.TakenAt.After(last) {
 				t.Errorf("%s: the snapshot of %v is out of order", file, s.TakenAt)
@@ -47,14 +48,14 @@ func TestWriterRotatesAndKeepsTheNewest(t *testing.T) {
 		}
 	}
 	past, err := OpenPast(false, files...)
-	check(t, err)
-	defer func() { check(t, past.Close()) }()
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, past.Close()) }()
 	first, end, ok := past.Bounds()
 	if !ok || !end.Equal(s.at) || !first.Before(end) {
 		t.Errorf("bounds %v, %v, %v", first, end, ok)
 	}
 	for frame, err := range past.Play(end.Add(-3 * time.Second)) {
-		if check(t, err); frame.Snapshot == nil || frame.Snapshot.TakenAt.After(end.Add(-3*time.Second)) {
+		if must.Succeed(t, err); frame.Snapshot == nil || frame.Snapshot.TakenAt.After(end.Add(-3*time.Second)) {
 			t.Errorf("three seconds before %v there is %+v", end, frame)
 		}
 		break
@@ -99,7 +100,7 @@ func TestWriterOutlivesAFullDisk(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "locks.rec")
 	w, err := NewWriter(path, WriterOptions{})
-	check(t, err)
+	must.Succeed(t, err)
 	full := &fullFile{File: w.file.(*os.File), room: 1 << 20}
 	w.file = full
 	s, e := newServer(1, 20), newEncoder(true)
@@ -116,11 +117,11 @@ func TestWriterOutlivesAFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check(t, w.Close())
+	must.Succeed(t, w.Close())
 	file, err := os.ReadFile(path)
-	check(t, err)
+	must.Succeed(t, err)
 	got, err := readAll(file)
-	if check(t, err); got.damaged != nil || len(want) >= 30 {
+	if must.Succeed(t, err); got.damaged != nil || len(want) >= 30 {
 		t.Errorf("%d snapshots were written; %v", len(want), got.damaged)
 	}
 	wantSnapshots(t, got.snapshots, want)
@@ -134,8 +135,8 @@ func TestWriterDoesNotFollowLinks(t *testing.T) {
 	}
 	directory := t.TempDir()
 	target, path := filepath.Join(directory, "precious"), filepath.Join(directory, "locks.rec")
-	check(t, os.WriteFile(target, []byte("precious"), 0o600))
-	check(t, os.Symlink(target, path))
+	must.Succeed(t, os.WriteFile(target, []byte("precious"), 0o600))
+	must.Succeed(t, os.Symlink(target, path))
 	if _, err := NewWriter(path, WriterOptions{}); !errors.Is(err, errNotRegular) {
 		t.Errorf("with a link in its place: %v", err)
 	}
@@ -145,10 +146,10 @@ func TestWriterDoesNotFollowLinks(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	check(t, os.WriteFile(path, []byte("of before"), 0o644))
+	must.Succeed(t, os.WriteFile(path, []byte("of before"), 0o644))
 	w, err := NewWriter(path, WriterOptions{})
-	check(t, err)
-	check(t, w.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, w.Close())
 	rotated, err := rotatedFiles(path)
 	if err != nil || len(rotated) != 1 {
 		t.Errorf("the file of before: %q, %v", rotated, err)

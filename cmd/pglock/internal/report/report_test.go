@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -20,7 +21,7 @@ func TestTheWaitsOfAStrangersLogTakeBoundedMemory(t *testing.T) {
 	for i := range 2 {
 		encoded, err := e.Snapshot(&monitor.Snapshot{TakenAt: noon.Add(time.Duration(i) * 24 * time.Hour), Locks: []monitor.Lock{},
 			Cycles: []monitor.Cycle{}}, nil)
-		check(t, err)
+		must.Succeed(t, err)
 		past.Add(encoded, 1<<20)
 	}
 	first, last, _ := past.Bounds()
@@ -37,7 +38,7 @@ func TestTheWaitsOfAStrangersLogTakeBoundedMemory(t *testing.T) {
 			logged = append(logged, w)
 		}
 		r, err := Of(past, first, last, logged)
-		check(t, err)
+		must.Succeed(t, err)
 		var now runtime.MemStats
 		runtime.ReadMemStats(&now)
 		const bound = 64 << 20
@@ -55,30 +56,23 @@ func TestTheWaitsOfAStrangersRecordingAreBounded(t *testing.T) {
 	maxWaits = 50
 	path, e := filepath.Join(t.TempDir(), "locks.rec"), recording.NewEncoder(false)
 	w, err := recording.NewWriter(path, recording.WriterOptions{})
-	check(t, err)
+	must.Succeed(t, err)
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for i := range 60 {
 		at := noon.Add(time.Duration(i) * time.Second)
 		s := &monitor.Snapshot{TakenAt: at, Locks: []monitor.Lock{{Key: "@1", Number: 1, Objsubid: 1,
 			Waiters: []monitor.Waiter{{WaitingSince: &at, Session: monitor.Session{PID: 7}}}}}}
 		encoded, err := e.Snapshot(s, nil)
-		check(t, errors.Join(err, w.Write(encoded)))
+		must.Succeed(t, errors.Join(err, w.Write(encoded)))
 	}
-	check(t, w.Close())
+	must.Succeed(t, w.Close())
 	for _, large := range []bool{false, true} {
 		past, err := recording.OpenPast(large, path)
-		check(t, err)
+		must.Succeed(t, err)
 		r, err := Of(past, noon, noon.Add(time.Hour), nil)
 		if large && (err != nil || r.Keys[0].Waits != 60) || !large && !errors.Is(err, recording.ErrTooLarge) {
 			t.Errorf("large %t: %+v, %v", large, r, err)
 		}
-		check(t, past.Close())
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		must.Succeed(t, past.Close())
 	}
 }

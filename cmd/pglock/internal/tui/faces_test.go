@@ -17,6 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -214,35 +215,28 @@ func nodesOfPage(t *testing.T, s *monitor.Snapshot, key string) []nodeOfPage {
 		Live: func() web.Live { return web.Live{Snapshot: s} }}))
 	t.Cleanup(page.Close)
 	jar, err := cookiejar.New(nil)
-	must(t, err)
+	must.Succeed(t, err)
 	secret := ""
 	client := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		_, secret, _ = strings.Cut(r.URL.Fragment, "secret=")
 		return nil
 	}}
 	login, err := client.Get(page.URL + "/?token=t0ken")
-	must(t, err)
-	must(t, login.Body.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, login.Body.Close())
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page.URL+"/api/now?key="+url.QueryEscape(key), nil)
-	must(t, err)
+	must.Succeed(t, err)
 	r.Header.Set("Pglock-Secret", secret)
 	answer, err := client.Do(r)
-	must(t, err)
+	must.Succeed(t, err)
 	text, err := io.ReadAll(answer.Body)
-	must(t, err)
-	must(t, answer.Body.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, answer.Body.Close())
 	var now struct{ Tree struct{ Set []nodeOfPage } }
 	if err := json.Unmarshal(text, &now); err != nil || len(now.Tree.Set) == 0 {
 		t.Fatalf("the page gets %d %s: %v", answer.StatusCode, text, err)
 	}
 	return now.Tree.Set
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // blockersInText returns the first blocker that the text names for each session and lock, as "11 @1", and the lines that

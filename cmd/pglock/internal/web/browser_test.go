@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/chromium"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -37,28 +38,28 @@ func (s *testPage) browse(path string, prepare ...func(*tab)) *tab {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	s.t.Cleanup(cancel)
 	browser, err := chromium.Start()
-	check(s.t, err)
-	s.t.Cleanup(func() { check(s.t, browser.Close()) })
+	must.Succeed(s.t, err)
+	s.t.Cleanup(func() { must.Succeed(s.t, browser.Close()) })
 	page, err := browser.NewPage(ctx)
-	check(s.t, err)
+	must.Succeed(s.t, err)
 	shown := &tab{page, s.t, ctx}
-	check(s.t, page.Size(ctx, 1280, 900, false))
+	must.Succeed(s.t, page.Size(ctx, 1280, 900, false))
 	for _, do := range prepare {
 		do(shown)
 	}
 	u, err := url.Parse(s.URL + path)
-	check(s.t, err)
+	must.Succeed(s.t, err)
 	query := u.Query()
 	query.Set("token", s.token)
 	u.RawQuery = query.Encode()
-	check(s.t, page.Navigate(ctx, u.String()))
+	must.Succeed(s.t, page.Navigate(ctx, u.String()))
 	shown.wait("document.readyState === 'complete' && typeof now !== 'undefined' && now > 0")
 	return shown
 }
 
 func (b *tab) text(script string) (value string) {
 	b.t.Helper()
-	check(b.t, b.Eval(b.ctx, "String("+script+")", &value))
+	must.Succeed(b.t, b.Eval(b.ctx, "String("+script+")", &value))
 	return value
 }
 
@@ -81,7 +82,7 @@ func (b *tab) wait(condition string) {
 
 func (b *tab) press(key string, code int) {
 	b.t.Helper()
-	check(b.t, b.Press(b.ctx, key, code))
+	must.Succeed(b.t, b.Press(b.ctx, key, code))
 }
 
 const (
@@ -122,7 +123,7 @@ func TestBrowserGivesOtherPortsNothingToReadThePageWith(t *testing.T) {
 		}
 	}))
 	t.Cleanup(thief.Close)
-	check(t, page.Navigate(page.ctx, thief.URL))
+	must.Succeed(t, page.Navigate(page.ctx, thief.URL))
 	page.wait("location.href === '" + thief.URL + "/'")
 	r := stolen.Load()
 	if r == nil || len(r.Cookies()) != 1 {
@@ -146,14 +147,14 @@ func TestBrowserStaysLoggedIn(t *testing.T) {
 	if hash := shown.text("location.href"); hash != s.URL+"/?key=invoice%3A1" {
 		t.Errorf("after the login the address is %s", hash)
 	}
-	check(t, shown.Call(shown.ctx, "Page.reload", nil, nil))
+	must.Succeed(t, shown.Call(shown.ctx, "Page.reload", nil, nil))
 	shown.wait(works)
-	check(t, shown.Navigate(shown.ctx, s.URL+"/"))
+	must.Succeed(t, shown.Navigate(shown.ctx, s.URL+"/"))
 	shown.wait("location.search === '' && " + works)
 	other, err := shown.Browser().NewPage(shown.ctx) // it has no sessionStorage
-	check(t, err)
+	must.Succeed(t, err)
 	tab := &tab{other, t, shown.ctx}
-	check(t, other.Navigate(shown.ctx, s.URL+"/"))
+	must.Succeed(t, other.Navigate(shown.ctx, s.URL+"/"))
 	tab.wait(works)
 }
 
@@ -221,7 +222,7 @@ func TestBrowserSupportsScreenReaders(t *testing.T) {
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2, Key: "a", BlockedBy: 3}, {PID: 3, Key: "b", BlockedBy: 2}}}}
 	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: s} } }).browse("/")
 	var told struct{ Nodes []accessible }
-	check(t, page.Call(page.ctx, "Accessibility.getFullAXTree", nil, &told))
+	must.Succeed(t, page.Call(page.ctx, "Accessibility.getFullAXTree", nil, &told))
 	var tree strings.Builder
 	for _, n := range told.Nodes {
 		if n.Ignored || n.Role.Value == "StaticText" || n.Role.Value == "InlineTextBox" {
@@ -259,7 +260,7 @@ func printed(value any) string {
 }
 
 func TestBrowserFitsAPhone(t *testing.T) {
-	page := serve(t, nil).browse("/", func(b *tab) { check(b.t, b.Size(b.ctx, 360, 740, true)) })
+	page := serve(t, nil).browse("/", func(b *tab) { must.Succeed(b.t, b.Size(b.ctx, 360, 740, true)) })
 	if wide := page.text("document.documentElement.scrollWidth"); wide != "360" {
 		t.Errorf("on a phone it is %s pixels wide", wide)
 	}
@@ -271,17 +272,20 @@ func TestBrowserPictures(t *testing.T) {
 		t.Skip("make test-browser takes pictures")
 	}
 	for name, prepare := range map[string]func(*tab){
-		"wide":       func(*tab) {},
-		"dark":       func(b *tab) { check(b.t, b.Scheme(b.ctx, "dark")) },
-		"phone":      func(b *tab) { check(b.t, b.Size(b.ctx, 360, 1400, true)) },
-		"phone-dark": func(b *tab) { check(b.t, b.Size(b.ctx, 360, 1400, true)); check(b.t, b.Scheme(b.ctx, "dark")) },
+		"wide":  func(*tab) {},
+		"dark":  func(b *tab) { must.Succeed(b.t, b.Scheme(b.ctx, "dark")) },
+		"phone": func(b *tab) { must.Succeed(b.t, b.Size(b.ctx, 360, 1400, true)) },
+		"phone-dark": func(b *tab) {
+			must.Succeed(b.t, b.Size(b.ctx, 360, 1400, true))
+			must.Succeed(b.t, b.Scheme(b.ctx, "dark"))
+		},
 	} {
 		page := serve(t, nil).browse("/", prepare)
 		picture, err := page.Picture(page.ctx)
-		check(t, err)
+		must.Succeed(t, err)
 		if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		check(t, os.WriteFile(filepath.Join(directory, name+".png"), picture, 0o644))
+		must.Succeed(t, os.WriteFile(filepath.Join(directory, name+".png"), picture, 0o644))
 	}
 }

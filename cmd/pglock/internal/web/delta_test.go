@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -52,7 +53,7 @@ func TestPageChangesAddUp(t *testing.T) {
 			st.Keys = append(st.Keys, key{ID: fmt.Sprint(n), Waiting: random.IntN(2)})
 		}
 		f, err := encodeState(st, fmt.Sprint(round))
-		check(t, err)
+		must.Succeed(t, err)
 		base := list{}
 		if before != nil {
 			base = before.keys

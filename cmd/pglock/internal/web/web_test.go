@@ -17,17 +17,11 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 const hostile = "<img src=x onerror=alert(1)>\x1b[31m</script>"
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
@@ -72,7 +66,7 @@ func serve(t testing.TB, change func(*Options)) *testPage {
 		}
 		events = append(events, j.See(last)...)
 		encoded, err := e.Snapshot(last, nil)
-		check(t, err)
+		must.Succeed(t, err)
 		past.Add(encoded, 1<<20)
 	}
 	o := Options{Token: "t0ken", Target: "app@db", Past: past, Clients: 3,
@@ -81,7 +75,7 @@ func serve(t testing.TB, change func(*Options)) *testPage {
 		change(&o)
 	}
 	jar, err := cookiejar.New(nil)
-	check(t, err)
+	must.Succeed(t, err)
 	s := &testPage{Server: httptest.NewServer(New(o)), t: t, client: &http.Client{Jar: jar}, token: o.Token}
 	t.Cleanup(s.Close)
 	return s
@@ -96,7 +90,7 @@ func (s *testPage) get(path string, headers ...string) (*http.Response, string) 
 func (s *testPage) do(method, path string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, nil)
-	check(s.t, err)
+	must.Succeed(s.t, err)
 	r.Header.Set(secretHeader, s.secret)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -105,10 +99,10 @@ func (s *testPage) do(method, path string, headers ...string) (*http.Response, s
 		}
 	}
 	answer, err := s.client.Do(r)
-	check(s.t, err)
+	must.Succeed(s.t, err)
 	text, err := io.ReadAll(answer.Body)
-	check(s.t, err)
-	check(s.t, answer.Body.Close())
+	must.Succeed(s.t, err)
+	must.Succeed(s.t, answer.Body.Close())
 	for _, to := range []string{answer.Header.Get("Location"), answer.Request.URL.String()} {
 		if _, secret, ok := strings.Cut(to, "#secret="); ok {
 			s.secret = secret
@@ -168,7 +162,7 @@ func TestPageFindsItsCookieBehindAnother(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil).login()
 	u, err := url.Parse(s.URL)
-	check(t, err)
+	must.Succeed(t, err)
 	s.client.Jar.SetCookies(u.JoinPath("/api/now"), []*http.Cookie{{Name: "pglock-" + u.Port(), Value: "planted", Path: "/api"}})
 	s.want(http.StatusOK, "/api/now")
 }
@@ -186,7 +180,7 @@ func TestPageNeedsTheToken(t *testing.T) {
 		t.Errorf("the cookie is %v", cookie)
 	}
 	to, err := url.Parse(answer.Header.Get("Location"))
-	check(t, err)
+	must.Succeed(t, err)
 	if answer.StatusCode != http.StatusSeeOther || to.Query().Has("token") || to.Query().Get("key") != "a&b" || to.Host != "" ||
 		!strings.HasPrefix(to.Fragment, "secret=") || strings.Contains(to.Fragment, cookie.Value) || strings.Contains(to.Fragment, "t0ken") {
 		t.Errorf("%d to %s", answer.StatusCode, to)
@@ -214,7 +208,7 @@ func TestPageForgetsTheOldestBrowser(t *testing.T) {
 	first := s.client
 	for range 3 {
 		jar, err := cookiejar.New(nil)
-		check(t, err)
+		must.Succeed(t, err)
 		s.client = &http.Client{Jar: jar}
 		s.login()
 	}
@@ -266,7 +260,7 @@ func (s *testPage) state(path string) (st got) {
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/json" || strings.Contains(text, "<img") {
 		s.t.Errorf("%s: %d, %s: %s", path, answer.StatusCode, answer.Header.Get("Content-Type"), text)
 	}
-	check(s.t, json.Unmarshal([]byte(text), &st))
+	must.Succeed(s.t, json.Unmarshal([]byte(text), &st))
 	return st
 }
 
@@ -286,7 +280,7 @@ func TestPageShowsNowAndThen(t *testing.T) {
 	}
 	s.want(http.StatusNoContent, "/api/now?since="+now.Tag)
 	var line timeline
-	check(t, json.Unmarshal([]byte(s.want(http.StatusOK, "/api/timeline?n=10")), &line))
+	must.Succeed(t, json.Unmarshal([]byte(s.want(http.StatusOK, "/api/timeline?n=10")), &line))
 	if len(line.Bars) != 10 || line.Bars[0].Waiters != 1 || line.Bars[9].Waiters != 2 || !line.First.Equal(noon) {
 		t.Errorf("timeline: %+v", line)
 	}
@@ -310,7 +304,7 @@ func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 			t.Parallel()
 			const clients = 2
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			check(t, err)
+			must.Succeed(t, err)
 			var secure *tls.Config
 			if scheme == "https" {
 				secure = certificate.TLS
@@ -322,7 +316,7 @@ func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- Serve(ctx, listener, handler, clients, secure) }()
 			jar, err := cookiejar.New(nil)
-			check(t, err)
+			must.Succeed(t, err)
 			transport := certificate.Client().Transport.(*http.Transport).Clone()
 			s := &testPage{Server: &httptest.Server{URL: scheme + "://" + listener.Addr().String()}, t: t,
 				client: &http.Client{Jar: jar, Transport: transport}}
@@ -333,10 +327,10 @@ func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 				"GET /api/now HTTP/1.1\r\nHost: localhost\r\nCookie: " + cookie.Name + "=" + cookie.Value + "\r\n\r\n", "\x16\x03\x01\x02\x00"} {
 				for range 4*clients + 1 {
 					stranger, err := net.Dial("tcp", listener.Addr().String())
-					check(t, err)
+					must.Succeed(t, err)
 					defer func() { _ = stranger.Close() }() // the server has closed some
 					_, err = io.WriteString(stranger, said)
-					check(t, err)
+					must.Succeed(t, err)
 				}
 				s.want(http.StatusOK, "/api/now") // on the connection that it has
 				transport.CloseIdleConnections()
@@ -344,7 +338,7 @@ func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 			}
 			transport.CloseIdleConnections()
 			stop()
-			check(t, <-served)
+			must.Succeed(t, <-served)
 		})
 	}
 }

@@ -12,23 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // receive reads one answer.
 func receive(t *testing.T, c *wire.Conn) *wire.Answer {
 	t.Helper()
 	a := new(wire.Answer)
-	must(t, c.Receive(a))
+	must.Succeed(t, c.Receive(a))
 	return a
 }
 
@@ -67,7 +61,7 @@ func TestBatchMeansTheSameInEachForm(t *testing.T) {
 						swap.Add(op, 1<<62+int64(i))
 					}
 					for _, b := range []*wire.Batch{&take, &swap} {
-						must(t, c.SendBatch(b))
+						must.Succeed(t, c.SendBatch(b))
 						done, err := receive(t, c).Bools(nil, len(b.Numbers))
 						if err != nil || slices.Contains(done, false) {
 							t.Fatalf("%v, %v", done, err)
@@ -96,11 +90,11 @@ func TestQuestionAsksForEachKey(t *testing.T) {
 	inBubble(t, carryOut, func(t *testing.T, c *wire.Conn, locks *wiretest.Locks, _ *wiretest.Server, _ *[]wiretest.Statement) {
 		var held, asked wire.Batch
 		held.Add(0, 1)
-		must(t, c.SendBatch(&held))
+		must.Succeed(t, c.SendBatch(&held))
 		receive(t, c)
 		asked.Add(wire.Release, 1)
 		asked.Add(0, 2)
-		must(t, c.SendQuestion(&asked))
+		must.Succeed(t, c.SendQuestion(&asked))
 		got, err := receive(t, c).Bools(nil, 2)
 		if want := []bool{true, false}; err != nil || !slices.Equal(got, want) || locks.Len() != 1 {
 			t.Errorf("got %v, %v, and %d keys are held", got, err, locks.Len())
@@ -111,7 +105,7 @@ func TestQuestionAsksForEachKey(t *testing.T) {
 // An argument is not looked at for further parameters, and cannot end its quotes.
 func TestQueryArgumentsStayInTheirQuotes(t *testing.T) {
 	inBubble(t, carryOut, func(t *testing.T, c *wire.Conn, _ *wiretest.Locks, _ *wiretest.Server, sent *[]wiretest.Statement) {
-		must(t, c.SendQuery("SELECT $1, $2, $1", "$2'; DROP --", "it's $1"))
+		must.Succeed(t, c.SendQuery("SELECT $1, $2, $1", "$2'; DROP --", "it's $1"))
 		receive(t, c)
 		if got, want := (*sent)[0].SQL, "SELECT '$2''; DROP --', 'it''s $1', '$2''; DROP --'"; got != want {
 			t.Errorf("the server got %s, want %s", got, want)
@@ -127,7 +121,7 @@ func TestReceiveAnErrorLeavesTheSessionUsable(t *testing.T) {
 		return wiretest.Verdict{}
 	}
 	inBubble(t, fails, func(t *testing.T, c *wire.Conn, _ *wiretest.Locks, server *wiretest.Server, _ *[]wiretest.Statement) {
-		must(t, c.SendQuery("fails"))
+		must.Succeed(t, c.SendQuery("fails"))
 		a := receive(t, c)
 		if pg, ok := errors.AsType[*pgconn.PgError](a.Error()); !ok || pg.Code != "57014" {
 			t.Errorf("the error is %v", a.Error())
@@ -136,9 +130,9 @@ func TestReceiveAnErrorLeavesTheSessionUsable(t *testing.T) {
 			t.Errorf("there is a value %q", value)
 		}
 		go server.Say(&pgproto3.NoticeResponse{Severity: "WARNING", Message: "ignored"}, &pgproto3.ParameterStatus{Name: "x", Value: "y"})
-		must(t, c.SendQuery("works"))
+		must.Succeed(t, c.SendQuery("works"))
 		a.Reset()
-		must(t, c.Receive(a))
+		must.Succeed(t, c.Receive(a))
 		if value, some := a.Value(); value != "1" || !some || a.Error() != nil {
 			t.Errorf("then it is %q, %v, %v", value, some, a.Error())
 		}
@@ -158,9 +152,9 @@ func TestReceiveTellsOfTheEndBeforeTheLocksAreFree(t *testing.T) {
 			inBubble(t, ends, func(t *testing.T, c *wire.Conn, locks *wiretest.Locks, server *wiretest.Server, _ *[]wiretest.Statement) {
 				var b wire.Batch
 				b.Add(0, 1)
-				must(t, c.SendBatch(&b))
+				must.Succeed(t, c.SendBatch(&b))
 				receive(t, c)
-				must(t, c.SendQuery("ends"))
+				must.Succeed(t, c.SendQuery("ends"))
 				err := c.Receive(new(wire.Answer))
 				if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "57P01" {
 					t.Errorf("the error is %v", err)
@@ -191,7 +185,7 @@ func TestReceiveContinuesAfterAnInterruption(t *testing.T) {
 				for i := range 100 {
 					b.Add(wire.Shared, int64(i))
 				}
-				must(t, c.SendBatch(&b))
+				must.Succeed(t, c.SendBatch(&b))
 				a, ended := new(wire.Answer), make(chan error)
 				for range 2 {
 					go func() { ended <- c.Receive(a) }()
@@ -203,7 +197,7 @@ func TestReceiveContinuesAfterAnInterruption(t *testing.T) {
 					c.Resume()
 				}
 				close(rest)
-				must(t, c.Receive(a))
+				must.Succeed(t, c.Receive(a))
 				if done, err := a.Bools(nil, 100); err != nil || slices.Contains(done, false) {
 					t.Errorf("the answer is %v, %v", done, err)
 				}
@@ -239,7 +233,7 @@ func TestBoolsRefusesWhatIsNoAnswer(t *testing.T) {
 			flushed := make(chan error, 1)
 			go func() { flushed <- back.Flush() }()
 			got, err := receive(t, c).Bools(nil, test.n)
-			must(t, <-flushed)
+			must.Succeed(t, <-flushed)
 			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v, %v", got, err)
 			}
