@@ -243,7 +243,54 @@ const stableJSON = `{
       "wait_event": "",
       "hidden": []
     }
-  ]
+  ],
+  "row_locks": [
+    {
+      "key": "job",
+      "name": "job",
+      "kind": "leader",
+      "space": "bigint",
+      "number": "7440995589958059143",
+      "class": 1732490752,
+      "object": 7,
+      "holders": [
+        {
+          "mode": "exclusive",
+          "generation": "41",
+          "held_since": "2026-01-02T03:04:05.000006Z",
+          "holder": "00112233445566aa",
+          "user": "app",
+          "application": "payroll",
+          "host": "node1",
+          "pid": 7,
+          "process_since": "2026-01-02T03:04:05.000006Z",
+          "lease_expires": "2026-01-02T03:04:05.000006Z",
+          "hidden": []
+        }
+      ],
+      "waiters": [
+        {
+          "mode": "shared",
+          "arrival": "42",
+          "waiting_since": "2026-01-02T03:04:05.000006Z",
+          "holder": "00112233445566bb",
+          "user": "",
+          "application": "",
+          "host": "",
+          "pid": 0,
+          "process_since": null,
+          "lease_expires": null,
+          "hidden": [
+            "user"
+          ],
+          "blocked_by": [
+            "00112233445566aa"
+          ]
+        }
+      ]
+    }
+  ],
+  "row_locks_missing": "3 of 4 are left out"
 }`
 
 func TestJSONFormIsStable(t *testing.T) {
@@ -283,6 +330,16 @@ func TestJSONFormIsStable(t *testing.T) {
 		}},
 		WaitsElsewhere: 3,
 		OtherSessions:  []monitor.Session{other},
+		RowLocks: []monitor.RowLock{{
+			Key: "job", Name: "job", Kind: monitor.KindLeader, Space: monitor.SpaceBigint, Number: 7440995589958059143, Class: 1732490752, Object: 7,
+			Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: 41, HeldSince: then, RowProcess: monitor.RowProcess{
+				Holder: "00112233445566aa", User: "app", Application: "payroll", Host: "node1", PID: 7, Since: &then, LeaseExpires: &then,
+				Hidden: []string{}}}},
+			Waiters: []monitor.RowWaiter{{Mode: monitor.ModeShared, Arrival: 42, WaitingSince: then,
+				RowProcess: monitor.RowProcess{Holder: "00112233445566bb", Hidden: []string{"user"}},
+				BlockedBy:  []string{"00112233445566aa"}}},
+		}},
+		RowLocksMissing: "3 of 4 are left out",
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	must.Succeed(t, err)

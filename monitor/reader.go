@@ -38,17 +38,21 @@ type tables struct {
 	untrusted []trust.Finding
 	unchecked error
 	names     registered
-	// noBlockers and noNames are why the blockers and the name registry could not be read.
-	noBlockers, noNames string
+	rowLocks  []rowLock
+	// noBlockers, noNames and noRows are why the blockers, the name registry and the locks in rows could not be read.
+	noBlockers, noNames, noRows string
 }
 
-// readTables reads the lock table, and then the names of its locks.
+// readTables reads the lock table, then the names of its locks, and then the locks in rows.
 func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 	t, err := r.read(ctx, o)
 	if err != nil {
 		return t, err
 	}
-	return t, r.readNames(ctx, &t, o)
+	if err := r.readNames(ctx, &t, o); err != nil {
+		return t, err
+	}
+	return t, r.readRows(ctx, &t, o)
 }
 
 // read leaves out the blockers if they alone take too long. Their cost grows faster than the number of locks, so a

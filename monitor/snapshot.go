@@ -54,6 +54,14 @@ type Snapshot struct {
 	// OtherSessions are the sessions and prepared transactions of the wait graph that neither hold nor wait for an
 	// advisory lock, and those that were asked for, sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
+
+	// RowLocks are the locks in rows (package rowlock) of Database that are held or waited for, sorted by space and number.
+	// At most 1000 holders and 1000 waiters are read: the longest waits, those that these wait for, and then those that have held
+	// for longest. Whatever else is in a Snapshot is about advisory locks.
+	RowLocks []RowLock `json:"row_locks"`
+	// RowLocksMissing says why there are no locks in rows, or some are left out, and what to do. It is empty if all could
+	// be read, and where schema pglock has none.
+	RowLocksMissing string `json:"row_locks_missing"`
 }
 
 // Server identifies the server that answered, as the server itself reports it. Several servers can share an address.

@@ -312,10 +312,15 @@ registry AS MATERIALIZED (
                      AND c.conname = 'pglock_toolkit_schema_migrations') AS ours,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE')
                     AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false) AS readable,
-           r.oid AS names_oid, COALESCE(r.relkind = 'r', false) AS plain
+           r.oid AS names_oid, COALESCE(r.relkind = 'r', false) AS plain,
+           v.oid IS NOT NULL AS row_locks,
+           COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(v.oid, 'SELECT')
+                    AND (SELECT pg_catalog.has_table_privilege(m.oid, 'SELECT') FROM pg_catalog.pg_class AS m
+                         WHERE m.relnamespace = n.oid AND m.relname = 'schema_migrations'), false) AS row_locks_readable
     FROM (VALUES (1)) AS one (row)
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
     LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'
+    LEFT JOIN pg_catalog.pg_class AS v ON v.relnamespace = n.oid AND v.relname = 'row_locks'
 ),
 chained AS (
     SELECT c.owner, c.target, c.locktype, c.database::int8 AS database_oid, d.datname AS database,
@@ -330,7 +335,7 @@ chained AS (
     WHERE c.owner IN (SELECT h.node FROM chain AS h)
 ),
 facts AS MATERIALIZED (
-    SELECT g.schema_exists, g.ours, g.readable, g.names_oid, g.plain, (SELECT d.oid FROM connected AS d) AS connected_oid,
+    SELECT g.schema_exists, g.ours, g.readable, g.names_oid, g.plain, g.row_locks, g.row_locks_readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
            (SELECT count(*) FROM (
                 SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
                                 l.classid, l.objid, l.objsubid
@@ -349,6 +354,7 @@ facts AS MATERIALIZED (
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
        f.names_oid, f.plain::bool AS plain,
+       f.row_locks::bool AS row_locks, f.row_locks_readable::bool AS row_locks_readable,
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
        f.other_waiters::int8 AS other_waiters,
@@ -372,46 +378,48 @@ type LocksParams struct {
 }
 
 type LocksRow struct {
-	SchemaExists    bool
-	Ours            bool
-	Readable        bool
-	NamesOid        pgtype.Uint32
-	Plain           bool
-	ConnectedOid    pgtype.Uint32
-	OtherEntries    int64
-	OtherWaiters    int64
-	Repacked        []byte
-	Chained         []byte
-	Owner           string
-	Pid             pgtype.Int4
-	Entries         pgtype.Int8
-	Database        pgtype.Uint32
-	Objsubid        pgtype.Int2
-	Mode            pgtype.Text
-	Granted         pgtype.Bool
-	WaitingSince    pgtype.Timestamptz
-	Numbers         []int64
-	Datname         pgtype.Text
-	Gid             pgtype.Text
-	Role            pgtype.Text
-	Prepared        pgtype.Timestamptz
-	XidAge          pgtype.Int8
-	XminAge         pgtype.Int8
-	SessionPid      pgtype.Int4
-	Usename         pgtype.Text
-	ApplicationName pgtype.Text
-	ClientAddr      *netip.Addr
-	ClientPort      pgtype.Int4
-	State           pgtype.Text
-	StateChange     pgtype.Timestamptz
-	Query           pgtype.Text
-	BackendStart    pgtype.Timestamptz
-	XactStart       pgtype.Timestamptz
-	WaitEventType   pgtype.Text
-	WaitEvent       pgtype.Text
-	BackendType     pgtype.Text
-	LeaderPid       pgtype.Int4
-	Wanted          bool
+	SchemaExists     bool
+	Ours             bool
+	Readable         bool
+	NamesOid         pgtype.Uint32
+	Plain            bool
+	RowLocks         bool
+	RowLocksReadable bool
+	ConnectedOid     pgtype.Uint32
+	OtherEntries     int64
+	OtherWaiters     int64
+	Repacked         []byte
+	Chained          []byte
+	Owner            string
+	Pid              pgtype.Int4
+	Entries          pgtype.Int8
+	Database         pgtype.Uint32
+	Objsubid         pgtype.Int2
+	Mode             pgtype.Text
+	Granted          pgtype.Bool
+	WaitingSince     pgtype.Timestamptz
+	Numbers          []int64
+	Datname          pgtype.Text
+	Gid              pgtype.Text
+	Role             pgtype.Text
+	Prepared         pgtype.Timestamptz
+	XidAge           pgtype.Int8
+	XminAge          pgtype.Int8
+	SessionPid       pgtype.Int4
+	Usename          pgtype.Text
+	ApplicationName  pgtype.Text
+	ClientAddr       *netip.Addr
+	ClientPort       pgtype.Int4
+	State            pgtype.Text
+	StateChange      pgtype.Timestamptz
+	Query            pgtype.Text
+	BackendStart     pgtype.Timestamptz
+	XactStart        pgtype.Timestamptz
+	WaitEventType    pgtype.Text
+	WaitEvent        pgtype.Text
+	BackendType      pgtype.Text
+	LeaderPid        pgtype.Int4
+	Wanted           bool
 }
 
 // Everything about advisory locks except who waits for whom, in every database of the server, from one reading of
@@ -443,6 +451,8 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 			&i.Readable,
 			&i.NamesOid,
 			&i.Plain,
+			&i.RowLocks,
+			&i.RowLocksReadable,
 			&i.ConnectedOid,
 			&i.OtherEntries,
 			&i.OtherWaiters,
@@ -603,6 +613,48 @@ ROLLBACK TO SAVEPOINT pglock_monitor
 func (q *Queries) RollbackToSavepoint(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, RollbackToSavepoint)
 	return err
+}
+
+const RowLocks = `-- name: RowLocks :one
+SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<locks>', 2), '<', 1), 'base64')::bytea AS locks,
+       pg_catalog.split_part(pg_catalog.split_part(x.found, '<held>', 2), '<', 1)::int8 AS held,
+       pg_catalog.split_part(pg_catalog.split_part(x.found, '<waiting>', 2), '<', 1)::int8 AS waiting
+FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
+          'WITH seen AS MATERIALIZED ('
+          'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
+          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE NOT r.granted ORDER BY r.since LIMIT %1$s'
+          '), held AS MATERIALIZED ('
+          'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
+          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted '
+          'ORDER BY ((r.space, r.number) IN (SELECT w.space, w.number FROM seen AS w)) DESC, r.since LIMIT %1$s'
+          '), chosen AS (SELECT * FROM seen UNION ALL SELECT * FROM held), '
+          'locks AS ('
+          'SELECT r.space, r.number, r.granted, r.mode, r.holder, r.role, r.pid, r.name, r.generation, '
+          'pg_catalog.substring(r.application, 1, 64) AS application, pg_catalog.substring(r.host, 1, 255) AS host, '
+          '(extract(epoch FROM r.since) * 1000000)::bigint AS since, '
+          '(extract(epoch FROM r.process_since) * 1000000)::bigint AS process_since, '
+          '(extract(epoch FROM least(r.expires, pg_catalog.now() + interval ''100 years'')) * 1000000)::bigint AS expires '
+          'FROM chosen AS r) '
+          'SELECT pg_catalog.encode(pg_catalog.convert_to((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text, ''UTF8''), ''base64'') AS locks, '
+          'count(*) FILTER (WHERE r.granted) AS held, count(*) FILTER (WHERE NOT r.granted) AS waiting '
+          'FROM pglock.row_locks AS r', $1::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
+`
+
+type RowLocksRow struct {
+	Locks   []byte
+	Held    int64
+	Waiting int64
+}
+
+// The locks in rows, as a list in JSON: the longest waits, the holders that they wait for, and other holders, those that have
+// held for longest first, and at most so many waiters and so many holders; held and waiting count all. What a process says
+// of itself is cut. Times are microseconds since 1970, since a lease can end in a year that no other form has. The view
+// is named in a string for the same reasons as above.
+func (q *Queries) RowLocks(ctx context.Context, most int64) (RowLocksRow, error) {
+	row := q.db.QueryRow(ctx, RowLocks, most)
+	var i RowLocksRow
+	err := row.Scan(&i.Locks, &i.Held, &i.Waiting)
+	return i, err
 }
 
 const Savepoint = `-- name: Savepoint :exec

@@ -396,6 +396,11 @@ func (k *known) addServer(out *lines, s *monitor.Snapshot) {
 	for i := range s.OtherSessions {
 		l.add(otherSessionLine{kindOtherSession, k.sessions[idOf(&s.OtherSessions[i])].id})
 	}
+	for i := range s.RowLocks {
+		row := recordedRow(s.RowLocks[i])
+		l.add(rowLockLine{kindRowLock, row})
+		k.elements += rowElements(&row)
+	}
 	k.elements += len(s.Cycles) + len(s.OtherWaits) + len(s.OtherSessions)
 	if text := l.String(); text != k.server {
 		k.server = text

@@ -93,6 +93,11 @@ var bombs = map[string]func() []byte{
 	"other sessions": func() []byte {
 		return padded(each(50_000, func(int) string { return `{"kind":"other_session","session":1}` }))
 	},
+	"locks in rows": func() []byte { return padded(each(50_000, func(int) string { return `{"kind":"row_lock"}` })) },
+	"holders of locks in rows": func() []byte {
+		many := `[` + strings.Repeat(`{},`, 3_500) + `{}]`
+		return padded(each(50, func(int) string { return `{"kind":"row_lock","lock":{"holders":` + many + `,"waiters":` + many + `}}` }))
+	},
 	"sessions": func() []byte {
 		return padded(each(25_000, func(i int) string { return fmt.Sprintf(`{"kind":"session","id":%d}`, i) }))
 	},

@@ -117,7 +117,8 @@ func (s *server) snapshot() *monitor.Snapshot {
 	}
 	snapshot := &monitor.Snapshot{Version: 1, TakenAt: s.at, ServerVersion: "17.0", Database: "shop", Role: "dba",
 		Capacity: monitor.Capacity{Nominal: 6400, Used: int64(len(s.locks)), Top: []monitor.SessionLoad{}},
-		Cycles:   []monitor.Cycle{}, Locks: []monitor.Lock{}, OtherWaits: []monitor.OtherWait{}, OtherSessions: []monitor.Session{}}
+		Cycles:   []monitor.Cycle{}, Locks: []monitor.Lock{}, OtherWaits: []monitor.OtherWait{}, OtherSessions: []monitor.Session{},
+		RowLocks: []monitor.RowLock{}}
 	for _, lock := range s.locks {
 		lock.Holders, lock.Waiters = slices.Clone(lock.Holders), slices.Clone(lock.Waiters)
 		for i := range lock.Holders {
@@ -127,6 +128,14 @@ func (s *server) snapshot() *monitor.Snapshot {
 			lock.Waiters[i].Session = now[lock.Waiters[i].PID]
 		}
 		snapshot.Locks = append(snapshot.Locks, lock)
+	}
+	if s.rng.IntN(3) == 0 {
+		at := s.at
+		process := monitor.RowProcess{Holder: "00112233445566aa", Host: "h\u00fc", LeaseExpires: &at, Hidden: []string{}}
+		snapshot.RowLocks = append(snapshot.RowLocks, monitor.RowLock{Key: "@7", Space: monitor.SpaceBigint, Number: 7,
+			Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: 3, HeldSince: at, RowProcess: process}},
+			Waiters: slices.Repeat([]monitor.RowWaiter{{Mode: monitor.ModeShared, WaitingSince: at, RowProcess: process,
+				BlockedBy: []string{process.Holder}}}, s.rng.IntN(3))})
 	}
 	slices.SortFunc(snapshot.Locks, func(a, b monitor.Lock) int { return a.ID().Compare(b.ID()) })
 	return snapshot

@@ -17,10 +17,11 @@ const (
 	kindSnapshot     = "snapshot" // the first line of a snapshot
 	kindClock        = "clock"
 	kindGap          = "gap"
-	kindServer       = "server" // replaces the lines from here to kindOtherSession
+	kindServer       = "server" // replaces the lines from here to kindRowLock
 	kindCycle        = "cycle"
 	kindOtherWait    = "other_wait"
 	kindOtherSession = "other_session"
+	kindRowLock      = "row_lock"
 	kindTop          = "top"
 	kindGone         = "gone"
 	kindSession      = "session"
@@ -69,6 +70,7 @@ type serverLine struct {
 	Locks         hidden `json:"locks,omitzero"`
 	OtherWaits    hidden `json:"other_waits,omitzero"`
 	OtherSessions hidden `json:"other_sessions,omitzero"`
+	RowLocks      hidden `json:"row_locks,omitzero"`
 }
 
 // hidden is a field that is neither written nor read.

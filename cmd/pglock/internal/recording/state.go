@@ -16,6 +16,8 @@ type state struct {
 	others []otherWaitLine
 	rest   []int // the IDs of the OtherSessions
 
+	rowElements int // the work of the locks in rows
+
 	sessions map[int]knownText
 	locks    map[int]*lockState
 	sorted   []*lockState // the locks, and some that are gone
@@ -52,7 +54,7 @@ func (s *state) cost() int { return s.serverCost + s.topCost + s.sessionsCost + 
 
 // elements is the work of making a snapshot.
 func (s *state) elements() int {
-	return len(s.locks) + s.holders + waiterElements*s.waiters + len(s.others) + len(s.rest) + len(s.server.Cycles) + s.toDerive/4
+	return len(s.locks) + s.holders + waiterElements*s.waiters + len(s.others) + len(s.rest) + len(s.server.Cycles) + s.rowElements + s.toDerive/4
 }
 
 // line applies a line. It skips unknown kinds.
@@ -67,7 +69,7 @@ func (s *state) line(kind string, line []byte) (err error) {
 		var l serverLine
 		l, err = read[serverLine](line)
 		s.server, s.others, s.rest, s.serverCost = l.Snapshot, []otherWaitLine{}, []int{}, 2*len(line)
-		s.server.Cycles = []monitor.Cycle{}
+		s.server.Cycles, s.server.RowLocks, s.rowElements = []monitor.Cycle{}, []monitor.RowLock{}, 0
 	case kindCycle:
 		var l cycleLine
 		l, err = read[cycleLine](line)
@@ -85,6 +87,8 @@ func (s *state) line(kind string, line []byte) (err error) {
 		l, err = read[otherSessionLine](line)
 		s.rest = append(s.rest, l.Session)
 		s.serverCost += holderCost
+	case kindRowLock:
+		err = s.addRow(line)
 	case kindTop:
 		var l topLine
 		l, err = read[topLine](line)

@@ -1,0 +1,210 @@
+package monitor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
+)
+
+var invoice = pglock.NewKey("invoice:42")
+
+// rowLocker returns a Locker with locks in rows, which is closed when the test ends.
+func rowLocker(t *testing.T, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.Locker {
+	t.Helper()
+	l, err := rowlock.New(pool, opts...)
+	must.Succeed(t, err)
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	return l
+}
+
+// holdRow takes a lock until the test ends.
+func holdRow(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *pglock.Lock {
+	t.Helper()
+	lock, err := l.Lock(t.Context(), key, opts...)
+	must.Succeed(t, err)
+	t.Cleanup(func() { _ = lock.Unlock(context.Background()) })
+	return lock
+}
+
+// waitRow waits for a lock until the test ends.
+func waitRow(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Lock(ctx, key, opts...)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the wait ended with %v", err)
+		}
+	})
+}
+
+// rowLockOf returns the lock in a row of a key, or nil.
+func rowLockOf(s *monitor.Snapshot, key pglock.Key) *monitor.RowLock {
+	for i := range s.RowLocks {
+		if s.RowLocks[i].ID() == key.ID() {
+			return &s.RowLocks[i]
+		}
+	}
+	return nil
+}
+
+// takeWaiting takes a snapshot in which so many processes wait for the lock in a row.
+func takeWaiting(t *testing.T, db monitor.DBTX, key pglock.Key, waiters int) (s *monitor.Snapshot) {
+	t.Helper()
+	testenv.WaitUntil(t, "waiters in the snapshot", func() bool {
+		s = take(t, db)
+		lock := rowLockOf(s, key)
+		return lock != nil && len(lock.Waiters) == waiters
+	})
+	return s
+}
+
+func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db, "invoice:42")
+	pool := db.Pool(t)
+	billing := rowLocker(t, pool, pglock.WithApplicationName("billing"))
+	held, pair := holdRow(t, billing, invoice), pglock.PairKey(-7, -42)
+	holdRow(t, billing, pair, pglock.Shared())
+	waitRow(t, rowLocker(t, pool, pglock.WithApplicationName("shop")), invoice)
+	takeWaiting(t, pool, invoice, 1)
+	generation, err := held.Fence(t.Context())
+	must.Succeed(t, err)
+	for _, mode := range queryModes {
+		s := take(t, poolIn(t, db, mode))
+		if s.RowLocksMissing != "" || len(s.RowLocks) != 2 {
+			t.Fatalf("%v: %q, %+v", mode, s.RowLocksMissing, s.RowLocks)
+		}
+		lock, other := rowLockOf(s, invoice), rowLockOf(s, pair)
+		if lock.Key != "invoice:42" || lock.Name != "invoice:42" || lock.Space != monitor.SpaceBigint || lock.Kind != monitor.KindLock ||
+			len(lock.Holders) != 1 || len(lock.Waiters) != 1 {
+			t.Fatalf("%v: %+v", mode, lock)
+		}
+		holder, waiter := lock.Holders[0], lock.Waiters[0]
+		left, known := holder.LeaseLeft(s.TakenAt)
+		if holder.Application != "billing" || holder.Mode != monitor.ModeExclusive || holder.Generation != generation || holder.PID == 0 ||
+			holder.Host == "" || holder.User == "" || len(holder.Hidden) != 0 || !known || left <= 0 || holder.HeldSince.After(s.TakenAt) {
+			t.Errorf("%v: the holder is %+v", mode, holder)
+		}
+		if waiter.Application != "shop" || waiter.Arrival <= holder.Generation || len(waiter.BlockedBy) != 1 || waiter.BlockedBy[0] != holder.Holder {
+			t.Errorf("%v: the waiter is %+v", mode, waiter)
+		}
+		if other.Key != "@-7/-42" || other.Class != -7 || other.Object != -42 || other.Holders[0].Mode != monitor.ModeShared ||
+			other.Holders[0].Holder != holder.Holder || len(s.RowLocksOf(holder.Holder)) != 2 {
+			t.Errorf("%v: the pair is %+v", mode, other)
+		}
+	}
+	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if s := take(t, tx); len(s.RowLocks) != 2 {
+			t.Errorf("in a transaction: %+v", s.RowLocks)
+		}
+		_, err := tx.Exec(t.Context(), "SELECT 1")
+		return err
+	})
+	must.Succeed(t, err)
+}
+
+// Elections are recognized in rows too, and what marks them is not shown.
+func TestAnElectionInARowIsRecognized(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db)
+	pool := db.Pool(t)
+	names, err := monitor.Take(t.Context(), pool, monitor.WithDictionary(monitor.NewDictionary("invoice:42")))
+	must.Succeed(t, err)
+	if len(names.RowLocks) != 0 {
+		t.Fatalf("%+v", names.RowLocks)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	l := rowLocker(t, pool)
+	go func() {
+		ended <- leader.Run(ctx, l, invoice, func(ctx context.Context, _ *pglock.Lock) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	testenv.WaitUntil(t, "the leader", func() bool {
+		s, err := monitor.Take(t.Context(), pool, monitor.WithDictionary(monitor.NewDictionary("invoice:42")))
+		must.Succeed(t, err)
+		return len(s.RowLocks) == 1 && s.RowLocks[0].Label() == "leader of invoice:42" && s.RowLocks[0].Expected()
+	})
+	cancel()
+	<-ended
+}
+
+func TestLocksInRowsNeedAGrant(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db)
+	pool := db.Pool(t)
+	holdRow(t, rowLocker(t, pool), invoice)
+	watcher := connectAs(t, db.Role(t, "watcher"))
+	if s := take(t, watcher); len(s.RowLocks) != 0 || !strings.Contains(s.RowLocksMissing, "GRANT SELECT ON pglock.row_locks") {
+		t.Errorf("without grants: %+v, %q", s.RowLocks, s.RowLocksMissing)
+	}
+	execute(t, pool, migrations.WatcherGrants(watcher.Config().User))
+	s := take(t, watcher)
+	if len(s.RowLocks) != 1 || s.RowLocksMissing != "" {
+		t.Fatalf("with them: %+v, %q", s.RowLocks, s.RowLocksMissing)
+	}
+	if h := s.RowLocks[0].Holders[0]; h.Host != "" || h.PID != 0 || strings.Join(h.Hidden, " ") != "host pid" || h.User == "" {
+		t.Errorf("the holder is %+v", h)
+	}
+}
+
+// A role that takes locks makes as many rows as it likes, with texts as long as it likes. Who waits is shown all the same.
+func TestManyLocksInRowsAreBounded(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db)
+	pool := db.Pool(t)
+	execute(t, pool, `SELECT pglock.lease_open(gen_random_uuid(), 60000, repeat('x', 1000000), repeat('y', 1000000), 1)`,
+		`INSERT INTO pglock.leases (space, number, holder, generation, since)
+			SELECT 1, n, h.id, n, '2000-01-01' FROM generate_series(1, 3000) AS n, pglock.holders AS h`)
+	holdRow(t, rowLocker(t, pool), invoice)
+	waitRow(t, rowLocker(t, pool), invoice)
+	s := takeWaiting(t, pool, invoice, 1)
+	if len(s.RowLocks) != 1000 || len(rowLockOf(s, invoice).Holders) != 1 || s.RowLocksMissing != "2001 of 3002 holders and waiters of locks in rows are left out" {
+		t.Errorf("%d locks are shown, of invoice:42 %+v: %s", len(s.RowLocks), rowLockOf(s, invoice), s.RowLocksMissing)
+	}
+	for _, lock := range s.RowLocks {
+		if h := lock.Holders[0]; len(h.Application) > 64 || len(h.Host) > 255 {
+			t.Fatalf("%d and %d bytes", len(h.Application), len(h.Host))
+		}
+	}
+}
+
+func TestTrustLocksInRowsOfOthersAreNotRead(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(`CREATE VIEW pglock.row_locks AS
+		SELECT 1::smallint AS space, 1::bigint AS number, trap.spring() AS granted, now() AS since, 1::bigint AS generation,
+			'exclusive' AS mode, 'x' AS holder, 'x' AS role, 'x' AS application, 'x' AS host, 1 AS pid, now() AS process_since,
+			now() AS expires, 'x' AS name;
+		GRANT SELECT ON pglock.row_locks TO PUBLIC`)
+	s := take(t, db.Pool(t))
+	if len(s.RowLocks) != 0 || !strings.Contains(s.RowLocksMissing, tenant.Name()) {
+		t.Errorf("%+v, %q", s.RowLocks, s.RowLocksMissing)
+	}
+}
