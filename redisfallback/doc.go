@@ -68,7 +68,7 @@
 //	owned()                             Verify(ctx) == nil
 //	reacquire()                         nothing: the renewer does it. With MaxHold(t), Extend(t)
 //	extend(t, replace_ttl=True)         Extend(t): the lock ends t from now
-//	extend(t)                           Extend(time.Until(lock.Deadline()) + t)
+//	extend(t)                           left, _ := lock.MaxHoldLeft(); Extend(left + t)
 //	thread_local                        the *Lock value is the owner; pass it on or do not
 //
 // # Waiting

@@ -202,6 +202,11 @@ func TestWhatRedisPyCanDoIsHereToo(t *testing.T) {
 	held = lock(pglock.MaxHold(time.Hour))
 	admin.PExpire(t.Context(), "x", 700*time.Millisecond)
 	testenv.WaitUntil(t, "the watchdog has set the time to live again", lives(750*time.Millisecond))
+	left, _ := held.MaxHoldLeft()
+	fails(nil, held.Extend(left+time.Hour))
+	if left, _ := held.MaxHoldLeft(); left <= time.Hour {
+		t.Errorf("after an hour more, of an hour %v are left", left)
+	}
 	fails(nil, held.Extend(50*time.Millisecond))
 	<-held.Done()
 	fails(pglock.ErrLost, held.Err())
