@@ -20,8 +20,13 @@ DROP FUNCTION pglock.lease_poll(pg_catalog.uuid, integer[], smallint[], bigint[]
 
 DROP FUNCTION pglock.lease_settle(pg_catalog.uuid, bigint, smallint[], bigint[]) RESTRICT;
 
+DROP FUNCTION pglock.lease_take(pg_catalog.uuid, bigint, integer[], smallint[], bigint[], boolean[], boolean[], bigint[])
+    RESTRICT;
+
+DROP FUNCTION pglock.lease_drop(pg_catalog.uuid, pg_catalog.text[], smallint[], bigint[], bigint[]) RESTRICT;
+
 DROP FUNCTION pglock.lease_call(pg_catalog.uuid, bigint, pg_catalog.text[], smallint[], bigint[], bigint[],
-    integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) RESTRICT;
+    integer, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) RESTRICT;
 
 DROP FUNCTION pglock.lease_end(pg_catalog.uuid) RESTRICT;
 

@@ -177,27 +177,33 @@ REVOKE ALL ON FUNCTION pglock.lease_end(pg_catalog.uuid) FROM PUBLIC;
 COMMENT ON FUNCTION pglock.lease_end(pg_catalog.uuid) IS 'Ends a holder, and so sets all its locks free';
 
 -- Drops and takes locks of one holder, for many calls of its process at once. A drop is a lock (x), a share (s) or a wait
--- (w), with its generation or arrival. A want is a key of a ticket, and a ticket (1, 2, …)
--- gets all its keys or none. A key of an
--- exclusive ticket is in no other. The result has a row for each drop (its place), then one for each ticket:
+-- (w), with its generation or arrival. A want is a key of a ticket, and a ticket (1, 2, …) gets all its keys or none. The
+-- first wants are plain: exclusive, and want and ticket have the same number. A key of an exclusive ticket is in no other.
 --
---   dropped, gone (it was not held any more), busy (another transaction has the row locked: nothing was done)
---   granted (with the generation), held, or busy (for what waits, with the arrival)
+-- The outcome is done, over (the holder is, and nothing was done) or settled (lease_settle was first). There is a letter
+-- for each drop, and one for each ticket:
+--
+--   dropped: d (it is), g (it was not held any more), b (busy: another transaction has the row locked, nothing was done)
+--   taken: g (granted, and the result is the generation), h (held by others) or b, where the result for what waits is the arrival
 --
 -- Lock first, look later: each statement here has a snapshot of its own, and what decides is read after the rows are
 -- locked. In a single statement the look is as old as its beginning: it steals a lock whose holder was renewed meanwhile,
--- or whose holder is newer than the snapshot. Locked rows are passed over, so that no transaction that has a row locked
+-- or whose holder is newer than the snapshot. Only a row that is locked is read as it is then, by the statement that
+-- locks it. Locked rows are passed over, so that no transaction that has a row locked
 -- stalls the others, and no two calls wait for each other. Only two things wait: the insertion of new keys, in the order
 -- of the keys, for others that insert the same one, and the lock on the own holder, for pglock.lease_settle. That comes
 -- first, so that lease_settle finds all of a call done or nothing, and while it waits no row is locked.
+--
+-- A row that is locked keeps its place (ctid) until the transaction ends, so it is found again without the index.
 --
 -- A key of a guarded transaction (pglock.lease_guard) is locked by it, and so passed over until that has ended.
 
 CREATE FUNCTION pglock.lease_call(
     holder pg_catalog.uuid, attempt bigint,
-    drop_kinds pg_catalog.text[], drop_spaces smallint[], drop_numbers bigint[], drop_values bigint[],
-    tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], waits boolean[], arrivals bigint[]
-) RETURNS TABLE (item integer, outcome pg_catalog.text, value bigint)
+    drop_kinds pg_catalog.text[], drop_spaces smallint[], drop_numbers bigint[], drop_values bigint[], plain integer,
+    tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], waits boolean[], arrivals bigint[],
+    OUT outcome pg_catalog.text, OUT dropped pg_catalog.text, OUT taken pg_catalog.text, OUT results bigint[]
+)
 LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -206,88 +212,196 @@ AS $$
 #variable_conflict use_column
 DECLARE
     me uuid := holder;
-    -- Arrays with an element for each drop or want, in their order, are read by subscripts: a search in them for each
-    -- element would take the square of their length.
-    locked bigint[];     -- places of drops or wants whose rows this transaction has locked
-    place bigint;
-    mine boolean[];      -- the same, for each want
-    done boolean[];      -- whether each drop is done
-    suspects uuid[];
-    generations bigint[]; -- of each ticket, NULL if it is not granted
-    places bigint[];     -- of each ticket in the queue
     live boolean;
     lowest bigint;
+    free bigint[];       -- wants whose rows are locked, and have no holder
+    places tid[];        -- where these are
+    granted bigint[];    -- those of them that are granted
+    generations bigint[];
+    letters text[];      -- of each ticket
+    rest integer[];      -- tickets that are left, which lease_take numbers from 1 on
+    one record;
+    n bigint;
 BEGIN
     PERFORM pglock.lease_durable();
     SELECT NOT h.ended AND h.expires > clock_timestamp(), h.floor INTO live, lowest
     FROM pglock.holders AS h WHERE h.id = me FOR KEY SHARE;
     IF live IS NOT TRUE THEN
-        RETURN QUERY SELECT 0, 'over', 0::bigint;
+        lease_call.outcome := 'over';
         RETURN;
     ELSIF lease_call.attempt <= lowest THEN
-        RETURN QUERY SELECT 0, 'settled', 0::bigint;
+        lease_call.outcome := 'settled';
         RETURN;
     END IF;
+    lease_call.outcome := 'done';
+    lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
 
-    IF cardinality(drop_kinds) > 0 THEN
-        SELECT array_agg(x.i) INTO locked FROM (
-            SELECT d.i FROM unnest(drop_kinds, drop_spaces, drop_numbers, drop_values)
-                WITH ORDINALITY AS d (kind, space, number, value, i)
-            JOIN pglock.leases AS l ON l.space = d.space AND l.number = d.number
-            WHERE d.kind = 'x' AND l.holder = me AND l.generation = d.value
-            ORDER BY l.space, l.number FOR NO KEY UPDATE OF l SKIP LOCKED) AS x;
-        IF 's' = ANY (drop_kinds) THEN
-            WITH share AS MATERIALIZED (
-                SELECT d.i, s.space, s.number, s.generation
-                FROM unnest(drop_kinds, drop_spaces, drop_numbers, drop_values)
-                    WITH ORDINALITY AS d (kind, space, number, value, i)
-                JOIN pglock.lease_shares AS s ON s.space = d.space AND s.number = d.number AND s.generation = d.value
-                WHERE d.kind = 's' AND s.holder = me
-                ORDER BY s.space, s.number, s.generation FOR UPDATE OF s SKIP LOCKED
-            ), dropped AS (
-                DELETE FROM pglock.lease_shares AS s USING share
-                WHERE s.space = share.space AND s.number = share.number AND s.generation = share.generation
-                RETURNING share.i
-            )
-            SELECT locked || array_agg(x.i) INTO locked FROM dropped AS x;
-        END IF;
-        done := array_fill(false, ARRAY[cardinality(drop_kinds)]);
-        FOREACH place IN ARRAY coalesce(locked, '{}') LOOP
-            done[place] := true;
-        END LOOP;
-        UPDATE pglock.leases AS l SET holder = NULL, attempt = NULL, since = clock_timestamp()
-        FROM unnest(drop_kinds, drop_spaces, drop_numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
-        WHERE d.kind = 'x' AND done[d.i] AND l.space = d.space AND l.number = d.number
-          AND l.holder = me AND l.generation = d.value;
-        IF 'w' = ANY (drop_kinds) THEN
-            DELETE FROM pglock.lease_waiters AS w
-            USING unnest(drop_kinds, drop_spaces, drop_numbers, drop_values) AS d (kind, space, number, value)
-            WHERE d.kind = 'w' AND w.space = d.space AND w.number = d.number AND w.arrival = d.value AND w.holder = me;
-        END IF;
-        RETURN QUERY
-            SELECT d.i::integer,
-                CASE
-                    WHEN d.kind = 'w' OR done[d.i] THEN 'dropped'
-                    WHEN EXISTS (SELECT FROM pglock.leases AS l WHERE d.kind = 'x' AND l.space = d.space
-                            AND l.number = d.number AND l.holder = me AND l.generation = d.value)
-                        OR EXISTS (SELECT FROM pglock.lease_shares AS s WHERE d.kind = 's' AND s.space = d.space
-                            AND s.number = d.number AND s.holder = me AND s.generation = d.value) THEN 'busy'
-                    ELSE 'gone'
-                END, 0::bigint
-            FROM unnest(drop_kinds, drop_spaces, drop_numbers, drop_values)
-                WITH ORDINALITY AS d (kind, space, number, value, i);
-    END IF;
-
-    IF cardinality(tickets) = 0 THEN
-        RETURN;
-    END IF;
     INSERT INTO pglock.leases AS l (space, number)
-    SELECT DISTINCT w.space, w.number FROM unnest(spaces, numbers) AS w (space, number) ORDER BY 1, 2
+    SELECT DISTINCT w.space, w.number FROM unnest(spaces, numbers) AS w (space, number)
+    WHERE NOT EXISTS (SELECT FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number)
+    ORDER BY 1, 2
     ON CONFLICT ON CONSTRAINT leases_pkey DO NOTHING;
+
+    -- The plain wants whose keys are free.
+    SELECT array_agg(x.i), array_agg(x.ctid) INTO free, places FROM (
+        SELECT w.i, l.ctid
+        FROM unnest(spaces[:plain], numbers[:plain]) WITH ORDINALITY AS w (space, number, i)
+        JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
+        WHERE l.holder IS NULL
+        FOR NO KEY UPDATE OF l SKIP LOCKED) AS x;
+    IF free IS NOT NULL THEN
+        WITH take AS (
+            UPDATE pglock.leases AS l
+            SET holder = me, generation = nextval('pglock.fence'), attempt = lease_call.attempt, since = clock_timestamp()
+            FROM unnest(free, places) AS w (i, ctid)
+            WHERE l.ctid = w.ctid
+              AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number)
+              AND NOT EXISTS (SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number)
+            RETURNING w.i, l.generation
+        )
+        SELECT array_agg(t.i ORDER BY t.i), array_agg(t.generation ORDER BY t.i) INTO granted, generations FROM take AS t;
+    END IF;
+    n := coalesce(cardinality(granted), 0);
+    IF n = cardinality(tickets) THEN
+        lease_call.taken := repeat('g', n::integer);
+        lease_call.results := coalesce(generations, '{}');
+        RETURN;
+    END IF;
+
+    -- All others.
+    letters := array_fill(NULL::text, ARRAY[(SELECT max(t.ticket) FROM unnest(tickets) AS t (ticket))]);
+    lease_call.results := array_fill(0::bigint, ARRAY[cardinality(letters)]);
+    FOR one IN SELECT g.i, g.generation FROM unnest(granted, generations) AS g (i, generation) LOOP
+        letters[one.i] := 'g';
+        lease_call.results[one.i] := one.generation;
+    END LOOP;
+    SELECT array_agg(DISTINCT t.ticket ORDER BY t.ticket) INTO rest
+    FROM unnest(tickets) AS t (ticket) WHERE letters[t.ticket] IS NULL;
+    FOR one IN
+        SELECT rest[t.ticket] AS ticket, t.letter, t.value FROM (
+            SELECT array_agg(w.number_here) AS tickets, array_agg(w.space) AS spaces, array_agg(w.number) AS numbers,
+                   array_agg(w.shared) AS shared, array_agg(w.waits) AS waits, array_agg(w.arrival) AS arrivals
+            FROM (SELECT a.*, dense_rank() OVER (ORDER BY a.ticket)::integer AS number_here
+                  FROM unnest(tickets, spaces, numbers, shared, waits, arrivals)
+                      AS a (ticket, space, number, shared, waits, arrival)
+                  WHERE letters[a.ticket] IS NULL) AS w
+        ) AS w
+        CROSS JOIN LATERAL pglock.lease_take(me, attempt, w.tickets, w.spaces, w.numbers, w.shared, w.waits, w.arrivals)
+            AS t (ticket, letter, value)
+    LOOP
+        letters[one.ticket] := one.letter;
+        lease_call.results[one.ticket] := one.value;
+    END LOOP;
+    lease_call.taken := array_to_string(letters, '');
+END
+$$;
+
+REVOKE ALL ON FUNCTION pglock.lease_call(pg_catalog.uuid, bigint, pg_catalog.text[], smallint[], bigint[], bigint[],
+    integer, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) FROM PUBLIC;
+
+COMMENT ON FUNCTION pglock.lease_call(pg_catalog.uuid, bigint, pg_catalog.text[], smallint[], bigint[], bigint[],
+    integer, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) IS
+    'Drops and takes locks of a holder, each ticket all or nothing. In a transaction of its own';
+
+-- Drops locks, shares and waits, see lease_call.
+
+CREATE FUNCTION pglock.lease_drop(
+    me pg_catalog.uuid, kinds pg_catalog.text[], spaces smallint[], numbers bigint[], drop_values bigint[]
+) RETURNS pg_catalog.text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    dropped bigint[];
+    others bigint[];
+    done boolean[];
+    place bigint;
+BEGIN
+    IF cardinality(kinds) = 0 THEN
+        RETURN '';
+    END IF;
+    WITH own AS MATERIALIZED (
+        SELECT d.i, l.ctid
+        FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
+        JOIN pglock.leases AS l ON l.space = d.space AND l.number = d.number
+        WHERE d.kind = 'x' AND l.holder = me AND l.generation = d.value
+        FOR NO KEY UPDATE OF l SKIP LOCKED
+    ), freed AS (
+        UPDATE pglock.leases AS l SET holder = NULL, attempt = NULL, since = clock_timestamp()
+        FROM own WHERE l.ctid = own.ctid AND l.holder = me
+        RETURNING own.i
+    )
+    SELECT array_agg(f.i) INTO dropped FROM freed AS f;
+    IF cardinality(dropped) = cardinality(kinds) THEN
+        RETURN repeat('d', cardinality(kinds));
+    END IF;
+
+    IF 's' = ANY (kinds) THEN
+        WITH own AS MATERIALIZED (
+            SELECT d.i, s.space, s.number, s.generation
+            FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
+            JOIN pglock.lease_shares AS s ON s.space = d.space AND s.number = d.number AND s.generation = d.value
+            WHERE d.kind = 's' AND s.holder = me
+            FOR UPDATE OF s SKIP LOCKED
+        ), freed AS (
+            DELETE FROM pglock.lease_shares AS s USING own
+            WHERE s.space = own.space AND s.number = own.number AND s.generation = own.generation
+            RETURNING own.i
+        )
+        SELECT array_agg(f.i) INTO others FROM freed AS f;
+    END IF;
+    IF 'w' = ANY (kinds) THEN
+        DELETE FROM pglock.lease_waiters AS w
+        USING unnest(kinds, spaces, numbers, drop_values) AS d (kind, space, number, value)
+        WHERE d.kind = 'w' AND w.space = d.space AND w.number = d.number AND w.arrival = d.value AND w.holder = me;
+    END IF;
+    done := array_fill(false, ARRAY[cardinality(kinds)]); -- a search for each drop would take the square of their number
+    FOREACH place IN ARRAY coalesce(dropped || others, others, '{}') LOOP
+        done[place] := true;
+    END LOOP;
+    RETURN (
+        SELECT string_agg(CASE
+                WHEN d.kind = 'w' OR done[d.i] THEN 'd'
+                WHEN EXISTS (SELECT FROM pglock.leases AS l WHERE d.kind = 'x' AND l.space = d.space
+                        AND l.number = d.number AND l.holder = me AND l.generation = d.value)
+                    OR EXISTS (SELECT FROM pglock.lease_shares AS s WHERE d.kind = 's' AND s.space = d.space
+                        AND s.number = d.number AND s.holder = me AND s.generation = d.value) THEN 'b'
+                ELSE 'g'
+            END, '' ORDER BY d.i)
+        FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i));
+END
+$$;
+
+REVOKE ALL ON FUNCTION pglock.lease_drop(pg_catalog.uuid, pg_catalog.text[], smallint[], bigint[], bigint[]) FROM PUBLIC;
+
+COMMENT ON FUNCTION pglock.lease_drop(pg_catalog.uuid, pg_catalog.text[], smallint[], bigint[], bigint[]) IS
+    'A part of pglock.lease_call';
+
+-- Takes tickets of any kind, whose keys have rows: shared ones, those of several keys, and those that have to wait, or
+-- whose keys may be those of a holder that is over. See lease_call.
+
+CREATE FUNCTION pglock.lease_take(
+    me pg_catalog.uuid, attempt bigint, tickets integer[], spaces smallint[], numbers bigint[], shared boolean[],
+    waits boolean[], arrivals bigint[]
+) RETURNS TABLE (ticket integer, letter pg_catalog.text, value bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    -- Arrays with an element for each want or ticket, in their order, are read by subscripts: a search in them for each
+    -- element would take the square of their length.
+    locked bigint[];      -- wants whose rows this transaction has locked
+    place bigint;
+    mine boolean[];       -- the same, for each want
+    suspects uuid[];
+    generations bigint[]; -- of each ticket, NULL if it is not granted
+    places bigint[];      -- of each ticket in the queue
+BEGIN
     SELECT array_agg(x.i) INTO locked FROM (
         SELECT w.i FROM unnest(spaces, numbers) WITH ORDINALITY AS w (space, number, i)
         JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
-        ORDER BY l.space, l.number FOR NO KEY UPDATE OF l SKIP LOCKED) AS x;
+        FOR NO KEY UPDATE OF l SKIP LOCKED) AS x;
     mine := array_fill(false, ARRAY[cardinality(tickets)]);
     FOREACH place IN ARRAY coalesce(locked, '{}') LOOP
         mine[place] := true;
@@ -352,12 +466,12 @@ BEGIN
     ) AS x;
     IF EXISTS (SELECT FROM unnest(generations) AS g (generation) WHERE g.generation IS NOT NULL) THEN
         UPDATE pglock.leases AS l
-        SET holder = me, generation = generations[w.ticket], attempt = lease_call.attempt, since = clock_timestamp()
+        SET holder = me, generation = generations[w.ticket], attempt = lease_take.attempt, since = clock_timestamp()
         FROM unnest(tickets, spaces, numbers, shared) AS w (ticket, space, number, shared)
         WHERE l.space = w.space AND l.number = w.number AND NOT w.shared AND generations[w.ticket] IS NOT NULL;
         IF true = ANY (shared) THEN
             INSERT INTO pglock.lease_shares AS s (space, number, generation, holder, attempt)
-            SELECT w.space, w.number, generations[w.ticket], me, lease_call.attempt
+            SELECT w.space, w.number, generations[w.ticket], me, lease_take.attempt
             FROM unnest(tickets, spaces, numbers, shared) AS w (ticket, space, number, shared)
             WHERE w.shared AND generations[w.ticket] IS NOT NULL;
         END IF;
@@ -378,25 +492,24 @@ BEGIN
         FROM (SELECT w.ticket, bool_or(w.waits) AS waits, max(w.arrival) AS arrival
               FROM unnest(tickets, waits, arrivals) AS w (ticket, waits, arrival) GROUP BY w.ticket) AS x;
         INSERT INTO pglock.lease_waiters AS q (space, number, arrival, holder, attempt, shared)
-        SELECT w.space, w.number, places[w.ticket], me, lease_call.attempt, w.shared
+        SELECT w.space, w.number, places[w.ticket], me, lease_take.attempt, w.shared
         FROM unnest(tickets, spaces, numbers, shared, waits, arrivals) AS w (ticket, space, number, shared, waits, arrival)
         WHERE w.waits AND w.arrival = 0 AND generations[w.ticket] IS NULL;
     END IF;
     RETURN QUERY
         SELECT w.ticket,
-            CASE WHEN generations[w.ticket] IS NOT NULL THEN 'granted' WHEN bool_and(mine[w.i]) THEN 'held' ELSE 'busy' END,
+            CASE WHEN generations[w.ticket] IS NOT NULL THEN 'g' WHEN bool_and(mine[w.i]) THEN 'h' ELSE 'b' END,
             coalesce(generations[w.ticket], places[w.ticket], 0)
         FROM unnest(tickets) WITH ORDINALITY AS w (ticket, i)
         GROUP BY w.ticket;
 END
 $$;
 
-REVOKE ALL ON FUNCTION pglock.lease_call(pg_catalog.uuid, bigint, pg_catalog.text[], smallint[], bigint[], bigint[],
-    integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION
+    pglock.lease_take(pg_catalog.uuid, bigint, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) FROM PUBLIC;
 
-COMMENT ON FUNCTION pglock.lease_call(pg_catalog.uuid, bigint, pg_catalog.text[], smallint[], bigint[], bigint[],
-    integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) IS
-    'Drops and takes locks of a holder, each ticket all or nothing. In a transaction of its own';
+COMMENT ON FUNCTION
+    pglock.lease_take(pg_catalog.uuid, bigint, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) IS 'A part of pglock.lease_call';
 
 -- Makes sure that a call whose answer was lost has left nothing: what it took is free again, and if it arrives later it is
 -- refused. A call locks its holder's row first and until its end, so this waits for one that is running.

@@ -50,7 +50,7 @@
 //	GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_open(uuid, bigint, text, text, integer), pglock.lease_renew(uuid, bigint) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_end(uuid), pglock.lease_rows(uuid), pglock.lease_prune(bigint, integer) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_settle(uuid, bigint, smallint[], bigint[]) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_poll(uuid, integer[], smallint[], bigint[], boolean[], bigint[]) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_holds(uuid, bigint, boolean, smallint[], bigint[]) TO "app";

@@ -17,7 +17,7 @@ GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_
 GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_open(uuid, bigint, text, text, integer), pglock.lease_renew(uuid, bigint) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_end(uuid), pglock.lease_rows(uuid), pglock.lease_prune(bigint, integer) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_settle(uuid, bigint, smallint[], bigint[]) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_poll(uuid, integer[], smallint[], bigint[], boolean[], bigint[]) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_holds(uuid, bigint, boolean, smallint[], bigint[]) TO %[1]s;

@@ -17,11 +17,12 @@ SELECT pglock.lease_renew(@holder::pg_catalog.uuid, @lease_ms::bigint)::boolean 
 -- name: EndHolder :exec
 SELECT FROM pglock.lease_end(@holder::pg_catalog.uuid);
 
--- name: CallLeases :many
-SELECT r.item::integer AS item, r.outcome::pg_catalog.text AS outcome, r.value::bigint AS value
+-- name: CallLeases :one
+SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
+       COALESCE(r.taken, '')::pg_catalog.text AS taken, COALESCE(r.results, '{}')::bigint[] AS results
 FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
     @drop_kinds::pg_catalog.text[], @drop_spaces::smallint[], @drop_numbers::bigint[], @drop_values::bigint[],
-    @tickets::integer[], @spaces::smallint[], @numbers::bigint[], @shared::boolean[], @waits::boolean[],
+    @plain::integer, @tickets::integer[], @spaces::smallint[], @numbers::bigint[], @shared::boolean[], @waits::boolean[],
     @arrivals::bigint[]) AS r;
 
 -- name: SettleLeases :exec

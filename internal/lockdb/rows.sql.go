@@ -23,12 +23,13 @@ func (q *Queries) BeginReadWrite(ctx context.Context) error {
 	return err
 }
 
-const CallLeases = `-- name: CallLeases :many
-SELECT r.item::integer AS item, r.outcome::pg_catalog.text AS outcome, r.value::bigint AS value
+const CallLeases = `-- name: CallLeases :one
+SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
+       COALESCE(r.taken, '')::pg_catalog.text AS taken, COALESCE(r.results, '{}')::bigint[] AS results
 FROM pglock.lease_call($1::pg_catalog.uuid, $2::bigint,
     $3::pg_catalog.text[], $4::smallint[], $5::bigint[], $6::bigint[],
-    $7::integer[], $8::smallint[], $9::bigint[], $10::boolean[], $11::boolean[],
-    $12::bigint[]) AS r
+    $7::integer, $8::integer[], $9::smallint[], $10::bigint[], $11::boolean[], $12::boolean[],
+    $13::bigint[]) AS r
 `
 
 type CallLeasesParams struct {
@@ -38,6 +39,7 @@ type CallLeasesParams struct {
 	DropSpaces  []int16
 	DropNumbers []int64
 	DropValues  []int64
+	Plain       int32
 	Tickets     []int32
 	Spaces      []int16
 	Numbers     []int64
@@ -47,19 +49,21 @@ type CallLeasesParams struct {
 }
 
 type CallLeasesRow struct {
-	Item    int32
 	Outcome string
-	Value   int64
+	Dropped string
+	Taken   string
+	Results []int64
 }
 
-func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) ([]CallLeasesRow, error) {
-	rows, err := q.db.Query(ctx, CallLeases,
+func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) (CallLeasesRow, error) {
+	row := q.db.QueryRow(ctx, CallLeases,
 		arg.Holder,
 		arg.Attempt,
 		arg.DropKinds,
 		arg.DropSpaces,
 		arg.DropNumbers,
 		arg.DropValues,
+		arg.Plain,
 		arg.Tickets,
 		arg.Spaces,
 		arg.Numbers,
@@ -67,22 +71,14 @@ func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) ([]CallL
 		arg.Waits,
 		arg.Arrivals,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CallLeasesRow
-	for rows.Next() {
-		var i CallLeasesRow
-		if err := rows.Scan(&i.Item, &i.Outcome, &i.Value); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	var i CallLeasesRow
+	err := row.Scan(
+		&i.Outcome,
+		&i.Dropped,
+		&i.Taken,
+		&i.Results,
+	)
+	return i, err
 }
 
 const EndHolder = `-- name: EndHolder :exec

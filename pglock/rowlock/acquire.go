@@ -39,18 +39,18 @@ func (b *backend) try(ctx context.Context, w *want) (driver.Grant, error) {
 }
 
 // ask asks for w once. After an error nothing is held, or the error is an [*driver.UnsettledError].
-func (b *backend) ask(ctx context.Context, w *want) (outcome string, err error) {
+func (b *backend) ask(ctx context.Context, w *want) (outcome byte, err error) {
 	select {
 	case <-b.draining:
-		return "", driver.ErrClosed
+		return 0, driver.ErrClosed
 	default:
 	}
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 	c := b.combined.submit(&call{want: w})
 	if err := b.await(ctx, c); err != nil {
-		return "", b.abandon(c, err)
+		return 0, b.abandon(c, err)
 	}
 	return c.outcome, c.err
 }

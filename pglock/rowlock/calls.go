@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -26,7 +27,7 @@ type calls struct {
 
 const (
 	maxSenders = 2
-	maxItems   = 512 // of a statement
+	maxItems   = 1024 // of a statement
 )
 
 // call is what one goroutine asks for: to drop things of a holder, or to take a want.
@@ -38,8 +39,8 @@ type call struct {
 	tries    int
 	done     chan struct{} // closed when the fields below have been set
 	err      error
-	outcomes []string // of the drops
-	outcome  string   // of the want
+	outcomes string // of the drops, a letter for each
+	outcome  byte   // of the want
 }
 
 // drop is a lock (x), a share (s) or a wait (w) that a holder does not need any more.
@@ -59,11 +60,11 @@ type want struct {
 	look // what is known of the lock while it is waited for
 }
 
-// The outcomes of pglock.lease_call.
+// The letters of pglock.lease_call, and the outcomes with which it does nothing.
 const (
-	granted = "granted"
-	busy    = "busy"
-	gone    = "gone"
+	granted = 'g' // of a want
+	gone    = 'g' // of a drop
+	busy    = 'b'
 	over    = "over"
 	settled = "settled"
 )
@@ -159,10 +160,10 @@ func (b *backend) send(batch []*call) {
 		return
 	}
 	s := newStatement(h, batch)
-	var rows []lockdb.CallLeasesRow
+	var answer lockdb.CallLeasesRow
 	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
 		var err error
-		rows, err = q.CallLeases(ctx, s.params)
+		answer, err = q.CallLeases(ctx, s.params)
 		return err
 	})
 	switch {
@@ -171,15 +172,15 @@ func (b *backend) send(batch []*call) {
 	case err != nil:
 		h.answered(s.params.Attempt)
 		finishAll(batch, err)
-	case len(rows) == 1 && rows[0].Item == 0 && rows[0].Outcome == over:
+	case answer.Outcome == over:
 		h.answered(s.params.Attempt)
 		h.lose(driver.ReasonSession, errOver)
 		b.again(batch, errOver)
-	case len(rows) == 1 && rows[0].Item == 0 && rows[0].Outcome == settled: // overtaken by the settlement of a later call
+	case answer.Outcome == settled: // overtaken by the settlement of a later call
 		h.answered(s.params.Attempt)
 		b.combined.enqueue(batch...)
 	default:
-		b.answer(s, rows)
+		b.answer(s, answer)
 	}
 }
 
@@ -188,7 +189,7 @@ func (c *call) moot(h *holder) bool {
 	if c.want != nil || c.holder == h {
 		return false
 	}
-	c.outcomes = slices.Repeat([]string{gone}, len(c.drops))
+	c.outcomes = strings.Repeat(string(gone), len(c.drops))
 	c.finish(nil)
 	return true
 }
@@ -210,14 +211,22 @@ const maxTries = 2
 type statement struct {
 	holder *holder
 	batch  []*call
-	wants  []*call // those of them that want something; a ticket is the place here, from 1 on
+	wants  []*call // those of them that want something, in the order of their tickets
 	params lockdb.CallLeasesParams
 }
 
-// item is a key of a want, with the place of its call.
+// item is a key of a want, with its call.
 type item struct {
 	key  driver.KeyID
-	call int
+	call *call
+}
+
+// rank is 0 for exclusive wants of one key, which pglock.lease_call has first, and 1 for all others.
+func (it item) rank() int {
+	if g := it.call.want.grant; g.shared || len(g.keys) > 1 {
+		return 1
+	}
+	return 0
 }
 
 func newStatement(h *holder, batch []*call) *statement {
@@ -229,8 +238,7 @@ func newStatement(h *holder, batch []*call) *statement {
 		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
 	}
 	var items []item
-	tickets := make([]int32, len(batch)) // from 1 on
-	for i, c := range batch {
+	for _, c := range batch {
 		for _, d := range c.drops {
 			p.DropKinds = append(p.DropKinds, d.kind)
 			p.DropSpaces = append(p.DropSpaces, int16(d.key.Space))
@@ -243,15 +251,19 @@ func newStatement(h *holder, batch []*call) *statement {
 		if c.want.holder != h {
 			c.want.holder, c.want.arrival = h, 0
 		}
-		s.wants = append(s.wants, c)
-		tickets[i] = int32(len(s.wants))
 		for _, key := range c.want.grant.keys {
-			items = append(items, item{key, i})
+			items = append(items, item{key, c})
 		}
 	}
-	slices.SortFunc(items, func(x, y item) int { return cmp.Or(x.key.Compare(y.key), cmp.Compare(x.call, y.call)) })
+	slices.SortFunc(items, func(x, y item) int { return cmp.Or(cmp.Compare(x.rank(), y.rank()), x.key.Compare(y.key)) })
+	tickets := map[*call]int32{}
 	for _, it := range items {
-		w := batch[it.call].want
+		w := it.call.want
+		if tickets[it.call] == 0 {
+			s.wants = append(s.wants, it.call)
+			tickets[it.call] = int32(len(s.wants))
+		}
+		p.Plain += int32(1 - it.rank())
 		p.Tickets = append(p.Tickets, tickets[it.call])
 		p.Spaces = append(p.Spaces, int16(it.key.Space))
 		p.Numbers = append(p.Numbers, it.key.Number)
@@ -264,29 +276,23 @@ func newStatement(h *holder, batch []*call) *statement {
 
 // answer tells the calls their outcomes. The attempt stays in flight until all grants are known. A grant that comes when
 // the holder is over is none.
-func (b *backend) answer(s *statement, rows []lockdb.CallLeasesRow) {
-	drops := len(s.params.DropKinds)
-	outcomes := make([]string, drops)
-	for i, r := range rows {
-		if i < drops {
-			outcomes[r.Item-1] = r.Outcome
-			continue
-		}
-		c := s.wants[r.Item-1]
-		c.outcome = r.Outcome
-		if r.Outcome == granted {
-			c.want.grant.holder, c.want.grant.generation = s.holder, r.Value
+func (b *backend) answer(s *statement, answer lockdb.CallLeasesRow) {
+	for i, c := range s.wants {
+		c.outcome = answer.Taken[i]
+		if c.outcome == granted {
+			c.want.grant.holder, c.want.grant.generation = s.holder, answer.Results[i]
 		} else if c.want.wait {
-			c.want.arrival = r.Value
+			c.want.arrival = answer.Results[i]
 			s.holder.queue(c.want)
 		}
 	}
+	outcomes := answer.Dropped
 	var late []*call
 	answered := s.batch[:0]
 	for _, c := range s.batch {
 		n := len(c.drops)
-		c.outcomes, outcomes = outcomes[:n:n], outcomes[n:]
-		if c.outcome == granted && !s.holder.add(c.want.grant) {
+		c.outcomes, outcomes = outcomes[:n], outcomes[n:]
+		if c.want != nil && c.outcome == granted && !s.holder.add(c.want.grant) {
 			late = append(late, c)
 		} else {
 			answered = append(answered, c)

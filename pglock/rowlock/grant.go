@@ -2,7 +2,7 @@ package rowlock
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -85,4 +85,4 @@ func (c *call) stillBusy() (left []drop) {
 }
 
 // wasGone reports whether something was not held any more.
-func (c *call) wasGone() bool { return slices.Contains(c.outcomes, gone) }
+func (c *call) wasGone() bool { return strings.ContainsRune(c.outcomes, gone) }

@@ -61,6 +61,9 @@ func (p *process) taking(shared, wait bool, numbers ...int64) lockdb.CallLeasesP
 	for i, n := range numbers {
 		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, int32(i+1)), append(c.Spaces, 1), append(c.Numbers, n)
 		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, 0)
+		if !shared {
+			c.Plain++
+		}
 	}
 	return c
 }
@@ -68,16 +71,18 @@ func (p *process) taking(shared, wait bool, numbers ...int64) lockdb.CallLeasesP
 // outcomes runs a call and returns the outcome of each item, and their values.
 func (p *process) outcomes(c lockdb.CallLeasesParams) (outcomes []string, values []int64) {
 	p.t.Helper()
-	rows, err := p.q.CallLeases(p.t.Context(), c)
+	got, err := p.q.CallLeases(p.t.Context(), c)
 	p.must(err)
-	outcomes, values = make([]string, len(rows)), make([]int64, len(rows))
-	for i, r := range rows {
-		if r.Item > 0 { // about the holder otherwise
-			i = int(r.Item) - 1
-		}
-		outcomes[i], values[i] = r.Outcome, r.Value
+	if got.Outcome != "done" {
+		return []string{got.Outcome}, nil
 	}
-	return outcomes, values
+	for _, letter := range got.Dropped {
+		outcomes = append(outcomes, map[rune]string{'d': "dropped", 'g': "gone", 'b': "busy"}[letter])
+	}
+	for _, letter := range got.Taken {
+		outcomes = append(outcomes, map[rune]string{'g': "granted", 'h': "held", 'b': "busy"}[letter])
+	}
+	return outcomes, got.Results
 }
 
 func (p *process) want(got []string, want ...string) {
@@ -218,6 +223,7 @@ func TestLeaseOfAnExpiredHolderIsTakenAndNoRenewalRevivesIt(t *testing.T) {
 	})
 	next.exec("COMMIT")
 	done()
+	next.exec("UPDATE pglock.holders SET expires = clock_timestamp() + interval '1 h' WHERE id = $1", old.id) // as it is by that clock
 	renewed, err := old.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: old.id, LeaseMs: anHour})
 	if err != nil || renewed {
 		t.Errorf("the renewal of a holder that is over: %v, %v", renewed, err)
@@ -343,13 +349,35 @@ func TestLeaseWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	writer.want(got, "granted")
 }
 
+// Another transaction has just taken the key shared, and its commit is on its way: what it has done cannot be seen yet.
+func TestLeaseTakePassesOverARowThatAnotherCallHasLocked(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	reader, writer := newProcess(t, db, 1), newProcess(t, db, 2)
+	writer.take(7)
+	writer.exec("UPDATE pglock.leases SET holder = NULL")
+	writer.exec("SET lock_timeout = '1 s'") // a take does not wait
+	for _, shared := range []bool{true, false} {
+		reader.exec("BEGIN")
+		got, _ := reader.outcomes(reader.taking(shared, false, 7))
+		reader.want(got, "granted")
+		got, _ = writer.outcomes(writer.taking(false, false, 7, 8))
+		writer.want(got, "busy", "granted")
+		reader.exec("COMMIT")
+		got, _ = writer.outcomes(writer.taking(false, false, 7))
+		writer.want(got, "held")
+		writer.exec("DELETE FROM pglock.lease_shares")
+		writer.exec("UPDATE pglock.leases SET holder = NULL")
+	}
+}
+
 func TestLeaseTicketGetsAllItsKeysOrNone(t *testing.T) {
 	t.Parallel()
 	_, db := installed(t)
 	a, b := newProcess(t, db, 1), newProcess(t, db, 2)
 	a.take(2)
 	c := b.taking(false, false, 1, 2, 3)
-	c.Tickets = []int32{1, 1, 2}
+	c.Tickets, c.Plain = []int32{1, 1, 2}, 0
 	got, _ := b.outcomes(c)
 	b.want(got[:2], "held", "granted")
 	if b.holds(1) || !b.holds(3) {

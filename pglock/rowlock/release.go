@@ -20,17 +20,17 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 		return driver.ErrLost
 	}
 	c := b.combined.submit(&call{holder: g.holder, drops: g.drops()})
-	ctx, cancel := context.WithTimeout(context.Background(), driver.ReleaseTimeout)
-	defer cancel()
+	timeout := time.NewTimer(driver.ReleaseTimeout)
+	defer timeout.Stop()
 	select {
 	case <-c.done:
-	case <-ctx.Done():
+	case <-timeout.C:
 		return b.releaseLater(g, c)
 	}
 	if c.err != nil {
 		return b.releaseLater(g, c)
 	}
-	if c.wasGone() {
+	if c.wasGone() && c.tries == 0 { // the first try, whose answer was lost, may have dropped it
 		err = driver.ErrLost
 	}
 	left := c.stillBusy()
@@ -44,7 +44,7 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	select { // another call looks at the row
 	case <-done:
 		return err
-	case <-ctx.Done():
+	case <-timeout.C:
 		return &driver.UnsettledError{Err: fmt.Errorf("%w: another transaction has the row of the lock locked", driver.ErrUnavailable), Done: done}
 	}
 }

@@ -23,7 +23,7 @@ var key = pglock.NewKey("invoice:42")
 func wantIs(t *testing.T, err error, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Errorf("got %v, want an error that matches %q", err, want)
+		t.Fatalf("got %v, want an error that matches %q", err, want)
 	}
 }
 
@@ -235,38 +235,73 @@ func TestAHolderIsToldOfItsLossBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// The server gets the statement and the answer is lost, on the way to a Lock and to an Unlock.
+// The server gets the statement and the answer is lost, on the way to a TryLock, a Lock and an Unlock. The lease is so long
+// that nothing else than the settlement undoes what the server has done: without it the TryLock would find its own lock.
 func TestALostAnswerLeavesNothing(t *testing.T) {
 	t.Parallel()
 	pool, db := installed(t)
 	link, cutOff := onLink(t, db)
-	l, other := open(t, cutOff, pglock.WithLease(6*time.Second)), open(t, pool)
+	l, other := open(t, cutOff, pglock.WithLease(time.Hour), pglock.WithApplicationName("cut off")), open(t, pool)
 	must.Succeed(t, l.Ping(t.Context()))
+	reconnect := func() {
+		link.Cut(false, false)
+		_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cut off%'")
+		must.Succeed(t, err)
+	}
+	untilHeld := func() {
+		testenv.WaitUntil(t, "the server has granted it", func() bool {
+			holders, err := other.Holders(t.Context(), key)
+			return err == nil && len(holders) == 1
+		})
+	}
+
+	got := make(chan error, 1)
+	var held *pglock.Lock
+	for held == nil {
+		link.Cut(false, true)
+		tried := make(chan *pglock.Lock, 1)
+		go func() {
+			held, err := l.TryLock(t.Context(), key)
+			tried <- held
+			got <- err
+		}()
+		untilHeld()
+		reconnect()
+		held = <-tried
+		if err := <-got; errors.Is(err, pglock.ErrUnavailable) { // the link was cut for too long
+			unlock(t, lock(t, l))
+		} else {
+			must.Succeed(t, err)
+		}
+	}
+	must.Succeed(t, held.Verify(t.Context()))
+	var refused bool
+	must.Succeed(t, pool.QueryRow(t.Context(), `SELECT h.floor > 0 AND h.floor < l.attempt
+		FROM pglock.leases AS l JOIN pglock.holders AS h ON h.id = l.holder`).Scan(&refused))
+	if !refused {
+		t.Error("the server does not refuse the statement whose answer was lost")
+	}
+
+	link.Cut(false, true)
+	go func() { got <- held.Unlock(t.Context()) }()
+	unlock(t, lock(t, other))
+	reconnect()
+	if err := <-got; err != nil {
+		wantIs(t, err, pglock.ErrUnavailable)
+	}
+
 	link.Cut(false, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	got := make(chan error, 1)
 	go func() {
 		_, err := l.Lock(ctx, key)
 		got <- err
 	}()
-	testenv.WaitUntil(t, "the server has granted it", func() bool {
-		holders, err := other.Holders(t.Context(), key)
-		return err == nil && len(holders) == 1
-	})
+	untilHeld()
 	cancel()
 	wantIs(t, <-got, pglock.ErrUnavailable)
-	link.Cut(false, false)
-	next := lock(t, other) // it was given back
-	unlock(t, next)
-
-	held := lock(t, l)
-	link.Cut(false, true)
-	released := make(chan error, 1)
-	go func() { released <- held.Unlock(t.Context()) }()
-	unlock(t, lock(t, other))
-	link.Cut(false, false)
-	<-released
+	reconnect()
+	unlock(t, lock(t, other)) // it was given back
 	unlock(t, lock(t, l))
 }
 
@@ -315,9 +350,18 @@ func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
 	pool, _ := installed(t)
 	l := open(t, pool, pglock.WithLease(3*time.Second))
 	held := lock(t, l)
-	_, err := pool.Exec(t.Context(), "UPDATE pglock.holders SET ended = true")
-	must.Succeed(t, err)
-	<-held.Done()
+	endHolders(t, pool)
+	var before, after time.Time
+	testenv.WaitUntil(t, "its process is told", func() bool {
+		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT expires FROM pglock.holders").Scan(&after))
+		if before.IsZero() {
+			before = after
+		}
+		if !after.Equal(before) {
+			t.Fatal("the server has renewed a holder that is over")
+		}
+		return held.Err() != nil
+	})
 	if lost := (*pglock.LostError)(nil); !errors.As(held.Err(), &lost) || lost.Reason != pglock.LostSession {
 		t.Errorf("the loss: %v", held.Err())
 	}
