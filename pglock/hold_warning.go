@@ -3,6 +3,7 @@ package pglock
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 // WithHoldWarning logs a warning, once for each Lock, if the Lock is still held d after it was acquired. The warning
 // has the key, and the function, file and line that acquired the Lock. This finds forgotten locks but, unlike [MaxHold],
 // does not end them. The warning goes to the logger of [WithLogger], or else to [slog.Default]. Locks of leaders, which
-// are meant to be held, are excluded; for slots of a semaphore the place is unknown. The default is no warning. It is
-// an error if d is not positive.
+// are meant to be held, are excluded, and so are those by which the monitor recognises others; for slots of a semaphore
+// the place is unknown. The default is no warning. It is an error if d is not positive.
 //
 // Each acquisition then notes its callers and starts a timer, which costs about a microsecond.
 func WithHoldWarning(d time.Duration) Option {
@@ -33,7 +34,7 @@ func (l *Lock) warnWhenHeld(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x := l.lazyLocked()
-	if l.err != nil || x.use != nil && (x.use.Kind == UseLeader || x.use.Kind == UseLeaderMark) {
+	if l.err != nil || x.use != nil && slices.Contains([]UseKind{UseLeader, UseLeaderMark, UseTickMark}, x.use.Kind) {
 		return
 	}
 	x.heldLong = time.AfterFunc(d, func() { l.hold.locker.notifications.add(func() { l.warnHeld(callers) }) })

@@ -3,13 +3,17 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
@@ -53,5 +57,17 @@ func Work(t *testing.T, o *pglock.Observer) {
 		t.Error("a permit that is held was acquired")
 	}
 	must.Succeed(t, permit.Release(ctx))
+
+	must.Succeed(t, pglock.BeginFunc(ctx, server, key, func(pgx.Tx) error { return nil }, pglock.WithObserver(o)))
+	// The stand-in has no semaphores in transactions.
+	o.TxLocked(ctx, pglock.TxLockedInfo{Use: pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("api")}, Took: time.Second})
+	job, err := schedule.New(l, key)
+	must.Succeed(t, err)
+	due := time.Now()
+	work := func(context.Context, *pglock.Lock) error { time.Sleep(5 * time.Second); return nil }
+	must.Succeed(t, job.Run(ctx, due, work))
+	if err := job.Run(ctx, due, work); !errors.Is(err, pglock.ErrDone) {
+		t.Errorf("a run that was done: %v", err)
+	}
 	synctest.Wait()
 }

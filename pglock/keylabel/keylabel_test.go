@@ -50,3 +50,15 @@ func TestLabelsAreFew(t *testing.T) {
 		t.Errorf("without a Labeler the label is %q", got)
 	}
 }
+
+// Locks by which the monitor recognises others would be counted beside them.
+func TestLocksForInternalPurposesAreNotCounted(t *testing.T) {
+	for kind, want := range map[pglock.UseKind]bool{
+		pglock.UseSemaphoreGate: true, pglock.UseLeaderMark: true, pglock.UseTickMark: true,
+		pglock.UseLock: false, pglock.UseLeader: false, pglock.UsePermit: false, pglock.UseTick: false, "mine": false,
+	} {
+		if got := Internal(pglock.Use{Kind: kind}); got != want {
+			t.Errorf("%q is internal: %v", kind, got)
+		}
+	}
+}

@@ -18,13 +18,13 @@ type metrics struct {
 
 	held, waiting                   metric.Int64UpDownCounter
 	acquired, refused, failed, lost metric.Int64Counter
-	wait, hold, tx                  metric.Float64Histogram
+	wait, hold, tx, record          metric.Float64Histogram
 }
 
 func newMetrics(c config) (*metrics, error) {
 	meter := c.meters.Meter(scope)
 	m := &metrics{labels: c.labels}
-	var errs [9]error
+	var errs [10]error
 	m.held, errs[0] = meter.Int64UpDownCounter("pglock.client.held",
 		metric.WithUnit("{lock}"), metric.WithDescription("Locks that this process holds."))
 	m.waiting, errs[1] = meter.Int64UpDownCounter("pglock.client.waiting",
@@ -43,6 +43,8 @@ func newMetrics(c config) (*metrics, error) {
 		metric.WithUnit("s"), metric.WithDescription("How long locks were held."))
 	m.tx, errs[8] = meter.Float64Histogram("pglock.client.tx_lock.duration", seconds(),
 		metric.WithUnit("s"), metric.WithDescription("How long calls for locks of transactions took."))
+	m.record, errs[9] = meter.Float64Histogram("pglock.client.record.duration", seconds(), metric.WithUnit("s"),
+		metric.WithDescription("How long runs of jobs, work that is done once, and decisions of rate limits took."))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -85,7 +87,10 @@ func (m *metrics) observer() *pglock.Observer {
 			}
 		},
 		TxLocked: func(ctx context.Context, e pglock.TxLockedInfo) {
-			m.tx.Record(ctx, e.Took.Seconds(), m.withKey(e.Keys, pglock.Use{}, outcome(e.Err)))
+			m.tx.Record(ctx, e.Took.Seconds(), m.with(e.Keys, e.Use, outcome(e.Err)))
+		},
+		Recorded: func(ctx context.Context, e pglock.RecordedInfo) {
+			m.record.Record(ctx, e.Took.Seconds(), m.with(nil, e.Use, outcome(e.Err)))
 		},
 	}
 }
@@ -128,10 +133,7 @@ func outcome(err error) attribute.KeyValue {
 
 // with returns the attributes of a measurement.
 func (m *metrics) with(keys []pglock.Key, use pglock.Use, more ...attribute.KeyValue) metric.MeasurementOption {
-	return m.withKey(keys, use, append(more, attribute.String("pglock.use", keylabel.Use(use)))...)
-}
-
-func (m *metrics) withKey(keys []pglock.Key, use pglock.Use, more ...attribute.KeyValue) metric.MeasurementOption {
+	more = append(more, attribute.String("pglock.use", keylabel.Use(use)))
 	if m.labels != nil {
 		more = append(more, attribute.String("pglock.key", m.labels.Of(keys, use)))
 	}

@@ -80,19 +80,26 @@ func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 		fleet.Work(t, o)
 		want := []string{
 			"pglock.client.acquired how=free,key=invoice:{id},use=lock 1",
+			"pglock.client.acquired how=free,key=invoice:{id},use=tick 1",
 			"pglock.client.acquired how=free,key=other,use=lock 1",
 			"pglock.client.acquired how=free,key=other,use=permit 1",
 			"pglock.client.acquired how=queued,key=invoice:{id},use=lock 1",
 			"pglock.client.failed key=invoice:{id},outcome=not_acquired,use=lock 1",
 			"pglock.client.failed key=other,outcome=not_acquired,use=permit 1",
 			"pglock.client.held key=invoice:{id},use=lock 1",
+			"pglock.client.held key=invoice:{id},use=tick 0",
 			"pglock.client.held key=other,use=lock 0",
 			"pglock.client.held key=other,use=permit 0",
 			"pglock.client.hold.duration key=invoice:{id},use=lock 1 in 7s",
+			"pglock.client.hold.duration key=invoice:{id},use=tick 1 in 5s",
 			"pglock.client.hold.duration key=other,use=lock 1 in 3s",
 			"pglock.client.hold.duration key=other,use=permit 1 in 1s",
 			"pglock.client.lost key=other,reason=session,use=lock 1",
 			"pglock.client.refused key=invoice:{id},use=lock 1",
+			"pglock.client.record.duration key=invoice:{id},outcome=acquired,use=tick 1 in 5s",
+			"pglock.client.record.duration key=invoice:{id},outcome=not_acquired,use=tick 1 in 0s",
+			"pglock.client.tx_lock.duration key=invoice:{id},outcome=acquired,use=lock 1 in 0s",
+			"pglock.client.tx_lock.duration key=other,outcome=acquired,use=permit 1 in 1s",
 			"pglock.client.wait.duration key=invoice:{id},outcome=acquired,use=lock 1 in 4s",
 			"pglock.client.wait.duration key=invoice:{id},outcome=not_acquired,use=lock 1 in 2s",
 			"pglock.client.wait.duration key=other,outcome=not_acquired,use=permit 1 in 1s",
@@ -101,6 +108,7 @@ func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 		}
 		for _, zero := range slices.Concat(
 			zeros("key=invoice:{id}", "use=lock"), zeros("key=other", "use=lock"), zeros("key=other", "use=permit"),
+			zeros("key=invoice:{id}", "use=tick"),
 		) {
 			series := strings.TrimSuffix(zero, "0")
 			if !slices.ContainsFunc(want, func(line string) bool { return strings.HasPrefix(line, series) }) {

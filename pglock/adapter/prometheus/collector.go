@@ -66,9 +66,10 @@ type Collector struct {
 	labels *keylabel.Labeler
 	began  sync.Map // the pairs of use and label whose counters have been created
 
-	held, waiting                            *client.GaugeVec
-	acquired, refused, failed, lost          *client.CounterVec
-	waitSeconds, holdSeconds, txLocksSeconds *client.HistogramVec
+	held, waiting                   *client.GaugeVec
+	acquired, refused, failed, lost *client.CounterVec
+	waitSeconds, holdSeconds        *client.HistogramVec
+	txLockSeconds, recordSeconds    *client.HistogramVec
 }
 
 // New returns a Collector that has counted nothing.
@@ -100,16 +101,17 @@ func New(opts ...Option) (*Collector, error) {
 		}, labels(names...))
 	}
 	return &Collector{
-		labels:         c.labels,
-		held:           gauge("held", "Locks that this process holds now."),
-		waiting:        gauge("waiting", "Calls that wait for a lock now."),
-		acquired:       counter("acquired_total", "Locks that were acquired.", "use", "how"),
-		refused:        counter("refused_total", "Tries that found the lock held.", "use"),
-		failed:         counter("failed_total", "Other calls that got no lock, by what went wrong.", "use", "outcome"),
-		lost:           counter("lost_total", "Locks that ended without being unlocked, by why.", "use", "reason"),
-		waitSeconds:    histogram("wait_seconds", "How long calls waited that could not have their lock at once.", "use", "outcome"),
-		holdSeconds:    histogram("hold_seconds", "How long locks were held.", "use"),
-		txLocksSeconds: histogram("tx_lock_seconds", "How long calls for locks of transactions took.", "outcome"),
+		labels:        c.labels,
+		held:          gauge("held", "Locks that this process holds now."),
+		waiting:       gauge("waiting", "Calls that wait for a lock now."),
+		acquired:      counter("acquired_total", "Locks that were acquired.", "use", "how"),
+		refused:       counter("refused_total", "Tries that found the lock held.", "use"),
+		failed:        counter("failed_total", "Other calls that got no lock, by what went wrong.", "use", "outcome"),
+		lost:          counter("lost_total", "Locks that ended without being unlocked, by why.", "use", "reason"),
+		waitSeconds:   histogram("wait_seconds", "How long calls waited that could not have their lock at once.", "use", "outcome"),
+		holdSeconds:   histogram("hold_seconds", "How long locks were held.", "use"),
+		txLockSeconds: histogram("tx_lock_seconds", "How long calls for locks of transactions took.", "use", "outcome"),
+		recordSeconds: histogram("record_seconds", "How long runs of jobs, work that is done once, and decisions of rate limits took.", "use", "outcome"),
 	}, nil
 }
 
@@ -117,7 +119,7 @@ const namespace = "pglock_client"
 
 func (c *Collector) all() []client.Collector {
 	return []client.Collector{
-		c.held, c.waiting, c.acquired, c.refused, c.failed, c.lost, c.waitSeconds, c.holdSeconds, c.txLocksSeconds,
+		c.held, c.waiting, c.acquired, c.refused, c.failed, c.lost, c.waitSeconds, c.holdSeconds, c.txLockSeconds, c.recordSeconds,
 	}
 }
 

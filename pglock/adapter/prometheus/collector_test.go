@@ -67,6 +67,10 @@ func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
 			`pglock_client_hold_seconds_sum{key="invoice:{id}",use="lock"} 7`,
 			`pglock_client_hold_seconds_bucket{key="invoice:{id}",use="lock",le="5"} 0`,
 			`pglock_client_hold_seconds_bucket{key="invoice:{id}",use="lock",le="10"} 1`,
+			`pglock_client_tx_lock_seconds_count{key="invoice:{id}",outcome="acquired",use="lock"} 1`,
+			`pglock_client_tx_lock_seconds_sum{key="other",outcome="acquired",use="permit"} 1`,
+			`pglock_client_record_seconds_sum{key="invoice:{id}",outcome="acquired",use="tick"} 5`,
+			`pglock_client_record_seconds_count{key="invoice:{id}",outcome="not_acquired",use="tick"} 1`,
 		)
 		if strings.Contains(text, "42") {
 			t.Errorf("the name of a lock is in\n%s", text)

@@ -44,7 +44,11 @@ func (c *Collector) Observer() *pglock.Observer {
 		},
 		TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
 			outcome := string(pglock.OutcomeOf(e.Err))
-			c.txLocksSeconds.WithLabelValues(c.with(e.Keys, pglock.Use{}, outcome)...).Observe(e.Took.Seconds())
+			c.txLockSeconds.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), outcome)...).Observe(e.Took.Seconds())
+		},
+		Recorded: func(_ context.Context, e pglock.RecordedInfo) {
+			outcome := string(pglock.OutcomeOf(e.Err))
+			c.recordSeconds.WithLabelValues(c.with(nil, e.Use, keylabel.Use(e.Use), outcome)...).Observe(e.Took.Seconds())
 		},
 	}
 }
