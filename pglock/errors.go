@@ -70,14 +70,14 @@ type UntrustedError = driver.UntrustedError
 type Holder = driver.Holder
 
 // LostReason says why a lock was lost: session, lease, max-hold or closed.
-type LostReason = driver.Reason
+type LostReason = driver.LostReason
 
 // The reasons of a [LostError].
 const (
-	LostSession = driver.ReasonSession // the server session that held the lock ended
-	LostLease   = driver.ReasonLease   // the server was not heard from for as long as the lease
-	LostMaxHold = driver.ReasonMaxHold // the lock was held for as long as [MaxHold] allows
-	LostClosed  = driver.ReasonClosed  // the Locker was closed
+	LostSession = driver.LostSession // the server session that held the lock ended
+	LostLease   = driver.LostLease   // the server was not heard from for as long as the lease
+	LostMaxHold = driver.LostMaxHold // the lock was held for as long as [MaxHold] allows
+	LostClosed  = driver.LostClosed  // the Locker was closed
 )
 
 type doneError struct{}

@@ -12,7 +12,7 @@ type Outcome string
 const (
 	OutcomeAcquired     Outcome = "acquired"
 	OutcomeNotAcquired  Outcome = "not_acquired"  // held by another: a try that was refused, or a wait that was too long
-	OutcomeCancelled    Outcome = "canceled"      // the caller's context was cancelled
+	OutcomeCanceled     Outcome = "canceled"      // the caller's context was cancelled
 	OutcomeUnavailable  Outcome = "unavailable"   // the server could not be reached, or denied access
 	OutcomeTooManyLocks Outcome = "too_many"      // a bound on the number of locks
 	OutcomeSelfDeadlock Outcome = "self_deadlock" // the call would have waited for itself
@@ -29,7 +29,7 @@ func OutcomeOf(err error) Outcome {
 		err     error
 		outcome Outcome
 	}{
-		{ErrUnavailable, OutcomeUnavailable}, {ErrDenied, OutcomeUnavailable}, {context.Canceled, OutcomeCancelled}, {ErrNotAcquired, OutcomeNotAcquired},
+		{ErrUnavailable, OutcomeUnavailable}, {ErrDenied, OutcomeUnavailable}, {context.Canceled, OutcomeCanceled}, {ErrNotAcquired, OutcomeNotAcquired},
 		{ErrTooManyLocks, OutcomeTooManyLocks}, {ErrSelfDeadlock, OutcomeSelfDeadlock}, {ErrClosed, OutcomeClosed},
 	} {
 		if errors.Is(err, known.err) {

@@ -50,7 +50,7 @@ func (b *backend) acquire(ctx context.Context, r driver.Request, again bool) (g 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	g.setListener(func(driver.Reason, error) { cancel(errLostEarly) })
+	g.setListener(func(driver.LostReason, error) { cancel(errLostEarly) })
 	if !b.nodes[0].single.Load() {
 		switch err := b.takeAll(ctx, g); {
 		case err == nil:

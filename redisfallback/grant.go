@@ -27,7 +27,7 @@ type grant struct {
 
 	mu   sync.Mutex
 	held int // how many of the keys, from the first on, are held
-	lost func(driver.Reason, error)
+	lost func(driver.LostReason, error)
 }
 
 // holding is one key of a grant.
@@ -158,13 +158,13 @@ func (g *grant) clear() {
 }
 
 // setListener sets the function that is called when the grant is lost.
-func (g *grant) setListener(lost func(driver.Reason, error)) {
+func (g *grant) setListener(lost func(driver.LostReason, error)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lost = lost
 }
 
-func (g *grant) listener() func(driver.Reason, error) {
+func (g *grant) listener() func(driver.LostReason, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.lost

@@ -119,14 +119,14 @@ func (r *renewer) tick() (next time.Duration, more bool) {
 	more = r.running
 	r.mu.Unlock()
 	for _, g := range over {
-		r.lose(g, driver.ReasonLease, errTooLate)
+		r.lose(g, driver.LostLease, errTooLate)
 	}
 	r.renew(due)
 	return next, more
 }
 
 // lose reports the loss of g, once, and releases what may be left of it.
-func (r *renewer) lose(g *grant, why driver.Reason, err error) {
+func (r *renewer) lose(g *grant, why driver.LostReason, err error) {
 	if !r.remove(g) {
 		return
 	}
@@ -187,7 +187,7 @@ func (a *renewal) count(t *tally, node int, yes bool, err error) {
 	a.mu.Unlock()
 	switch {
 	case gone:
-		a.renewer.lose(a.grant, driver.ReasonSession, errGone)
+		a.renewer.lose(a.grant, driver.LostSession, errGone)
 	case done:
 		a.grant.extend(a.sent, a.sent.Add(a.renewer.backend.trusted()))
 	case failed:

@@ -140,7 +140,7 @@ type Drainer interface {
 type LossHandler interface {
 	// Lost is called at most once for a grant that has not been released, when the backend knows or must assume that it
 	// is lost. It may be called from any goroutine, even before Acquire has returned. It does not block.
-	Lost(why Reason, err error)
+	Lost(why LostReason, err error)
 }
 
 // Token identifies an acquisition. Its text is built only when it is needed.

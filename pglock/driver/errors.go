@@ -40,38 +40,38 @@ func (e *UntrustedError) Error() string {
 // Unwrap makes the error match [ErrUntrusted].
 func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
 
-// Reason says why a lock was lost; package pglock calls it LostReason.
-type Reason string
+// LostReason says why a lock was lost.
+type LostReason string
 
 const (
-	// ReasonSession: the server session that held the lock ended: it was terminated, the server restarted, or the
+	// LostSession: the server session that held the lock ended: it was terminated, the server restarted, or the
 	// connection broke.
-	ReasonSession Reason = "session"
-	// ReasonLease: the server was not heard from for so long that it may have granted the lock to another session.
-	ReasonLease Reason = "lease"
-	// ReasonMaxHold: the lock was held for as long as its MaxHold allowed.
-	ReasonMaxHold Reason = "max-hold"
-	// ReasonClosed: the Locker was closed while the lock was held.
-	ReasonClosed Reason = "closed"
+	LostSession LostReason = "session"
+	// LostLease: the server was not heard from for so long that it may have granted the lock to another session.
+	LostLease LostReason = "lease"
+	// LostMaxHold: the lock was held for as long as its MaxHold allowed.
+	LostMaxHold LostReason = "max-hold"
+	// LostClosed: the Locker was closed while the lock was held.
+	LostClosed LostReason = "closed"
 )
 
 // String returns words that complete "the lock was lost because …".
-func (r Reason) String() string {
+func (r LostReason) String() string {
 	switch r {
-	case ReasonSession:
+	case LostSession:
 		return "its server session ended"
-	case ReasonLease:
+	case LostLease:
 		return "its lease ran out before the server answered"
-	case ReasonMaxHold:
+	case LostMaxHold:
 		return "it was held for as long as MaxHold allows"
-	case ReasonClosed:
+	case LostClosed:
 		return "the Locker was closed"
 	}
 	return string(r)
 }
 
 // LogValue implements slog.LogValuer: every handler logs the reason as one word.
-func (r Reason) LogValue() slog.Value { return slog.StringValue(string(r)) }
+func (r LostReason) LogValue() slog.Value { return slog.StringValue(string(r)) }
 
 // UnsettledError is an error of Acquire or Release: the server did not answer in time, so it is not known yet what it
 // will do.

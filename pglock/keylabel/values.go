@@ -6,7 +6,7 @@ import "github.com/pglock-toolkit/pglock/pglock"
 var (
 	Reasons  = []pglock.LostReason{pglock.LostSession, pglock.LostLease, pglock.LostMaxHold, pglock.LostClosed}
 	Failures = []pglock.Outcome{
-		pglock.OutcomeNotAcquired, pglock.OutcomeCancelled, pglock.OutcomeUnavailable, pglock.OutcomeTooManyLocks,
+		pglock.OutcomeNotAcquired, pglock.OutcomeCanceled, pglock.OutcomeUnavailable, pglock.OutcomeTooManyLocks,
 		pglock.OutcomeSelfDeadlock, pglock.OutcomeClosed, pglock.OutcomeError,
 	}
 )

@@ -22,10 +22,6 @@ var (
 	ErrRunning = errors.New("the elector is already running")
 )
 
-// GaugeName is the metric name that Kubernetes components and their alerts use for the value of
-// [Elector.Gauge].
-const GaugeName = "leader_election_master_status"
-
 // Elector campaigns in one election. Make it with [New]. All methods may be called concurrently.
 type Elector struct {
 	locker *pglock.Locker
@@ -81,14 +77,6 @@ func (e *Elector) Key() pglock.Key { return e.key }
 func (e *Elector) IsLeader() bool {
 	t := e.currentTerm()
 	return t != nil && t.ctx.Err() == nil
-}
-
-// Gauge returns 1 while this process leads and 0 otherwise: the value of a metric called [GaugeName].
-func (e *Elector) Gauge() float64 {
-	if e.IsLeader() {
-		return 1
-	}
-	return 0
 }
 
 // Leader asks the server who leads, in any process; ok is false if there is no leader. The answer may be out of date by

@@ -62,7 +62,7 @@ func (s *Server) Lose(key pglock.Key) int {
 	}
 	s.mu.Unlock()
 	for _, g := range lost {
-		g.request.LossHandler.Lost(driver.ReasonSession, errors.New("the test took it away"))
+		g.request.LossHandler.Lost(driver.LostSession, errors.New("the test took it away"))
 	}
 	return len(lost)
 }

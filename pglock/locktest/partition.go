@@ -80,7 +80,7 @@ func (s *Server) lapse(held []*grant) {
 	}
 	s.mu.Unlock()
 	for _, g := range lost {
-		g.request.LossHandler.Lost(driver.ReasonLease, errCut)
+		g.request.LossHandler.Lost(driver.LostLease, errCut)
 	}
 }
 

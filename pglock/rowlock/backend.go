@@ -251,7 +251,7 @@ func (b *backend) Close(ctx context.Context) error {
 	h := b.holder
 	b.mu.Unlock()
 	if h != nil {
-		h.lose(driver.ReasonClosed, driver.ErrClosed)
+		h.lose(driver.LostClosed, driver.ErrClosed)
 		select {
 		case <-h.told:
 		case <-ctx.Done():

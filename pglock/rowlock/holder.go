@@ -70,7 +70,7 @@ func (h *holder) deadline() driver.Instant { return driver.Instant(h.until.Load(
 // isOver reports whether the holder is over. A deadline that has passed ends it, whatever keep does meanwhile.
 func (h *holder) isOver() bool {
 	if driver.Now() >= h.deadline() {
-		h.lose(driver.ReasonLease, errLate)
+		h.lose(driver.LostLease, errLate)
 	}
 	select {
 	case <-h.ended:
@@ -86,14 +86,14 @@ func (h *holder) keep() {
 	for next := lease / renewalsPerLease; h.pause(next); {
 		left := h.deadline().Sub(driver.Now())
 		if left <= 0 {
-			h.lose(driver.ReasonLease, errLate)
+			h.lose(driver.LostLease, errLate)
 			return
 		}
 		sent := driver.Now()
 		renewed, err := h.renew(min(left, lease/4))
 		switch {
 		case err == nil && !renewed:
-			h.lose(driver.ReasonSession, errOver)
+			h.lose(driver.LostSession, errOver)
 			return
 		case err == nil:
 			h.trust(sent)
@@ -130,7 +130,7 @@ func (h *holder) pause(d time.Duration) bool {
 }
 
 // lose ends the holder, and with it all its grants, unless it is over already.
-func (h *holder) lose(why driver.Reason, err error) {
+func (h *holder) lose(why driver.LostReason, err error) {
 	h.mu.Lock()
 	if h.over != nil {
 		h.mu.Unlock()

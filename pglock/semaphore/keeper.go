@@ -10,9 +10,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// keep is the keeper, the only goroutine of a semaphore that asks the server. It runs while there are waiters in this
+// run is the keeper, the only goroutine of a semaphore that asks the server. It runs while there are waiters in this
 // process: it takes the gate, looks for slots, and serves the queue in order.
-func (s *Semaphore) keep() {
+func (s *Semaphore) run() {
 	contended := false // the gate was held elsewhere when it was last tried
 	for {
 		ctx, ok := s.head()

@@ -41,7 +41,7 @@ func (s *Semaphore) enter(w *waiter) {
 	}
 	if !s.keeping {
 		s.keeping = true
-		go s.keep()
+		go s.run()
 	}
 }
 

@@ -96,8 +96,8 @@ func (s *suite) resign() {
 	start := time.Now()
 	s.leading(second)
 	s.Logf("the successor led %v after Resign", time.Since(start))
-	if first.Gauge() != 0 || second.Gauge() != 1 {
-		s.Errorf("the gauges are %v and %v", first.Gauge(), second.Gauge())
+	if first.IsLeader() || !second.IsLeader() {
+		s.Errorf("they lead: %v and %v", first.IsLeader(), second.IsLeader())
 	}
 	s.must(first.Resign(s.ctx)) // it does not lead
 	if holder, ok, err := first.Leader(s.ctx); err != nil || !ok {

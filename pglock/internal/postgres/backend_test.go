@@ -41,7 +41,9 @@ func newScripted(t *testing.T, locks *wiretest.Locks, most int32) *Backend {
 // deaf is told of losses, of which there are none.
 type deaf struct{ testing.TB }
 
-func (d deaf) Lost(reason driver.Reason, err error) { d.Errorf("a lock is lost: %v, %v", reason, err) }
+func (d deaf) Lost(reason driver.LostReason, err error) {
+	d.Errorf("a lock is lost: %v, %v", reason, err)
+}
 
 func request(t *testing.T, wait bool, numbers ...int64) driver.Request {
 	r := driver.Request{Wait: wait, LossHandler: deaf{t}}

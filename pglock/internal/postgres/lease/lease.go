@@ -71,9 +71,9 @@ func (l *Lease) Left() time.Duration { return l.Deadline().Sub(l.clock()) }
 func (l *Lease) Over() bool { return l.Left() <= 0 }
 
 // Reason says whether the session broke or its lease ran out.
-func (l *Lease) Reason() driver.Reason {
+func (l *Lease) Reason() driver.LostReason {
 	if l.Over() {
-		return driver.ReasonLease
+		return driver.LostLease
 	}
-	return driver.ReasonSession
+	return driver.LostSession
 }

@@ -40,11 +40,11 @@ func TestLeaseCountsFromTheSendLessATenth(t *testing.T) {
 func TestLeaseIsOverAtItsDeadline(t *testing.T) {
 	_, now, l := begin(0)
 	*now = l.Deadline().Add(-1)
-	if l.Over() || l.Reason() != driver.ReasonSession {
+	if l.Over() || l.Reason() != driver.LostSession {
 		t.Errorf("just before the deadline: over %v, %v", l.Over(), l.Reason())
 	}
 	*now = l.Deadline()
-	if !l.Over() || l.Reason() != driver.ReasonLease {
+	if !l.Over() || l.Reason() != driver.LostLease {
 		t.Errorf("at the deadline: over %v, %v", l.Over(), l.Reason())
 	}
 }

@@ -46,11 +46,11 @@ func (s *Session) confirm(began driver.Instant) error {
 	if s.lease.Now().Sub(began) < s.lease.Every() {
 		return nil
 	}
-	end := time.AfterFunc(s.lease.Length(), func() { s.End(driver.ReasonSession, errNoAnswer) })
+	end := time.AfterFunc(s.lease.Length(), func() { s.End(driver.LostSession, errNoAnswer) })
 	defer end.Stop()
 	_, _, err := s.Call(context.Background(), lockdb.Heartbeat)
 	if err != nil {
-		s.End(driver.ReasonSession, err)
+		s.End(driver.LostSession, err)
 		return errEnded{fmt.Errorf("confirm a lock that was waited for: %w", err)}
 	}
 	return nil

@@ -107,7 +107,7 @@ func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 		}
 		off.Store(true)
 		time.Sleep(2 * testLease)
-		if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonLease}) {
+		if got := o.losses(); !slices.Equal(got, []driver.LostReason{driver.LostLease}) {
 			t.Errorf("the owner was notified of %v", got)
 		}
 		close(silent)
@@ -120,7 +120,7 @@ func TestSessionThatEndsWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		err := r.session.Carry(grantOf(new(owner), 1), func() error {
-			r.session.End(driver.ReasonSession, nil)
+			r.session.End(driver.LostSession, nil)
 			return nil
 		})
 		if !HasEnded(err) {

@@ -8,7 +8,7 @@ import (
 // End ends the session: first its locks end, so that their holders know before the server can grant them to others;
 // then the socket is closed, which frees them; then the waiting callers are answered. Only the first call
 // does anything.
-func (s *Session) End(why driver.Reason, err error) {
+func (s *Session) End(why driver.LostReason, err error) {
 	s.mu.Lock()
 	if s.cause != nil {
 		s.mu.Unlock()
@@ -18,7 +18,7 @@ func (s *Session) End(why driver.Reason, err error) {
 	s.timer.Stop()
 	lost := s.grants
 	s.grants = nil
-	polite := why == driver.ReasonClosed && !s.sending
+	polite := why == driver.LostClosed && !s.sending
 	s.mu.Unlock()
 	for g := range lost {
 		g.owner.Lost(why, err)

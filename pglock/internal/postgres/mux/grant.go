@@ -44,8 +44,8 @@ func (g *Grant) Keys() []driver.KeyID {
 	return g.key[:]
 }
 
-// keep reduces the keys to those for which got is true.
-func (g *Grant) keep(got []bool) {
+// reduce reduces the keys to those for which got is true.
+func (g *Grant) reduce(got []bool) {
 	var kept []driver.KeyID
 	for i, id := range g.Keys() {
 		if got[i] {

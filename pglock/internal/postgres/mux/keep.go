@@ -9,9 +9,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// keep keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when the lease
+// keepLease keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when the lease
 // is over. It also ends the waits for releases when the server does not answer.
-func (s *Session) keep() {
+func (s *Session) keepLease() {
 	s.mu.Lock()
 	switch {
 	case s.cause != nil:
@@ -21,7 +21,7 @@ func (s *Session) keep() {
 	case s.lease.Over():
 		// Frozen for longer than the lease: an answer now would not tell whether the server had ended the session before.
 		s.mu.Unlock()
-		s.End(driver.ReasonLease, nil)
+		s.End(driver.LostLease, nil)
 		return
 	}
 	now := s.lease.Now()
@@ -36,7 +36,7 @@ func (s *Session) keep() {
 	}
 }
 
-// nextLook returns how long keep waits before it runs again.
+// nextLook returns how long keepLease waits before it runs again.
 func (s *Session) nextLook() time.Duration {
 	next := min(s.lease.Every(), lookEvery)
 	if left := s.lease.Left(); left > 0 {

@@ -58,7 +58,7 @@ func (s *Session) awaitLast(ctx context.Context, o *op) error {
 	defer timer.Stop()
 	select {
 	case <-o.wake:
-		return s.take(o)
+		return s.result(o)
 	case <-timer.C:
 	}
 	s.mu.Lock()

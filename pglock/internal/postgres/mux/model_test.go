@@ -120,12 +120,12 @@ func runSchedule(t *testing.T, seed uint64) {
 		case <-done:
 		case <-time.After(time.Hour):
 			s.wrong("callers hang")
-			s.session.End(driver.ReasonClosed, nil)
+			s.session.End(driver.LostClosed, nil)
 			<-done
 		}
 		close(over)
 		s.wantNoLostRight()
-		s.session.End(driver.ReasonClosed, nil)
+		s.session.End(driver.LostClosed, nil)
 		<-server.Done()
 		synctest.Wait()
 		if n := s.locks.Len(); n != 0 {
@@ -167,7 +167,7 @@ func (s *schedule) wantNoLostWakeUp() bool {
 func (s *schedule) wantNoLostRight() {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
-	if s.freezes < 1000 && s.session.cause != nil && s.session.cause.Error() == wire.Ended(driver.ReasonLease, nil).Error() {
+	if s.freezes < 1000 && s.session.cause != nil && s.session.cause.Error() == wire.Ended(driver.LostLease, nil).Error() {
 		s.wrong("the lease has expired")
 	}
 }

@@ -258,7 +258,7 @@ func (m *Mux) Close() {
 	m.end()
 	m.dials.Wait()
 	for _, s := range *m.open.Load() {
-		s.End(driver.ReasonClosed, driver.ErrClosed)
+		s.End(driver.LostClosed, driver.ErrClosed)
 	}
 }
 

@@ -59,7 +59,7 @@ func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logge
 	s.SetComment("")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(s.nextLook(), s.keep)
+	s.timer = time.AfterFunc(s.nextLook(), s.keepLease)
 	s.idleTimer, s.idleTimed = time.AfterFunc(idleAfter, s.readIdle), true
 	return s
 }
@@ -112,7 +112,7 @@ func (s *Session) await(ctx context.Context, o *op) error {
 		select {
 		case signal := <-o.wake:
 			if signal == haveAnswer {
-				return s.take(o)
+				return s.result(o)
 			}
 			s.lead(ctx, o)
 		case <-done:
@@ -121,8 +121,8 @@ func (s *Session) await(ctx context.Context, o *op) error {
 	}
 }
 
-// take returns the answer, and keeps the op for another caller unless something remains to be done for it.
-func (s *Session) take(o *op) error {
+// result returns the answer, and keeps the op for another caller unless something remains to be done for it.
+func (s *Session) result(o *op) error {
 	err := o.err
 	if o.left == nil {
 		s.ops.Put(o)
@@ -182,7 +182,7 @@ func (s *Session) lead(ctx context.Context, o *op) {
 		runtime.Gosched()
 		s.mu.Lock()
 	}
-	b := s.takeLocked()
+	b := s.nextBatchLocked()
 	reads := b != nil && o != nil && o.state == sent && !s.reading && s.conn.Interruptible
 	if reads {
 		s.reading, s.reader = true, o
@@ -205,17 +205,17 @@ func (s *Session) lead(ctx context.Context, o *op) {
 	}
 }
 
-// takeLocked makes a batch from the queue: of the first op, if that is a call, or else of the tries and releases that one
+// nextBatchLocked makes a batch of the queue: of the first op, if that is a call, or else of the tries and releases that one
 // statement may carry. It returns nil if nothing is queued or the session has ended.
-func (s *Session) takeLocked() *batch {
+func (s *Session) nextBatchLocked() *batch {
 	if s.cause != nil || len(s.queue) == 0 {
 		return nil
 	}
 	b := batches.Get().(*batch)
 	if o := s.queue[0]; o.kind == call {
-		b.take(o)
+		b.add(o)
 	} else {
-		b.takeAll(s.queue)
+		b.addAll(s.queue)
 	}
 	b.fill()
 	s.queue = slices.DeleteFunc(s.queue, func(o *op) bool { return o.state != queued })
@@ -225,17 +225,17 @@ func (s *Session) takeLocked() *batch {
 	return b
 }
 
-func (b *batch) take(o *op) {
+func (b *batch) add(o *op) {
 	o.state = sent
 	b.ops = append(b.ops, o)
 }
 
-// takeAll takes the releases and then the tries, at most maxOps together.
-func (b *batch) takeAll(queue []*op) {
+// addAll adds the releases and then the tries, at most maxOps together.
+func (b *batch) addAll(queue []*op) {
 	for _, wanted := range [...]kind{release, try} {
 		for _, o := range queue {
 			if o.kind == wanted && len(b.ops) < maxOps {
-				b.take(o)
+				b.add(o)
 			}
 		}
 	}

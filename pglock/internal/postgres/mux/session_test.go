@@ -22,16 +22,16 @@ import (
 // owner records its notifications.
 type owner struct {
 	mu   sync.Mutex
-	lost []driver.Reason
+	lost []driver.LostReason
 }
 
-func (o *owner) Lost(why driver.Reason, _ error) {
+func (o *owner) Lost(why driver.LostReason, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lost = append(o.lost, why)
 }
 
-func (o *owner) losses() []driver.Reason {
+func (o *owner) losses() []driver.LostReason {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.lost)
@@ -101,7 +101,7 @@ func newRigOver(t *testing.T, start transport, judge func(wiretest.Statement) wi
 // close ends the session, and checks that no key is counted any more.
 func (r *rig) close() {
 	r.Helper()
-	r.session.End(driver.ReasonClosed, nil)
+	r.session.End(driver.LostClosed, nil)
 	<-r.server.Done()
 	synctest.Wait()
 	if n := r.budget.used.Load(); n != 0 {
@@ -244,7 +244,7 @@ func TestSessionEndsWithFatal(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonSession}) {
+				if got := o.losses(); !slices.Equal(got, []driver.LostReason{driver.LostSession}) {
 					t.Errorf("the owner was notified of %v", got)
 				}
 				if err := g.Release(t.Context()); !errors.Is(err, driver.ErrLost) {
@@ -264,7 +264,7 @@ func TestSessionEndsWithAnAnswerTooMany(t *testing.T) {
 		r.must(r.session.Try(t.Context(), grantOf(o, 1)))
 		r.server.Say(&pgproto3.DataRow{Values: [][]byte{[]byte("t")}}, &pgproto3.ReadyForQuery{TxStatus: 'I'})
 		synctest.Wait()
-		if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonSession}) {
+		if got := o.losses(); !slices.Equal(got, []driver.LostReason{driver.LostSession}) {
 			t.Errorf("the owner was notified of %v", got)
 		}
 		r.close()
@@ -274,7 +274,7 @@ func TestSessionEndsWithAnAnswerTooMany(t *testing.T) {
 // slowOwner takes a second to handle a loss.
 type slowOwner struct{}
 
-func (slowOwner) Lost(driver.Reason, error) { time.Sleep(time.Second) }
+func (slowOwner) Lost(driver.LostReason, error) { time.Sleep(time.Second) }
 
 // A session that is ending grants nothing, although its socket stays open until the holders have been notified.
 func TestSessionGrantsNothingWhileItEnds(t *testing.T) {
@@ -293,7 +293,7 @@ func TestSessionGrantsNothingWhileItEnds(t *testing.T) {
 			}
 		})
 		synctest.Wait() // until its statement is on its way
-		r.session.End(driver.ReasonLease, nil)
+		r.session.End(driver.LostLease, nil)
 		all.Wait()
 		r.close()
 	})
@@ -505,9 +505,9 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 				ctx, cancel := soon()
 				defer cancel()
 				over := driver.Now().Add(50 * time.Millisecond)
-				end, reason := g.Deadline(), driver.ReasonLease
+				end, reason := g.Deadline(), driver.LostLease
 				if closes {
-					end, reason = driver.Now().Add(2*time.Second), driver.ReasonClosed
+					end, reason = driver.Now().Add(2*time.Second), driver.LostClosed
 					time.AfterFunc(2*time.Second, m.Close)
 				}
 				var all sync.WaitGroup
@@ -529,7 +529,7 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 					synctest.Wait()
 				}
 				all.Wait()
-				if got := o.losses(); !slices.Equal(got, []driver.Reason{reason}) {
+				if got := o.losses(); !slices.Equal(got, []driver.LostReason{reason}) {
 					t.Errorf("the owner was notified of %v", got)
 				}
 				close(frozen)
@@ -627,7 +627,7 @@ func TestSessionLease(t *testing.T) {
 			last = g.Deadline()
 			time.Sleep(10 * time.Millisecond)
 		}
-		if got := o.losses(); got[0] != driver.ReasonLease || driver.Now().Sub(last) > 20*time.Millisecond || driver.Now() < last {
+		if got := o.losses(); got[0] != driver.LostLease || driver.Now().Sub(last) > 20*time.Millisecond || driver.Now() < last {
 			t.Errorf("the owner was notified of %v at %v; the deadline was %v", got, driver.Now(), last)
 		}
 		close(silent)

@@ -90,7 +90,7 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 	case o.kind == release && !some: // done before the failure
 		s.endLocked(o, o.failure)
 	case o.kind == release: // not done, or only in part: repeat it for the keys that are left
-		o.grant.keep(held)
+		o.grant.reduce(held)
 		s.requeueLocked(o)
 	case all && o.left == nil:
 		s.grantLocked(o)
@@ -114,7 +114,7 @@ func (s *Session) grantLocked(o *op) {
 // takeBackLocked turns a try into a release of the keys that it got but must not keep. After that its caller, unless it
 // has left, gets the error why.
 func (s *Session) takeBackLocked(o *op, got []bool, why error) {
-	o.grant.keep(got)
+	o.grant.reduce(got)
 	o.kind, o.failure = release, why
 	s.requeueLocked(o)
 }

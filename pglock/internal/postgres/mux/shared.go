@@ -176,7 +176,7 @@ func (m *Mux) askForWriter(ctx context.Context, k *sharedKey) error {
 // noOwner owns grants that are released at once.
 type noOwner struct{}
 
-func (noOwner) Lost(driver.Reason, error) {}
+func (noOwner) Lost(driver.LostReason, error) {}
 
 // addTo adds k to the share of a newcomer that has been counted. It returns false if the share has ended. If the key has
 // been lost meanwhile, the share is lost too.
@@ -194,7 +194,7 @@ func (k *sharedKey) addTo(share *Share) bool {
 }
 
 // Lost implements [driver.LossHandler] for all users of the key.
-func (k *sharedKey) Lost(why driver.Reason, err error) {
+func (k *sharedKey) Lost(why driver.LostReason, err error) {
 	lost := func(share *Share) {
 		if held, first := k.keys.end(share); first {
 			share.owner.Lost(why, err)
@@ -300,7 +300,7 @@ func (s *Share) Check(ctx context.Context) error {
 	for _, k := range s.keys {
 		if err := k.grant.Check(ctx); err != nil {
 			if errors.Is(err, driver.ErrLost) {
-				k.Lost(driver.ReasonSession, err)
+				k.Lost(driver.LostSession, err)
 			}
 			return err
 		}

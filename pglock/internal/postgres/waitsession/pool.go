@@ -158,7 +158,7 @@ func (p *Pool) openOne() (*session, error) {
 	ctx, cancel := context.WithTimeout(p.life, p.config.PrepareWithin)
 	defer cancel()
 	if err := p.prepare(ctx, s); err != nil {
-		s.End(driver.ReasonClosed, err)
+		s.End(driver.LostClosed, err)
 		return nil, err
 	}
 	p.mu.Lock()
@@ -197,7 +197,7 @@ func (p *Pool) giveBack(s *session) {
 	}
 	p.mu.Unlock()
 	if !kept {
-		s.End(driver.ReasonClosed, nil)
+		s.End(driver.LostClosed, nil)
 	}
 }
 
@@ -210,7 +210,7 @@ func (p *Pool) retire(s *session) {
 	}
 	p.mu.Unlock()
 	if i >= 0 {
-		s.End(driver.ReasonClosed, nil)
+		s.End(driver.LostClosed, nil)
 	}
 }
 
@@ -271,7 +271,7 @@ func (p *Pool) Close() {
 	p.mu.Unlock()
 	for _, s := range open {
 		s.retire.Stop()
-		s.End(driver.ReasonClosed, nil)
+		s.End(driver.LostClosed, nil)
 	}
 }
 

@@ -59,7 +59,7 @@ func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, 
 }
 
 // Lost implements [driver.LossHandler]: the session has ended, and its place is free.
-func (g *Grant) Lost(why driver.Reason, err error) {
+func (g *Grant) Lost(why driver.LostReason, err error) {
 	g.owner.Lost(why, err)
 	g.leave()
 }
@@ -116,7 +116,7 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 func (s *session) unlockAll(caller context.Context) error {
 	s.Guard().Identity.Forget()
 	end := time.AfterFunc(s.cleanUpWithin(caller), func() {
-		s.End(driver.ReasonSession, errors.New("clean up after a wait: no answer in time"))
+		s.End(driver.LostSession, errors.New("clean up after a wait: no answer in time"))
 	})
 	defer end.Stop()
 	ctx := context.Background()
@@ -128,7 +128,7 @@ func (s *session) unlockAll(caller context.Context) error {
 	if err == nil {
 		return nil
 	}
-	s.End(driver.ReasonSession, err)
+	s.End(driver.LostSession, err)
 	_, _, err = s.Call(ctx, lockdb.UnlockAllSession) // the error says that the session has ended
 	return err
 }
@@ -194,7 +194,7 @@ func (p *Pool) watch(ctx context.Context, s *session) {
 		case missed == 0:
 			missed++
 		default:
-			s.End(driver.ReasonSession, errors.Join(errors.New("the server does not know of this session's wait"), err))
+			s.End(driver.LostSession, errors.Join(errors.New("the server does not know of this session's wait"), err))
 			return
 		}
 	}
@@ -220,14 +220,14 @@ func (p *Pool) cancelAfter(ctx context.Context, s *session, ended <-chan struct{
 		default:
 		}
 		if err != nil {
-			s.End(driver.ReasonSession, fmt.Errorf("cancel a wait: %w", err))
+			s.End(driver.LostSession, fmt.Errorf("cancel a wait: %w", err))
 			return sent
 		}
 		select {
 		case <-ended:
 			return sent
 		case <-ctx.Done():
-			s.End(driver.ReasonSession, fmt.Errorf("cancel a wait: no answer within %v", cancelWithin))
+			s.End(driver.LostSession, fmt.Errorf("cancel a wait: no answer within %v", cancelWithin))
 			return sent
 		case <-time.After(backoff(sent)):
 		}

@@ -33,7 +33,7 @@ func Classify(err error) error {
 }
 
 // Ended returns the error of a session that has ended, and so cannot be used any more.
-func Ended(why driver.Reason, err error) error {
+func Ended(why driver.LostReason, err error) error {
 	if err == nil {
 		return fmt.Errorf("the lock session was ended: %v", why)
 	}
