@@ -382,7 +382,7 @@ func ExampleLock_Err() {
 	ctx := context.Background()
 	locker := exampleLocker()
 	defer locker.Close(ctx)
-	lock, err := locker.Lock(ctx, pglock.NewKey("a"), pglock.MaxHold(10*time.Millisecond))
+	lock, err := locker.Lock(ctx, pglock.NewKey("a"), pglock.MaxHold(time.Hour))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -392,7 +392,10 @@ func ExampleLock_Err() {
 			break
 		}
 		fmt.Println("step", step)
-		<-lock.Done() // a step that takes longer than was expected
+		if err := lock.Extend(time.Millisecond); err != nil {
+			log.Fatal(err)
+		}
+		<-lock.Done() // a step that takes longer than was allowed
 	}
 	// Output:
 	// step 1
