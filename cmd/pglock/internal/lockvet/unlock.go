@@ -157,8 +157,11 @@ func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 // failed returns which of a block's two successors is taken if the acquisition has failed, or -1 if the block's
 // condition does not test that.
 func (a acquisition) failed(pass *analysis.Pass, block *cfg.Block) int {
+	if len(block.Nodes) == 0 || a.err == nil {
+		return -1
+	}
 	condition, ok := block.Nodes[len(block.Nodes)-1].(ast.Expr)
-	if !ok || a.err == nil {
+	if !ok {
 		return -1
 	}
 	switch c := ast.Unparen(condition).(type) {

@@ -96,3 +96,20 @@ func namedResult(ctx context.Context, l *pglock.Locker) (err error) {
 	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
 	return work()
 }
+
+func selected(ctx context.Context, l *pglock.Locker, stop chan struct{}) {
+	lock, err := l.Lock(ctx, key)
+	if err != nil {
+		panic(err)
+	}
+	for {
+		select {
+		case <-stop:
+			_ = lock.Unlock(ctx)
+			return
+		case <-ctx.Done():
+			_ = lock.Unlock(ctx)
+			return
+		}
+	}
+}
