@@ -54,7 +54,7 @@ func TestFaultsCloseWhileASubscriptionIsDialled(t *testing.T) {
 	<-dialling
 	stop()
 	<-waited
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	if err := l.Close(ctx); err != nil {
 		t.Error(err)
