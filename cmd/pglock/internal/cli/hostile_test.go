@@ -119,7 +119,8 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 		}
 	}
 	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-	wantText(t, metrics, fmt.Sprintf(`{database="%s",key="%s"} 1`, escape.Replace(database), escape.Replace(key)))
+	wantText(t, metrics, fmt.Sprintf(`{database="%s",key="%v",name="%s"} 1`,
+		escape.Replace(database), pglock.Int64Key(pglock.NewKey(key).Int64()), escape.Replace(key)))
 
 	must.Succeed(t, holder.Close(t.Context()))
 	must.Succeed(t, <-got)
