@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
@@ -45,13 +44,9 @@ func (r reader) readRows(ctx context.Context, t *tables, o options) error {
 	case ctx.Err() != nil:
 		return err
 	}
-	explained := trust.Explain(err)
-	if broke := connectionBroke(explained); broke != nil {
+	if broke := connectionBroke(trust.Explain(err)); broke != nil {
 		return broke
 	}
-	t.noRows = "the locks in rows could not be read: " + explained.Error()
-	if refusal := sqlstate.Refusal(err); refusal.Code != "" && explained == err {
-		t.noRows = "the locks in rows could not be read: " + refusal.Message
-	}
+	t.noRows = "the locks in rows could not be read: " + trust.Explain(err).Error()
 	return nil
 }

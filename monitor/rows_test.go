@@ -25,7 +25,11 @@ func rowLocker(t *testing.T, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.
 	t.Helper()
 	l, err := rowlock.New(pool, opts...)
 	must.Succeed(t, err)
-	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = l.Close(ctx) // it ends what is held
+	})
 	return l
 }
 
