@@ -39,7 +39,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	releases := l.releaseAll(within, ended)
 	l.awaitDrained(within, step)
 	releases.stop()
-	closeErr := inTime(within, func() error { return l.backend.Close(within) })
+	closeErr := inTime(within, func() error { return l.closeBackend(within, step/2) })
 	if closeErr != nil {
 		closeErr = fmt.Errorf("pglock: close: %w", closeErr)
 	}
@@ -117,6 +117,15 @@ func inTime(ctx context.Context, run func() error) error {
 	case <-time.After(afterClose):
 		return errNotInTime
 	}
+}
+
+// closeBackend closes the backend. The backend waits until only kept of the time is left, for what can't be ended at once,
+// and needs the rest to end it.
+func (l *Locker) closeBackend(ctx context.Context, kept time.Duration) error {
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-kept))
+	defer cancel()
+	return l.backend.Close(ctx)
 }
 
 // awaitDrained waits for the last locks to be released, until only kept of the time is left: an Unlock or a cancelled

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -71,14 +70,8 @@ func (ws *waiters) leave(w *waiter) {
 }
 
 // close ends the subscriptions and what serves the waiters. Package redis locks a subscription while it dials, which a
-// silent network can draw out. close waits for that for half of the time until ctx ends, so that what else has to be
-// closed is closed in time; then it ends in the background.
+// silent network can draw out. close waits for that until ctx ends; then it ends in the background.
 func (ws *waiters) close(ctx context.Context) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
-	}
 	ws.mu.Lock()
 	subs := ws.subs
 	if ws.closed {
