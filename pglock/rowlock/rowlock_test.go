@@ -377,13 +377,7 @@ func TestALockThatMightNotSurviveAFailoverIsNotGranted(t *testing.T) {
 	must.Succeed(t, migrations.Up(t.Context(), pool))
 	l, other := open(t, pool), open(t, pool)
 	must.Succeed(t, l.Ping(t.Context()))
-	await := func(standby string) {
-		for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + standby + "'", "SELECT pg_reload_conf()"} {
-			_, err := pool.Exec(t.Context(), sql)
-			must.Succeed(t, err)
-		}
-	}
-	await("missing")
+	withdraw := testenv.RequireStandby(t, db)
 	got := make(chan error, 1)
 	go func() {
 		_, err := l.Lock(t.Context(), key)
@@ -400,7 +394,7 @@ func TestALockThatMightNotSurviveAFailoverIsNotGranted(t *testing.T) {
 			return false
 		}
 	})
-	await("")
+	withdraw()
 	wantIs(t, err, pglock.ErrUnavailable)
 	unlock(t, lock(t, other))
 }

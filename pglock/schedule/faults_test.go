@@ -223,11 +223,7 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 	pool := db.Pool(t)
 	must.Succeed(t, migrations.Up(t.Context(), pool))
 	jobs := newJobs(open(t, pool))
-	await := func(standby string) {
-		must.Succeed(t, execute(t, pool, "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"))
-		must.Succeed(t, execute(t, pool, "SELECT pg_reload_conf()"))
-	}
-	await("missing")
+	withdraw := testenv.RequireStandby(t, db)
 	runs, ended := 0, make(chan error, 1)
 	go func() {
 		ended <- jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
@@ -240,7 +236,7 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 			FROM pg_stat_activity`) > 0
 	})
 	err := <-ended
-	await("")
+	withdraw()
 	if !errors.Is(err, pglock.ErrUnavailable) || runs > 0 {
 		t.Errorf("%d runs, %v", runs, err)
 	}
