@@ -71,10 +71,10 @@ func (s scene) measure(ctx context.Context, server *pgserver.Server, rounds int)
 		if err != nil {
 			return f, err
 		}
-		if one.locks, err = w.explain(ctx, monitordb.Locks, []int32{}, 10); err != nil {
+		if one.locks, err = w.explain(ctx, monitordb.Locks, []int32{}, false, 10); err != nil {
 			return f, err
 		}
-		if one.blockers, err = w.explain(ctx, monitordb.Blockers, []int32{}); err != nil {
+		if one.blockers, err = w.explain(ctx, monitordb.Blockers, []int32{}, false); err != nil {
 			return f, err
 		}
 		one.statements = one.locks + one.blockers
