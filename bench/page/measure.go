@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/chromium"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
 )
 
 // measurement measures a program.
@@ -127,41 +129,38 @@ func (m measurement) browser(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, watching.stop()) }()
-	browser, err := chromium.Start()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU)
+	if path := os.Getenv("PGLOCK_TEST_BROWSER"); path != "" {
+		options = append(options, chromedp.ExecPath(path))
+	}
+	ctx, cancel := chromedp.NewExecAllocator(ctx, options...)
+	defer cancel()
+	ctx, cancel = chromedp.NewContext(ctx)
+	defer cancel()
+	if err := chromedp.Do(ctx, enableMetrics, chromedp.EmulateViewport(1280, 900)); err != nil {
+		return err
+	}
+	chromium := chromedp.FromContext(ctx).Browser.Process().Pid
+	empty, err := m.over(ctx, chromium)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, browser.Close()) }()
-	page, err := browser.NewPage(ctx)
-	if err != nil {
-		return err
-	}
-	if err := page.Call(ctx, "Performance.enable", nil, nil); err != nil {
-		return err
-	}
-	if err := page.Size(ctx, 1280, 900, false); err != nil {
-		return err
-	}
-	empty, err := m.over(ctx, browser.PID())
-	if err != nil {
-		return err
-	}
-	if err := page.Navigate(ctx, watching.url); err != nil {
+	if err := chromedp.Do(ctx, chromedp.Navigate(watching.url)); err != nil {
 		return err
 	}
 	if err := pause(ctx, 5*time.Second); err != nil {
 		return err
 	}
 	served, began := processorTime(watching.cmd.Process.Pid), time.Now()
-	before, err := metrics(ctx, page)
+	before, err := chromedp.Run(ctx, metrics)
 	if err != nil {
 		return err
 	}
-	shown, err := m.over(ctx, browser.PID())
+	shown, err := m.over(ctx, chromium)
 	if err != nil {
 		return err
 	}
-	after, err := metrics(ctx, page)
+	after, err := chromedp.Run(ctx, metrics)
 	if err != nil {
 		return err
 	}
@@ -175,14 +174,13 @@ func (m measurement) browser(ctx context.Context) (err error) {
 	return nil
 }
 
-func metrics(ctx context.Context, page *chromium.Page) (map[string]float64, error) {
-	var result struct {
-		Metrics []struct {
-			Name  string
-			Value float64
-		}
-	}
-	if err := page.Call(ctx, "Performance.getMetrics", nil, &result); err != nil {
+func enableMetrics(ctx context.Context, page *chromedp.Target) (chromedp.Void, error) {
+	return cdp.Call(ctx, page, performance.Enable, performance.EnableParams{})
+}
+
+func metrics(ctx context.Context, page *chromedp.Target) (map[string]float64, error) {
+	result, err := cdp.Call(ctx, page, performance.GetMetrics, cdp.Empty{})
+	if err != nil {
 		return nil, err
 	}
 	values := map[string]float64{}

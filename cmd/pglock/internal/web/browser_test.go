@@ -9,12 +9,18 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/chromium"
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -22,44 +28,66 @@ import (
 // picturesVariable is the environment variable with the directory for screenshots of the page.
 const picturesVariable = "PGLOCK_TEST_PICTURES"
 
+// browserVariable is the environment variable with the path of a Chromium.
+const browserVariable = "PGLOCK_TEST_BROWSER"
+
 // tab is a page in a headless browser.
 type tab struct {
-	*chromium.Page
 	t   testing.TB
 	ctx context.Context
 }
 
+// startBrowser starts a browser with an empty page. The page has the size of a desktop's window.
+func startBrowser(t testing.TB) *tab {
+	t.Helper()
+	path := os.Getenv(browserVariable)
+	if path == "" {
+		t.Skip("make test-browser runs this, with a Chromium")
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("hide-scrollbars", true))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	return newTab(t, ctx)
+}
+
+// newTab opens an empty page in the browser of parent, or in a new one.
+func newTab(t testing.TB, parent context.Context) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent)
+	t.Cleanup(cancel)
+	must.Succeed(t, chromedp.Do(ctx)) // it starts a browser, which ends with this context
+	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	page := &tab{t, ctx}
+	page.do(chromedp.EmulateViewport(1280, 900))
+	return page
+}
+
 // browse opens a path in a headless browser with the token.
-func (s *testPage) browse(path string, prepare ...func(*tab)) *tab {
+func (s *testPage) browse(path string, prepare ...chromedp.Action[chromedp.Void]) *tab {
 	s.t.Helper()
-	if os.Getenv(chromium.Variable) == "" {
-		s.t.Skip("make test-browser runs this, with a Chromium")
-	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
-	s.t.Cleanup(cancel)
-	browser, err := chromium.Start()
-	must.Succeed(s.t, err)
-	s.t.Cleanup(func() { must.Succeed(s.t, browser.Close()) })
-	page, err := browser.NewPage(ctx)
-	must.Succeed(s.t, err)
-	shown := &tab{page, s.t, ctx}
-	must.Succeed(s.t, page.Size(ctx, 1280, 900, false))
-	for _, do := range prepare {
-		do(shown)
-	}
+	page := startBrowser(s.t)
+	page.do(prepare...)
 	u, err := url.Parse(s.URL + path)
 	must.Succeed(s.t, err)
 	query := u.Query()
 	query.Set("token", s.token)
 	u.RawQuery = query.Encode()
-	must.Succeed(s.t, page.Navigate(ctx, u.String()))
-	shown.wait("document.readyState === 'complete' && typeof now !== 'undefined' && now > 0")
-	return shown
+	page.do(chromedp.Navigate(u.String()))
+	page.wait("document.readyState === 'complete' && typeof now !== 'undefined' && now > 0")
+	return page
 }
 
-func (b *tab) text(script string) (value string) {
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	must.Succeed(b.t, b.Eval(b.ctx, "String("+script+")", &value))
+	must.Succeed(b.t, chromedp.Do(b.ctx, actions...))
+}
+
+func (b *tab) text(script string) string {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+script+")"))
+	must.Succeed(b.t, err)
 	return value
 }
 
@@ -67,9 +95,8 @@ func (b *tab) text(script string) (value string) {
 func (b *tab) wait(condition string) {
 	b.t.Helper()
 	for {
-		var holds bool
-		_ = b.Eval(b.ctx, "Boolean("+condition+")", &holds) // there may be none while a page loads
-		if holds {
+		holds, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+condition+")"))
+		if err == nil && holds { // there may be an error while a page loads
 			return
 		}
 		select {
@@ -80,14 +107,18 @@ func (b *tab) wait(condition string) {
 	}
 }
 
-func (b *tab) press(key string, code int) {
-	b.t.Helper()
-	must.Succeed(b.t, b.Press(b.ctx, key, code))
+func phone(height int64) chromedp.Action[chromedp.Void] {
+	return chromedp.EmulateViewport(360, height, chromedp.EmulateMobile)
 }
 
-const (
-	keyTab, keyEnter, keyLeft, keyUp, keyRight, keyDown = 9, 13, 37, 38, 39, 40
-)
+func dark() chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
+		})
+		return err
+	})
+}
 
 func TestBrowserShowsNowAndThen(t *testing.T) {
 	s := serve(t, nil)
@@ -123,7 +154,7 @@ func TestBrowserGivesOtherPortsNothingToReadThePageWith(t *testing.T) {
 		}
 	}))
 	t.Cleanup(thief.Close)
-	must.Succeed(t, page.Navigate(page.ctx, thief.URL))
+	page.do(chromedp.Navigate(thief.URL))
 	page.wait("location.href === '" + thief.URL + "/'")
 	r := stolen.Load()
 	if r == nil || len(r.Cookies()) != 1 {
@@ -147,15 +178,13 @@ func TestBrowserStaysLoggedIn(t *testing.T) {
 	if hash := shown.text("location.href"); hash != s.URL+"/?key=invoice%3A1" {
 		t.Errorf("after the login the address is %s", hash)
 	}
-	must.Succeed(t, shown.Call(shown.ctx, "Page.reload", nil, nil))
+	shown.do(chromedp.Reload())
 	shown.wait(works)
-	must.Succeed(t, shown.Navigate(shown.ctx, s.URL+"/"))
+	shown.do(chromedp.Navigate(s.URL + "/"))
 	shown.wait("location.search === '' && " + works)
-	other, err := shown.Browser().NewPage(shown.ctx) // it has no sessionStorage
-	must.Succeed(t, err)
-	tab := &tab{other, t, shown.ctx}
-	must.Succeed(t, other.Navigate(shown.ctx, s.URL+"/"))
-	tab.wait(works)
+	other := newTab(t, shown.ctx) // it has no sessionStorage
+	other.do(chromedp.Navigate(s.URL + "/"))
+	other.wait(works)
 }
 
 // Unchanged parts keep their elements, changed ones get new elements, and the focus stays.
@@ -185,53 +214,42 @@ func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
 	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: chain()} } }).browse("/")
 	var way []string
 	for range 6 {
-		page.press("Tab", keyTab)
+		page.do(chromedp.KeyEvent(kb.Tab))
 		way = append(way, page.text("document.activeElement.id || document.activeElement.className || document.activeElement.dataset.id"))
 	}
 	if got := strings.Join(way, " "); got != "skip slider live share 9 journal" {
 		t.Errorf("Tab leads to %s", got)
 	}
 	page.text(`document.querySelector('[data-id="9"]').focus()`)
-	for _, step := range []struct {
-		key  string
-		code int
-		to   string
-	}{{"ArrowDown", keyDown, "1"}, {"ArrowRight", keyRight, "2"}, {"ArrowLeft", keyLeft, "1"}, {"ArrowUp", keyUp, "9"},
-		{"ArrowUp", keyUp, "9"}, {"ArrowLeft", keyLeft, "9"}, {"ArrowRight", keyRight, "1"}, {"ArrowDown", keyDown, "2"}} {
-		page.press(step.key, step.code)
+	for _, step := range []struct{ key, to string }{{kb.ArrowDown, "1"}, {kb.ArrowRight, "2"}, {kb.ArrowLeft, "1"}, {kb.ArrowUp, "9"},
+		{kb.ArrowUp, "9"}, {kb.ArrowLeft, "9"}, {kb.ArrowRight, "1"}, {kb.ArrowDown, "2"}} {
+		page.do(chromedp.KeyEvent(step.key))
 		if at := page.text("document.activeElement.dataset.id"); at != step.to {
-			t.Errorf("%s leads to %s, want %s", step.key, at, step.to)
+			t.Errorf("%s leads to %s, want %s", kb.Keys[[]rune(step.key)[0]].Key, at, step.to)
 		}
 	}
-	page.press("Enter", keyEnter)
+	page.do(chromedp.KeyEvent(kb.Enter))
 	page.wait(`location.search === '?key=invoice%3A1' && !document.getElementById('all').hidden`)
-}
-
-// accessible is a node of the page's accessibility tree.
-type accessible struct {
-	Role, Name struct{ Value string }
-	Ignored    bool
-	Properties []struct {
-		Name  string
-		Value struct{ Value any }
-	}
 }
 
 func TestBrowserSupportsScreenReaders(t *testing.T) {
 	s := chain()
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2, Key: "a", BlockedBy: 3}, {PID: 3, Key: "b", BlockedBy: 2}}}}
 	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: s} } }).browse("/")
-	var told struct{ Nodes []accessible }
-	must.Succeed(t, page.Call(page.ctx, "Accessibility.getFullAXTree", nil, &told))
+	nodes, err := chromedp.Run(page.ctx, func(ctx context.Context, t *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
+		return cdp.Call(ctx, t, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	})
+	must.Succeed(t, err)
 	var tree strings.Builder
-	for _, n := range told.Nodes {
-		if n.Ignored || n.Role.Value == "StaticText" || n.Role.Value == "InlineTextBox" {
+	for _, n := range nodes.Nodes {
+		role := told(n.Role)
+		if n.Ignored || role == "StaticText" || role == "InlineTextBox" {
 			continue
 		}
-		tree.WriteString(n.Role.Value + " '" + n.Name.Value + "'")
+		tree.WriteString(role + " '" + told(n.Name) + "'")
 		for _, p := range n.Properties {
 			if p.Name == "level" || p.Name == "live" || p.Name == "pressed" || p.Name == "valuetext" {
-				tree.WriteString(strings.TrimRight(strings.Join([]string{" ", p.Name, "=", printed(p.Value.Value)}, ""), " "))
+				tree.WriteString(strings.TrimRight(" "+string(p.Name)+"="+told(p.Value), " "))
 			}
 		}
 		tree.WriteString("\n")
@@ -249,18 +267,16 @@ func TestBrowserSupportsScreenReaders(t *testing.T) {
 	}
 }
 
-func printed(value any) string {
-	if text, ok := value.(string); ok {
-		return text
+// told returns a value of the accessibility tree as text.
+func told(value *accessibility.Value) string {
+	if value == nil {
+		return ""
 	}
-	if number, ok := value.(float64); ok {
-		return string(rune('0' + int(number)))
-	}
-	return ""
+	return strings.Trim(string(value.Value), `"`)
 }
 
 func TestBrowserFitsAPhone(t *testing.T) {
-	page := serve(t, nil).browse("/", func(b *tab) { must.Succeed(b.t, b.Size(b.ctx, 360, 740, true)) })
+	page := serve(t, nil).browse("/", phone(740))
 	if wide := page.text("document.documentElement.scrollWidth"); wide != "360" {
 		t.Errorf("on a phone it is %s pixels wide", wide)
 	}
@@ -271,17 +287,14 @@ func TestBrowserPictures(t *testing.T) {
 	if directory == "" {
 		t.Skip("make test-browser takes pictures")
 	}
-	for name, prepare := range map[string]func(*tab){
-		"wide":  func(*tab) {},
-		"dark":  func(b *tab) { must.Succeed(b.t, b.Scheme(b.ctx, "dark")) },
-		"phone": func(b *tab) { must.Succeed(b.t, b.Size(b.ctx, 360, 1400, true)) },
-		"phone-dark": func(b *tab) {
-			must.Succeed(b.t, b.Size(b.ctx, 360, 1400, true))
-			must.Succeed(b.t, b.Scheme(b.ctx, "dark"))
-		},
+	for name, prepare := range map[string][]chromedp.Action[chromedp.Void]{
+		"wide":       nil,
+		"dark":       {dark()},
+		"phone":      {phone(1400)},
+		"phone-dark": {phone(1400), dark()},
 	} {
-		page := serve(t, nil).browse("/", prepare)
-		picture, err := page.Picture(page.ctx)
+		page := serve(t, nil).browse("/", prepare...)
+		picture, err := chromedp.Run(page.ctx, chromedp.CaptureScreenshot())
 		must.Succeed(t, err)
 		if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
 			t.Errorf("%s: %v", name, err)
