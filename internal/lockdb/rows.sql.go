@@ -413,3 +413,47 @@ func (q *Queries) SettleLeases(ctx context.Context, arg SettleLeasesParams) erro
 	)
 	return err
 }
+
+const TickDurably = `-- name: TickDurably :one
+SELECT t.at::timestamp with time zone AS at, t.done::boolean AS done, t.pruned::timestamp with time zone AS pruned,
+       t.dues::timestamp with time zone[] AS dues
+FROM (SELECT pg_catalog.set_config('synchronous_commit', CASE
+          WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply' THEN 'remote_apply'
+          ELSE 'on' END, true) AS setting OFFSET 0) AS durable
+CROSS JOIN LATERAL pglock.tick($1::pg_catalog.text, $2::timestamp with time zone, $3::pg_catalog.text,
+    CASE WHEN durable.setting IS NOT NULL THEN $4::interval END, $5::integer) AS t
+`
+
+type TickDurablyParams struct {
+	Job    string
+	Due    pgtype.Timestamptz
+	Step   string
+	Keep   pgtype.Interval
+	Newest int32
+}
+
+type TickDurablyRow struct {
+	At     pgtype.Timestamptz
+	Done   bool
+	Pruned pgtype.Timestamptz
+	Dues   []pgtype.Timestamptz
+}
+
+// A run of a job is recorded durably, whatever synchronous_commit is.
+func (q *Queries) TickDurably(ctx context.Context, arg TickDurablyParams) (TickDurablyRow, error) {
+	row := q.db.QueryRow(ctx, TickDurably,
+		arg.Job,
+		arg.Due,
+		arg.Step,
+		arg.Keep,
+		arg.Newest,
+	)
+	var i TickDurablyRow
+	err := row.Scan(
+		&i.At,
+		&i.Done,
+		&i.Pruned,
+		&i.Dues,
+	)
+	return i, err
+}

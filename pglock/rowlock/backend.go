@@ -19,6 +19,7 @@ import (
 type backend struct {
 	dialer          *dialer
 	calls, renewals *link
+	runs            *link // records of package schedule
 	env             driver.Config
 	combined        calls
 	waiters         waiters
@@ -36,6 +37,7 @@ type backend struct {
 func newBackend(pool *pgxpool.Config) *backend {
 	b := &backend{dialer: newDialer(pool), draining: make(chan struct{})}
 	b.calls, b.renewals = b.dialer.newLink(connections), b.dialer.newLink(1)
+	b.runs = b.dialer.newLink(1)
 	b.combined.backend, b.waiters.backend = b, b
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
@@ -261,6 +263,7 @@ func (b *backend) Close(ctx context.Context) error {
 	b.background.close()
 	b.calls.close(ctx)
 	b.renewals.close(ctx)
+	b.runs.close(ctx)
 	return nil
 }
 

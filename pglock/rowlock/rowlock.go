@@ -21,7 +21,7 @@
 // can write. A transaction that has the guard keeps other holders from the lock until it ends, even if the lock is
 // lost or unlocked before. [pglock.Lock.Fence] needs no statement for the first Lock that a grant of the server gives.
 //
-// What is not there: records of runs (package schedule) return [pglock.ErrUnsupported].
+// The packages leader, semaphore and schedule work on it as on sessions.
 package rowlock
 
 import (
@@ -35,8 +35,8 @@ import (
 
 // New returns a Locker whose locks are in rows on the server of pool. It uses the pool's configuration only: the Locker
 // dials up to four connections of its own, on top of the pool's MaxConns, of which one does nothing but renew the
-// leases. BeforeConnect, TLS and DialFunc are honoured; AfterConnect and tracers are not. It does not dial yet; see
-// [pglock.Locker.Ping].
+// leases, and a fifth only if package schedule records runs. BeforeConnect, TLS and DialFunc are honoured; AfterConnect
+// and tracers are not. It does not dial yet; see [pglock.Locker.Ping].
 //
 // Options for sessions of PostgreSQL (AllowPooler, WithSessions and the like) are errors that match
 // [pglock.ErrUnsupported].

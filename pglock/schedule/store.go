@@ -22,6 +22,13 @@ type Store interface {
 	RecordRun(ctx context.Context, r RunRequest) (RunState, error)
 }
 
+// TxStore is a [Store] on the database of the application's transactions. Only on these [Job.RunTx] works.
+type TxStore interface {
+	Store
+	// RecordRunIn records a step in tx, with which the record commits.
+	RecordRunIn(ctx context.Context, tx pgx.Tx, r RunRequest) (RunState, error)
+}
+
 // Step is what a [RunRequest] asks for.
 type Step string
 
@@ -87,8 +94,11 @@ func (s store) recordIn(ctx context.Context, tx pgx.Tx, r RunRequest) (RunState,
 	if err != nil {
 		return RunState{}, err
 	}
-	if b, ok := backend.(withRuns); ok {
+	switch b := backend.(type) {
+	case withRuns:
 		return postgres{b.Runs()}.recordIn(ctx, tx, r)
+	case TxStore:
+		return b.RecordRunIn(ctx, tx, r)
 	}
 	return RunState{}, errNoStore
 }

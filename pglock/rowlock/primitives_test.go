@@ -1,0 +1,90 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
+	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
+	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+// The suites of the packages on top of locks, through the pooler.
+
+func TestLeaderPassesTheSuite(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	leadertest.Exercise(t, soonTold(pooled(t, db)), terminates(owner))
+}
+
+func TestSemaphorePassesTheSuite(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	semaphoretest.Exercise(t, soonTold(pooled(t, db)), terminates(owner))
+}
+
+func TestSchedulePassesTheSuite(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	scheduletest.Exercise(t, opener(pooled(t, db)))
+}
+
+// soonTold opens Lockers that soon learn of a loss.
+func soonTold(pool *pgxpool.Pool) func(testing.TB, ...pglock.Option) *pglock.Locker {
+	return func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
+		return open(t, pool, append([]pglock.Option{pglock.WithLease(6 * time.Second)}, opts...)...)
+	}
+}
+
+// terminates ends the process that holds a key.
+func terminates(owner *pgxpool.Pool) func(testing.TB, pglock.Key) {
+	return func(t testing.TB, key pglock.Key) {
+		t.Helper()
+		space := 1
+		if _, _, pair := key.Pair(); pair {
+			space = 2
+		}
+		var ended bool
+		err := owner.QueryRow(t.Context(), `SELECT pglock.lease_terminate(holder) FROM pglock.row_locks
+			WHERE granted AND space = $1 AND number = $2`, space, key.Int64()).Scan(&ended)
+		must.Succeed(t, err)
+		if !ended {
+			t.Fatal("the holder was over already")
+		}
+	}
+}
+
+// The record of a run and what it writes commit together, and a run that has lost its lock does not commit.
+func TestARunAndItsRecordCommitTogether(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	_, err := owner.Exec(t.Context(), "CREATE TABLE effects (n int)")
+	must.Succeed(t, err)
+	app := pooled(t, db)
+	job, err := schedule.New(open(t, app), pglock.NewKey("job"))
+	must.Succeed(t, err)
+	due := time.Now().Add(-time.Hour)
+	run := func(then func() error) error {
+		return job.RunTx(t.Context(), app, due, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+			_, err := tx.Exec(ctx, "INSERT INTO effects VALUES (1)")
+			return errors.Join(err, then())
+		})
+	}
+	failure := errors.New("failure")
+	wantIs(t, run(func() error { return failure }), failure)
+	must.Succeed(t, run(func() error { return nil }))
+	wantIs(t, run(func() error { return nil }), pglock.ErrDone)
+	var effects int
+	must.Succeed(t, owner.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
+	if effects != 1 {
+		t.Errorf("%d effects", effects)
+	}
+}
