@@ -54,9 +54,6 @@ func TestLocksDoNotDependOnDefaults(t *testing.T) {
 	role := direct.ConnConfig.User
 	_, err = owner.Exec(t.Context(), migrations.LockerGrants(role))
 	must.Succeed(t, err)
-	bouncer, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
-	must.Succeed(t, err)
-	bouncer.ConnConfig.User, bouncer.ConnConfig.Password = role, direct.ConnConfig.Password
 	for name, settings := range map[string]string{
 		"none":            "application_name = ''",
 		"repeatable read": "default_transaction_isolation = 'repeatable read'",
@@ -69,6 +66,10 @@ func TestLocksDoNotDependOnDefaults(t *testing.T) {
 			_, err := owner.Exec(t.Context(), strings.ReplaceAll(sql, "{role}", pgx.Identifier{role}.Sanitize()))
 			must.Succeed(t, err)
 		}
+		// A pooler keeps the connections of before, and tells clients their settings.
+		bouncer, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
+		must.Succeed(t, err)
+		bouncer.ConnConfig.User, bouncer.ConnConfig.Password = role, direct.ConnConfig.Password
 		for via, config := range map[string]*pgxpool.Config{"directly": direct, "pooled": bouncer} {
 			for mode, exec := range modes {
 				if mode != "exec" && (name != "none" || via == "directly") { // modes and defaults have nothing to do with each other
