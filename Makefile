@@ -46,9 +46,12 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
 # The tests of matrix are not among these: they compile programs, run other programs or measure, and have a run of their
 # own.
-matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
+matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
+# These take more than a few seconds each, and have a run of their own too.
+long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock
+
 common_flags := -count=1 -timeout=20m -vet=off -ldflags=-w
-test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4 -skip='^($(matrix))'
+test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4
 test-in/%: export GORACE := atexit_sleep_ms=100 $(GORACE)
 test-in/%: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))
 
@@ -74,7 +77,7 @@ test-in/.: export GOWORK := off
 
 .PHONY: $(test_modules)
 $(test_modules): test-in/%:
-	@mkdir -p .tmp/test && cd $* && echo "$*: go test" && go test $(test_flags) -p=$(if $(shared_server),1,3) $(longest) ./... \
+	@mkdir -p .tmp/test && cd $* && echo "$*: go test" && go test $(test_flags) -skip='^($(matrix)|$(long))' -p=$(if $(shared_server),1,3) $(longest) ./... \
 		| tee $(CURDIR)/.tmp/test/log$(subst /,-,$*)
 
 # Without cgo, as make check, whose compiled packages the go command uses again.
@@ -83,6 +86,12 @@ test-matrix: export CGO_ENABLED := 0
 test-matrix: prepare ## Run the tests that compile programs, run other programs or measure
 	@set -e; for package in $$(git grep -lE '^func ($(matrix))' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
 		( cd $$package && go test $(common_flags) -run='^($(matrix))' . ); done
+
+.PHONY: test-long
+test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
+test-long: prepare ## Run the tests that take longest, with the race detector
+	@set -e; for package in $$(git grep -lE '^func ($(long))\(' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		( cd $$package && go test $(test_flags) -run='^($(long))$$' . ); done
 
 # The packages work with an older pgx than go.mod requires, which docs/compatibility.md names.
 lowest_pgx := v5.11.0
