@@ -28,19 +28,20 @@ type holder struct {
 	ended   chan struct{} // closed when it is over
 	told    chan struct{} // closed when the server has been told so, or could not be
 
-	mu       sync.Mutex
-	over     error              // why; nil while it lives
-	attempt  int64              // of the last call
-	inFlight map[int64]struct{} // attempts whose answers are outstanding
-	grants   map[*grant]struct{}
-	queued   map[int64]struct{} // arrivals of wants that wait
+	mu        sync.Mutex
+	over      error              // why; nil while it lives
+	attempt   int64              // of the last call
+	inFlight  map[int64]struct{} // attempts whose answers are outstanding
+	grants    map[*grant]struct{}
+	releasing map[*grant]struct{} // whose releases were not answered yet
+	queued    map[int64]struct{}  // arrivals of wants that wait
 }
 
 // open adds a row for this process.
 func (b *backend) open(ctx context.Context) (*holder, error) {
 	h := &holder{
 		backend: b, ended: make(chan struct{}), told: make(chan struct{}),
-		inFlight: map[int64]struct{}{}, grants: map[*grant]struct{}{}, queued: map[int64]struct{}{},
+		inFlight: map[int64]struct{}{}, grants: map[*grant]struct{}{}, releasing: map[*grant]struct{}{}, queued: map[int64]struct{}{},
 	}
 	h.id.Valid = true
 	_, _ = rand.Read(h.id.Bytes[:]) // it never fails
@@ -197,6 +198,26 @@ func (h *holder) remove(g *grant) bool {
 	_, held := h.grants[g]
 	delete(h.grants, g)
 	return held
+}
+
+// release is remove for a release, which calls released when it ends. Until then its row is no unknown one: if tidy dropped
+// it first, the release would find it gone and report a loss.
+func (h *holder) release(g *grant) bool {
+	if h.isOver() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, held := h.grants[g]
+	delete(h.grants, g)
+	h.releasing[g] = struct{}{}
+	return held
+}
+
+func (h *holder) released(g *grant) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.releasing, g)
 }
 
 // queue notes that w waits.

@@ -16,7 +16,8 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	if err != nil {
 		return err
 	}
-	if !g.holder.remove(g) {
+	defer g.holder.released(g)
+	if !g.holder.release(g) {
 		return driver.ErrLost
 	}
 	c := b.combined.submit(&call{holder: g.holder, drops: g.drops()})

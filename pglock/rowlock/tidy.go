@@ -75,16 +75,18 @@ func (h *holder) compare() {
 	}
 }
 
-// known is what this process knows that it holds or waits for.
+// known is what this process holds, or is about to release.
 func (h *holder) known() map[drop]bool {
 	known := map[drop]bool{}
 	h.mu.Lock()
-	for g := range h.grants {
-		for _, d := range g.drops() {
-			known[d] = true
+	defer h.mu.Unlock()
+	for _, grants := range []map[*grant]struct{}{h.grants, h.releasing} {
+		for g := range grants {
+			for _, d := range g.drops() {
+				known[d] = true
+			}
 		}
 	}
-	h.mu.Unlock()
 	return known
 }
 
