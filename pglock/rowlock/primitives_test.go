@@ -22,26 +22,19 @@ import (
 func TestLeaderPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	owner, db := installed(t)
-	leadertest.Exercise(t, soonTold(pooled(t, db)), terminates(owner))
+	leadertest.Exercise(t, opener(pooled(t, db)), terminates(owner))
 }
 
 func TestSemaphorePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	owner, db := installed(t)
-	semaphoretest.Exercise(t, soonTold(pooled(t, db)), terminates(owner))
+	semaphoretest.Exercise(t, opener(pooled(t, db)), terminates(owner))
 }
 
 func TestSchedulePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	_, db := installed(t)
 	scheduletest.Exercise(t, opener(pooled(t, db)))
-}
-
-// soonTold opens Lockers that soon learn of a loss.
-func soonTold(pool *pgxpool.Pool) func(testing.TB, ...pglock.Option) *pglock.Locker {
-	return func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
-		return open(t, pool, append([]pglock.Option{pglock.WithLease(6 * time.Second)}, opts...)...)
-	}
 }
 
 // terminates ends the process that holds a key.
