@@ -63,10 +63,11 @@ type DBTX interface {
 // Take reads the server's advisory locks as they are now. It works with every role, on a primary and on a hot standby
 // (whose locks are its own), in every query execution mode of pgx, and behind a transaction pooler.
 //
-// It takes one round trip, and one more for the names of keys; in pgx's caching modes the first Take of a connection
-// also prepares its statements, which only ctx bounds. A statement is cancelled after two seconds, or when it waits
-// half a second for a lock on a table, unless the connection's own limits are tighter; these limits end with Take. If
-// the name registry cannot be read, or the blockers take too long, the rest is returned.
+// It takes one round trip, one more for the names of keys, and one for the locks in rows if schema pglock has them; in
+// pgx's caching modes the first Take of a connection also prepares its statements, which only ctx bounds. A statement is
+// cancelled after two seconds, or when it waits half a second for a lock on a table, unless the connection's own limits
+// are tighter; these limits end with Take. If the name registry cannot be read, or the blockers take too long, the rest
+// is returned.
 //
 // In a transaction of the caller Take uses a savepoint, which costs more round trips. Whatever it returns, the
 // transaction continues with the settings it had. Two effects remain: Take calls pg_stat_clear_snapshot to see the

@@ -11,6 +11,84 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const EndHolder = `-- name: EndHolder :one
+SELECT pglock.lease_terminate($1::pg_catalog.text)::bool AS ended
+`
+
+// Ends a process that holds locks in rows, whether or not it holds any now.
+func (q *Queries) EndHolder(ctx context.Context, holder string) (bool, error) {
+	row := q.db.QueryRow(ctx, EndHolder, holder)
+	var ended bool
+	err := row.Scan(&ended)
+	return ended, err
+}
+
+const HolderLocks = `-- name: HolderLocks :many
+SELECT r.key::text AS key, r.mode::text AS mode, r.generation::int8 AS generation, r.since::timestamptz AS since,
+       (r.role IS NOT NULL)::bool AS known, (r.pid IS NOT NULL)::bool AS visible,
+       COALESCE(r.role, '')::text AS role, COALESCE(pg_catalog.substring(r.application, 1, 64), '')::text AS application,
+       COALESCE(pg_catalog.substring(r.host, 1, 255), '')::text AS host, COALESCE(r.pid, 0)::int4 AS pid,
+       r.process_since, r.expires
+FROM pglock.row_locks AS r
+WHERE r.granted AND r.holder = $1::pg_catalog.text
+ORDER BY r.space, r.number, r.generation
+LIMIT $2::pg_catalog.int8
+`
+
+type HolderLocksParams struct {
+	Holder string
+	Most   int64
+}
+
+type HolderLocksRow struct {
+	Key          string
+	Mode         string
+	Generation   int64
+	Since        pgtype.Timestamptz
+	Known        bool
+	Visible      bool
+	Role         string
+	Application  string
+	Host         string
+	Pid          int32
+	ProcessSince pgtype.Timestamptz
+	Expires      pgtype.Timestamptz
+}
+
+// The locks in rows that a process holds.
+func (q *Queries) HolderLocks(ctx context.Context, arg HolderLocksParams) ([]HolderLocksRow, error) {
+	rows, err := q.db.Query(ctx, HolderLocks, arg.Holder, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HolderLocksRow
+	for rows.Next() {
+		var i HolderLocksRow
+		if err := rows.Scan(
+			&i.Key,
+			&i.Mode,
+			&i.Generation,
+			&i.Since,
+			&i.Known,
+			&i.Visible,
+			&i.Role,
+			&i.Application,
+			&i.Host,
+			&i.Pid,
+			&i.ProcessSince,
+			&i.Expires,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const SessionRemains = `-- name: SessionRemains :one
 SELECT (s.pid IS NOT NULL)::bool AS alive,
        s.state_change,

@@ -16,7 +16,8 @@ import (
 )
 
 func newTerminate() *cobra.Command {
-	return newSignal(monitor.SignalTerminate, &cobra.Command{
+	s := signalRun{signal: monitor.SignalTerminate}
+	cmd := newSignal(&s, &cobra.Command{
 		Use:   "terminate [PID]",
 		Short: "End a session, and with it all its locks",
 		Long: `End a session: all its locks are freed, and its transaction is rolled back.
@@ -28,15 +29,28 @@ to its standbys, are refused.
 ` + signalHelp + `
 
 A session of a Locker carries the locks of many callers in its process. They are
-notified of the loss at once.`,
+notified of the loss at once.
+
+With --holder it ends a process that holds locks in rows (package rowlock), as
+"pglock monitor" shows it, in the database that you connect to. It lists all
+keys of the process and asks; with --yes it does not. All its locks are free at
+once. The process itself goes on, and is told at its next renewal, a third of
+its lease later at most; until then it believes that it holds them, and only
+GuardTx and fencing tokens keep in order what it writes. The role needs EXECUTE
+on the function pglock.lease_terminate(text) and SELECT on pglock.row_locks and
+pglock.schema_migrations.`,
 		Example: `  pglock terminate 4711
   pglock terminate --key nightly-report
-  pglock terminate --session 4711@2026-11-20T20:47:59.123456Z --yes`,
+  pglock terminate --session 4711@2026-11-20T20:47:59.123456Z --yes
+  pglock terminate --holder fddbe8c4d687fab3`,
 	})
+	cmd.Flags().StringVar(&s.holder, "holder", "", "the process with this `ID` that holds locks in rows")
+	complete(cmd, "holder")
+	return cmd
 }
 
 func newCancel() *cobra.Command {
-	return newSignal(monitor.SignalCancel, &cobra.Command{
+	return newSignal(&signalRun{signal: monitor.SignalCancel}, &cobra.Command{
 		Use:   "cancel [PID]",
 		Short: "Cancel a session's statement, such as its wait for a lock",
 		Long: `Cancel the statement that a session runs. This ends its wait for a lock, and
@@ -78,12 +92,12 @@ type signalRun struct {
 	names   namesFile
 	key     string
 	session string
-	pid     int32 // the given process ID; 0 with a key
+	holder  string // of locks in rows; only of terminate
+	pid     int32  // the given process ID; 0 with a key
 	yes     bool
 }
 
-func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
-	s := signalRun{signal: signal}
+func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(0, 1, "one PID")
 	cmd.RunE = s.command
 	cmd.ValidArgsFunction = s.dsn.completePIDs
@@ -100,6 +114,12 @@ func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
 }
 
 func (s *signalRun) command(cmd *cobra.Command, args []string) error {
+	if err := s.check(cmd, args); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("holder") {
+		return s.endHolder(cmd)
+	}
 	choose, err := s.chooser(cmd, args)
 	if err != nil {
 		return err

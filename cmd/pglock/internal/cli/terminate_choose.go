@@ -9,27 +9,35 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // chooser finds the chosen session in a snapshot.
 type chooser func(*monitor.Snapshot) (monitor.SignalTarget, error)
 
-// chooser parses the arguments, before the command connects.
-func (s *signalRun) chooser(cmd *cobra.Command, args []string) (chooser, error) {
+// check refuses arguments that do not choose one session or process.
+func (s *signalRun) check(cmd *cobra.Command, args []string) error {
 	given := len(args)
-	for _, flag := range []string{"key", "session"} {
+	for _, flag := range []string{"key", "session", "holder"} {
 		if cmd.Flags().Changed(flag) {
 			given++
 		}
 	}
 	switch {
 	case given == 0:
-		return nil, misuse(cmd, "expected one of PID, --key and --session")
+		return misuse(cmd, "expected one of PID, --key and --session")
 	case given > 1:
-		return nil, misuse(cmd, "expected only one of PID, --key and --session")
-	case s.yes && s.session == "":
-		return nil, misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can belong to another session "+
+		return misuse(cmd, "expected only one of PID, --key and --session")
+	case s.yes && s.session == "" && s.holder == "":
+		return misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can belong to another session "+
 			"by now (without --yes this command shows it)")
+	}
+	return nil
+}
+
+// chooser parses the arguments, before the command connects.
+func (s *signalRun) chooser(cmd *cobra.Command, args []string) (chooser, error) {
+	switch {
 	case len(args) == 1:
 		return s.byPID(cmd, args[0])
 	case s.key != "":
@@ -83,6 +91,9 @@ func (s *signalRun) byKey(cmd *cobra.Command) (chooser, error) {
 		pids = slices.Compact(pids)
 		switch len(pids) {
 		case 0:
+			if holder := rowHolder(snapshot, key); holder != "" {
+				return monitor.SignalTarget{}, fmt.Errorf("%w: %s is held in a row, not by a session: use --holder %s", monitor.ErrNoSession, key, holder)
+			}
 			return monitor.SignalTarget{}, fmt.Errorf("%w: no session holds %s in database %s",
 				monitor.ErrNoSession, key, snapshot.Database)
 		case 1:
@@ -91,6 +102,16 @@ func (s *signalRun) byKey(cmd *cobra.Command) (chooser, error) {
 		return monitor.SignalTarget{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
 			len(pids), key, strings.Trim(fmt.Sprint(pids), "[]"))}
 	}, nil
+}
+
+// rowHolder returns a process that holds the key in a row, or "".
+func rowHolder(s *monitor.Snapshot, key pglock.Key) string {
+	for _, lock := range s.RowLocks {
+		if lock.ID() == key.ID() && len(lock.Holders) > 0 {
+			return lock.Holders[0].Holder
+		}
+	}
+	return ""
 }
 
 // rollback returns an error that says how to end a prepared transaction.

@@ -94,9 +94,13 @@ func dataText(data []Datum) string {
 func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
 	s := filter.shown(all)
 	longest, hidden := longestWait(s)
-	verdict := limits.judge(longest.lasted)
+	inRow, rowText := longestRowWait(s)
+	lasted := max(longest.lasted, inRow)
+	verdict := limits.judge(lasted)
 	text := "no waiters"
 	switch {
+	case rowText != "" && (longest.Waiter == nil || inRow > longest.lasted):
+		text = rowText
 	case longest.Waiter != nil:
 		text = longest.text(all.Tree())
 	case expectedWaiters(s) > 0:
@@ -122,7 +126,7 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
 	if elsewhere := Elsewhere(s); elsewhere != "" {
 		text += "; " + elsewhere
 	}
-	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest.lasted, limits)}
+	return Judgement{Verdict: verdict, Text: text, Data: performance(s, lasted, limits)}
 }
 
 // firstDeadlock describes the first certain deadlock.
@@ -183,6 +187,11 @@ func expectedWaiters(s *monitor.Snapshot) (n int) {
 			n++
 		}
 	}
+	for _, lock := range s.RowLocks {
+		if lock.Expected() {
+			n += len(lock.Waiters)
+		}
+	}
 	return n
 }
 
@@ -217,10 +226,11 @@ func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 // performance formats data for plugins: value;warn;critical;least;most.
 func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Datum {
 	holders, waiters := parties(s)
+	rowHolders, rowWaiters := RowParties(s)
 	return []Datum{
 		{"longest_wait", fmt.Sprintf("%.3fs;%s;%s;0", longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail))},
-		{"waiters", fmt.Sprintf("%d;;;0", waiters+s.OtherWaiters())},
-		{"holders", fmt.Sprintf("%d;;;0", holders)},
+		{"waiters", fmt.Sprintf("%d;;;0", waiters+rowWaiters+s.OtherWaiters())},
+		{"holders", fmt.Sprintf("%d;;;0", holders+rowHolders)},
 		{"lock_table", fmt.Sprintf("%.1f%%;;;0", s.Capacity.Percent())},
 	}
 }

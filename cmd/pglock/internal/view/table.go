@@ -15,32 +15,35 @@ import (
 // holders, then its waiters. Locks with waiters come first, sorted by the longest wait. target names the server.
 func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
 	s := filter.shown(all)
-	return table(all, s, filter.named(all).Tree(), byUrgency(s), target, width)
+	return table(all, s, filter.named(all).Tree(), urgentOf(s), target, width)
 }
 
 // OneScreen is like [Table], but returns at most height lines. It says how many locks do not fit, and leaves out locks
 // without waiters first.
 func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
 	s := filter.shown(all)
-	locks, tree := byUrgency(s), filter.named(all).Tree()
+	locks, tree := urgentOf(s), filter.named(all).Tree()
 	lines := table(all, s, tree, locks, target, width)
 	if len(lines) <= height {
 		return lines
 	}
-	for n := min(len(locks), height); ; n-- {
-		lines = table(all, s, tree, locks[:n], target, width)
+	for n := min(locks.len(), height); ; n-- {
+		lines = table(all, s, tree, locks.first(s, n), target, width)
 		if len(lines) < height || n == 0 {
 			lines = lines[:min(len(lines), height-1)]
-			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", len(locks)-n), width))
+			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", locks.len()-n), width))
 		}
 	}
 }
 
 // table formats some of the locks of s, with the totals of s. all is the unfiltered snapshot, and tree its tree.
-func table(all, s *monitor.Snapshot, tree *monitor.Tree, locks []monitor.Lock, target string, width int) []string {
+func table(all, s *monitor.Snapshot, tree *monitor.Tree, locks urgent, target string, width int) []string {
 	lines := []string{title(s, target)}
-	rows, marks := body(s, tree, locks, width)
-	for _, part := range [][]string{deadlockLines(s, width), rows, otherWaits(s, tree), notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
+	sessions, marks := body(s, tree, locks.sessions, width)
+	for _, part := range [][]string{
+		deadlockLines(s, width), sessions, otherWaits(s, tree), rowLocks(s, locks.rows),
+		notes(s, len(all.Locks)-len(s.Locks), marks, width),
+	} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
 		}
@@ -245,6 +248,7 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	}
 	for _, missing := range []struct{ what, why string }{
 		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},
+		{"locks in rows", s.RowLocksMissing},
 	} {
 		if missing.why != "" {
 			texts = append(texts, missing.what+": "+Printable(missing.why))

@@ -17,10 +17,14 @@ func CompareUrgency(a, b *monitor.Snapshot) int {
 	certainB, _ := deadlocks(b)
 	longestA, _ := longestWait(a)
 	longestB, _ := longestWait(b)
+	inRowA, _ := longestRowWait(a)
+	inRowB, _ := longestRowWait(b)
 	_, waitersA := parties(a)
 	_, waitersB := parties(b)
-	return cmp.Or(cmp.Compare(certainB, certainA), cmp.Compare(longestB.lasted, longestA.lasted),
-		cmp.Compare(waitersB, waitersA))
+	_, rowWaitersA := RowParties(a)
+	_, rowWaitersB := RowParties(b)
+	return cmp.Or(cmp.Compare(certainB, certainA), cmp.Compare(max(longestB.lasted, inRowB), max(longestA.lasted, inRowA)),
+		cmp.Compare(waitersB+rowWaitersB, waitersA+rowWaitersA))
 }
 
 func absent(s *monitor.Snapshot) int {
@@ -52,8 +56,12 @@ func counts(s *monitor.Snapshot) string {
 func Summary(all *monitor.Snapshot, filter Filter, target string) string {
 	s := filter.Apply(all)
 	text := fmt.Sprintf("%s%s  %s", Printable(target), StandbyMark(s), counts(s))
-	if longest, _ := longestWait(s); longest.lasted > 0 {
-		text += ", longest wait " + Age(longest.lasted)
+	if len(s.RowLocks) > 0 {
+		text += "; in rows " + rowCounts(s)
+	}
+	longest, _ := longestWait(s)
+	if inRow, _ := longestRowWait(s); max(longest.lasted, inRow) > 0 {
+		text += ", longest wait " + Age(max(longest.lasted, inRow))
 	}
 	if certain, _ := deadlocks(s); certain > 0 {
 		text += ", " + count(certain, "deadlock")
