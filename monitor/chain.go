@@ -151,9 +151,29 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 			w.estimateWait()
 		}
 		w.BlockedBy = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
+		setModes(w.BlockedBy, w.Mode, holders[row.Target])
 		waits = append(waits, w)
 	}
 	return mergeWaits(waits), nil
+}
+
+// setModes sets how the blockers of a wait hold its lock: in the strongest mode that conflicts with the one that is wanted.
+func setModes(blockers []Blocker, wanted Mode, holders []Holder) {
+	for i := range blockers {
+		if blockers[i].Kind == BlockHard {
+			blockers[i].Mode = conflictingMode(holders, blockers[i].ID(), wanted)
+		}
+	}
+}
+
+// conflictingMode returns the strongest mode in which a session holds a lock, of those that conflict with another.
+func conflictingMode(holders []Holder, id SessionID, wanted Mode) (strongest Mode) {
+	for _, holder := range holders {
+		if holder.ID() == id && holder.Mode.conflictsWith(wanted) && slices.Index(modes, holder.Mode) > slices.Index(modes, strongest) {
+			strongest = holder.Mode
+		}
+	}
+	return strongest
 }
 
 // mergeWaits sorts the waits by session, and merges those of several workers for one lock.

@@ -77,12 +77,12 @@ func TestDecodeBlockersOfAMomentLater(t *testing.T) {
 	}{
 		{"granted in between", ModeExclusive, holders, nil, []Blocker{}},
 		{"holders, one of them in two modes", ModeExclusive, holders, []int32{20, 10, 0},
-			[]Blocker{{0, "g", BlockHard}, {10, "", BlockHard}, {20, "", BlockHard}}},
+			[]Blocker{{PID: 0, GID: "g", Kind: BlockHard}, {PID: 10, Kind: BlockHard}, {PID: 20, Kind: BlockHard}}},
 		{"a compatible holder that waits ahead for more", ModeShared, holders, []int32{20, 10},
-			[]Blocker{{10, "", BlockHard}, {20, "", BlockSoft}}},
+			[]Blocker{{PID: 10, Kind: BlockHard}, {PID: 20, Kind: BlockSoft}}},
 		{"a session that is not in the snapshot", ModeShared, holders, []int32{98}, []Blocker{}},
 		{"parallel workers of one session", ModeExclusive, holders, []int32{20, 20, 99, 20},
-			[]Blocker{{20, "", BlockHard}, {99, "", BlockSoft}}},
+			[]Blocker{{PID: 20, Kind: BlockHard}, {PID: 99, Kind: BlockSoft}}},
 		{"two prepared transactions that have ended", ModeExclusive, nil, []int32{0, 0}, []Blocker{}},
 	}
 	all := parties{byOwner: map[string]*party{"10": {}, "20": {}, "99": {}}}

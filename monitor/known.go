@@ -43,10 +43,9 @@ var databaseKeys = []struct {
 	number     func(database string) int64
 }{
 	// database/util.go, with the names of the schema and table that are the default.
-	{"golang-migrate", "golang-migrate migrations of database %s", func(database string) int64 {
-		const salt = 1486364155
-		return int64(crc("public\x00schema_migrations\x00"+database) * salt)
-	}},
+	{"golang-migrate", "golang-migrate migrations of database %s", golangMigrate},
+	// Opened from a URL, as its command does, it takes the path of the URL for the name of the database.
+	{"golang-migrate", "golang-migrate migrations of database %s", func(database string) int64 { return golangMigrate("/" + database) }},
 	// activerecord/lib/active_record/migration.rb
 	{"Rails", "Rails migrations of database %s", func(database string) int64 {
 		return 2053462845 * int64(crc(database))
@@ -62,6 +61,11 @@ var databaseKeys = []struct {
 	{"pg-boss", "pg-boss counting the jobs of database %s", func(database string) int64 {
 		return pgBoss(database, "queue-stats")
 	}},
+}
+
+func golangMigrate(database string) int64 {
+	const salt = 1486364155
+	return int64(crc("public\x00schema_migrations\x00"+database) * salt)
 }
 
 func pgBoss(database, key string) int64 {

@@ -27,6 +27,9 @@ func pair(class, object int32) identity {
 
 // The numbers were computed with Python's zlib, hashlib and struct, from what the sources of the tools say.
 func TestKnownKeysOfKnownToolsAreGuessed(t *testing.T) {
+	if got := strings.Join(guessesFor("shop", bigint(2101699660), &Dictionary{}), ", "); got != "probably golang-migrate migrations of database shop" {
+		t.Errorf("the key of golang-migrate's command is guessed to be %q", got)
+	}
 	for want, id := range map[string]identity{
 		"probably golang-migrate migrations of database shop":   bigint(3689236698),
 		"probably goose migrations":                             bigint(4097083626),

@@ -276,6 +276,9 @@ type Blocker struct {
 	GID string `json:"gid"`
 	// Kind says why it blocks the waiter.
 	Kind BlockKind `json:"kind"`
+	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks, whose
+	// holders the snapshot has, and for a soft block.
+	Mode Mode `json:"mode"`
 }
 
 // BlockKind says why a session blocks a waiter.

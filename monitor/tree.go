@@ -84,6 +84,35 @@ func (n *Node) Parent() *Node {
 	return n.Blocker
 }
 
+// Held returns the lock that the session holds and for which most of the sessions below it wait, as [Wait.Label] writes it,
+// and how it holds that lock. It is false if none of them waits for a lock of the session.
+func (n *Node) Held() (label string, mode Mode, ok bool) {
+	waiting, most := map[string]int{}, 0
+	for _, child := range n.Children {
+		if child.Kind != BlockHard {
+			continue
+		}
+		name := child.Wait.Label()
+		if waiting[name]++; waiting[name] > most {
+			most, label, mode = waiting[name], name, child.blockedIn()
+		}
+	}
+	return label, mode, most > 0
+}
+
+// blockedIn returns how the blocker of n holds what n waits for.
+func (n *Node) blockedIn() Mode {
+	if n.Wait.Lock != nil {
+		return conflictingMode(n.Wait.Lock.Holders, n.Blocker.ID(), n.Wait.Mode)
+	}
+	for _, b := range n.Wait.BlockedBy {
+		if b.ID() == n.Blocker.ID() {
+			return b.Mode
+		}
+	}
+	return ""
+}
+
 // All returns an iterator over the tree from top to bottom, with the depth of each session.
 func (t *Tree) All() iter.Seq2[int, *Node] {
 	type place struct {

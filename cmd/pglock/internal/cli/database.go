@@ -114,6 +114,10 @@ type database struct {
 	label string
 	// trusted are additional roles whose schema may be used.
 	trusted []string
+	// keep is how many connections the pool keeps open, from its beginning.
+	keep int32
+	// flags are the flags that name it, with a space before each, for commands that users copy. They have no password.
+	flags string
 	// warning says why a file of passwords is not used, if so.
 	warning string
 }
@@ -165,7 +169,8 @@ func (d *dsn) find(cmd *cobra.Command) (database, error) {
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
 	}
-	return database{config: config, target: target(config.ConnConfig), trusted: d.trusted, warning: warning}, nil
+	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted,
+		warning: warning}, nil
 }
 
 var (
@@ -267,6 +272,7 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	config.AfterConnect = trust.NotDeferrable
+	config.MinConns = d.keep
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, d.failed(err)

@@ -35,8 +35,10 @@ deadlocks.
 Findings are problems (locks cannot be relied on, or are about to fail),
 warnings (something works worse than it could, or breaks in some uses), and
 notes. The JSON has version, taken_at, server_version, database, role, worst,
-and findings with check, level, what, why, do and sql. Names of checks and of
-these fields do not change within a version.
+and findings with check, level, what, why, do, sql and optional. Names of checks
+and of these fields do not change within a version. --ignore CHECK leaves out
+the findings of a check, such as proxy where PgBouncer pools sessions; they do
+not count for the exit code.
 
 Exit codes: 0 no finding is as bad as --fail-on; 78 one is; 69 no database;
 64 wrong usage; 1 other errors.`
@@ -47,6 +49,7 @@ type doctorRun struct {
 	output   format
 	failOn   level
 	longWait seconds
+	ignore   []string
 }
 
 func newDoctor() *cobra.Command {
@@ -56,7 +59,9 @@ func newDoctor() *cobra.Command {
 		Short: "Check a server for settings and sessions that endanger locks",
 		Long:  doctorHelp,
 		Example: `  pglock doctor
-  pglock doctor --fail-on problem -o json | jq -r '.findings[].sql[]'`,
+  pglock doctor --fail-on problem -o json |
+    jq -r '.findings[] | select(.level == "problem") | .sql[]'
+  pglock doctor --ignore proxy --ignore log-lock-waits`,
 		Args:              arguments(0, 1, "one database"),
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -68,6 +73,8 @@ func newDoctor() *cobra.Command {
 	flags.Var(&e.failOn, "fail-on", "fail if a finding is at least this bad: `note|warning|problem`")
 	flags.Var(&e.longWait, "long-wait", "report sessions that have waited longer than this `duration`")
 	complete(cmd, "fail-on", failLevels...)
+	flags.StringArrayVar(&e.ignore, "ignore", nil, "leave out the findings of this `CHECK`; may be repeated")
+	complete(cmd, "ignore", doctor.Checks...)
 	complete(cmd, "long-wait")
 	return cmd
 }
@@ -92,6 +99,11 @@ func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
 	if err := e.dsn.addDatabaseArgument(cmd, args); err != nil {
 		return err
 	}
+	for _, name := range e.ignore {
+		if !slices.Contains(doctor.Checks, name) {
+			return misuse(cmd, "--ignore: there is no check %q; the checks are %s", name, strings.Join(doctor.Checks, ", "))
+		}
+	}
 	db, err := e.dsn.resolve(cmd)
 	if err != nil {
 		return err
@@ -102,7 +114,7 @@ func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
 			return nil, err
 		}
 		defer pool.Close()
-		return doctor.Examine(ctx, pool, time.Duration(e.longWait), db.trusted...)
+		return doctor.Examine(ctx, pool, doctor.Options{LongWait: time.Duration(e.longWait), Trusted: db.trusted, Ignore: e.ignore, Server: db.flags})
 	})
 	if err != nil {
 		return db.failed(err)

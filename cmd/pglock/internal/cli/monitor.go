@@ -187,6 +187,9 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if m.output != formatTable && term.Is(os.Stderr) {
 		say(os.Stderr, "%s", db.target)
 	}
+	if !m.once && m.http.address == "" && m.fillsScreen() && !m.readOnly {
+		db.keep = 2 // for snapshots and signals: a server whose connections are all taken can still be cleaned
+	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
 		pool, err := db.pool(ctx, "pglock monitor")
 		if err != nil {

@@ -3,6 +3,9 @@ package cli_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/must"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
 // Output for people must be harmless; output for programs must be exact (TestMonitorMachineOutputIsHarmlessAndComplete).
@@ -17,4 +20,21 @@ func TestMonitorCSVOnATerminalIsHarmless(t *testing.T) {
 	if strings.ContainsAny(shown, "\x07\x1b") {
 		t.Errorf("the terminal was shown %q", shown)
 	}
+}
+
+// When a pile-up has taken all connections of a server, the view has one left for the signal that ends it.
+func TestMonitorTheViewKeepsAConnectionForSignals(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	sessions := func() (n int) {
+		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity "+
+			"WHERE application_name = 'pglock monitor' AND datname = current_database()").Scan(&n))
+		return n
+	}
+	p := on(t, db, "monitor", "--interval", "1h").onTerminal()
+	p.waitForOutput("[1] KEYS")
+	testenv.WaitUntil(t, "the view has one for snapshots and one for signals", func() bool { return sessions() >= 2 })
+	p.types("q")
+	wantCode(t, p.end(), 0)
 }

@@ -37,7 +37,7 @@ func TestViewOfSeveralServers(t *testing.T) {
 	m.shows(port(frozen), "@8")
 
 	m.types("2")
-	m.shows("[2 tree]", "holder")
+	m.shows("[2] TREE", "holder")
 	m.types("t")
 	pid := holder.PgConn().PID()
 	m.shows(fmt.Sprintf("Type yes to terminate session %d on %s", pid, labelOf(a)), "server "+labelOf(a)+", at 127.0.0.1"+port(steady))

@@ -64,14 +64,15 @@ its session locks. To end an idle session, use "pglock terminate".
 }
 
 // signalHelp is the common part of both help texts.
-const signalHelp = `It first shows the keys that the session holds, their waiters, and the waiters
-for its other locks, such as tables and rows, and asks. With --yes it does not
-ask; then name the session with --session PID@SINCE, as this command shows it
-(in "pglock monitor -o json": pid and session_since), because the process ID
-alone may belong to another session by then. The server compares both in the
-statement that signals. If your role may not see when a session began (members
-of pg_read_all_stats may), use PID#FINGERPRINT, a hash of the session's user,
-application and keys.
+const signalHelp = `It first shows what ends with the session, its keys, their waiters, and the
+waiters for its other locks, such as tables and rows, and asks. With --dry-run
+it prints that, and the command that does it, and ends with code 0. With --yes
+it does not ask; then name the session with --session PID@SINCE, as this command
+shows it (in "pglock monitor -o json": pid and session_since), because the
+process ID alone may belong to another session by then. The server compares both
+in the statement that signals. If your role may not see when a session began
+(members of pg_read_all_stats may), use PID#FINGERPRINT, a hash of the session's
+user, application and keys.
 
 The role must be a member of the session's role or of pg_signal_backend; only a
 superuser can signal a superuser's session. A prepared transaction has no
@@ -95,6 +96,7 @@ type signalRun struct {
 	holder  string // of locks in rows; only of terminate
 	pid     int32  // the given process ID; 0 with a key
 	yes     bool
+	dryRun  bool
 }
 
 func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
@@ -108,6 +110,7 @@ func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
 	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
 	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs --session)")
+	flags.BoolVar(&s.dryRun, "dry-run", false, "only show what would end, on standard output")
 	s.dsn.completeKeys(cmd, "key")
 	complete(cmd, "session")
 	return cmd
@@ -138,9 +141,12 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer pool.Close()
-	target, err := s.inspect(cmd.Context(), pool, choose, options)
+	target, err := s.inspect(cmd, db, pool, choose, options)
 	if err != nil {
 		return db.failed(err)
+	}
+	if s.dryRun {
+		return nil
 	}
 	if !s.yes {
 		if err := s.confirm(cmd, db, target); err != nil {
@@ -154,12 +160,12 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 }
 
 func (s *signalRun) inspect(
-	ctx context.Context, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
+	cmd *cobra.Command, db database, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
 ) (monitor.SignalTarget, error) {
 	if s.pid != 0 {
 		options = append(options, monitor.WithSession(s.pid))
 	}
-	snapshot, err := monitor.Take(ctx, pool, options...)
+	snapshot, err := monitor.Take(cmd.Context(), pool, options...)
 	if err != nil {
 		return monitor.SignalTarget{}, err
 	}
@@ -167,18 +173,24 @@ func (s *signalRun) inspect(
 	if err != nil {
 		return monitor.SignalTarget{}, err
 	}
-	if !s.yes {
-		if _, err = io.WriteString(os.Stderr, lines(view.Preview(snapshot, target, s.signal, width()))); err != nil {
-			return monitor.SignalTarget{}, fmt.Errorf("show the session: %w", err)
-		}
+	if s.yes {
+		return target, nil
+	}
+	shown, out := view.Preview(snapshot, target, s.signal, width()), os.Stderr
+	if s.dryRun {
+		out = os.Stdout
+		shown = append(shown, "", fmt.Sprintf("%s%s --session %s --yes", cmd.CommandPath(), db.flags, target.Ref))
+	}
+	if _, err = io.WriteString(out, lines(shown)); err != nil {
+		return monitor.SignalTarget{}, fmt.Errorf("show the session: %w", err)
 	}
 	return target, nil
 }
 
 func (s *signalRun) confirm(cmd *cobra.Command, db database, c monitor.SignalTarget) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
-		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s --session %s --yes",
-			db.target, s.signal, cmd.CommandPath(), c.Ref)
+		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s%s --session %s --yes",
+			db.target, s.signal, cmd.CommandPath(), db.flags, c.Ref)
 	}
 	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Ref),
 		fmt.Sprintf("cancelled: no signal was sent to %d", c.PID))

@@ -28,6 +28,8 @@ func (s *signalRun) check(cmd *cobra.Command, args []string) error {
 		return misuse(cmd, "expected one of PID, --key and --session")
 	case given > 1:
 		return misuse(cmd, "expected only one of PID, --key and --session")
+	case s.yes && s.dryRun:
+		return misuse(cmd, "--dry-run contradicts --yes")
 	case s.yes && s.session == "" && s.holder == "":
 		return misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can belong to another session "+
 			"by now (without --yes this command shows it)")

@@ -107,22 +107,22 @@ func TestViewOfAFixedScene(t *testing.T) {
 	m := s.monitor().inTerminal(80, 24)
 	m.golden("view-keys", settled, s.names)
 	m.types("2")
-	m.golden("view-tree", "[2 tree]", s.names)
+	m.golden("view-tree", "[2] TREE", s.names)
 	m.types("3")
-	m.golden("view-sessions", "[3 sessions]", s.names)
+	m.golden("view-sessions", "[3] SESSIONS", s.names)
 	m.types("?")
 	m.golden("view-help", "── help", s.names)
 	m.types("Escape")
 	m.resize(120, 40)
 	m.golden("view-sessions-wide", settledWide, s.names)
 	m.types("2")
-	m.golden("view-tree-wide", "[2 tree]", s.names)
+	m.golden("view-tree-wide", "[2] TREE", s.names)
 	m.types("1")
-	m.golden("view-keys-wide", "[1 keys]", s.names)
+	m.golden("view-keys-wide", "[1] KEYS", s.names)
 	m.resize(80, 24)
-	m.golden("view-keys", "[1 keys]", s.names)
+	m.golden("view-keys", "[1] KEYS", s.names)
 	m.resize(31, 7)
-	m.shows("[1 keys]", "…") // drawn for that size: tmux does not report two changes that cancel each other out
+	m.shows("[1] KEYS", "…") // drawn for that size: tmux does not report two changes that cancel each other out
 	m.resize(80, 24)
 	m.golden("view-keys", settled, s.names)
 	m.types("Enter")
@@ -144,7 +144,7 @@ func TestViewWithoutColours(t *testing.T) {
 		t.Errorf("colours are used although NO_COLOR is set: %q", found)
 	}
 	m.types("2")
-	m.golden("view-tree", "[2 tree]", s.names)
+	m.golden("view-tree", "[2] TREE", s.names)
 	m.types("q")
 	m.shows("exit code 0")
 	m = s.monitor().inTerminal(80, 24)
@@ -162,11 +162,11 @@ func TestViewShowsADeadlock(t *testing.T) {
 	first.startWait("SELECT pg_advisory_lock(2)")
 	second.startWait("SELECT pg_advisory_lock(1)")
 	m := s.monitor().inTerminal(120, 24)
-	m.shows("[1 keys]")
+	m.shows("[1] KEYS")
 	m.types("2")
 	m.golden("view-deadlock", settledWide, s.names)
 	m.types("i")
-	m.shows("── about the server", "PostgreSQL ends one of these waits after deadlock_timeout")
+	m.shows("── about the server", "PostgreSQL checks once in each wait, after deadlock_timeout")
 }
 
 func TestViewOutlivesTheServer(t *testing.T) {
@@ -206,7 +206,7 @@ func TestViewEndsASession(t *testing.T) {
 	m.types("yes", "Enter")
 	m.shows("has ended: 1 lock passed to the next waiter")
 	m.types("3")
-	m.shows("[3 sessions]")
+	m.shows("[3] SESSIONS")
 	m.waitUntilGone("payments") // with the next snapshot
 	m.types("q")
 	m.shows("exit code 0", `msg="session signalled"`, "application=payments", "keys=[invoice:42]", "ended=true")
@@ -321,9 +321,9 @@ func TestViewStaysUsableWithManyLocks(t *testing.T) {
 	m.types("End")
 	m.shows("19,984-20,000 of 20,000")
 	m.types("2")
-	m.shows("hoarder", "unlucky", "[2 tree]")
+	m.shows("hoarder", "unlucky", "[2] TREE")
 	m.types("3")
-	m.shows("hoarder", "20,000", "[3 sessions]")
+	m.shows("hoarder", "20,000", "[3] SESSIONS")
 	m.types("/", "unlucky", "Enter", "1")
 	m.shows("filter /unlucky/  19,999 keys not shown", "@19999")
 	m.types("q")
@@ -338,11 +338,11 @@ func TestViewPrintsTablesOnADumbTerminal(t *testing.T) {
 	monitor := s.monitor().Path + " monitor"
 	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-c", "TERM=dumb "+monitor)
 	m.shows("@99", "1 key, 1 holder, 0 waiters")
-	if strings.Contains(m.screen(), "[1 keys]") {
+	if strings.Contains(m.screen(), "[1] KEYS") {
 		t.Error("the full-screen view is used")
 	}
 	m.run("new-window", "sh", "-c", monitor+" </dev/null; echo left; exec sleep 1000")
-	m.shows("@99", "[1 keys]") // keys are read from the terminal all the same
+	m.shows("@99", "[1] KEYS") // keys are read from the terminal all the same
 	m.types("q")
 	m.shows("left")
 }
@@ -355,13 +355,13 @@ func TestViewGivesTheTerminalBack(t *testing.T) {
 	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-i")
 	m.shows("ready>")
 	m.types(fmt.Sprintf("%s monitor", s.monitor().Path), "Enter")
-	m.shows("[1 keys]")
+	m.shows("[1] KEYS")
 	m.types("C-z")
 	m.shows("Stopped") // the first prompt is seen before the shell has the terminal
 	m.types("echo it is $((40 + 2))", "Enter")
 	m.shows("it is 42")
 	m.types("fg", "Enter")
-	m.shows("[1 keys]")
+	m.shows("[1] KEYS")
 	m.types("C-c")
 	m.shows("4 holders", "ready>")
 	m.types("echo and $((40 + 3))", "Enter")

@@ -9,10 +9,32 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
+// A table that is 165 % full is not enlarged to one that is 82 % full.
+func TestTheTableThatIsSuggestedHasRoom(t *testing.T) {
+	for used, want := range map[int64]string{6400: "= 128", 10_560: "= 256", 60_000: "= 2048"} {
+		c := monitor.Capacity{Nominal: 6400, Used: used, MaxLocksPerTransaction: 64, MaxConnections: 100}
+		f := lockTable(facts{snapshot: &monitor.Snapshot{Capacity: c}})
+		if len(f.SQL) != 1 || !strings.HasSuffix(f.SQL[0], want) {
+			t.Errorf("%d of 6400: %q, want %s", used, f.SQL, want)
+		}
+	}
+}
+
+// The suggested commands name the server that was examined.
+func TestSuggestedCommandsNameTheServer(t *testing.T) {
+	s := &monitor.Snapshot{TakenAt: time.Now(), Locks: []monitor.Lock{{Key: "a", Holders: []monitor.Holder{{Session: monitor.Session{PID: 7}}},
+		Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 8}, WaitingSince: new(time.Time),
+			BlockedBy: []monitor.Blocker{{PID: 7, Kind: monitor.BlockHard}}}}}}}
+	found := waits(facts{snapshot: s, server: " -d shop"}, time.Minute)
+	if len(found) != 1 || !strings.Contains(found[0].Do, "pglock terminate -d shop 7") {
+		t.Errorf("%+v", found)
+	}
+}
+
 // Cases that the test servers do not show.
 
 func TestCockroachIsAProblemAndTheOnlyFinding(t *testing.T) {
-	r := report(facts{cockroach: "CockroachDB CCL v24.1.0"}, time.Minute)
+	r := report(facts{cockroach: "CockroachDB CCL v24.1.0"}, Options{LongWait: time.Minute})
 	if len(r.Findings) != 1 || r.Worst != Problem || !strings.Contains(r.Findings[0].What, "CockroachDB CCL v24.1.0") {
 		t.Errorf("the report is %+v", r)
 	}
@@ -43,7 +65,7 @@ func TestHowFullTheLockTableIs(t *testing.T) {
 			Top: []monitor.SessionLoad{{Session: monitor.Session{PID: 4711}, Locks: 3000}}}
 		f := lockTable(facts{snapshot: &monitor.Snapshot{Capacity: c}})
 		text := f.What + strings.Join(f.SQL, "")
-		if f.Level != want || want != OK && !(strings.Contains(text, "process 4711") && strings.Contains(text, "= 128")) {
+		if f.Level != want || want != OK && !(strings.Contains(text, "process 4711") && strings.Contains(text, "max_locks_per_transaction = ")) {
 			t.Errorf("%d of 6400: %+v", used, f)
 		}
 	}

@@ -46,8 +46,9 @@ func tightest(f facts) connectionLimit {
 	c := f.connections
 	b := connectionLimit{
 		what: "max_connections without the reserved ones", used: c.ServerUsed, limit: c.ServerLimit,
-		advice: "make pools smaller, or allow more connections, which takes memory and a restart of the server",
-		sql:    fmt.Sprintf("ALTER SYSTEM SET max_connections = %d", 2*c.ServerLimit),
+		advice: "make pools smaller, or allow more connections, which takes memory and a restart of the server (on a managed " +
+			"server without ALTER SYSTEM, in its parameter group)",
+		sql: fmt.Sprintf("ALTER SYSTEM SET max_connections = %d", 2*c.ServerLimit),
 	}
 	for _, other := range []connectionLimit{
 		{"limit of the database", c.DatabaseUsed, c.DatabaseLimit, "make pools smaller, or lift the limit",

@@ -31,6 +31,12 @@ func (l Level) AtLeast(other Level) bool {
 	return slices.Index(Levels, l) >= slices.Index(Levels, other)
 }
 
+// Checks are the names of all checks.
+var Checks = []string{"server", "proxy", "standby", isolationSetting, "lease", idleSession, transactionTimeout, idleInTransaction,
+	statementTimeout, lockTimeout, checkInterval, "tcp_keepalives", "temp", "connections", "lock-table", "schema", "trust",
+	"event-triggers", "log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend", "schema-rights",
+	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits"}
+
 // Finding is one result of a check. Its texts can contain names from the server.
 type Finding struct {
 	// Check names the check. The name is stable, and a check can have several findings.
@@ -40,8 +46,10 @@ type Finding struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 	Do   string `json:"do"`
-	// SQL are the statements that do it, if there are any.
-	SQL []string `json:"sql"`
+	// SQL are the statements that do it, if there are any. None of them turns off what protects the server, such as a
+	// timeout. Optional says that all is well without them, as for every [Note].
+	SQL      []string `json:"sql"`
+	Optional bool     `json:"optional"`
 }
 
 // Report is the result of all checks. Its JSON field names are a stable format.
@@ -63,26 +71,40 @@ type Report struct {
 const FormatVersion = 1
 
 // Examine examines the server that pool connects to, with the role and database of its configuration, which should be
-// those that take locks. It reports waits longer than longWait. It takes one connection, changes nothing, and needs
-// no grant.
-//
-// trusted are additional roles that may own schema pglock. It is an error if one does not exist.
-func Examine(ctx context.Context, pool *pgxpool.Pool, longWait time.Duration, trusted ...string) (*Report, error) {
-	f, err := readFacts(ctx, pool, trusted)
+// those that take locks. It takes one connection, changes nothing, and needs no grant.
+func Examine(ctx context.Context, pool *pgxpool.Pool, o Options) (*Report, error) {
+	f, err := readFacts(ctx, pool, o.Trusted)
 	if err != nil {
 		return nil, fmt.Errorf("examine the server: %w", err)
 	}
-	return report(f, longWait), nil
+	f.server = o.Server
+	return report(f, o), nil
 }
 
-func report(f facts, longWait time.Duration) *Report {
+// Options say what is reported, and how.
+type Options struct {
+	// LongWait is how long a wait is reported, if it has lasted longer.
+	LongWait time.Duration
+	// Trusted are additional roles that may own schema pglock. It is an error if one does not exist.
+	Trusted []string
+	// Ignore are the names of checks without findings in the report.
+	Ignore []string
+	// Server are the flags that name the server, with a space before each, for commands that findings suggest.
+	Server string
+}
+
+func report(f facts, o Options) *Report {
 	r := &Report{Version: FormatVersion, Worst: OK, Findings: []Finding{}, TakenAt: time.Now().UTC(),
 		ServerVersion: f.cockroach}
 	if f.snapshot != nil {
 		r.TakenAt, r.ServerVersion = f.snapshot.TakenAt, f.snapshot.ServerVersion
 		r.Database, r.Role = f.snapshot.Database, f.snapshot.Role
 	}
-	for _, finding := range findings(f, longWait) {
+	for _, finding := range findings(f, o.LongWait) {
+		if slices.Contains(o.Ignore, finding.Check) {
+			continue
+		}
+		finding.Optional = finding.Level == Note
 		if finding.SQL == nil {
 			finding.SQL = []string{}
 		}

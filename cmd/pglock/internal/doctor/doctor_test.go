@@ -37,7 +37,7 @@ func examine(t testing.TB, connString string, longWait time.Duration) *doctor.Re
 	pool, err := pgxpool.New(t.Context(), connString)
 	must.Succeed(t, err)
 	defer pool.Close()
-	report, err := doctor.Examine(t.Context(), pool, longWait)
+	report, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: longWait})
 	must.Succeed(t, err)
 	return report
 }
@@ -89,6 +89,11 @@ func TestAPlainServerIsFine(t *testing.T) {
 		"watcher-grants", "pg_read_all_stats", "pg_signal_backend", "deadlocks"} {
 		want(t, r, name, doctor.OK)
 	}
+	for _, f := range r.Findings {
+		if !slices.Contains(doctor.Checks, f.Check) {
+			t.Errorf("%s is not among the checks", f.Check)
+		}
+	}
 	worst := doctor.Note
 	if db.Knows(t, "idle_session_timeout") {
 		want(t, r, "lease", doctor.OK)
@@ -108,7 +113,7 @@ func TestAPlainServerIsFine(t *testing.T) {
 	text, err := json.Marshal(r)
 	must.Succeed(t, err)
 	for _, field := range []string{`"version":1`, `"taken_at"`, `"server_version"`, `"database"`, `"role"`, `"worst"`,
-		`"findings":[{`, `"check"`, `"level"`, `"what"`, `"why"`, `"do"`, `"sql":[]`} {
+		`"findings":[{`, `"check"`, `"level"`, `"what"`, `"why"`, `"do"`, `"sql":[]`, `"optional":false`} {
 		if !strings.Contains(string(text), field) {
 			t.Errorf("the JSON has no %s: %s", field, text)
 		}
@@ -125,9 +130,9 @@ func TestAPoolerIsAProblem(t *testing.T) {
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
 		must.Succeed(t, err)
 		t.Cleanup(pool.Close)
-		r, err := doctor.Examine(t.Context(), pool, time.Minute)
+		r, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Minute})
 		must.Succeed(t, err)
-		want(t, r, "proxy", doctor.Problem, "ErrPooler", "AllowPooler")
+		want(t, r, "proxy", doctor.Problem, "ErrPooler", "AllowPooler", "--allow-pooler", "--ignore proxy")
 		if r.Worst != doctor.Problem {
 			t.Errorf("the worst finding is %s", r.Worst)
 		}
@@ -143,7 +148,7 @@ func TestAStandbyIsAProblem(t *testing.T) {
 	want(t, examine(t, primary.ConnString("postgres"), time.Minute), "standby", doctor.OK)
 }
 
-// Following the advice removes the finding.
+// Following the advice removes the finding. A timeout that only bounds a transaction is no reason to turn it off.
 func TestTimeoutsOfTheRole(t *testing.T) {
 	levels := map[string]doctor.Level{
 		"idle_session_timeout":                doctor.Warning,
@@ -172,6 +177,13 @@ func TestTimeoutsOfTheRole(t *testing.T) {
 		for name, level := range levels {
 			f := want(t, before, name, level, "from "+origin, cmp.Or(values[name], "7min"))
 			execute(t, db, f.SQL...)
+			if level != doctor.Note {
+				continue
+			}
+			if len(f.SQL) > 0 || !f.Optional {
+				t.Errorf("%s turns off what protects the server: %+v", name, f)
+			}
+			execute(t, db, fmt.Sprintf("%s SET %s = 0", origin, name))
 		}
 		after := examine(t, connString, time.Minute)
 		for name := range levels {
@@ -195,7 +207,7 @@ func TestATimeoutThatEndsTheExaminationIsExplained(t *testing.T) {
 	upgrade := db.Connect(t)
 	_, err := upgrade.Exec(t.Context(), "SET statement_timeout = 0; BEGIN; LOCK TABLE pg_catalog.pg_settings")
 	must.Succeed(t, err)
-	_, err = doctor.Examine(t.Context(), db.Pool(t), time.Minute)
+	_, err = doctor.Examine(t.Context(), db.Pool(t), doctor.Options{LongWait: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "statement timeout") || !strings.Contains(err.Error(), "connection string set it to 0") {
 		t.Errorf("the error is %v", err)
 	}
@@ -207,7 +219,7 @@ func TestACatalogThatIsLockedEndsTheExamination(t *testing.T) {
 	must.Succeed(t, pool.Ping(t.Context()))
 	_, err := db.Connect(t).Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_event_trigger")
 	must.Succeed(t, err)
-	_, err = doctor.Examine(t.Context(), pool, time.Minute)
+	_, err = doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "alters a catalog") {
 		t.Errorf("the error is %v", err)
 	}
@@ -234,7 +246,7 @@ func TestAUnixSocketNeedsNoKeepalives(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
-	r, err := doctor.Examine(t.Context(), pool, time.Minute)
+	r, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Minute})
 	must.Succeed(t, err)
 	want(t, r, "tcp_keepalives", doctor.OK, "Unix socket")
 }
@@ -322,4 +334,21 @@ func TestPreparedTransactionsAndLongWaits(t *testing.T) {
 	execute(t, db, f.SQL...)
 	must.Succeed(t, <-result)
 	want(t, examine(t, db.ConnString(), 0), "prepared-transactions", doctor.OK)
+}
+
+// A finding that is as it is wanted is left out, and does not count.
+func TestAnIgnoredCheckHasNoFindingAndDoesNotCount(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	_, err := db.Connect(t).Exec(t.Context(), "ALTER DATABASE "+quote(db.Name())+" SET default_transaction_isolation = 'serializable'")
+	must.Succeed(t, err)
+	pool.Reset()
+	before, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Hour})
+	must.Succeed(t, err)
+	want(t, before, "default_transaction_isolation", doctor.Warning)
+	after, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Hour, Ignore: []string{"default_transaction_isolation", "lease"}})
+	must.Succeed(t, err)
+	if found := findings(after, "default_transaction_isolation"); len(found) != 0 || after.Worst.AtLeast(doctor.Warning) {
+		t.Errorf("the worst finding is %s: %+v", after.Worst, found)
+	}
 }

@@ -32,8 +32,10 @@ type facts struct {
 	triggers []monitordb.EventTriggersRow
 	// lockWorks reports that a granted lock is in the lock table.
 	lockWorks bool
-	schema    schemaFacts
-	snapshot  *monitor.Snapshot
+	// server are the flags of commands that name the server.
+	server   string
+	schema   schemaFacts
+	snapshot *monitor.Snapshot
 }
 
 // schemaFacts are about schema pglock.

@@ -38,9 +38,20 @@ func lockTable(f facts) Finding {
 		What: what + most(c),
 		Why: "when it is full, every session of the server gets \"out of shared memory\", and new ones cannot connect. A " +
 			"Locker alone takes at most a quarter of it unless WithMaxHeld says otherwise",
-		Do:  "find the sessions with many locks (pglock monitor), or enlarge the table, which takes memory and a restart of the server",
-		SQL: []string{fmt.Sprintf("ALTER SYSTEM SET max_locks_per_transaction = %d", 2*c.MaxLocksPerTransaction)},
+		Do: "find the sessions with many locks (pglock monitor), or enlarge the table, which takes memory and a restart of the server " +
+			"(on a managed server without ALTER SYSTEM, in its parameter group)",
+		SQL: []string{fmt.Sprintf("ALTER SYSTEM SET max_locks_per_transaction = %d", roomyTable(c))},
 	}
+}
+
+// roomyTable returns a max_locks_per_transaction, the present one times a power of two, with which the table would not be
+// full enough for a finding.
+func roomyTable(c monitor.Capacity) int64 {
+	size := 2 * c.MaxLocksPerTransaction
+	for c.MaxLocksPerTransaction > 0 && 100*c.Used*c.MaxLocksPerTransaction/max(1, c.Nominal) > noticePercent*size {
+		size *= 2
+	}
+	return size
 }
 
 // most returns a phrase about the session with the most locks.
@@ -128,7 +139,7 @@ func cycles(f facts) []Finding {
 			What: "deadlock: " + strings.Join(steps, ", ") + age(f.snapshot, cycle.Since),
 			Why: fmt.Sprintf("none of them can continue by itself; the server ends one of the waits after deadlock_timeout (%s)",
 				f.settings[deadlockTimeout].Shown),
-			Do:  fmt.Sprintf("end one of the waits: pglock cancel %d; and take several keys in the same order, as LockAll and LockAllTx do", first),
+			Do:  fmt.Sprintf("end one of the waits: pglock cancel%s %d; and take several keys in the same order, as LockAll and LockAllTx do", f.server, first),
 			SQL: []string{fmt.Sprintf("SELECT pg_cancel_backend(%d)", first)},
 		}
 		if cycle.Certain && f.outlived(cycle) {
@@ -187,7 +198,7 @@ func waits(f facts, long time.Duration) []Finding {
 	}
 	var all []Finding
 	for _, id := range ids {
-		all = append(all, longWait(f.snapshot, byLock[id]))
+		all = append(all, f.longWait(byLock[id]))
 	}
 	return atMost(all, "locks with long waits")
 }
@@ -206,14 +217,15 @@ func databaseOf(w monitor.Wait) string {
 	return w.Database
 }
 
-func longWait(s *monitor.Snapshot, waits []monitor.Wait) Finding {
+func (f facts) longWait(waits []monitor.Wait) Finding {
+	s := f.snapshot
 	first := slices.MinFunc(waits, func(a, b monitor.Wait) int { return a.WaitingSince.Compare(*b.WaitingSince) })
 	finding := Finding{
 		Check: "waits", Level: Warning,
 		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostPrefix(*first.Waiter),
 			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), first.Label(), databaseOf(first), behind(*first.Waiter)),
 	}
-	finding.Why, finding.Do = remedy(s, *first.Waiter)
+	finding.Why, finding.Do = f.remedy(*first.Waiter)
 	switch others := len(waits) - 1; {
 	case others == 1:
 		finding.What += "; so has 1 other, not as long"

@@ -10,7 +10,8 @@ import (
 
 // remedy says why a session waits, and what to do. If a holder itself waits for a lock of any type, the session to end is
 // the one at the root, not the holder.
-func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
+func (f facts) remedy(w monitor.Waiter) (why, do string) {
+	s := f.snapshot
 	tree := s.Tree()
 	indirect, found := roots(tree, w)
 	if len(found) == 0 && indirect {
@@ -22,13 +23,13 @@ func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
 	if !indirect {
 		if idle == "" {
 			return "the holder may be stuck",
-				"see what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)"
+				"see what the holder does (pglock monitor), and end it if it is stuck: " + f.terminations(found)
 		}
-		return idle, "find out what its client waits for, or end it: " + terminations(found)
+		return idle, "find out what its client waits for, or end it: " + f.terminations(found)
 	}
 	root := atRoot(s, found, func(monitor.Session) bool { return true })
 	return strings.Join(holdersWaits(tree, w), "; ") + "; at the root: " + root,
-		"find out what the session at the root does, or end it: " + terminations(found)
+		"find out what the session at the root does, or end it: " + f.terminations(found)
 }
 
 // roots follows the wait graph from a waiter to the sessions that block without waiting. indirect reports whether there
@@ -92,14 +93,18 @@ func atRoot(s *monitor.Snapshot, found []monitor.SessionID, named func(monitor.S
 }
 
 // terminations returns the commands that terminate sessions.
-func terminations(ids []monitor.SessionID) string {
+func (f facts) terminations(ids []monitor.SessionID) string {
 	var all []string
 	for _, id := range ids {
-		if id.PID != 0 {
-			all = append(all, fmt.Sprintf("pglock terminate %d", id.PID))
-		} else {
-			all = append(all, fmt.Sprintf("roll back prepared transaction %q", id.GID))
-		}
+		all = append(all, f.terminate(id))
 	}
 	return strings.Join(all, ", ")
+}
+
+// terminate returns the command that ends a session of the server.
+func (f facts) terminate(id monitor.SessionID) string {
+	if id.PID == 0 {
+		return fmt.Sprintf("roll back prepared transaction %q", id.GID)
+	}
+	return fmt.Sprintf("pglock terminate%s %d", f.server, id.PID)
 }

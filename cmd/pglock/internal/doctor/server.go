@@ -36,7 +36,8 @@ func proxy(f facts) Finding {
 			"that keep a session for a client that takes an advisory lock, as PgDog and multigres do, do not see locks " +
 			"taken by pg_catalog-qualified calls or in PL/pgSQL, as pglock takes them. Locks in transactions work",
 		Do: "connect Lockers, and programs that take session locks, to the server's own address; if the proxy is known to keep a " +
-			"session for each client (session pooling), use pglock.AllowPooler()",
+			"session for each client (session pooling), let Lockers accept it: AllowPooler in Go, --allow-pooler of pglock run; and " +
+			"run doctor with --ignore proxy",
 	}
 }
 

@@ -35,7 +35,7 @@ func idleHolders(f facts) []Finding {
 			Why: "its client has begun a transaction and is sending nothing; its locks stay until the transaction ends. " +
 				"Cancelling frees none of them",
 			Do: fmt.Sprintf("bound it with idle_in_transaction_session_timeout, which WithGuardIdleTimeout sets for transactions "+
-				"guarded by GuardTx; now, find out what the client waits for, or end the session: pglock terminate %d", session.PID),
+				"guarded by GuardTx; now, find out what the client waits for, or end the session: %s", f.terminate(session.ID())),
 		})
 	}
 	return atMost(all, "such sessions")
@@ -87,7 +87,7 @@ func lockWaits(f facts) Finding {
 		Check: check, Level: Note,
 		What: "log_lock_waits is off, which was the default before PostgreSQL 19",
 		Why:  "with it the server's log names the waiters and holders of waits that outlast deadlock_timeout, even at night",
-		Do:   "turn it on; it costs nothing while there are no long waits",
+		Do:   "turn it on (on a managed server in its parameter group); it costs nothing while there are no long waits",
 		SQL:  []string{"ALTER SYSTEM SET log_lock_waits = on", "SELECT pg_reload_conf()"},
 	}
 }

@@ -58,11 +58,15 @@ func timeouts(f facts) []Finding {
 		case s.Setting == "0":
 			all = append(all, Finding{Check: t.setting, Level: OK, What: t.setting + " is off"})
 		default:
-			all = append(all, Finding{
+			finding := Finding{
 				Check: t.setting, Level: t.level,
 				What: fmt.Sprintf("%s is %s (%s)", t.setting, s.Shown, f.origin(s)),
-				Why:  t.why, Do: t.do + f.otherSource(s), SQL: f.set(s, "0"),
-			})
+				Why:  t.why, Do: t.do + f.otherSource(s),
+			}
+			if t.level != Note { // the others protect the server
+				finding.SQL = f.set(s, "0")
+			}
+			all = append(all, finding)
 		}
 	}
 	return all

@@ -134,6 +134,11 @@ func modeCell(_ Model, r row) string {
 	if wait := r.session.wait(); wait != nil {
 		return view.Short(string(wait.Mode))
 	}
+	if n := r.session.node; n != nil {
+		if _, mode, ok := n.Held(); ok {
+			return view.Short(string(mode))
+		}
+	}
 	if r.lock != nil {
 		for i := range r.lock.Holders {
 			if r.lock.Holders[i].Session.ID() == r.session.Session.ID() {

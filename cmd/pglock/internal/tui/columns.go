@@ -52,7 +52,7 @@ func columnsOf(page page) []column {
 		return []column{
 			{title: "SESSION", width: 22, weight: 3, cell: treeCell},
 			{title: "WAITED", width: 7, alignRight: true, cell: holdsOrWaitedCell},
-			{title: "MODE", width: 6, cell: modeCell},
+			{title: "MODE", width: 9, cell: modeCell},
 			{title: "KEY", width: 14, weight: 2, cell: keyOrNoneCell},
 			{title: "STATE", width: 17, weight: 1, minWidth: usual, cell: stateCell},
 			{title: "USER", width: 12, minWidth: wide, cell: userCell},

@@ -59,6 +59,7 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 		return m.open(pane{title: "prepared transaction " + view.Who(*session), write: preparedText(*session)})
 	}
 	take, pid := m.takeSnapshot(true), session.PID
+	m.inspecting = true
 	return m.addLog(fmt.Sprintf("looking at session %d …", pid)), func() tea.Msg {
 		fresh := take().(snapshotMsg)
 		if fresh.err != nil {
@@ -104,6 +105,7 @@ func preparedText(session monitor.Session) func(Model, int) []string {
 
 // handleInspection shows everything that ends with a session, and asks for confirmation.
 func (m Model) handleInspection(i inspectionMsg) (Model, tea.Cmd) {
+	m.inspecting = false
 	switch {
 	case i.err != nil:
 		return m.addLog(oneLine(i.err.Error())), nil

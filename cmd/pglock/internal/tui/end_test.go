@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -85,13 +87,64 @@ func TestAFailedSignalIsReported(t *testing.T) {
 
 func TestNoConfirmationOpensDuringInput(t *testing.T) {
 	u := startWithSignals(t, mixedSnapshot())
-	u.presses("t", "/y")
+	u.presses("/y")
 	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	u.presses("es", "enter")
 	if u.m.signalling {
 		t.Error("text of a filter has confirmed a signal")
 	}
 	u.wants("filter /yes/", "not asked about session 4711")
+}
+
+// What is typed before the question is asked neither answers it nor is taken for commands.
+func TestKeysThatAreTypedTooEarlyDoNothing(t *testing.T) {
+	u := startWithSignals(t, mixedSnapshot())
+	before := u.m.query
+	u.presses("t", "yes", "enter")
+	if u.m.pane != nil || u.m.signalling || !reflect.DeepEqual(u.m.query.order, before.order) {
+		t.Errorf("the keys did something:\n%s", u.screen())
+	}
+	u.wantsNot("copied")
+	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
+	u.presses("enter")
+	u.wants("cancelled: no signal was sent to 4711")
+	u.presses("s")
+	if reflect.DeepEqual(u.m.query.order, before.order) {
+		t.Error("the keys do nothing afterwards")
+	}
+}
+
+// What the preview says about the consequences is on the screen of a small terminal, whatever waits.
+func TestTheConsequencesOfASignalAreOnTheScreen(t *testing.T) {
+	s := mixedSnapshot()
+	for i := range s.Locks {
+		for k := range s.Locks[i].Holders {
+			if h := &s.Locks[i].Holders[k]; h.PID == 4711 {
+				h.TransactionSince = ago(time.Minute)
+				for n := range 12 {
+					w := waits(session(int32(5000+n), "crowd"), monitor.ModeExclusive, time.Second)
+					w.BlockedBy = []monitor.Blocker{{PID: 4711, Kind: monitor.BlockHard}}
+					s.Locks[i].Waiters = append(s.Locks[i].Waiters, w)
+				}
+			}
+		}
+	}
+	u := startWithSignals(t, s)
+	u.confirmationOpens(monitor.SignalTerminate, s, 4711)
+	u.wants("In all, 16 sessions are blocked by it.", "its transaction is rolled back", "Type yes to terminate")
+}
+
+// What has been said once does not stay for ever below the rows.
+func TestAStatusIsShownForAWhile(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
+	u.presses("y")
+	u.wants("copied")
+	later := mixedSnapshot()
+	later.TakenAt = later.TakenAt.Add(topical + time.Second)
+	u.snapshotArrives(later)
+	u.wantsNot("copied")
+	u.presses("l")
+	u.wants("copied")
 }
 
 func TestWhichSessionIsSignalled(t *testing.T) {
@@ -104,7 +157,7 @@ func TestWhichSessionIsSignalled(t *testing.T) {
 		{[]string{"enter", "t"}, "looking at session 4711"},
 		{[]string{"2", "down", "t"}, "looking at session 4712"},
 		{[]string{"2", "down", "enter", "c"}, "looking at session 4712"},
-		{[]string{"3", "down", "c"}, "looking at session 4717"},
+		{[]string{"3", "down", "c"}, "looking at session 4712"},
 		{[]string{"?", "t"}, "choose one session"},
 		{[]string{"/nothing", "enter", "t"}, "there is no session here"},
 		{[]string{"/order 7", "enter", "t"}, "ROLLBACK PREPARED 'order 7'"},

@@ -52,7 +52,8 @@ func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {
 	t.blank()
 	t.add(1, "%s", view.Printable(view.Deadlock(s, cycle)))
 	if cycle.Certain {
-		t.add(3, "PostgreSQL ends one of these waits after deadlock_timeout.")
+		t.add(3, "PostgreSQL checks once in each wait, after deadlock_timeout, and then ends one of these waits. A deadlock that "+
+			"has outlived it stays until one of the sessions is cancelled (c) or terminated (t).")
 		return
 	}
 	t.add(3, "It is a deadlock if the same task of process %s holds the one lock and waits for the other. PostgreSQL "+

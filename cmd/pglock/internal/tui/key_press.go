@@ -16,6 +16,8 @@ func (m Model) handleKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	switch {
 	case m.prompt != nil:
 		return m.handleInput(press)
+	case m.inspecting && !key.Matches(press, m.keys.goBack): // typed ahead, for the question that is about to be asked
+		return m, nil
 	case m.pane != nil:
 		return m.handlePaneKey(press)
 	}

@@ -29,12 +29,19 @@ func (l log) add(at time.Time, text string) log {
 
 func (e entry) String() string { return clock(e.at) + "  " + e.text }
 
-// latest returns the last entry, or "" if there is none.
-func (l log) latest() string {
+// topical is how long the last entry is news.
+const topical = 30 * time.Second
+
+// latest returns the last entry, or "" if there is none that is news.
+func (l log) latest(now time.Time) string {
 	if len(l.entries) == 0 {
 		return ""
 	}
-	return l.entries[len(l.entries)-1].String()
+	last := l.entries[len(l.entries)-1]
+	if now.Sub(last.at) > topical {
+		return ""
+	}
+	return last.String()
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05") }

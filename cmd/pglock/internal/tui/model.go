@@ -44,7 +44,8 @@ type Model struct {
 	pane     *pane
 	log      log
 
-	signalling bool // a signal is under way
+	// inspecting says that the session to signal is being looked up, and signalling that a signal is under way.
+	inspecting, signalling bool
 }
 
 func newModel(ctx context.Context, o Options) Model {

@@ -113,10 +113,10 @@ func (m Model) clickRow(line int) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// tabNames returns the names of the pages, the current one in brackets.
+// tabNames returns the names of the pages with their keys, the current one in capitals.
 func (m Model) tabNames() []string {
-	names := []string{" 1 keys ", " 2 tree ", " 3 sessions "}
+	names := []string{" [1] Keys", " [2] Tree", " [3] Sessions"}
 	shown := m.table.query.page
-	names[shown] = "[" + strings.TrimSpace(names[shown]) + "]"
+	names[shown] = strings.ToUpper(names[shown])
 	return names
 }

@@ -27,7 +27,7 @@ func TestTheMouseChooses(t *testing.T) {
 	u := start(t, Options{First: mixedSnapshot()}, 120, 30)
 	u.clicks("@7/-42")
 	u.wantsSelected("@7/-42")
-	u.wants("[1 keys]")
+	u.wants("[1] KEYS")
 	u.clicks("@7/-42")
 	u.wants("── key @7/-42")
 	u.clicks("database") // nothing is chosen below a pane
@@ -42,13 +42,13 @@ func TestTheMouseChooses(t *testing.T) {
 	u.wantsNot("reversed")
 	u.clicks("TREND") // cannot be sorted by
 	u.wants("by waiters")
-	u.clicks("2 tree")
-	u.wants("[2 tree]")
+	u.clicks("[2] Tree")
+	u.wants("[2] TREE")
 	u.clicks("BEHIND")
 	u.wants("by sessions behind, reversed")
-	u.clicks("3 sessions")
-	u.clicks("1 keys")
-	u.wants("[1 keys]")
+	u.clicks("[3] Sessions")
+	u.clicks("[1] Keys")
+	u.wants("[1] KEYS")
 	before := u.screen()
 	for _, y := range []int{-1, 0, 28, 29, 100} { // header, empty lines, footer, beyond
 		u.send(tea.MouseClickMsg{X: 3, Y: y, Button: tea.MouseLeft})
@@ -111,7 +111,7 @@ func TestClicksAreIgnoredDuringInput(t *testing.T) {
 	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("/inv")
 	before := u.screen()
-	u.clicks("3 sessions")
+	u.clicks("[3] Sessions")
 	if u.screen() != before {
 		t.Errorf("a click while a filter is typed does something\n%s", u.screen())
 	}

@@ -37,7 +37,7 @@ func deadlocksFirst(r row, weight int64) int64 {
 var orders = [pages][]order{
 	pageKeys:     {byWait, byWaiters, byHolders, byKey},
 	pageTree:     {byBehind, byWait, byPID},
-	pageSessions: {byHeld, byBehind, byWait, byPID},
+	pageSessions: {byBehind, byHeld, byWait, byPID},
 }
 
 // orders returns the ways to sort the page. With several servers the default is byWorst.

@@ -147,7 +147,7 @@ func (m Model) statusLine() string {
 	if n := m.table.totals.filtered; n > 0 && len(parts) > 0 {
 		parts = append(parts, plural(n, "key")+" not shown")
 	}
-	if latest := m.log.latest(); latest != "" {
+	if latest := m.log.latest(m.now()); latest != "" {
 		parts = append(parts, latest)
 	}
 	return m.styles.dim.Render(view.Cut(" "+strings.Join(parts, "  "), m.width))

@@ -183,8 +183,8 @@ func TestLogsOfOneModelDoNotMix(t *testing.T) {
 		m = m.addLog(fmt.Sprint("entry ", i))
 	}
 	one, other := m.addLog("one"), m.addLog("other")
-	if !strings.HasSuffix(one.log.latest(), "one") || !strings.HasSuffix(other.log.latest(), "other") {
-		t.Errorf("the logs end with %q and %q", one.log.latest(), other.log.latest())
+	if !strings.HasSuffix(one.log.latest(noon), "one") || !strings.HasSuffix(other.log.latest(noon), "other") {
+		t.Errorf("the logs end with %q and %q", one.log.latest(noon), other.log.latest(noon))
 	}
 }
 

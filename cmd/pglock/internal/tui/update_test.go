@@ -292,13 +292,13 @@ func TestTheTableIsArrangedInTheBackground(t *testing.T) {
 	press('2') // starts arranging
 	press('s')
 	press('3')
-	u.wants("[1 keys]")
+	u.wants("[1] KEYS")
 	u.arrange()
 	if !u.m.arranging {
 		t.Fatal("the last query was not run")
 	}
 	u.arrange()
-	u.wants("[3 sessions]")
+	u.wants("[3] SESSIONS")
 	if u.m.arranging {
 		t.Error("another query is running")
 	}

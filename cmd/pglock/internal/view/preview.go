@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Preview describes a session of the snapshot in lines of at most width columns: the session, its keys and their waiters,
-// and warnings about a signal. Keys with waiters have their own lines.
+// Preview describes a session of the snapshot in lines of at most width columns: the session, what a signal does, and
+// then its keys and their waiters, of which there can be many. Keys with waiters have their own lines.
 func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal, width int) []string {
 	lines := []string{fmt.Sprintf("session %s", c.Ref)}
 	if c.Server.Label != "" {
@@ -18,28 +18,35 @@ func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal,
 	}
 	lines = append(lines, about(s, c.Session, width)...)
 	lines = append(lines, "")
-	lines = append(lines, heldLocks(s, c, width)...)
-	lines = append(lines, otherWaiters(s, c, width)...)
+	if c.Behind > 0 {
+		lines = append(lines, "In all, "+behind(c.Behind)+" blocked by it.")
+	}
+	for _, warning := range c.Warnings(signal) {
+		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)
+	}
 	for _, lock := range c.WaitsFor {
 		lines = append(lines, Wrap("It waits for "+keyOf(s, lock)+".", width, indent)...)
 	}
 	for _, wait := range c.WaitsForOther {
 		lines = append(lines, Wrap("It waits for "+Printable(wait.Lock.String())+blockedBy(s, wait.Waiter)+".", width, indent)...)
 	}
-	if direct := c.Waiting() + len(c.OtherWaiters); c.Behind > direct {
-		lines = append(lines, fmt.Sprintf("In all, %d sessions are blocked by it.", c.Behind))
-	}
 	if len(c.Siblings) > 0 {
 		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
 			width, indent)...)
 	}
-	for _, warning := range c.Warnings(signal) {
-		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)
-	}
+	lines = append(lines, heldLocks(s, c, width)...)
+	lines = append(lines, otherWaiters(s, c, width)...)
 	for i, line := range lines {
 		lines[i] = Cut(line, width)
 	}
 	return lines
+}
+
+func behind(n int) string {
+	if n == 1 {
+		return "1 session is"
+	}
+	return fmt.Sprintf("%d sessions are", n)
 }
 
 func about(s *monitor.Snapshot, session monitor.Session, width int) []string {

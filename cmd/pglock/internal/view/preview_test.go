@@ -33,6 +33,11 @@ session 4711@2026-07-05T10:00:00Z
   user alice, database shop, application "billing", client 192.0.2.7:49152
   idle in tx for 3m00s, session 2h00m: UPDATE invoice SET paid = true
 
+In all, 3 sessions are blocked by it.
+* it is one of the sessions of pglock process 1f3a9c42, which carry the locks of
+  many callers: 6 locks end at once, and that process is notified
+* its transaction is rolled back
+Other sessions of its process stay: 4700.
 It holds 6 locks; 3 sessions wait for them.
   invoice:42
     4712 waits for 1m30s: user alice, application "billing"
@@ -42,10 +47,6 @@ It holds 6 locks; 3 sessions wait for them.
     a\x1b[2J, b, 'one, two',
     longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong
     long, @3 in database other
-Other sessions of its process stay: 4700.
-* it is one of the sessions of pglock process 1f3a9c42, which carry the locks of
-  many callers: 6 locks end at once, and that process is notified
-* its transaction is rolled back
 `
 
 func TestPreview(t *testing.T) {

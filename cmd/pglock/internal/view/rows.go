@@ -103,7 +103,8 @@ func host(client string) string {
 	return client
 }
 
-// Short abbreviates PostgreSQL's longest states, and escapes unprintable characters in others.
+// Short abbreviates PostgreSQL's longest states and its lock modes, the latter to nine characters at most, and escapes
+// unprintable characters in others.
 func Short(word string) string {
 	if abbreviated, ok := abbreviations[word]; ok {
 		return abbreviated
@@ -113,6 +114,12 @@ func Short(word string) string {
 
 var abbreviations = map[string]string{
 	"exclusive":                     "excl",
+	"AccessShareLock":               "AccShare",
+	"RowShareLock":                  "RowShare",
+	"RowExclusiveLock":              "RowExcl",
+	"ShareUpdateExclusiveLock":      "ShUpdExcl",
+	"ShareRowExclusiveLock":         "ShRowExcl",
+	"AccessExclusiveLock":           "AccExcl",
 	"idle in transaction":           "idle in tx",
 	"idle in transaction (aborted)": "tx aborted",
 	"fastpath function call":        "fastpath",

@@ -40,6 +40,14 @@ var inert = regexp.MustCompile(`^[A-Za-z0-9_./@][A-Za-z0-9_.:/@%+,=-]*$`)
 // start, which all raw keys have, PowerShell expands at most to a variable.
 func Inert(word string) bool { return inert.MatchString(word) }
 
+// Word returns printable text as a word of a shell's command line, in quotes where it needs some.
+func Word(text string) string {
+	if text = Printable(text); Inert(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // KeyWord returns a key in a form that pglock reads and that is safe on a command line: its name, or its number if it has
 // several names or one that is not inert.
 func KeyWord(lock monitor.Lock) string {

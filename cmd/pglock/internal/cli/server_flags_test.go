@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// The flags name the same server as those that were given, but never a password.
+func TestTheFlagsOfACopiedCommandNameTheServerWithoutAPassword(t *testing.T) {
+	for _, test := range []struct {
+		given []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"-d", "shop"}, " -d shop"},
+		{[]string{"-h", "db1", "-p", "5433", "-U", "app", "-d", "shop"}, " -h db1 -p 5433 -U app -d shop"},
+		{[]string{"-d", "postgres://app@db1:5433/shop?sslmode=require"}, " -d 'postgres://app@db1:5433/shop?sslmode=require'"},
+		{[]string{"-d", "postgres://app:s3cret@db1:5433/shop"}, " -h db1 -p 5433 -U app -d shop"},
+		{[]string{"-d", "postgres://app@db1:5433/shop?password=s3cret"}, " -h db1 -p 5433 -U app -d shop"},
+		{[]string{"-d", "host=db1 user=app password=s3cret dbname='my shop'"}, " -h db1 -p 5432 -U app -d 'my shop'"},
+	} {
+		var d dsn
+		cmd := &cobra.Command{Use: "terminate"}
+		d.addTo(cmd)
+		d.addPsqlTo(cmd)
+		if err := cmd.ParseFlags(test.given); err != nil {
+			t.Fatal(err)
+		}
+		db, err := d.find(cmd)
+		if err != nil || db.flags != test.want {
+			t.Errorf("%q: %q, %v; want %q", test.given, db.flags, err, test.want)
+		}
+	}
+}
