@@ -167,7 +167,8 @@ const stableJSON = `{
             {
               "pid": 0,
               "gid": "tx-1",
-              "kind": "hard"
+              "kind": "hard",
+              "mode": ""
             }
           ]
         }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pglock-toolkit/pglock/internal/must"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // Output for people must be harmless; output for programs must be exact (TestMonitorMachineOutputIsHarmlessAndComplete).
