@@ -272,7 +272,7 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	config.AfterConnect = trust.NotDeferrable
-	config.MinConns = d.keep
+	config.MinConns = min(d.keep, config.MaxConns)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, d.failed(err)
