@@ -290,6 +290,7 @@ func TestALostAnswerLeavesNothing(t *testing.T) {
 	if err := <-got; err != nil {
 		wantIs(t, err, pglock.ErrUnavailable)
 	}
+	testenv.WaitUntil(t, "it has a connection again, which can send", func() bool { return l.Ping(t.Context()) == nil })
 
 	link.Cut(false, true)
 	ctx, cancel := context.WithCancel(t.Context())

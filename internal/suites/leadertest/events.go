@@ -61,14 +61,14 @@ func (s *suite) events() {
 	s.expect(own, leader.Elected, leader.NoLeader, leader.NewLeader)
 	s.expect(seen, leader.NewLeader)
 	s.must(c.Resign(s.ctx))
-	if err := s.expect(own, leader.Ended).Err; err == nil {
+	if err := s.expect(own, leader.Ended, leader.NoLeader, leader.NewLeader).Err; err == nil {
 		s.Error("the event of a resignation has no error")
 	}
 	s.expect(own, leader.Elected, leader.NoLeader, leader.NewLeader)
 	s.leading(c)
 	c.stop(nil)
 	<-c.ended
-	s.expect(own, leader.Ended)
+	s.expect(own, leader.Ended, leader.NoLeader, leader.NewLeader)
 	s.until("the events end with Run", func() bool {
 		select {
 		case _, more := <-own:
