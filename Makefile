@@ -46,9 +46,9 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
 # The tests of matrix are not among these: they compile programs, run other programs or measure, and have a run of their
 # own.
-matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
+matrix := Test(Go)?Vet|TestSqlc|TestTern|TestDocsSnippets|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestDocsNamesExist|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
 # These take more than a few seconds each, and have a run of their own too.
-long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock
+long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock|TestFaults|TestTrustOfSchemasThatAreRenamedAllTheTime|TestTreeOfRandomWaits|TestChainEqualsPgBlockingPidsOnScenesAtRest|TestSuite(ACluster|Redlock)PassesTheSuite|TestRedisLocksAreLinearizable.*|TestRedlockLocksAreLinearizable.*|TestToolsInstallTheSameOnADatabaseOfTraps|TestPrintedFilesLeadFromAVersionToTheLatestAndBack|TestRightsTheDocumentedRightsAreEnoughOnACluster|TestSemaphoreHoldsUnderFaults|TestFaultsPrimitivesExclude.*|TestTrustParametersHaveNoTypesOfTheSearchPath|TestServersAFrozenServerDoesNotDelayOthers
 
 common_flags := -count=1 -timeout=20m -vet=off -ldflags=-w
 test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4
@@ -77,7 +77,7 @@ test-in/.: export GOWORK := off
 
 .PHONY: $(test_modules)
 $(test_modules): test-in/%:
-	@mkdir -p .tmp/test && cd $* && echo "$*: go test" && go test $(test_flags) -skip='^($(matrix)|$(long))' -p=$(if $(shared_server),1,3) $(longest) ./... \
+	@mkdir -p .tmp/test && cd $* && echo "$*: go test" && go test $(test_flags) -skip='^($(matrix))|^($(long))$$' -p=$(if $(shared_server),1,3) $(longest) ./... \
 		| tee $(CURDIR)/.tmp/test/log$(subst /,-,$*)
 
 # Without cgo, as make check, whose compiled packages the go command uses again.
