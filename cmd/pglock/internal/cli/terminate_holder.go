@@ -37,14 +37,10 @@ func (s *signalRun) endHolder(cmd *cobra.Command) error {
 		return db.failed(err)
 	}
 	if !s.yes {
-		if _, err := io.WriteString(os.Stderr, lines(view.PreviewHolder(snapshot, target, width()))); err != nil {
-			return fmt.Errorf("show the process: %w", err)
+		if err := s.showHolder(cmd, db, view.PreviewHolder(snapshot, target, width())); err != nil || s.dryRun {
+			return err
 		}
-		if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
-			return misuse(cmd, "%s: there is no terminal to ask on; to end this process, run %s --holder %s --yes",
-				db.target, cmd.CommandPath(), s.holder)
-		}
-		if err := askForYes(fmt.Sprintf("%s: end process %s?", db.target, s.holder), "cancelled: nothing was ended"); err != nil {
+		if err := s.confirmHolder(cmd, db); err != nil {
 			return err
 		}
 	}
@@ -52,6 +48,30 @@ func (s *signalRun) endHolder(cmd *cobra.Command) error {
 		return struct{}{}, sendEnd(ctx, db, pool, target, trusted)
 	})
 	return err
+}
+
+// showHolder prints what ends with the process, with --dry-run on standard output.
+func (s *signalRun) showHolder(cmd *cobra.Command, db database, preview []string) error {
+	out := os.Stderr
+	if s.dryRun {
+		out, preview = os.Stdout, append(preview, "", s.holderCommand(cmd, db))
+	}
+	if _, err := io.WriteString(out, lines(preview)); err != nil {
+		return fmt.Errorf("show the process: %w", err)
+	}
+	return nil
+}
+
+func (s *signalRun) confirmHolder(cmd *cobra.Command, db database) error {
+	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
+		return misuse(cmd, "%s: there is no terminal to ask on; to end this process, run %s", db.target, s.holderCommand(cmd, db))
+	}
+	return askForYes(fmt.Sprintf("%s: end process %s?", db.target, s.holder), "cancelled: nothing was ended")
+}
+
+// holderCommand returns the command that ends the process without asking.
+func (s *signalRun) holderCommand(cmd *cobra.Command, db database) string {
+	return fmt.Sprintf("%s%s --holder %s --yes", cmd.CommandPath(), db.flags, s.holder)
 }
 
 // sendEnd ends the process, and logs that it did or could not.
