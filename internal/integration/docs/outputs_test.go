@@ -19,7 +19,7 @@ var (
 	isWord      = regexp.MustCompile(`^[A-Za-z_]{2,}$`)
 )
 
-// Words in outputs that are data, or texts of PostgreSQL and of other programs.
+// Words in outputs that are data, or texts of PostgreSQL and of other programs, or what the view writes in capitals.
 var foreignPairs = phrases(`
 	role app; idle_session_timeout is; SET idle_session_timeout; user postgres; user app; database postgres
 	SAVEPOINT can; be used; used in; transaction blocks; deadlock detected; for ShareLock; ShareLock on; on virtual
@@ -28,7 +28,7 @@ var foreignPairs = phrases(`
 	postgres database; postgres application; shop behind; the shop; shop locks; select pg_advisory_lock; select pg_adv
 	set deadlock_timeout; FROM orders; relation orders; job waits; owner blocks; TABLE orders; orders ADD; ADD total
 	total int; orders waits; orders after; nightly to; pay controller; context deadline; deadline exceeded
-	WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key; select pg_sleep; add total`)
+	TREE; WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key; select pg_sleep; add total`)
 
 // TestDocsOutputsUseTheProgramsWords compares the outputs in the pages with the strings in the code. If two words are
 // adjacent in an output, they must be adjacent in a string too, or be at the ends of two values that are printed one

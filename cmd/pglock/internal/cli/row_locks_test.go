@@ -101,7 +101,7 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	wantText(t, r.stderr, "process "+holder+" billing on ", "it holds 1 key", "invoice:42 excl since ", "1 waiter", "--holder "+holder+" --yes")
 	r = command(t, nil, "terminate", "-d", db.ConnString(), "--holder", holder, "--dry-run").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "it holds 1 key", "pglock terminate -d ", " --holder "+holder+" --yes")
+	wantText(t, r.stdout, "it holds 1 key", "\npglock terminate -", " -d "+db.Name()+" --holder "+holder+" --yes")
 	must.Succeed(t, held.Verify(t.Context()))
 	wantCode(t, on(t, db, "terminate", "--holder", holder, "--dry-run", "--yes").run(), 64)
 	wantCode(t, on(t, db, "terminate", "--holder", "00112233445566aa", "--yes").run(), 66)
