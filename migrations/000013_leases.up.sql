@@ -103,7 +103,8 @@ COMMENT ON COLUMN pglock.lease_waiters.since IS 'When the wait began';
 COMMENT ON CONSTRAINT lease_waiters_pkey ON pglock.lease_waiters IS 'Finds who waits for the lock of a key, in order';
 
 -- Adds a holder. Whether a commit waits is decided at its end, so the setting is for the rest of the transaction: a
--- holder, a renewal or a lock that a failover forgets is as bad as one that was never written.
+-- holder, a renewal or a lock that a failover forgets is as bad as one that was never written. Of texts that are too long
+-- the beginning is kept, so that what people and the monitor read stays short.
 
 CREATE FUNCTION pglock.lease_open(
     holder pg_catalog.uuid, lease_ms bigint, application pg_catalog.text, host pg_catalog.text, pid integer
@@ -115,7 +116,7 @@ BEGIN
     PERFORM pglock.lease_durable();
     INSERT INTO pglock.holders (id, expires, role, application, host, pid)
     VALUES (lease_open.holder, clock_timestamp() + lease_open.lease_ms * interval '1 ms', session_user,
-            lease_open.application, lease_open.host, lease_open.pid);
+            left(lease_open.application, 63), left(lease_open.host, 255), lease_open.pid);
 END
 $$;
 

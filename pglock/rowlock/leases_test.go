@@ -2,6 +2,7 @@ package rowlock_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -415,6 +416,22 @@ func TestLeaseCallsMakeTheirCommitsDurable(t *testing.T) {
 			t.Errorf("%s in a REPEATABLE READ transaction", name)
 		}
 		p.exec("ROLLBACK")
+	}
+}
+
+func TestTheTextsOfAHolderAreShort(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	p := newProcess(t, db, 1)
+	long := strings.Repeat("é", 100_000)
+	p.must(p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{
+		Holder: pgtype.UUID{Bytes: [16]byte{2}, Valid: true}, LeaseMs: anHour, Application: long, Host: long,
+	}))
+	var application, host int
+	p.must(owner.QueryRow(t.Context(), "SELECT max(length(application)), max(length(host)) FROM pglock.holders").
+		Scan(&application, &host))
+	if application != 63 || host != 255 {
+		t.Errorf("of %d characters the server keeps %d of the application, and %d of the host", len(long)/2, application, host)
 	}
 }
 
