@@ -9,10 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
@@ -79,5 +82,40 @@ func TestARunAndItsRecordCommitTogether(t *testing.T) {
 	must.Succeed(t, owner.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
 	if effects != 1 {
 		t.Errorf("%d effects", effects)
+	}
+}
+
+// PostgreSQL keeps commits of a session with synchronous_commit = off in memory for a while.
+func TestScheduleARecordOfARunSurvivesACrashWhateverTheRoleSays(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, map[string]string{"wal_writer_delay": "10s"})
+	db := testenv.On(t, server)
+	owner := db.Pool(t)
+	must.Succeed(t, migrations.Up(t.Context(), owner))
+	app, err := pgxpool.New(t.Context(), db.Role(t, "careless"))
+	must.Succeed(t, err)
+	t.Cleanup(app.Close)
+	role := app.Config().ConnConfig.User
+	for _, sql := range []string{
+		migrations.LockerGrants(role), "ALTER ROLE " + pgx.Identifier{role}.Sanitize() + " SET synchronous_commit = off",
+	} {
+		_, err := owner.Exec(t.Context(), sql)
+		must.Succeed(t, err)
+	}
+	runs := schedule.StoreOf(open(t, app))
+	run := schedule.RunRequest{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: schedule.StepStart}
+	state, err := runs.RecordRun(t.Context(), run)
+	must.Succeed(t, err)
+	if state.Done {
+		t.Fatal("a run is done before it begins")
+	}
+	must.Succeed(t, server.Restart(t.Context(), pgserver.Immediate))
+	run.Step = schedule.StepLook
+	testenv.WaitUntil(t, "the server answers", func() bool {
+		state, err = runs.RecordRun(t.Context(), run)
+		return err == nil
+	})
+	if !state.Done {
+		t.Error("the server has forgotten the run, so it will be repeated")
 	}
 }
