@@ -69,13 +69,14 @@ type UntrustedError = driver.UntrustedError
 // Holder is a session that holds a lock. Fields that the server does not report are zero.
 type Holder = driver.Holder
 
-// LostReason says why a lock was lost: session, lease, max-hold or closed.
+// LostReason says why a lock was lost: session, lease, gone, max-hold or closed.
 type LostReason = driver.LostReason
 
 // The reasons of a [LostError].
 const (
 	LostSession = driver.LostSession // the server session that held the lock ended
 	LostLease   = driver.LostLease   // the server was not heard from for as long as the lease
+	LostGone    = driver.LostGone    // the server no longer has the lock, which needs no session there: row or Redis key
 	LostMaxHold = driver.LostMaxHold // the lock was held for as long as [MaxHold] allows
 	LostClosed  = driver.LostClosed  // the Locker was closed
 )

@@ -95,6 +95,9 @@ func wantLost(t *testing.T, held *pglock.Lock, reason pglock.LostReason) {
 	if lost := (*pglock.LostError)(nil); !errors.As(held.Err(), &lost) || lost.Reason != reason {
 		t.Errorf("the lock ended with %v, want a loss for the reason %q", held.Err(), reason)
 	}
+	if text := held.Err().Error(); strings.Contains(text, "session") {
+		t.Errorf("Redis has no sessions, but the error is %q", text)
+	}
 	if err := held.Unlock(t.Context()); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("Unlock of the lost lock: %v", err)
 	}
@@ -116,7 +119,7 @@ func TestFaultsALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 				s := newPeers(t, pglock.WithLease(short))
 				held := lock(t, s.first, s.key, opts...)
 				forget(t, s)
-				wantLost(t, held, pglock.LostSession)
+				wantLost(t, held, pglock.LostGone)
 				unlock(t, lock(t, s.other, s.key))
 			})
 		}

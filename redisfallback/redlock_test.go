@@ -117,7 +117,7 @@ func TestRedlockIsToldWhenAMajorityForgetsALock(t *testing.T) {
 		t.Errorf("Verify after a minority has forgotten the lock: %v", err)
 	}
 	nodes[2].Must(t, "FLUSHALL")
-	wantLost(t, held, pglock.LostSession)
+	wantLost(t, held, pglock.LostGone)
 	unlock(t, lock(t, other, key))
 }
 

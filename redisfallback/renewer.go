@@ -187,7 +187,7 @@ func (a *renewal) count(t *tally, node int, yes bool, err error) {
 	a.mu.Unlock()
 	switch {
 	case gone:
-		a.renewer.lose(a.grant, driver.LostSession, errGone)
+		a.renewer.lose(a.grant, driver.LostGone, errGone)
 	case done:
 		a.grant.extend(a.sent, a.sent.Add(a.renewer.backend.trusted()))
 	case failed:

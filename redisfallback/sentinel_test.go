@@ -81,6 +81,6 @@ func TestSentinelALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
 	s.Replica.Resume(t)
 	awaitFailover(t, s)
 	next := lockWhenAvailable(t, other, key)
-	wantLost(t, held, pglock.LostSession)
+	wantLost(t, held, pglock.LostGone)
 	unlock(t, next)
 }

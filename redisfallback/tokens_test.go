@@ -80,7 +80,7 @@ func TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore(t *testing.T) {
 	held := lock(t, s.first, s.key, token)
 	s.server.Must(t, "DEL", "pglock:k")
 	next := lock(t, s.other, s.key, token)
-	wantLost(t, held, pglock.LostSession)
+	wantLost(t, held, pglock.LostGone)
 	if err := next.Verify(t.Context()); err != nil {
 		t.Errorf("the next holder's lock has ended with the first one's: %v", err)
 	}

@@ -49,6 +49,9 @@ const (
 	LostSession LostReason = "session"
 	// LostLease: the server was not heard from for so long that it may have granted the lock to another session.
 	LostLease LostReason = "lease"
+	// LostGone: the server answered that it no longer has the lock, which is data there and needs no session: it ended the
+	// lease of the process, the lock was deleted, or the server has forgotten it.
+	LostGone LostReason = "gone"
 	// LostMaxHold: the lock was held for as long as its MaxHold allowed.
 	LostMaxHold LostReason = "max-hold"
 	// LostClosed: the Locker was closed while the lock was held.
@@ -62,6 +65,8 @@ func (r LostReason) String() string {
 		return "its server session ended"
 	case LostLease:
 		return "its lease ran out before the server answered"
+	case LostGone:
+		return "the server no longer has it"
 	case LostMaxHold:
 		return "it was held for as long as MaxHold allows"
 	case LostClosed:

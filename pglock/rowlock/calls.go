@@ -174,7 +174,7 @@ func (b *backend) send(batch []*call) {
 		finishAll(batch, err)
 	case answer.Outcome == over:
 		h.answered(s.params.Attempt)
-		h.lose(driver.LostSession, errOver)
+		h.lose(driver.LostGone, errOver)
 		b.again(batch, errOver)
 	case answer.Outcome == settled: // overtaken by the settlement of a later call
 		h.answered(s.params.Attempt)

@@ -94,7 +94,7 @@ func (h *holder) keep() {
 		renewed, err := h.renew(min(left, lease/4))
 		switch {
 		case err == nil && !renewed:
-			h.lose(driver.LostSession, errOver)
+			h.lose(driver.LostGone, errOver)
 			return
 		case err == nil:
 			h.trust(sent)

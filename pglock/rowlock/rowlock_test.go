@@ -364,8 +364,11 @@ func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
 		}
 		return held.Err() != nil
 	})
-	if lost := (*pglock.LostError)(nil); !errors.As(held.Err(), &lost) || lost.Reason != pglock.LostSession {
+	if lost := (*pglock.LostError)(nil); !errors.As(held.Err(), &lost) || lost.Reason != pglock.LostGone {
 		t.Errorf("the loss: %v", held.Err())
+	}
+	if text := held.Err().Error(); strings.Contains(text, "session") {
+		t.Errorf("no session held the lock, but the error is %q", text)
 	}
 	unlock(t, lock(t, l)) // as a new holder
 }

@@ -64,7 +64,7 @@ func (h *holder) compare() {
 	for g := range before {
 		for _, d := range g.drops() {
 			if !found[d] && h.remove(g) {
-				g.listener.Lost(driver.LostSession, errForgotten)
+				g.listener.Lost(driver.LostGone, errForgotten)
 				h.backend.background.start(func() { h.backend.dropUntilGone(h, g.drops()) })
 			}
 		}

@@ -125,7 +125,7 @@ func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 // zeros returns the counters that exist from the first lock on, so that an alert sees their first increase.
 func zeros(key, use string) []string {
 	lines := []string{fmt.Sprintf("pglock.client.refused %s,%s 0", key, use)}
-	for _, reason := range []string{"session", "lease", "max-hold", "closed"} {
+	for _, reason := range []string{"session", "lease", "gone", "max-hold", "closed"} {
 		lines = append(lines, fmt.Sprintf("pglock.client.lost %s,reason=%s,%s 0", key, reason, use))
 	}
 	for _, outcome := range []string{"not_acquired", "canceled", "unavailable", "too_many", "self_deadlock", "closed", "error"} {
