@@ -37,7 +37,7 @@ func (s *server) close() error {
 
 // redisServer is one Redis, or the majority of several.
 func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
-	for _, flag := range []string{"dsn", "trust-owner", "allow-pooler", "allow-standby"} {
+	for _, flag := range []string{"dsn", "trust-owner", "rows", "allow-pooler", "allow-standby"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, misuse(cmd, "%s contradicts --%s, which is for PostgreSQL", r.redisFrom, flag)
 		}
@@ -74,7 +74,7 @@ func (r *run) findRedis(cmd *cobra.Command) error {
 		if len(r.redis) == 0 {
 			return misuse(cmd, "--redis-file %s: there is no URL in it", r.redisFile)
 		}
-	case !cmd.Flags().Changed("dsn"):
+	case !cmd.Flags().Changed("dsn") && !r.rows:
 		r.redisFrom, r.redis = redisVariable, strings.Fields(os.Getenv(redisVariable))
 	}
 	return nil

@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
@@ -42,18 +45,23 @@ With --permits n, up to n commands run at a time, on any number of machines.
 This is a semaphore, not the lock of that key; all commands should give the same
 n. There is no PGLOCK_FENCE.
 
+With --rows the lock is in a row of schema pglock, which works through a pooler
+of transactions too, such as PgBouncer. It excludes others with --rows and those
+of package rowlock, but no session locks. The end of a session does not free it:
+if pglock dies, it is free when --lease has passed.
+
 With --redis the lock is on Redis, and excludes no session of PostgreSQL. A URL
 is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=… for the
 other nodes of a Cluster, as in go-redis. Other users can see the arguments of a
 program, so put a URL with a password into a file (--redis-file) or into
-PGLOCK_REDIS_URL, which is used unless --dsn is given. Separate several URLs
-there with white space.
+PGLOCK_REDIS_URL, which is used unless --dsn or --rows is given. Separate
+several URLs there with white space.
 
 Exit codes: the command's own; 128+n if signal n ended it, or the wait; 126 it
 cannot be executed, 127 it was not found; 75 another session holds the lock
 (with -n), or still did after -w; 70 the lock was lost; 69 no database, or one
-that cannot keep locks; 65 with --tick, schema pglock belongs to an untrusted
-role; 64 wrong usage.`
+that cannot keep locks; 65 with --tick or --rows, schema pglock belongs to an
+untrusted role; 64 wrong usage.`
 
 type run struct {
 	dsn          dsn
@@ -68,6 +76,7 @@ type run struct {
 	conflictCode exitCode
 	killAfter    seconds
 	lease        seconds
+	rows         bool // the lock is in a row
 	allowPooler  bool
 	allowStandby bool
 	verbose      bool
@@ -89,6 +98,7 @@ func newRun() *cobra.Command {
   pglock run -w 1m deploy -- sh -c 'make build && make deploy'
   pglock run --tick @hourly report -- ./report.sh   # on several machines
   pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg
+  pglock run --rows nightly-report -- ./report.sh   # through PgBouncer
   pglock run --redis redis://localhost:6379 job -- ./job.sh`,
 		RunE:              r.command,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -111,6 +121,7 @@ func newRun() *cobra.Command {
 	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with code `n` if -n or -w fails")
 	flags.Var(&r.killAfter, "kill-after", "if the lock is lost, send SIGKILL this `duration` after SIGTERM")
 	flags.Var(&r.lease, "lease", "the server frees the lock if pglock is silent for this `duration`")
+	flags.BoolVar(&r.rows, "rows", false, "keep the lock in a row of schema pglock, which passes poolers of transactions")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions (pool_mode = session)")
 	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, whose locks exclude no sessions of other servers")
 	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, @daily, \"@every 15m\", …")
@@ -159,6 +170,9 @@ func (r *run) check(cmd *cobra.Command) error {
 	}
 	if r.nonblock && r.bounded {
 		return misuse(cmd, "-n (do not wait) contradicts -w %v (wait)", time.Duration(r.wait))
+	}
+	if r.rows && (r.allowPooler || r.allowStandby) {
+		return misuse(cmd, "--rows contradicts --allow-pooler and --allow-standby, which are for locks of sessions")
 	}
 	if cmd.Flags().Changed("permits") {
 		switch {
@@ -224,11 +238,26 @@ func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
 			return nil, err
 		}
 	}
-	locker, err := pglock.NewWithConfig(db.config, r.options(db, command)...)
+	locker, err := r.postgres(cmd.Context(), db, r.options(db, command))
 	if err != nil {
 		return nil, misuse(cmd, "%s", strings.TrimPrefix(err.Error(), program))
 	}
 	return &server{database: db, locker: locker}, nil
+}
+
+// postgres returns a Locker on a PostgreSQL.
+func (r *run) postgres(ctx context.Context, db database, options []pglock.Option) (*pglock.Locker, error) {
+	if !r.rows {
+		return pglock.NewWithConfig(db.config, options...)
+	}
+	config := db.config.Copy()
+	config.MinConns, config.MinIdleConns = 0, 0 // the Locker has connections of its own
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	return rowlock.New(pool, options...)
 }
 
 // commonOptions returns the options for any server.

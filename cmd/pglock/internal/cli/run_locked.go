@@ -111,9 +111,11 @@ func (u *lockedRun) acquireError(lock heldLock, err error) error {
 	switch {
 	case errors.Is(err, pglock.ErrNotAcquired):
 		return &exit{int(u.conflictCode), u.failed(err)}
+	case errors.Is(err, pglock.ErrSchemaMissing):
+		return &exit{codeUnavailable, u.failed(err)}
 	case len(u.redis) > 0: // there the flags below do not exist
 	case errors.Is(err, pglock.ErrPooler):
-		err = fmt.Errorf("%w; --allow-pooler permits it", err)
+		err = fmt.Errorf("%w; --allow-pooler permits it, and --rows keeps the lock in a row", err)
 	case errors.Is(err, pglock.ErrStandby):
 		err = fmt.Errorf("%w; --allow-standby permits it", err)
 	}
