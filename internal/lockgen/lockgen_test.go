@@ -121,6 +121,8 @@ func TestWhatLooksLikeAMistakeAndIsNone(t *testing.T) {
 	for _, sql := range []string{
 		"-- pglock is great\n-- name: A :exec\nSELECT 'pg_advisory_lock(1)' -- or pg_advisory_lock\n;",
 		"-- name: A :exec\nSELECT $x$ pg_advisory_lock(1) $x$, pg_advisory_xact_lock(1);",
+		"-- name: A :exec\nSELECT pg_advisory_xact_lock(1); -- pglock: allow (the old service takes this lock, too)",
+		"-- name: A :exec\n-- pglock: allow: the old service takes this lock, too\nSELECT pg_advisory_xact_lock(1);",
 		"-- PGLOCK : KEY a:{id integer}\n-- name: A :exec\n--pglock:lock a:{id=$7}\n;",
 		"-- name: A :exec\n-- pglock: lock a:{id}\n;\n-- name: B :exec\n-- pglock: lock a:{id=$7} shared\n;",
 	} {
