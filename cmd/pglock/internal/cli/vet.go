@@ -14,15 +14,27 @@ func newVet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "vet [PACKAGE…]",
 		Short: "Find mistakes with locks in Go programs",
-		Long: `Find mistakes with locks in Go packages (default ./...): sqlc queries with a
-lock that run on a plain transaction or pool, keys made by hand where generated
-ones exist, locks that are dropped or not unlocked on some path, work under a
-lock that does not notice its loss, transaction locks taken outside a
-transaction.
+		Long: `Find mistakes with locks in Go packages (default ./...):
 
-It runs "go vet" with this program as its -vettool.
+  pglockignored  the error of a lock, a guard or a fence is ignored
+  pglockunlock   a lock is dropped, or not unlocked on some path
+  pglockcontext  work under a lock runs in a context that does not end with it
+  pglockguard    a transaction writes before GuardTx
+  pglockloop     LockTx in a loop over keys, where LockAllTx is meant
+  pglocktx       a transaction lock is taken outside of a transaction
+  pglockoption   an option that the call refuses, such as MaxWait for TryLock
+  pglockraw      pg_advisory_lock and its like by hand, in Go and .sql files
+  pglockplain    a sqlc query with a lock runs on a plain transaction or pool
+  pglockkey      a key made by hand where a generated one exists
 
-The exit code is go vet's: 1 if something was found.`,
+A comment //pglock:allow (-- pglock: allow in SQL) on the line or the one above
+keeps a mistake from being reported, at the top of a file all in it.
+docs/vet.md explains each.
+
+It runs "go vet" with this program as its -vettool, which takes flags such as
+-pglockraw=false. Files of SQL are read by this command only.
+
+The exit code is 1 if something was found, as go vet's.`,
 		Example: `  pglock vet
   go vet -vettool=$(which pglock) ./...`,
 		RunE: func(_ *cobra.Command, args []string) error { return vet(args) },
@@ -51,11 +63,14 @@ func vet(packages []string) error {
 	}
 	cmd := exec.Command("go", append([]string{"vet", "-vettool=" + tool}, packages...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
-			return &exit{code: codeOther} // go vet has said why
-		}
+	err = cmd.Run()
+	ended := (*exec.ExitError)(nil)
+	if err != nil && !errors.As(err, &ended) {
 		return err
 	}
-	return nil
+	found, err := vetSQL(os.Stderr, packages)
+	if err == nil && (found > 0 || ended != nil) {
+		return &exit{code: codeOther} // go vet has said why
+	}
+	return err
 }

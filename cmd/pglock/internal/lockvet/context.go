@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/ctrlflow"
@@ -91,31 +92,136 @@ func (a acquisition) work(pass *analysis.Pass, ctx types.Object) (work *ast.Call
 
 // isWork reports whether a call is passed ctx and does not deal with locks, contexts or logs.
 func isWork(pass *analysis.Pass, call *ast.CallExpr, ctx types.Object) bool {
-	if contextOf(pass, call) != ctx {
-		return false
-	}
+	return contextOf(pass, call) == ctx && mayWork(pass, call)
+}
+
+// cleanUps are methods that have to be called after the loss of a lock, too.
+var cleanUps = []string{"Rollback", "Close", "Release", "Shutdown"}
+
+// mayWork reports whether a call does not deal with locks, contexts or logs, and is no clean-up.
+func mayWork(pass *analysis.Pass, call *ast.CallExpr) bool {
 	f := method(pass, call)
 	if f == nil || f.Pkg() == nil {
 		return true
 	}
-	return !slices.Contains([]string{pglock, "context", "log/slog"}, f.Pkg().Path())
+	return !slices.Contains([]string{pglock, "context", "log/slog"}, f.Pkg().Path()) && !slices.Contains(cleanUps, f.Name())
 }
 
-// runDo checks the function that is passed to Do, which has its own context.
+// runDo checks a function that is passed to Do or to one of its relatives, with a context that ends with the lock.
 func runDo(pass *analysis.Pass, call *ast.CallExpr) {
-	if !isMethod(callee(pass, call), pglock, "Locker", "Do", "TryDo") || len(call.Args) < 3 {
-		return
-	}
-	ctx := contextOf(pass, call)
-	function, ok := call.Args[2].(*ast.FuncLit)
-	if !ok || ctx == nil {
+	function := underLock(pass, call)
+	if function == nil {
 		return
 	}
 	ast.Inspect(function.Body, func(n ast.Node) bool {
-		if inner, ok := n.(*ast.CallExpr); ok && isWork(pass, inner, ctx) {
-			pass.Reportf(inner.Pos(), "work under the lock runs in %s of the function around it, which does not end when the "+
-				"lock is lost: use the context that Do passes", ctx.Name())
+		switch n := n.(type) {
+		case *ast.DeferStmt, *ast.GoStmt:
+			return false // it cleans up, or is no work under the lock
+		case *ast.CallExpr:
+			if literal := underLock(pass, n); literal != nil {
+				return false // visited separately
+			}
+			if len(n.Args) == 0 || !mayWork(pass, n) {
+				return true
+			}
+			if from := outside(pass, function, n.Args[0]); from != "" {
+				pass.Reportf(n.Pos(), "work under the lock runs in %s, which does not end when the lock is lost: "+
+					"use the context that the function is passed", from)
+			}
 		}
 		return true
 	})
+}
+
+// underLock returns the function literal that a call of this module runs with a lock or a permit, or nil.
+func underLock(pass *analysis.Pass, call *ast.CallExpr) *ast.FuncLit {
+	f := callee(pass, call)
+	if f == nil || f.Pkg() == nil || !strings.HasPrefix(f.Pkg().Path(), pglock) {
+		return nil
+	}
+	for _, argument := range call.Args {
+		literal, ok := argument.(*ast.FuncLit)
+		if !ok {
+			continue
+		}
+		params := pass.TypesInfo.TypeOf(literal).(*types.Signature).Params()
+		if params.Len() < 2 || !isContext(params.At(0).Type()) {
+			continue
+		}
+		switch path, name := named(params.At(params.Len() - 1).Type()); {
+		case path == pglock && name == "Lock", path == semaphore && name == "Permit":
+			return literal
+		}
+	}
+	return nil
+}
+
+func isContext(t types.Type) bool {
+	path, name := named(t)
+	return path == "context" && name == "Context"
+}
+
+// outside describes a context that comes from outside of the function, or returns "". A context that WithoutCancel has
+// made is one that is meant not to end.
+func outside(pass *analysis.Pass, function *ast.FuncLit, e ast.Expr) string {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		variable, ok := pass.TypesInfo.Uses[e].(*types.Var)
+		switch {
+		case !ok || !isContext(variable.Type()):
+			return ""
+		case !within(function, variable.Pos()):
+			return variable.Name() + " of the function around it"
+		}
+		return outsideIn(pass, function, variable)
+	case *ast.SelectorExpr:
+		if field, ok := pass.TypesInfo.Uses[e.Sel].(*types.Var); ok && isContext(field.Type()) {
+			return "the context " + field.Name() + " of another object"
+		}
+	case *ast.CallExpr:
+		f := callee(pass, e)
+		switch {
+		case isFunc(f, "context", "Background", "TODO"):
+			return "context." + f.Name() + "()"
+		case isFunc(f, "context", "WithoutCancel"):
+			return ""
+		case f != nil && f.Pkg() != nil && f.Pkg().Path() == "context" && strings.HasPrefix(f.Name(), "With") && len(e.Args) > 0:
+			return outside(pass, function, e.Args[0])
+		case f != nil && f.Name() == "Context" && len(e.Args) == 0:
+			return ofRequest(pass, function, e)
+		}
+	}
+	return ""
+}
+
+// ofRequest describes the context of something that is declared outside of the function, such as a request.
+func ofRequest(pass *analysis.Pass, function *ast.FuncLit, call *ast.CallExpr) string {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !isContext(pass.TypesInfo.TypeOf(call)) {
+		return ""
+	}
+	name, ok := ast.Unparen(selector.X).(*ast.Ident)
+	if !ok || within(function, pass.TypesInfo.ObjectOf(name).Pos()) {
+		return ""
+	}
+	return "the context of " + name.Name
+}
+
+// outsideIn describes the context that a variable of the function is made from, if it is from outside and the only one.
+func outsideIn(pass *analysis.Pass, function *ast.FuncLit, variable *types.Var) (from string) {
+	assignments := 0
+	ast.Inspect(function.Body, func(n ast.Node) bool {
+		if assignment, ok := n.(*ast.AssignStmt); ok && assigns(pass, assignment, variable) {
+			if assignments++; assignments == 1 && len(assignment.Rhs) == 1 {
+				if call, ok := ast.Unparen(assignment.Rhs[0]).(*ast.CallExpr); ok {
+					from = outside(pass, function, call)
+				}
+			}
+		}
+		return true
+	})
+	if assignments != 1 {
+		return ""
+	}
+	return from
 }

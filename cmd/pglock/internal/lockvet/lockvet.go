@@ -5,6 +5,14 @@
 //   - pglockunlock: a lock is dropped, or not unlocked on some path.
 //   - pglockcontext: work under a lock runs in a context that does not end with the lock.
 //   - pglocktx: a transaction lock is taken on a pool or a connection of database/sql.
+//   - pglockignored: nothing looks at the error of a lock, a guard or a fence.
+//   - pglockguard: a transaction writes before GuardTx.
+//   - pglockloop: a transaction takes several locks in a loop.
+//   - pglockoption: a call is passed an option that it refuses.
+//   - pglockraw: SQL in a program calls pg_advisory_lock or one of its relatives.
+//
+// A comment //pglock:allow on the line of a mistake or on the line above keeps it from being reported, and above the package
+// clause all mistakes of the file.
 //
 // They analyze one package and know facts about its imports. They do not follow a lock that is passed on, returned or
 // stored, or a transaction that comes from another package.
@@ -22,7 +30,12 @@ import (
 
 // Analyzers returns all analyzers.
 func Analyzers() []*analysis.Analyzer {
-	return []*analysis.Analyzer{Plain, Key, Unlock, Context, Tx}
+	all := []*analysis.Analyzer{Plain, Key, Unlock, Context, Tx, Ignored, Guard, Loop, Option, Raw}
+	for i, a := range all {
+		all[i] = allowing(a)
+		all[i].URL = "https://github.com/pglock-toolkit/pglock/blob/main/docs/vet.md#" + a.Name
+	}
+	return all
 }
 
 const (
@@ -30,6 +43,10 @@ const (
 	pglock    = module + "pglock"
 	querylock = module + "pglock/querylock"
 	sqltx     = module + "pglock/adapter/sqltx"
+	semaphore = module + "pglock/semaphore"
+	once      = module + "pglock/once"
+	ratelimit = module + "pglock/ratelimit"
+	schedule  = module + "pglock/schedule"
 )
 
 // callee returns the function or method that is called, or nil for a dynamic call.

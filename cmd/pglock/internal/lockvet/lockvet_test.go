@@ -1,29 +1,99 @@
 package lockvet_test
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
+	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/analysistest"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/lockvet"
 )
 
+// run compares what an analyzer reports of packages of testdata with the comments in them.
+func run(t *testing.T, analyzer string, packages ...string) {
+	t.Helper()
+	all := lockvet.Analyzers()
+	at := slices.IndexFunc(all, func(a *analysis.Analyzer) bool { return a.Name == analyzer })
+	if at < 0 {
+		t.Fatalf("there is no %s", analyzer)
+	}
+	analysistest.Run(t, analysistest.TestData(), all[at], packages...)
+}
+
 func TestVetReportsPlainTransactions(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), lockvet.Plain, "plain", "db")
+	run(t, "pglockplain", "plain", "db")
 }
 
 func TestVetReportsHandMadeKeys(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), lockvet.Key, "keys", "locks")
+	run(t, "pglockkey", "keys", "locks")
 }
 
 func TestVetReportsLocksThatAreNotUnlocked(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), lockvet.Unlock, "unlock")
+	run(t, "pglockunlock", "unlock")
 }
 
 func TestVetReportsWorkThatIgnoresTheLocksContext(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), lockvet.Context, "underlock")
+	run(t, "pglockcontext", "underlock")
 }
 
 func TestVetReportsTransactionLocksOutsideTransactions(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), lockvet.Tx, "tx")
+	run(t, "pglocktx", "tx")
+}
+
+func TestVetReportsErrorsThatAreIgnored(t *testing.T) {
+	run(t, "pglockignored", "ignored")
+}
+
+func TestVetReportsWritesBeforeTheGuard(t *testing.T) {
+	run(t, "pglockguard", "guard")
+}
+
+func TestVetReportsLocksInALoop(t *testing.T) {
+	run(t, "pglockloop", "loop")
+}
+
+func TestVetReportsOptionsThatAreRefused(t *testing.T) {
+	run(t, "pglockoption", "option")
+}
+
+func TestVetReportsHandMadeSQL(t *testing.T) {
+	run(t, "pglockraw", "raw")
+}
+
+func TestVetAllowsWhatACommentAllows(t *testing.T) { run(t, "pglockraw", "allow") }
+
+func TestVetReportsCallsInSQLFiles(t *testing.T) {
+	got := lockvet.RawInSQL(`-- SELECT pg_advisory_lock(1)
+/*
+SELECT pg_advisory_lock(2)
+*/ SELECT 'pg_advisory_lock(3)', '
+it''s';
+SELECT pg_advisory_lock(4);
+CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_catalog.pg_try_advisory_xact_lock_shared(5);
+END $$;
+-- pglock: allow, since the old service takes it too
+SELECT pg_advisory_xact_lock(6);
+SELECT pg_advisory_unlock(7); --pglock:allow
+SELECT proname FROM pg_proc WHERE proname LIKE 'pg_advisory%';
+`)
+	if got := lockvet.RawInSQL("-- It takes the locks of the old service.\n-- pglock: allow\n\nSELECT pg_advisory_lock(1);"); len(got) > 0 {
+		t.Errorf("in a file that is allowed: %v", got)
+	}
+	if got := lockvet.RawInSQL("-- pglock: allow\nSELECT pg_advisory_lock(1);\nSELECT pg_advisory_lock(2);"); len(got) != 1 {
+		t.Errorf("in a file whose first statement is allowed: %v", got)
+	}
+	want := map[int]string{6: "pg_advisory_lock by hand", 9: "pg_try_advisory_xact_lock_shared by hand"}
+	for line, text := range want {
+		if !strings.HasPrefix(got[line], text) {
+			t.Errorf("line %d: %q, want %q", line, got[line], text)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("lines %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
 }

@@ -52,16 +52,23 @@ func eachAcquisition(pass *analysis.Pass, visit func(acquisition)) {
 	if !imports(pass, pglock) {
 		return
 	}
+	eachFunction(pass, func(signature *ast.FuncType, body *ast.BlockStmt, graph *cfg.CFG) {
+		inFunction(pass, signature, body, graph, visit)
+	})
+}
+
+// eachFunction calls visit for each function and function literal with a body.
+func eachFunction(pass *analysis.Pass, visit func(signature *ast.FuncType, body *ast.BlockStmt, graph *cfg.CFG)) {
 	flow := pass.ResultOf[ctrlflow.Analyzer].(*ctrlflow.CFGs)
 	for _, file := range pass.Files {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
 				if n.Body != nil {
-					inFunction(pass, n.Type, n.Body, flow.FuncDecl(n), visit)
+					visit(n.Type, n.Body, flow.FuncDecl(n))
 				}
 			case *ast.FuncLit:
-				inFunction(pass, n.Type, n.Body, flow.FuncLit(n), visit)
+				visit(n.Type, n.Body, flow.FuncLit(n))
 			}
 			return true
 		})
@@ -164,23 +171,65 @@ func (a acquisition) failed(pass *analysis.Pass, block *cfg.Block) int {
 	if !ok {
 		return -1
 	}
+	return a.failedIf(pass, condition)
+}
+
+// failedIf returns 0 if a condition that is true means that the acquisition has failed, 1 if one that is false does, and
+// -1 if neither does.
+func (a acquisition) failedIf(pass *analysis.Pass, condition ast.Expr) int {
 	switch c := ast.Unparen(condition).(type) {
+	case *ast.UnaryExpr:
+		if of := a.failedIf(pass, c.X); c.Op == token.NOT && of >= 0 {
+			return 1 - of
+		}
 	case *ast.BinaryExpr:
-		if !a.isErr(pass, c.X) && !a.isErr(pass, c.Y) {
-			return -1
-		}
-		switch c.Op {
-		case token.NEQ:
-			return 0
-		case token.EQL:
-			return 1
-		}
+		return a.failedIfBoth(pass, c)
 	case *ast.CallExpr:
-		if isFunc(callee(pass, c), "errors", "Is", "As", "AsType") && len(c.Args) > 0 && a.isErr(pass, c.Args[0]) {
+		if a.asksErr(pass, c) {
+			return 0
+		}
+	case *ast.Ident:
+		if variable := pass.TypesInfo.Uses[c]; variable != nil && a.isAnswer(pass, variable) {
 			return 0
 		}
 	}
 	return -1
+}
+
+// failedIfBoth is failedIf for a comparison, and for two conditions of which one is enough.
+func (a acquisition) failedIfBoth(pass *analysis.Pass, c *ast.BinaryExpr) int {
+	isErr, isNil := a.isErr(pass, c.X) || a.isErr(pass, c.Y), pass.TypesInfo.Types[c.X].IsNil() || pass.TypesInfo.Types[c.Y].IsNil()
+	either := func(of int) bool { return a.failedIf(pass, c.X) == of || a.failedIf(pass, c.Y) == of }
+	switch {
+	case isErr && c.Op == token.NEQ && isNil, isErr && c.Op == token.EQL && !isNil, c.Op == token.LAND && either(0):
+		return 0
+	case isErr && c.Op == token.EQL && isNil, isErr && c.Op == token.NEQ && !isNil, c.Op == token.LOR && either(1):
+		return 1
+	}
+	return -1
+}
+
+// asksErr reports whether a call asks which error the acquisition returned, so that true means one.
+func (a acquisition) asksErr(pass *analysis.Pass, call *ast.CallExpr) bool {
+	return isFunc(callee(pass, call), "errors", "Is", "As", "AsType") && len(call.Args) > 0 && a.isErr(pass, call.Args[0])
+}
+
+// isAnswer reports whether a variable has one assignment, the answer of a call that asks for the error.
+func (a acquisition) isAnswer(pass *analysis.Pass, variable types.Object) bool {
+	assignments, answers := 0, 0
+	ast.Inspect(a.body, func(n ast.Node) bool {
+		assignment, ok := n.(*ast.AssignStmt)
+		if !ok || !assigns(pass, assignment, variable) {
+			return true
+		}
+		assignments++
+		call, ok := ast.Unparen(assignment.Rhs[0]).(*ast.CallExpr)
+		if ok && len(assignment.Rhs) == 1 && a.asksErr(pass, call) {
+			answers++
+		}
+		return true
+	})
+	return assignments == 1 && answers == 1
 }
 
 func (a acquisition) isErr(pass *analysis.Pass, e ast.Expr) bool {

@@ -113,3 +113,79 @@ func selected(ctx context.Context, l *pglock.Locker, stop chan struct{}) {
 		}
 	}
 }
+
+func again(ctx context.Context, l *pglock.Locker) (*pglock.Lock, error) {
+	for {
+		lock, err := l.TryLock(ctx, key)
+		if !errors.Is(err, context.Canceled) {
+			return lock, err
+		}
+	}
+}
+
+func asked(ctx context.Context, l *pglock.Locker) (*pglock.Lock, error) {
+	lock, err := l.TryLock(ctx, key)
+	held, isHeld := errors.AsType[*pathError](err)
+	if !isHeld {
+		return lock, err
+	}
+	return nil, held
+}
+
+func askedTooLate(ctx context.Context, l *pglock.Locker) error {
+	lock, err := l.TryLock(ctx, key) // want `is not unlocked`
+	err = work()
+	_, isHeld := errors.AsType[*pathError](err)
+	if isHeld {
+		return err
+	}
+	return lock.Unlock(ctx)
+}
+
+func both(ctx context.Context, l *pglock.Locker) error {
+	lock, err := l.TryLock(ctx, key)
+	if ctx != nil && err != nil {
+		return err
+	}
+	return lock.Unlock(ctx)
+}
+
+func oneOfBoth(ctx context.Context, l *pglock.Locker) error {
+	lock, err := l.TryLock(ctx, key) // want `is not unlocked`
+	if err != nil || work() != nil {
+		return err
+	}
+	return lock.Unlock(ctx)
+}
+
+type pathError struct{}
+
+func (*pathError) Error() string { return "" }
+
+var errHeld error
+
+func compared(ctx context.Context, l *pglock.Locker) error {
+	lock, err := l.TryLock(ctx, key)
+	if err == errHeld {
+		return nil
+	}
+	defer lock.Unlock(ctx)
+	return err
+}
+
+func comparedTheOtherWay(ctx context.Context, l *pglock.Locker) error {
+	lock, err := l.TryLock(ctx, key) // want `is not unlocked`
+	if err != errHeld {
+		return err
+	}
+	return lock.Unlock(ctx)
+}
+
+func either(ctx context.Context, l *pglock.Locker) error {
+	lock, err := l.TryLock(ctx, key)
+	switch {
+	case err == nil || ctx == nil:
+		return lock.Unlock(ctx)
+	}
+	return err
+}

@@ -6,6 +6,7 @@ import "context"
 type Tx interface {
 	Begin(context.Context) (Tx, error)
 	Exec(context.Context, string, ...any) error
+	Rollback(context.Context) error
 }
 
 type Conn struct{}

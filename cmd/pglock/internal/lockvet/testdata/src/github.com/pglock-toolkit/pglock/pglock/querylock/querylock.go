@@ -27,3 +27,4 @@ func (*Set) Tx(pgx.Tx) *Tx { return nil }
 
 func (*Tx) Begin(context.Context) (pgx.Tx, error)      { return nil, nil }
 func (*Tx) Exec(context.Context, string, ...any) error { return nil }
+func (*Tx) Rollback(context.Context) error             { return nil }

@@ -1,0 +1,3 @@
+package raw
+
+const inTest = "SELECT pg_advisory_lock(1)"
