@@ -6,6 +6,7 @@
 --
 -- Nothing but the advisory lock of the identity and the look into every partition keeps identities unique: the primary
 -- keys are per partition.
+-- pglock: allow (this is pglock)
 
 CREATE TABLE pglock.once_records (
     slot smallint NOT NULL,

@@ -142,8 +142,9 @@ func TestBatchOfNoLocksIsNotSent(t *testing.T) {
 	t.Parallel()
 	conn := testenv.Database(t).Connect(t)
 	for name, queue := range map[string]func(*pgx.Batch){
-		"no keys":           func(b *pgx.Batch) { pglock.QueueLockAllTx(b, nil) },
-		"the zero Key":      func(b *pgx.Batch) { pglock.QueueTryLockTx(b, pglock.Key{}) },
+		"no keys":      func(b *pgx.Batch) { pglock.QueueLockAllTx(b, nil) },
+		"the zero Key": func(b *pgx.Batch) { pglock.QueueTryLockTx(b, pglock.Key{}) },
+		//pglock:allow it is to be refused
 		"MaxWait contradic": func(b *pgx.Batch) { pglock.QueueTryLockTx(b, pglock.NewKey("a"), pglock.MaxWait(txLong)) },
 	} {
 		batch := &pgx.Batch{}

@@ -347,6 +347,7 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			//pglock:allow most are cancelled
 			_ = lock.GuardTx(ctx, tx)
 			cancel()
 			_ = tx.Rollback(t.Context())

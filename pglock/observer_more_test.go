@@ -137,7 +137,9 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 	}})
 	tx, free := txBegin(t, db.Connect(t)), pglock.NewKey("free")
 	txCheck(t, pglock.LockTx(t.Context(), tx, free, o, pglock.Shared()))
+	//pglock:allow the observer is what is tested
 	_ = pglock.TryLockTx(t.Context(), tx, key, o)
+	//pglock:allow as above
 	_ = pglock.LockAllTx(t.Context(), tx, []pglock.Key{free, key}, o, pglock.MaxWait(time.Millisecond))
 	batch := &pgx.Batch{}
 	pglock.QueueLockTx(batch, free, o)

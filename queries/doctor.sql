@@ -1,4 +1,5 @@
 -- What pglock doctor asks a server. It changes nothing, and needs no grant.
+-- pglock: allow (this is pglock)
 
 -- The connection, and what the role may do.
 -- name: Connection :one

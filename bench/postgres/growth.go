@@ -59,6 +59,7 @@ func (l *lab) grown(ctx context.Context, n, held int) (rate float64, err error) 
 		}
 		defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
 	}
+	//pglock:allow the lock is only ballast
 	all, err := contest.Run(ctx, l.plan, contest.Contestant{Name: "pglock", Measure: contest.Rate(n, lockerPairs(locker, distinctKey))})
 	if err != nil {
 		return 0, err

@@ -1,3 +1,5 @@
+//pglock:allow pglock is measured beside locks that are taken by hand
+
 package main
 
 import (

@@ -20,6 +20,7 @@ func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, holder.close()) }()
+	//pglock:allow the limit that pglock is measured beside
 	const lockAll = "SELECT count(pg_advisory_lock(k)) FROM generate_series(1, $1) AS k"
 	if _, err := holder[0].Exec(ctx, lockAll, keys); err != nil {
 		return nil, err
@@ -72,6 +73,7 @@ func startWaiters(ctx context.Context, locker *pglock.Locker, count, keys int) *
 	for i := range count {
 		c.group.Go(func() {
 			key := pglock.Int64Key(int64(i%keys) + 1)
+			//pglock:allow it is never granted
 			switch _, err := locker.Lock(ctx, key); {
 			case err == nil:
 				c.fail(fmt.Errorf("%v was granted, which another client holds", key))

@@ -243,9 +243,10 @@ func TestSemaphoreAcquireTxRefusesWhatCannotBe(t *testing.T) {
 	tx := begin(t, pool)
 	defer end(t, tx)
 	for name, err := range map[string]error{
-		"zero permits":       semaphore.AcquireTx(t.Context(), tx, txKey, 0),
-		"too many permits":   semaphore.AcquireTx(t.Context(), tx, txKey, semaphore.MaxPermits+1),
-		"the zero Key":       semaphore.AcquireTx(t.Context(), tx, pglock.Key{}, 1),
+		"zero permits":     semaphore.AcquireTx(t.Context(), tx, txKey, 0),
+		"too many permits": semaphore.AcquireTx(t.Context(), tx, txKey, semaphore.MaxPermits+1),
+		"the zero Key":     semaphore.AcquireTx(t.Context(), tx, pglock.Key{}, 1),
+		//pglock:allow it is to be refused
 		"Shared":             semaphore.AcquireTx(t.Context(), tx, txKey, 1, pglock.Shared()),
 		"a nil option":       semaphore.AcquireTx(t.Context(), tx, txKey, 1, nil),
 		"a nil transaction":  semaphore.AcquireTx(t.Context(), nil, txKey, 1),

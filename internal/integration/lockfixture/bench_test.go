@@ -23,6 +23,7 @@ func BenchmarkQueryWithItsLock(b *testing.B) {
 			generated := func() { _, err := q.GetInvoice(ctx, 1); must.Succeed(b, err) }
 			byHand := func() {
 				batch := &pgx.Batch{}
+				//pglock:allow the same lock by hand, to compare
 				pglock.QueueLockTx(batch, pglock.NewKey("invoice:1"), pglock.Shared())
 				var i pgxdb.Invoice
 				batch.Queue(pgxdb.GetInvoice, int64(1)).QueryRow(func(row pgx.Row) error {

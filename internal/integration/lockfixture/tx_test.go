@@ -196,6 +196,7 @@ func TestTxReadsWhatTheLastHolderWrote(t *testing.T) {
 				got <- invoice
 			}()
 			db.WaitForWaiters(t, 1)
+			//pglock:allow this one is to take no lock
 			must.Succeed(t, pgxdb.New(writer).PayInvoice(t.Context(), 3))
 			must.Succeed(t, writer.Commit(t.Context()))
 			if invoice := <-got; !invoice.Paid {

@@ -257,6 +257,7 @@ func (s *suite) misuse() {
 			s.Errorf("%s is accepted", name)
 		}
 	}
+	//pglock:allow it is to be refused
 	if _, err := sem.TryAcquire(s.ctx, pglock.MaxWait(time.Second)); err == nil {
 		s.Error("TryAcquire with MaxWait is accepted")
 	}

@@ -27,7 +27,9 @@ func (d *Demo) queue(ctx context.Context) (err error) {
 	d.say("This process holds %q, and %d others wait for it in locker.Lock. A deployment takes more than one transaction: "+
 		"it reads a number in one, and writes the next in another.", deployKey, processes)
 	err = locker.Do(ctx, deployKey, func(_ context.Context, lock *pglock.Lock) error {
+		//pglock:allow it goes on after the lock
 		return d.direct(ctx, "deploy", func(workers []*worker) error {
+			//pglock:allow as above
 			if _, err := d.showWhen(ctx, allWait); err != nil {
 				return err
 			}
