@@ -82,6 +82,7 @@ type run struct {
 	verbose      bool
 
 	tick         tick
+	zone         timeZone
 	untilSuccess bool
 	due          time.Time // due time of the tick; zero without one
 }
@@ -124,7 +125,8 @@ func newRun() *cobra.Command {
 	flags.BoolVar(&r.rows, "rows", false, "keep the lock in a row of schema pglock, which passes poolers of transactions")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions (pool_mode = session)")
 	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, whose locks exclude no sessions of other servers")
-	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, @daily, \"@every 15m\", …")
+	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, \"@every 15m\", \"30 4 * * *\", …")
+	flags.Var(&r.zone, "time-zone", "with --tick: due times are by the clocks of `ZONE`, such as Europe/Berlin (default UTC)")
 	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: run it again until the command succeeds")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "print what happens; waiting is always announced on a terminal")
 	return cmd
@@ -180,7 +182,7 @@ func (r *run) check(cmd *cobra.Command) error {
 			return misuse(cmd, "--permits %d: the number must be between 1 and %d", r.permits, semaphore.MaxPermits)
 		case r.shared:
 			return misuse(cmd, "--permits contradicts --shared: a permit has one holder")
-		case r.ticks():
+		case r.tick.spec != "":
 			return misuse(cmd, "--permits contradicts --tick, which runs one command at a time")
 		}
 	}

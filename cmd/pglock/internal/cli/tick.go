@@ -1,65 +1,66 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
+	_ "time/tzdata" // for machines and images without a database of time zones
 
 	"github.com/spf13/cobra"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/cronspec"
 	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 const tickHelp = `With --tick the command runs once for each due time, on the first machine to
-start it. A lock alone only keeps runs from overlapping. A tick is @hourly,
-@daily, @weekly (from Sunday), @monthly or @yearly, all in UTC, or @every and a
-duration, counted from 1970. The due time is the last one by this machine's
-clock; if that is ahead of the server's clock, pglock waits. So all machines may
-have the same line in their crontabs, even if their clocks differ:
+start it. A lock alone only keeps runs from overlapping. A tick is a cron
+expression of five fields, @hourly, @daily, @weekly (from Sunday), @monthly or
+@yearly, or @every and a duration, counted from 1970. The due time is the last
+one by this machine's clock; if that is ahead of the server's clock, pglock
+waits. So all machines may have the same line in their crontabs, even if their
+clocks differ:
 
   0 * * * *  pglock run --tick @hourly report -- ./report.sh
 
-Where the crontab has local time, do not start a @daily tick near midnight UTC:
-when clocks change, one day of UTC would have two starts, and another one none.
+A crontab line that starts more often than the tick is due starts the command
+soon after a machine that was down comes back:
+
+  */5 * * * *  pglock run --tick "30 4 * * MON-FRI" report -- ./report.sh
+
+Due times are in UTC. With --time-zone they are in that zone, by its clocks:
+where these go forward, a time of the day that is skipped is due at that moment;
+where they go back, a time that comes twice is due once, at first. Only if the
+hours begin with * is it due as the clock shows. All machines must give the same
+zone. Where the crontab has local time and --tick has not, do not start a @daily
+tick near midnight UTC: when clocks change, one day of UTC would have two
+starts, and another one none.
 
 If the tick has already been run, the exit code is 0. A tick counts as run when
 its command starts or, with --until-success, when it has ended with code 0;
 until then the next pglock runs it again. The command gets PGLOCK_DUE in its
 environment. Ticks are recorded in schema pglock, or on Redis.`
 
-// tick is the value of the flag --tick.
+// tick is the value of the flag --tick: a cron expression or a period.
 type tick struct {
-	spec string
-	last func(time.Time) time.Time // returns the last due time that is not after a time
+	spec, cron string
+	every      time.Duration
 }
 
 func (t *tick) String() string { return t.spec }
 func (t *tick) Type() string   { return "@hourly" }
 
+var namedTicks = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}
+
 func (t *tick) Set(spec string) error {
-	date := func(date func(time.Time) time.Time) func(time.Time) time.Time {
-		return func(now time.Time) time.Time { return date(now.UTC()) }
-	}
-	known := map[string]func(time.Time) time.Time{
-		"@hourly": date(func(t time.Time) time.Time { return t.Truncate(time.Hour) }),
-		"@daily": date(func(t time.Time) time.Time {
-			return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
-		}),
-		"@weekly": date(func(t time.Time) time.Time {
-			return time.Date(t.Year(), t.Month(), t.Day()-int(t.Weekday()), 0, 0, 0, 0, time.UTC)
-		}),
-		"@monthly": date(func(t time.Time) time.Time {
-			return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
-		}),
-		"@yearly": date(func(t time.Time) time.Time { return time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC) }),
-	}
-	known["@midnight"], known["@annually"] = known["@daily"], known["@yearly"]
-	last := known[spec]
 	if text, every := strings.CutPrefix(spec, "@every "); every {
 		var period seconds
 		if err := period.Set(strings.TrimSpace(text)); err != nil {
@@ -69,30 +70,76 @@ func (t *tick) Set(spec string) error {
 		if step < time.Second {
 			return errors.New("a tick must be at least a second long")
 		}
-		last = func(now time.Time) time.Time {
-			return now.UTC().Add(-time.Duration(now.UnixNano() % int64(step)))
-		}
+		*t = tick{spec: spec, every: step}
+		return nil
 	}
-	if last == nil {
-		return errors.New("want @hourly, @daily, @weekly, @monthly, @yearly, or @every and a duration")
+	expression, named := namedTicks[spec]
+	if strings.HasPrefix(spec, "@") && !named {
+		return errors.New("want @hourly, @daily, @weekly, @monthly, @yearly, @every and a duration, or a cron expression")
 	}
-	t.spec, t.last = spec, last
+	*t = tick{spec: spec, cron: cmp.Or(expression, spec)}
+	_, err := cronspec.Parse(t.cron, time.UTC)
+	return err
+}
+
+// last returns the last due time that is not after now.
+func (t *tick) last(now time.Time, zone *time.Location) (time.Time, error) {
+	if t.every > 0 {
+		return now.UTC().Add(-time.Duration(now.UnixNano() % int64(t.every))), nil
+	}
+	spec, err := cronspec.Parse(t.cron, zone)
+	if err != nil {
+		return time.Time{}, err
+	}
+	due := spec.Last(now)
+	if due.IsZero() {
+		return due, errors.New("it was not due in the last five years")
+	}
+	return due, nil
+}
+
+// timeZone is the value of the flag --time-zone.
+type timeZone struct{ *time.Location }
+
+func (z *timeZone) String() string {
+	if z.Location == nil {
+		return ""
+	}
+	return z.Location.String()
+}
+
+func (z *timeZone) Type() string { return "ZONE" }
+
+func (z *timeZone) Set(name string) error {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "" || name == "Local" { // machines may have different local zones
+		return errors.New("want the name of a time zone, such as Europe/Berlin or UTC")
+	}
+	z.Location = zone
 	return nil
 }
 
 // checkTick refuses flags that contradict --tick.
 func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 	switch {
-	case r.tick.last == nil && r.untilSuccess:
+	case r.tick.spec == "" && r.untilSuccess:
 		return misuse(cmd, "--until-success needs --tick")
-	case r.tick.last == nil:
+	case r.tick.spec == "" && r.zone.Location != nil:
+		return misuse(cmd, "--time-zone needs --tick")
+	case r.tick.spec == "":
 		return nil
+	case r.tick.every > 0 && r.zone.Location != nil:
+		return misuse(cmd, "--time-zone contradicts --tick %q, which is the same in every zone", r.tick.spec)
 	case r.shared:
 		return misuse(cmd, "--tick contradicts -s: runs of a tick exclude each other")
 	case key.Name() == "":
 		return misuse(cmd, "--tick needs a key that is a name, which %q is not", key)
 	}
-	r.due = r.tick.last(time.Now()).Truncate(time.Microsecond)
+	due, err := r.tick.last(time.Now(), cmp.Or(r.zone.Location, time.UTC))
+	if err != nil {
+		return misuse(cmd, "--tick %q: %v", r.tick.spec, err)
+	}
+	r.due = due.Truncate(time.Microsecond)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestTicksOnSeveralMachinesRunOnce(t *testing.T) {
@@ -73,6 +74,13 @@ func TestTicksThatAreWrongAreMisuse(t *testing.T) {
 		{"--tick @hourly -s k -- true", 64, "contradicts"},
 		{"--tick @hourly @42 -- true", 64, "needs a key that is a name"},
 		{"--until-success k -- true", 64, "needs --tick"},
+		{"--tick @hourly --permits 2 k -- true", 64, "contradicts"},
+		{"--tick=0|4|*|* k -- true", 64, "five fields"},
+		{"--tick=0|0|30|2|* k -- true", 64, "never due"},
+		{"--tick=@every|1m --time-zone UTC k -- true", 64, "contradicts"},
+		{"--tick @daily --time-zone Local k -- true", 64, "the name of a time zone"},
+		{"--tick @daily --time-zone ../UTC k -- true", 64, "the name of a time zone"},
+		{"--time-zone UTC k -- true", 64, "needs --tick"},
 		{"--tick @hourly k -- true", 69, "pglock migrate up"},
 	} {
 		args := strings.Fields("run " + test.args)
@@ -84,5 +92,36 @@ func TestTicksThatAreWrongAreMisuse(t *testing.T) {
 		if r.code != test.code && test.code == 64 || r.code == 0 {
 			t.Errorf("%s: exit code %d", test.args, r.code)
 		}
+	}
+}
+
+func TestTicksOfACronExpressionAreDueInTheirZone(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	kiritimati, err := time.LoadLocation("Pacific/Kiritimati") // 14 hours ahead of UTC
+	must.Succeed(t, err)
+	year := func(zone *time.Location) string {
+		return time.Date(time.Now().In(zone).Year(), 1, 1, 0, 0, 0, 0, zone).Format(time.RFC3339)
+	}
+	due := func(flags ...string) string {
+		r := on(t, db, append(append([]string{"run"}, flags...), "report", "--", "sh", "-c", `echo "$PGLOCK_DUE"`)...).run()
+		wantCode(t, r, 0)
+		return strings.TrimSpace(r.stdout)
+	}
+	zone := []string{"--time-zone", kiritimati.String()}
+	if got := due(append(zone, "--tick", "0 0 1 1 *")...); got != year(kiritimati) {
+		t.Errorf("it was due at %q, want %s", got, year(kiritimati))
+	}
+	for _, same := range []string{"@yearly", "0 0 1 JAN *"} {
+		if got := due(append(zone, "--tick", same)...); got != "" {
+			t.Errorf("%s ran again, due at %s", same, got)
+		}
+	}
+	if got := due("--tick", "0 0 1 1 *"); got != year(time.UTC) {
+		t.Errorf("in UTC it was due at %q, want %s", got, year(time.UTC))
+	}
+	if got := due("--tick", "@yearly"); got != "" {
+		t.Errorf("@yearly ran again, due at %s", got)
 	}
 }
