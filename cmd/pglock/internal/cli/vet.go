@@ -20,7 +20,7 @@ func newVet() *cobra.Command {
   pglockunlock   a lock is dropped, or not unlocked on some path
   pglockcontext  work under a lock runs in a context that does not end with it
   pglockguard    a transaction writes before GuardTx
-  pglockloop     LockTx in a loop over keys, where LockAllTx is meant
+  pglockloop     LockTx or Lock in a loop, where LockAllTx or LockAll is meant
   pglocktx       a transaction lock is taken outside of a transaction
   pglockoption   an option that the call refuses, such as MaxWait for TryLock
   pglockraw      pg_advisory_lock and its like by hand, in Go and .sql files

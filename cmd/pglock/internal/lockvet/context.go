@@ -27,11 +27,18 @@ func runContext(pass *analysis.Pass) (any, error) {
 		}
 		ctx := contextOf(pass, a.call)
 		if work := a.work(pass, ctx); work != nil {
+			parent := "ctx"
+			if ctx != nil {
+				parent = ctx.Name()
+			}
 			pass.Reportf(work.Pos(), "work under the lock %s runs in %s, which does not end when the lock is lost: "+
-				"use %[1]s.Context(%[2]s), or %[1]s.GuardTx", a.lock.Name(), ctx.Name())
+				"use %[1]s.Context(%[3]s), or %[1]s.GuardTx", a.lock.Name(), types.ExprString(work.Args[0]), parent)
 		}
 	})
-	calls(pass, func(call *ast.CallExpr) { runDo(pass, call) })
+	known := newUnderLock(pass)
+	for _, function := range known.functions {
+		function.check(pass, known)
+	}
 	return nil, nil
 }
 
@@ -69,9 +76,6 @@ func (a acquisition) watched(pass *analysis.Pass) (watched bool) {
 
 // work returns the first call after the acquisition that is passed ctx, or nil.
 func (a acquisition) work(pass *analysis.Pass, ctx types.Object) (work *ast.CallExpr) {
-	if ctx == nil {
-		return nil
-	}
 	ast.Inspect(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.DeferStmt, *ast.FuncLit:
@@ -90,9 +94,18 @@ func (a acquisition) work(pass *analysis.Pass, ctx types.Object) (work *ast.Call
 	return work
 }
 
-// isWork reports whether a call is passed ctx and does not deal with locks, contexts or logs.
+// isWork reports whether a call is passed ctx, or a new context, and does not deal with locks, contexts or logs.
 func isWork(pass *analysis.Pass, call *ast.CallExpr, ctx types.Object) bool {
-	return contextOf(pass, call) == ctx && mayWork(pass, call)
+	return mayWork(pass, call) && (contextOf(pass, call) == ctx && ctx != nil || isNew(pass, call))
+}
+
+// isNew reports whether the first argument of a call is a context without an end.
+func isNew(pass *analysis.Pass, call *ast.CallExpr) bool {
+	if len(call.Args) == 0 {
+		return false
+	}
+	made, ok := ast.Unparen(call.Args[0]).(*ast.CallExpr)
+	return ok && isFunc(callee(pass, made), "context", "Background", "TODO")
 }
 
 // cleanUps are methods that have to be called after the loss of a lock, too.
@@ -104,56 +117,7 @@ func mayWork(pass *analysis.Pass, call *ast.CallExpr) bool {
 	if f == nil || f.Pkg() == nil {
 		return true
 	}
-	return !slices.Contains([]string{pglock, "context", "log/slog"}, f.Pkg().Path()) && !slices.Contains(cleanUps, f.Name())
-}
-
-// runDo checks a function that is passed to Do or to one of its relatives, with a context that ends with the lock.
-func runDo(pass *analysis.Pass, call *ast.CallExpr) {
-	function := underLock(pass, call)
-	if function == nil {
-		return
-	}
-	ast.Inspect(function.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.DeferStmt, *ast.GoStmt:
-			return false // it cleans up, or is no work under the lock
-		case *ast.CallExpr:
-			if literal := underLock(pass, n); literal != nil {
-				return false // visited separately
-			}
-			if len(n.Args) == 0 || !mayWork(pass, n) {
-				return true
-			}
-			if from := outside(pass, function, n.Args[0]); from != "" {
-				pass.Reportf(n.Pos(), "work under the lock runs in %s, which does not end when the lock is lost: "+
-					"use the context that the function is passed", from)
-			}
-		}
-		return true
-	})
-}
-
-// underLock returns the function literal that a call of this module runs with a lock or a permit, or nil.
-func underLock(pass *analysis.Pass, call *ast.CallExpr) *ast.FuncLit {
-	f := callee(pass, call)
-	if f == nil || f.Pkg() == nil || !strings.HasPrefix(f.Pkg().Path(), pglock) {
-		return nil
-	}
-	for _, argument := range call.Args {
-		literal, ok := argument.(*ast.FuncLit)
-		if !ok {
-			continue
-		}
-		params := pass.TypesInfo.TypeOf(literal).(*types.Signature).Params()
-		if params.Len() < 2 || !isContext(params.At(0).Type()) {
-			continue
-		}
-		switch path, name := named(params.At(params.Len() - 1).Type()); {
-		case path == pglock && name == "Lock", path == semaphore && name == "Permit":
-			return literal
-		}
-	}
-	return nil
+	return !slices.Contains([]string{pglock, "context", "log/slog", "os/signal"}, f.Pkg().Path()) && !slices.Contains(cleanUps, f.Name())
 }
 
 func isContext(t types.Type) bool {
@@ -163,7 +127,7 @@ func isContext(t types.Type) bool {
 
 // outside describes a context that comes from outside of the function, or returns "". A context that WithoutCancel has
 // made is one that is meant not to end.
-func outside(pass *analysis.Pass, function *ast.FuncLit, e ast.Expr) string {
+func outside(pass *analysis.Pass, function ast.Node, e ast.Expr) string {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
 		variable, ok := pass.TypesInfo.Uses[e].(*types.Var)
@@ -195,7 +159,7 @@ func outside(pass *analysis.Pass, function *ast.FuncLit, e ast.Expr) string {
 }
 
 // ofRequest describes the context of something that is declared outside of the function, such as a request.
-func ofRequest(pass *analysis.Pass, function *ast.FuncLit, call *ast.CallExpr) string {
+func ofRequest(pass *analysis.Pass, function ast.Node, call *ast.CallExpr) string {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || !isContext(pass.TypesInfo.TypeOf(call)) {
 		return ""
@@ -208,9 +172,9 @@ func ofRequest(pass *analysis.Pass, function *ast.FuncLit, call *ast.CallExpr) s
 }
 
 // outsideIn describes the context that a variable of the function is made from, if it is from outside and the only one.
-func outsideIn(pass *analysis.Pass, function *ast.FuncLit, variable *types.Var) (from string) {
+func outsideIn(pass *analysis.Pass, function ast.Node, variable *types.Var) (from string) {
 	assignments := 0
-	ast.Inspect(function.Body, func(n ast.Node) bool {
+	ast.Inspect(function, func(n ast.Node) bool {
 		if assignment, ok := n.(*ast.AssignStmt); ok && assigns(pass, assignment, variable) {
 			if assignments++; assignments == 1 && len(assignment.Rhs) == 1 {
 				if call, ok := ast.Unparen(assignment.Rhs[0]).(*ast.CallExpr); ok {

@@ -7,13 +7,16 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/ctrlflow"
+	"golang.org/x/tools/go/cfg"
 )
 
 // Ignored reports answers that nothing looks at: the work then goes on whether or not there is a lock.
 var Ignored = &analysis.Analyzer{
-	Name: "pglockignored",
-	Doc:  "find errors of locks, guards and fences that are ignored",
-	Run:  runIgnored,
+	Name:     "pglockignored",
+	Doc:      "find errors of locks, guards and fences that are ignored",
+	Run:      runIgnored,
+	Requires: []*analysis.Analyzer{ctrlflow.Analyzer},
 }
 
 // ignored is a call whose error is not kept.
@@ -24,6 +27,7 @@ type ignored struct {
 }
 
 func runIgnored(pass *analysis.Pass) (any, error) {
+	eachFunction(pass, func(_ *ast.FuncType, body *ast.BlockStmt, graph *cfg.CFG) { unread(pass, body, graph) })
 	for _, file := range pass.Files {
 		if generated(file) {
 			continue

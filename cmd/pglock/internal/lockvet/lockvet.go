@@ -7,7 +7,7 @@
 //   - pglocktx: a transaction lock is taken on a pool or a connection of database/sql.
 //   - pglockignored: nothing looks at the error of a lock, a guard or a fence.
 //   - pglockguard: a transaction writes before GuardTx.
-//   - pglockloop: a transaction takes several locks in a loop.
+//   - pglockloop: locks of several keys are taken in a loop.
 //   - pglockoption: a call is passed an option that it refuses.
 //   - pglockraw: SQL in a program calls pg_advisory_lock or one of its relatives.
 //
@@ -47,6 +47,8 @@ const (
 	once      = module + "pglock/once"
 	ratelimit = module + "pglock/ratelimit"
 	schedule  = module + "pglock/schedule"
+
+	golangmigrate = module + "pglock/adapter/golangmigrate"
 )
 
 // callee returns the function or method that is called, or nil for a dynamic call.

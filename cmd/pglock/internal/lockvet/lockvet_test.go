@@ -80,6 +80,13 @@ END $$;
 SELECT pg_advisory_xact_lock(6);
 SELECT pg_advisory_unlock(7); --pglock:allow
 SELECT proname FROM pg_proc WHERE proname LIKE 'pg_advisory%';
+CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_advisory_xact_lock(locks.invoice(NEW.id));
+	PERFORM pg_advisory_xact_lock_shared(pglock.key('tenant:' || NEW.tenant));
+	PERFORM pg_advisory_xact_lock(pg_catalog.hashtext(NEW.tenant));
+	PERFORM pg_advisory_lock(locks.invoice(NEW.id));
+END $$;
 `)
 	if got := lockvet.RawInSQL("-- It takes the locks of the old service.\n-- pglock: allow\n\nSELECT pg_advisory_lock(1);"); len(got) > 0 {
 		t.Errorf("in a file that is allowed: %v", got)
@@ -87,7 +94,8 @@ SELECT proname FROM pg_proc WHERE proname LIKE 'pg_advisory%';
 	if got := lockvet.RawInSQL("-- pglock: allow\nSELECT pg_advisory_lock(1);\nSELECT pg_advisory_lock(2);"); len(got) != 1 {
 		t.Errorf("in a file whose first statement is allowed: %v", got)
 	}
-	want := map[int]string{6: "pg_advisory_lock by hand", 9: "pg_try_advisory_xact_lock_shared by hand"}
+	want := map[int]string{6: "pg_advisory_lock by hand", 9: "pg_try_advisory_xact_lock_shared by hand",
+		19: "pg_advisory_xact_lock by hand", 20: "pg_advisory_lock by hand"}
 	for line, text := range want {
 		if !strings.HasPrefix(got[line], text) {
 			t.Errorf("line %d: %q, want %q", line, got[line], text)

@@ -11,7 +11,7 @@ import (
 // Loop reports a transaction that takes the locks of several keys one after the other.
 var Loop = &analysis.Analyzer{
 	Name: "pglockloop",
-	Doc:  "find transactions that take locks in a loop over keys, where LockAllTx is meant",
+	Doc:  "find locks that are taken in a loop over keys, where LockAllTx or LockAll is meant",
 	Run:  runLoop,
 }
 
@@ -33,13 +33,16 @@ func runLoop(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// inLoop reports locks of a transaction that began before the loop, of keys that the loop chooses. A function literal in
-// the loop may begin transactions of its own, and an inner loop is visited separately.
+// inLoop reports locks of a transaction that began before the loop, of keys that the loop chooses, and locks of a Locker
+// that outlive their round of it. A function literal in the loop may begin transactions of its own, and an inner loop is
+// visited separately.
 func inLoop(pass *analysis.Pass, loop ast.Node, body *ast.BlockStmt) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit, *ast.ForStmt, *ast.RangeStmt:
 			return false
+		case *ast.AssignStmt:
+			keptIn(pass, loop, body, n)
 		case *ast.CallExpr:
 			f := callee(pass, n)
 			if (isFunc(f, pglock, "LockTx") || isFunc(f, sqltx, "LockTx")) && len(n.Args) > 2 &&
@@ -50,6 +53,35 @@ func inLoop(pass *analysis.Pass, loop ast.Node, body *ast.BlockStmt) {
 		}
 		return true
 	})
+}
+
+// keptIn reports a lock of a key that the loop chooses, if the loop keeps it: it is unlocked by a defer, or appended.
+func keptIn(pass *analysis.Pass, loop ast.Node, body *ast.BlockStmt, n *ast.AssignStmt) {
+	call, ok := ast.Unparen(n.Rhs[0]).(*ast.CallExpr)
+	if !ok || !isMethod(callee(pass, call), pglock, "Locker", "Lock") || len(call.Args) < 2 || !changesIn(pass, loop, call.Args[1]) {
+		return
+	}
+	lock := local(pass, body.Pos(), body.End(), n.Lhs[0])
+	if lock == nil {
+		return
+	}
+	kept := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.DeferStmt:
+			kept = kept || reads(pass, n, lock)
+		case *ast.CallExpr:
+			name, ok := n.Fun.(*ast.Ident)
+			kept = kept || ok && name.Name == "append" && reads(pass, n, lock)
+		}
+		return !kept
+	})
+	if kept {
+		pass.Reportf(call.Pos(), "Lock in a loop that keeps its locks takes a round trip for each key, and waits for ever if another "+
+			"process takes them in another order: call LockAll with all keys")
+	}
 }
 
 // changesIn reports whether an expression has a variable that is declared or assigned in the loop.

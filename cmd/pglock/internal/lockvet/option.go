@@ -3,6 +3,7 @@ package lockvet
 import (
 	"go/ast"
 	"go/types"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -54,17 +55,27 @@ var ofSemaphore = []refusal{
 func runOption(pass *analysis.Pass) (any, error) {
 	calls(pass, func(call *ast.CallExpr) {
 		f := callee(pass, call)
-		for _, r := range refused(f) {
-			for _, argument := range call.Args {
-				option, ok := ast.Unparen(argument).(*ast.CallExpr)
-				if !ok {
-					continue
-				}
-				if o := callee(pass, option); isFunc(o, pglock, r.options...) {
-					pass.Reportf(option.Pos(), "%s refuses %s: %s", f.Name(), o.Name(), r.why)
-				}
+		if f == nil || f.Pkg() == nil || !strings.HasPrefix(f.Pkg().Path(), pglock) {
+			return
+		}
+		for _, argument := range call.Args {
+			if option, ok := ast.Unparen(argument).(*ast.CallExpr); ok {
+				checkOption(pass, f, option)
 			}
 		}
 	})
 	return nil, nil
+}
+
+// checkOption reports an option that the function f refuses.
+func checkOption(pass *analysis.Pass, f *types.Func, option *ast.CallExpr) {
+	o := callee(pass, option)
+	if isFunc(o, golangmigrate, "NativeWait") && !isFunc(f, golangmigrate, "Open") {
+		pass.Reportf(option.Pos(), "%s refuses NativeWait, which is for golangmigrate.Open alone: MaxWait bounds the wait", f.Name())
+	}
+	for _, r := range refused(f) {
+		if isFunc(o, pglock, r.options...) {
+			pass.Reportf(option.Pos(), "%s refuses %s: %s", f.Name(), o.Name(), r.why)
+		}
+	}
 }

@@ -96,13 +96,32 @@ func RawInSQL(text string) map[int]string {
 	lines := strings.Split(text, "\n")
 	blank := func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) + " " }
 	for i, line := range strings.Split(ignoredSQL.ReplaceAllStringFunc(text, blank), "\n") {
-		match := rawCall.FindStringSubmatch(line)
-		if match == nil || allowed(lines[i]) || (i > 0 && allowed(lines[i-1])) {
+		function := rawInLine(line)
+		if function == "" || allowed(lines[i]) || (i > 0 && allowed(lines[i-1])) {
 			continue
 		}
-		said[i+1] = rawAdvice(match[1])
+		said[i+1] = rawAdvice(function)
+		if strings.Contains(function, "xact") {
+			said[i+1] += "; in a function of the database take its key from one of locks.sql"
+		}
 	}
 	return said
+}
+
+// ofFunction is an argument that a function of a schema makes, as those of locks.sql and pglock.key do.
+var ofFunction = regexp.MustCompile(`^\s*(\w+)\s*\.\s*\w+\s*\(`)
+
+// rawInLine returns the first function of advisory locks that a line of SQL calls. A lock of a transaction whose key a
+// function of the project makes has a name, and in a trigger there is no other way to take it.
+func rawInLine(line string) string {
+	for _, at := range rawCall.FindAllStringSubmatchIndex(line, -1) {
+		function := line[at[2]:at[3]]
+		schema := ofFunction.FindStringSubmatch(line[at[1]:])
+		if !strings.Contains(strings.ToLower(function), "xact") || schema == nil || strings.EqualFold(schema[1], "pg_catalog") {
+			return function
+		}
+	}
+	return ""
 }
 
 // allowsFile reports whether a file begins with a paragraph of comments of which one allows all that follows.

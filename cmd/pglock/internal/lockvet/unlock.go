@@ -64,8 +64,8 @@ func eachFunction(pass *analysis.Pass, visit func(signature *ast.FuncType, body 
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				if n.Body != nil {
-					visit(n.Type, n.Body, flow.FuncDecl(n))
+				if graph := flow.FuncDecl(n); n.Body != nil && graph != nil { // those of the runtime have none
+					visit(n.Type, n.Body, graph)
 				}
 			case *ast.FuncLit:
 				visit(n.Type, n.Body, flow.FuncLit(n))

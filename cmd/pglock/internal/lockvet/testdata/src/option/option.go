@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
@@ -24,4 +25,6 @@ func options(ctx context.Context, l *pglock.Locker, tx pgx.Tx, s *semaphore.Sema
 	_ = done.Tx(ctx, tx, "42", pglock.MaxWait(0), pglock.Shared())   // want `Tx refuses Shared`
 	_ = limiter.Wait(ctx, "user:42", 1, pglock.MaxWait(time.Second))
 	_ = limiter.Wait(ctx, "user:42", 1, pglock.MaxHold(time.Second)) // want `Wait refuses MaxHold: a rate limit is no lock`
+	_ = golangmigrate.Open(ctx, l, key, nil, pglock.MaxWait(time.Second), golangmigrate.NativeWait(time.Second))
+	_, _ = l.Lock(ctx, key, golangmigrate.NativeWait(time.Second)) // want `Lock refuses NativeWait, which is for golangmigrate.Open alone`
 }
