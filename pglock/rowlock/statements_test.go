@@ -1,0 +1,163 @@
+package rowlock
+
+import (
+	"context"
+	"net"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// statements counts what is sent through its connections, by the function of the schema that a statement calls.
+type statements struct {
+	mu   sync.Mutex
+	sent map[string]int
+}
+
+func (s *statements) of(function string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent[function]
+}
+
+// counted returns the configuration of a database with the schema, where connections are counted.
+func counted(t *testing.T) (*statements, *pgxpool.Config) {
+	t.Helper()
+	db := testenv.Database(t)
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	s := &statements{sent: map[string]int{}}
+	config := db.Config(t)
+	config.ConnConfig.TLSConfig, config.ConnConfig.Fallbacks = nil, nil
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return countingConn{conn, s}, err
+	}
+	return s, config
+}
+
+type countingConn struct {
+	net.Conn
+	statements *statements
+}
+
+var leaseFunction = regexp.MustCompile(`pglock\.(lease_\w+)\(`)
+
+// Write counts the statements in b. pgx writes whole messages, and a Locker's have the texts of their statements.
+func (c countingConn) Write(b []byte) (int, error) {
+	c.statements.mu.Lock()
+	for _, match := range leaseFunction.FindAllSubmatch(b, -1) {
+		c.statements.sent[string(match[1])]++
+	}
+	c.statements.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+func newLocker(t *testing.T, b *backend, opts ...pglock.Option) *pglock.Locker {
+	t.Helper()
+	l, err := pglock.NewWithBackend(b, opts...)
+	must.Succeed(t, err)
+	return l
+}
+
+// Goroutines of one process hand a lock to each other without the server.
+func TestHandoffsWithinAProcessSendNoStatement(t *testing.T) {
+	t.Parallel()
+	sent, config := counted(t)
+	const waiting = 100
+	l := newLocker(t, newBackend(config), pglock.WithLease(time.Hour), pglock.WithHandoffLimit(waiting, time.Hour))
+	key := pglock.NewKey("invoice:42")
+	first, err := l.Lock(t.Context(), key)
+	must.Succeed(t, err)
+	var group sync.WaitGroup
+	for range waiting {
+		group.Go(func() {
+			lock, err := l.Lock(t.Context(), key)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := sent.of("lease_call"); n != 1 {
+				t.Errorf("%d calls were sent when the lock was handed off, want only the one that took it", n)
+			}
+			if err := lock.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	testenv.WaitUntil(t, "all wait", func() bool { return l.Stats().Waiting == waiting })
+	must.Succeed(t, first.Unlock(t.Context()))
+	group.Wait()
+	if calls := sent.of("lease_call"); calls != 2 {
+		t.Errorf("%d calls were sent, want the one that took the lock and the one that dropped it", calls)
+	}
+	if polls := sent.of("lease_poll"); polls != 0 {
+		t.Errorf("%d polls were sent, although no other process was in the way", polls)
+	}
+	must.Succeed(t, l.Close(t.Context()))
+}
+
+// Of locks that are held for long, one statement asks for all waiters of the process, at most once per maxLook, however
+// many there are. A slow machine asks less often.
+func TestOneStatementAsksForAllWaiters(t *testing.T) {
+	t.Parallel()
+	sent, config := counted(t)
+	const goroutines, keys, looks = 1000, 100, 8
+	all := make([]pglock.Key, keys)
+	for i := range all {
+		all[i] = pglock.Int64Key(int64(i))
+	}
+	holder := newLocker(t, newBackend(config))
+	held, err := holder.LockAll(t.Context(), all)
+	must.Succeed(t, err)
+	b := newBackend(config)
+	l := newLocker(t, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range goroutines {
+		group.Go(func() {
+			if _, err := l.Lock(ctx, all[i%keys]); err == nil {
+				t.Error("a lock was granted that is held elsewhere")
+			}
+		})
+	}
+	testenv.WaitUntil(t, "the first of each key wait in the queue of the server", func() bool {
+		return b.waiters.count() == keys && l.Stats().Waiting == goroutines
+	})
+	b.waiters.pretendLongWaits()
+	began, before := driver.Now(), sent.of("lease_poll")
+	testenv.WaitUntil(t, "the server was asked some times", func() bool { return sent.of("lease_poll") >= before+looks })
+	n, took := sent.of("lease_poll")-before, driver.Now().Sub(began)
+	if most := int(took/maxLook) + 2; n > most { // one may have been on its way, and one may come at once
+		t.Errorf("%d statements in %v, want %d at most", n, took, most)
+	}
+	cancel()
+	group.Wait()
+	must.Succeed(t, held.Unlock(t.Context()))
+	must.Succeed(t, holder.Close(t.Context()))
+	must.Succeed(t, l.Close(t.Context()))
+}
+
+func (ws *waiters) count() int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return len(ws.waiting)
+}
+
+// pretendLongWaits makes the waiters' locks appear to have been held for an hour.
+func (ws *waiters) pretendLongWaits() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for wt := range ws.waiting {
+		wt.since = driver.Now().Add(-time.Hour)
+		wt.planLocked(driver.Now())
+	}
+}
