@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -26,6 +27,30 @@ const (
 // database's owner and the roles that [DB.Role] has made so far, and stops when the test ends.
 func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
 	t.Helper()
+	return NewPooler(t, db, mode).ConnString()
+}
+
+// Pooler is a PgBouncer to which faults can happen.
+type Pooler struct{ bouncer *pgBouncer }
+
+// ConnString leads through the pooler.
+func (p *Pooler) ConnString() string { return p.bouncer.connString() }
+
+// Signal sends a signal to the pooler's process.
+func (p *Pooler) Signal(signal os.Signal) error { return p.bouncer.process.Signal(signal) }
+
+// Restart kills the pooler's process and starts another one at the same address.
+func (p *Pooler) Restart() error {
+	if err := p.Signal(os.Kill); err != nil {
+		return err
+	}
+	<-p.bouncer.process.Done()
+	return p.bouncer.start()
+}
+
+// NewPooler is [PgBouncer] for tests that need the process.
+func NewPooler(t testing.TB, db *DB, mode Pooling) *Pooler {
+	t.Helper()
 	program, err := FindPgBouncer()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +69,7 @@ func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
 	if err := bouncer.startOnFreePort(); err != nil {
 		t.Fatalf("start PgBouncer: %v", err)
 	}
-	return bouncer.connString()
+	return &Pooler{bouncer}
 }
 
 // PooledTraces returns what earlier clients of a PgBouncer in front of db have left in its server sessions, where later
@@ -133,7 +158,8 @@ type pgBouncer struct {
 	roles      []role
 	mode       Pooling
 
-	port int
+	port    int
+	process *supervise.Process
 }
 
 var errPortTaken = errors.New("the port is taken")
@@ -161,6 +187,7 @@ func (b *pgBouncer) start() error {
 	if err := b.awaitConnection(process); err != nil {
 		return fmt.Errorf("%w; it said:\n%s", err, process.Said())
 	}
+	b.process = process
 	return nil
 }
 
@@ -197,6 +224,7 @@ auth_type = scram-sha-256
 auth_file = %s
 max_client_conn = 1000
 default_pool_size = %d
+server_login_retry = 1
 `, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile, poolSize))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
@@ -28,6 +29,7 @@ type kind string
 
 const (
 	onPostgres kind = "postgres"
+	onRows     kind = "rows" // behind a pooler of transactions
 	onRedis    kind = "redis"
 	onSentinel kind = "sentinel"
 	onCluster  kind = "cluster"
@@ -51,6 +53,15 @@ func (d deployment) open(dial dialer, name string) (*client, error) {
 		l, err := pglock.NewWithConfig(config, pglock.WithLease(lease), pglock.WithApplicationName(name))
 		return &client{Locker: l}, err
 	}
+	if d.Kind == onRows {
+		config, err := pgxpool.ParseConfig(d.URL)
+		if err != nil {
+			return nil, err
+		}
+		config.ConnConfig.DialFunc = pgxDialer(dial)
+		l, err := openRows(config, pglock.WithLease(lease), pglock.WithApplicationName(name))
+		return &client{Locker: l}, err
+	}
 	o := &client{clients: d.clients(dial)}
 	backend, err := redisfallback.NewBackend(o.clients, redisfallback.WithNodeTimeout(lease/4))
 	if err != nil {
@@ -61,6 +72,16 @@ func (d deployment) open(dial dialer, name string) (*client, error) {
 		return nil, errors.Join(err, o.closeClients())
 	}
 	return o, nil
+}
+
+// openRows returns a Locker of rows, which needs nothing of the pool but its configuration.
+func openRows(config *pgxpool.Config, opts ...pglock.Option) (*pglock.Locker, error) {
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	return rowlock.New(pool, opts...)
 }
 
 func pgxDialer(dial dialer) func(context.Context, string, string) (net.Conn, error) { return dial }

@@ -24,6 +24,8 @@ type updates struct {
 	*testing.T
 	tally   *faults.Tally
 	pool    *pgxpool.Pool
+	open    func(*pgxpool.Config, ...pglock.Option) (*pglock.Locker, error)
+	kill    string // a statement that ends holders, a few at a time; a row for each
 	guarded bool
 	begin   time.Time
 	kills   int
@@ -70,7 +72,11 @@ const counters = 16
 const extraLocks = 300
 
 func guardedUpdates(t *testing.T, tally *faults.Tally) {
-	u := newUpdates(t, tally, true, scaled(10_000, 50))
+	newUpdates(t, tally, true, scaled(10_000, 50)).runGuarded()
+}
+
+func (u *updates) runGuarded() {
+	t, tally := u.T, u.tally
 	u.run()
 	lost := u.lost()
 	if lost > 0 {
@@ -88,21 +94,30 @@ func guardedUpdates(t *testing.T, tally *faults.Tally) {
 // unguardedUpdates shows what the guard prevents, and that the campaign would notice if it did not work. Lost updates
 // are no violation here.
 func unguardedUpdates(t *testing.T, tally *faults.Tally) {
-	u := newUpdates(t, tally, false, scaled(1_000, 50))
+	newUpdates(t, tally, false, scaled(1_000, 50)).runUnguarded()
+}
+
+func (u *updates) runUnguarded() {
 	u.run()
-	t.Logf("without the guard %d of %d updates were lost", u.lost(), len(u.commits))
-	tally.Part += fmt.Sprintf(" (%d of %d updates lost)", u.lost(), len(u.commits))
+	u.Logf("without the guard %d of %d updates were lost", u.lost(), len(u.commits))
+	u.tally.Part += fmt.Sprintf(" (%d of %d updates lost)", u.lost(), len(u.commits))
 }
 
 func newUpdates(t *testing.T, tally *faults.Tally, guarded bool, kills int) *updates {
 	t.Helper()
 	_, pool := newServer(t)
-	if _, err := pool.Exec(t.Context(), `create table counter (id int primary key, n int not null);
+	u := &updates{T: t, tally: tally, pool: pool, open: pglock.NewWithConfig, kill: killSessions, guarded: guarded, kills: kills}
+	u.createCounters()
+	return u
+}
+
+func (u *updates) createCounters() {
+	if _, err := u.pool.Exec(u.Context(), `create table counter (id int primary key, n int not null);
 		insert into counter select id, 0 from generate_series(0, 15) as id;
 		create table committed (id text primary key)`); err != nil {
-		t.Fatal(err)
+		u.Fatal(err)
 	}
-	return &updates{T: t, tally: tally, pool: pool, guarded: guarded, kills: kills, begin: time.Now()}
+	u.begin = time.Now()
 }
 
 func (u *updates) run() {
@@ -111,7 +126,7 @@ func (u *updates) run() {
 	defer stop()
 	var workers sync.WaitGroup
 	for i := range lockers {
-		l, err := pglock.NewWithConfig(u.pool.Config(), pglock.WithApplicationName("updates"), pglock.WithLease(5*time.Second))
+		l, err := u.open(u.pool.Config(), pglock.WithApplicationName("updates"), pglock.WithLease(5*time.Second))
 		if err != nil {
 			u.Fatal(err)
 		}
@@ -127,20 +142,22 @@ func (u *updates) run() {
 			workers.Go(func() { u.holdExtraLocks(ctx, l, i) })
 		}
 	}
-	u.killSessions(ctx)
+	u.endHolders(ctx)
 	stop()
 	workers.Wait()
 	u.resolve()
 }
 
-// killSessions terminates sessions that hold locks, a few at a time.
-func (u *updates) killSessions(ctx context.Context) {
+const killSessions = `select pg_terminate_backend(pid) from (select a.pid from pg_stat_activity a
+	where datname = current_database() and application_name like 'updates (%'
+	and exists (select from pg_locks l where l.pid = a.pid and locktype = 'advisory' and objsubid = 1 and granted)
+	order by random() limit 3) as victim`
+
+// endHolders ends holders of locks, a few at a time.
+func (u *updates) endHolders(ctx context.Context) {
 	stuck := time.Now()
 	for killed := 0; killed < u.kills; {
-		tag, err := u.pool.Exec(ctx, `select pg_terminate_backend(pid) from (select a.pid from pg_stat_activity a
-			where datname = current_database() and application_name like 'updates (%'
-			and exists (select from pg_locks l where l.pid = a.pid and locktype = 'advisory' and objsubid = 1 and granted)
-			order by random() limit 3) as victim`)
+		tag, err := u.pool.Exec(ctx, u.kill)
 		if err != nil {
 			u.Fatal(err)
 		}
@@ -149,7 +166,7 @@ func (u *updates) killSessions(ctx context.Context) {
 			u.tally.Kills.Add(int64(n))
 			stuck = time.Now()
 		} else if time.Since(stuck) > patience {
-			violation(u.T, u.tally, "no session has held a lock for %v", patience)
+			violation(u.T, u.tally, "no lock was held for %v", patience)
 			return
 		}
 		time.Sleep(rand.N(4 * time.Millisecond))
