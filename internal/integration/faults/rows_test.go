@@ -13,7 +13,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // newPooler starts a server with the schema for the part, and a pooler of transactions in front of it. pool is not
