@@ -5,7 +5,8 @@
 //	release tidy               tidy the go.mod files
 //	release prepare VERSION    commit the go.mod and go.sum files of a release
 //	release tag VERSION        tag that commit, for each published module
-//	release rehearse VERSION   do both in a copy, serve the modules from a folder, and use them from there
+//	release serve VERSION DIR  do both in a copy, and write a folder with the modules that can be a GOPROXY
+//	release rehearse VERSION   do that, and use each module from there
 //
 // Run it with the repository's root as the current directory. A published module requires others by version, without a
 // replace directive; between releases go.work makes the checkout use its own folders instead. Two kinds of lines are
@@ -22,7 +23,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-const usage = "usage: release check | tidy | prepare VERSION | tag VERSION | rehearse VERSION"
+const usage = "usage: release check | tidy | prepare VERSION | tag VERSION | serve VERSION DIR | rehearse VERSION"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -43,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 		return errors.Join(repo.tidy(ctx, "-diff"), repo.checkLicences(), repo.checkImports(ctx))
 	case len(args) == 1 && args[0] == "tidy":
 		return repo.tidy(ctx)
-	case len(args) != 2:
+	case len(args) != 2 && (len(args) != 3 || args[0] != "serve"):
 		return errors.New(usage)
 	}
 	version := args[1]
@@ -55,6 +56,8 @@ func run(ctx context.Context, args []string) error {
 		return repo.prepare(ctx, version)
 	case "tag":
 		return repo.tag(ctx, version)
+	case "serve":
+		return repo.serveCopy(ctx, version, args[2])
 	case "rehearse":
 		return repo.rehearse(ctx, version)
 	}

@@ -19,20 +19,7 @@ func (r *repository) rehearse(ctx context.Context, version string) (err error) {
 	s := newStranger(r, filepath.Join(scratch, "stranger"), filepath.Join(scratch, "proxy"), version)
 	defer func() { err = errors.Join(err, s.clear(), os.RemoveAll(scratch)) }()
 
-	if changed, _ := r.git(ctx, "status", "--porcelain"); changed != "" {
-		fmt.Println("what is not committed is left out")
-	}
-	copied, err := r.clone(ctx, filepath.Join(scratch, "source"))
-	if err != nil {
-		return err
-	}
-	if err := copied.prepare(ctx, version); err != nil {
-		return err
-	}
-	if err := copied.tag(ctx, version); err != nil {
-		return err
-	}
-	if err := copied.serve(s.proxy, version); err != nil {
+	if err := r.release(ctx, version, filepath.Join(scratch, "source"), s.proxy); err != nil {
 		return err
 	}
 	// All but our own modules comes from the cache of this machine.
@@ -48,6 +35,34 @@ func (r *repository) rehearse(ctx context.Context, version string) (err error) {
 		}
 	}
 	return errors.Join(s.install(ctx, "pglock", "version"), s.install(ctx, "sqlc-gen-pglock"), s.measure(ctx))
+}
+
+// release makes a release of the last commit in a copy of the repository, and writes a folder that can be a GOPROXY.
+func (r *repository) release(ctx context.Context, version, source, proxy string) error {
+	if changed, _ := r.git(ctx, "status", "--porcelain"); changed != "" {
+		fmt.Println("what is not committed is left out")
+	}
+	copied, err := r.clone(ctx, source)
+	if err != nil {
+		return err
+	}
+	if err := copied.prepare(ctx, version); err != nil {
+		return err
+	}
+	if err := copied.tag(ctx, version); err != nil {
+		return err
+	}
+	return copied.serve(proxy, version)
+}
+
+// serveCopy is release with a copy that does not stay.
+func (r *repository) serveCopy(ctx context.Context, version, proxy string) (err error) {
+	source, err := os.MkdirTemp("", "pglock-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(source)) }()
+	return r.release(ctx, version, filepath.Join(source, "source"), proxy)
 }
 
 // clone copies the last commit, without tags, to a repository in which anyone can commit.
