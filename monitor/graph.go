@@ -7,42 +7,61 @@ import (
 	"time"
 )
 
-// SessionID identifies a session or prepared transaction within one snapshot.
+// SessionID identifies a session or prepared transaction within one snapshot, or a process in the tree of locks in rows
+// ([Snapshot.RowTree]).
 type SessionID struct {
 	// PID is the process ID; 0 for a prepared transaction, which GID identifies.
 	PID int32
 	GID string
+	// Holder identifies a process ([RowProcess.Holder]). It is empty for sessions and prepared transactions.
+	Holder string
 }
 
 // ID identifies s within its snapshot.
-func (s Session) ID() SessionID { return SessionID{s.PID, s.GID} }
+func (s Session) ID() SessionID { return SessionID{s.PID, s.GID, s.holder} }
 
 // ID returns the blocking session.
-func (b Blocker) ID() SessionID { return SessionID{b.PID, b.GID} }
+func (b Blocker) ID() SessionID { return SessionID{b.PID, b.GID, b.holder} }
 
 // Compare orders by process ID, and prepared transactions by their identifiers.
 func (id SessionID) Compare(other SessionID) int {
-	return cmp.Or(cmp.Compare(id.PID, other.PID), cmp.Compare(id.GID, other.GID))
+	return cmp.Or(cmp.Compare(id.PID, other.PID), cmp.Compare(id.GID, other.GID), cmp.Compare(id.Holder, other.Holder))
 }
 
-// Wait is a wait of a session for a lock of any type.
+// Wait is a wait of a session for a lock of any type or, in the tree of locks in rows, of a process for such a lock.
 type Wait struct {
-	// Lock is the advisory lock that it waits for, and Other the lock of another type. One of them is nil.
+	// Lock is the advisory lock that it waits for, Other the lock of another type, and Row the lock in a row. Two of them
+	// are nil.
 	Lock  *Lock
 	Other *OtherLock
+	Row   *RowLock
 	*Waiter
 }
 
-// Label describes what is waited for, as [Lock.Label] or [OtherLock.String] does.
+// Label describes what is waited for, as [Lock.Label], [OtherLock.String] or [RowLock.Label] does.
 func (w Wait) Label() string {
-	if w.Other != nil {
+	switch {
+	case w.Row != nil:
+		return w.Row.Label()
+	case w.Other != nil:
 		return w.Other.String()
 	}
 	return w.Lock.Label()
 }
 
-// Expected reports whether such waits belong to normal work ([Lock.Expected]). A check takes no notice of them.
-func (w Wait) Expected() bool { return w.Lock != nil && w.Lock.Expected() }
+// Expected reports whether such waits belong to normal work ([Lock.Expected], [RowLock.Expected]). A check takes no notice
+// of them.
+func (w Wait) Expected() bool {
+	return w.Lock != nil && w.Lock.Expected() || w.Row != nil && w.Row.Expected()
+}
+
+// sameLock reports whether both waits are for the same lock of the same snapshot.
+func (w Wait) sameLock(other Wait) bool {
+	if w.Lock != other.Lock || w.Row != other.Row || (w.Other == nil) != (other.Other == nil) {
+		return false
+	}
+	return w.Other == nil || w.Other.same(*other.Other)
+}
 
 // waited returns how long it has lasted at a time, 0 if that is unknown.
 func (w *Waiter) waited(at time.Time) time.Duration {
@@ -105,7 +124,7 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 // others, for any lock. A session counts once, and not as behind itself. Sessions with none behind them are
 // not in the map.
 func (s *Snapshot) Behind() map[SessionID]int {
-	g := newWaitGraph(s)
+	g := newWaitGraph(s.Waits(), s.TakenAt)
 	behind := map[SessionID]int{}
 	for i, id := range g.ids {
 		if n := g.behind(i); n > 0 {
@@ -126,11 +145,11 @@ type waitGraph struct {
 	longest []time.Duration // by group: the longest wait of the sessions in it and behind it
 }
 
-func newWaitGraph(s *Snapshot) *waitGraph {
+func newWaitGraph(waits iter.Seq[Wait], at time.Time) *waitGraph {
 	g := &waitGraph{numbers: map[SessionID]int{}}
-	for wait := range s.Waits() {
+	for wait := range waits {
 		waiter := g.number(wait.ID())
-		g.waited[waiter] = max(g.waited[waiter], wait.waited(s.TakenAt))
+		g.waited[waiter] = max(g.waited[waiter], wait.waited(at))
 		for _, blocker := range wait.BlockedBy {
 			at := g.number(blocker.ID())
 			g.waiting[at] = append(g.waiting[at], waiter)

@@ -1,6 +1,9 @@
 package monitor
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Mode is how a lock is held or wanted: [ModeShared] or [ModeExclusive]. Extensions can use PostgreSQL's other lock
 // modes on their own keys; these appear as pg_locks writes them, such as "RowExclusiveLock".
@@ -23,6 +26,21 @@ func modeOf(lockmode string) Mode {
 	}
 	return Mode(lockmode)
 }
+
+// shortModes are the modes that Short abbreviates.
+var shortModes = map[Mode]string{
+	ModeExclusive:              "excl",
+	"AccessShareLock":          "AccShare",
+	"RowShareLock":             "RowShare",
+	"RowExclusiveLock":         "RowExcl",
+	"ShareUpdateExclusiveLock": "ShUpdExcl",
+	"ShareRowExclusiveLock":    "ShRowExcl",
+	"AccessExclusiveLock":      "AccExcl",
+}
+
+// Short returns a form of at most nine characters that is still readable, such as "excl", "AccExcl" or "ShUpdExcl". A mode
+// that PostgreSQL does not have is returned as it is.
+func (m Mode) Short() string { return cmp.Or(shortModes[m], string(m)) }
 
 // PostgreSQL's table of conflicting lock modes, rows and columns alike in the order of modes
 // (https://www.postgresql.org/docs/current/explicit-locking.html#TABLE-LOCK-COMPATIBILITY).

@@ -263,10 +263,12 @@ type Session struct {
 	// see them ([Snapshot.DetailsHidden]) or, if "user" is among them, the session began or ended while the snapshot was
 	// taken and was not found.
 	Hidden []string `json:"hidden"`
+
+	holder string // of a process in the tree of locks in rows, which is no session
 }
 
 // Prepared reports whether this is a prepared transaction.
-func (s Session) Prepared() bool { return s.PID == 0 }
+func (s Session) Prepared() bool { return s.PID == 0 && s.holder == "" }
 
 // Blocker is an edge of the wait graph: a session that a waiter waits for.
 type Blocker struct {
@@ -279,6 +281,8 @@ type Blocker struct {
 	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks, whose
 	// holders the snapshot has, and for a soft block.
 	Mode Mode `json:"mode"`
+
+	holder string // see Session
 }
 
 // BlockKind says why a session blocks a waiter.

@@ -7,26 +7,33 @@ import (
 	"time"
 )
 
-// Tree is the blocking tree of a snapshot, for locks of all types. It has each session that waits or blocks others once,
+// Tree is the blocking tree of a snapshot ([Snapshot.Tree]), for all locks of sessions. It has each session that waits or blocks others once,
 // below the session that it is shown to wait for. All faces of pglock monitor draw this tree, so they agree.
 //
 // A session can wait for several others. Shown is, in this order of preference: one in a deadlock with it; one that holds
 // the lock ([BlockHard]); the longest of its waits, of which a session with parallel workers can have several; the
 // smallest process ID.
+//
+// [Snapshot.RowTree] is another one, of the processes that hold locks in rows or wait for them. Faces draw both in the same
+// way, with the siblings folded that are alike ([Tree.Branches]).
 type Tree struct {
 	// Roots are the sessions that wait for no other one, and one of each cycle, that with the smallest process ID. Those
 	// of certain deadlocks come first, and then those with the most sessions behind them.
 	Roots []*Node
 
 	snapshot *Snapshot
+	waits    iter.Seq[Wait]
 	numbers  map[SessionID]int
 	nodes    []*Node
 }
 
-// Node is a session or prepared transaction in a [Tree].
+// Node is a session or prepared transaction in a [Tree], or a process.
 type Node struct {
-	// Session is nearly empty, with "user" among the hidden fields, if it began or ended while the snapshot was taken.
+	// Session is nearly empty, with "user" among the hidden fields, if it began or ended while the snapshot was taken. Of a
+	// process it has only the role and the application.
 	*Session
+	// Process is the process in the tree of locks in rows, and nil for a session or prepared transaction.
+	Process *RowProcess
 	// Wait is the wait that is shown. It is nil if the session does not wait.
 	Wait *Wait
 	// Blocker is the session that Wait is shown to wait for, and Kind says why. Blocker is nil if the session does not
@@ -51,21 +58,29 @@ type Node struct {
 
 // Tree returns the blocking tree of the snapshot.
 func (s *Snapshot) Tree() *Tree {
-	g := newWaitGraph(s)
-	t := &Tree{snapshot: s, numbers: g.numbers, nodes: make([]*Node, len(g.ids))}
-	if len(t.nodes) == 0 {
-		return t
-	}
+	t := newTree(s, s.Waits())
+	t.findSessions()
+	t.markDeadlocks()
+	t.build()
+	return t
+}
+
+// newTree returns the nodes of a tree, which are not connected yet.
+func newTree(s *Snapshot, waits iter.Seq[Wait]) *Tree {
+	g := newWaitGraph(waits, s.TakenAt)
+	t := &Tree{snapshot: s, waits: waits, numbers: g.numbers, nodes: make([]*Node, len(g.ids))}
 	for i, id := range g.ids {
-		missing := &Session{PID: id.PID, GID: id.GID, Hidden: []string{"user"}}
+		missing := &Session{PID: id.PID, GID: id.GID, holder: id.Holder, Hidden: []string{"user"}}
 		t.nodes[i] = &Node{Session: missing, Behind: g.behind(i), Longest: g.longest[g.group[i]], number: i, group: g.group[i]}
 	}
-	t.findSessions()
+	return t
+}
+
+// build connects the nodes.
+func (t *Tree) build() {
 	t.chooseBlockers()
 	t.cutCycles()
-	t.markDeadlocks()
 	t.link()
-	return t
 }
 
 // Node returns the node of a session, or nil if it neither waits nor blocks others.
@@ -194,7 +209,7 @@ func (t *Tree) findSessions() {
 // chooseBlockers fills in which wait of each session is shown, and which blocker.
 func (t *Tree) chooseBlockers() {
 	chosen := make([]edge, len(t.nodes)) // by session
-	for wait := range t.snapshot.Waits() {
+	for wait := range t.waits {
 		n := t.Node(wait.ID())
 		best := &chosen[n.number]
 		for _, b := range wait.BlockedBy {
@@ -274,7 +289,7 @@ func (t *Tree) link() {
 // these that wait for locks of other types, and all sessions that any of these wait for, directly or through others. What
 // the nodes say, such as Behind, is still about the whole snapshot.
 func (t *Tree) Of(shows func(*Lock) bool) *Tree {
-	part := &Tree{snapshot: t.snapshot, numbers: t.numbers, nodes: make([]*Node, len(t.nodes))}
+	part := &Tree{snapshot: t.snapshot, waits: t.waits, numbers: t.numbers, nodes: make([]*Node, len(t.nodes))}
 	for _, n := range t.above(t.behind(t.concerned(shows))) {
 		one := *n
 		one.Children = nil

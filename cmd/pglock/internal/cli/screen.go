@@ -48,7 +48,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter
 	if err != nil {
 		return db.failed(err)
 	}
-	options.Target, options.First, options.Take = db.target, first, take
+	options.Target, options.Flags, options.First, options.Take = db.target, db.flags, first, take
 	options.Events, options.End = m.zonedEvents(o.recentEvents), m.signalFunc(db, o.pool, &log)
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, db.target, width(), height())))

@@ -21,6 +21,7 @@ func (m *watch) fillScreenWithServers(ctx context.Context, f *serverGroup, filte
 		options.Servers = append(options.Servers, tui.Server{
 			Label:  member.db.label,
 			Target: member.db.target,
+			Flags:  member.db.flags,
 			Take:   m.takeFunc(member.observer),
 			Events: m.zonedEvents(member.recentEvents),
 			End:    m.signalFunc(member.db, member.pool, &log),

@@ -179,7 +179,7 @@ func (s *signalRun) inspect(
 	shown, out := view.Preview(snapshot, target, s.signal, width()), os.Stderr
 	if s.dryRun {
 		out = os.Stdout
-		shown = append(shown, "", fmt.Sprintf("%s%s --session %s --yes", cmd.CommandPath(), db.flags, target.Ref))
+		shown = append(shown, "", view.EndSession(s.signal, target.Ref, db.flags)+" --yes")
 	}
 	if _, err = io.WriteString(out, lines(shown)); err != nil {
 		return monitor.SignalTarget{}, fmt.Errorf("show the session: %w", err)
@@ -189,8 +189,8 @@ func (s *signalRun) inspect(
 
 func (s *signalRun) confirm(cmd *cobra.Command, db database, c monitor.SignalTarget) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
-		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s%s --session %s --yes",
-			db.target, s.signal, cmd.CommandPath(), db.flags, c.Ref)
+		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s --yes",
+			db.target, s.signal, view.EndSession(s.signal, c.Ref, db.flags))
 	}
 	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Ref),
 		fmt.Sprintf("cancelled: no signal was sent to %d", c.PID))

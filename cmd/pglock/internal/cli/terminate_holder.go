@@ -37,7 +37,7 @@ func (s *signalRun) endHolder(cmd *cobra.Command) error {
 		return db.failed(err)
 	}
 	if !s.yes {
-		if err := s.showHolder(cmd, db, view.PreviewHolder(snapshot, target, width())); err != nil || s.dryRun {
+		if err := s.showHolder(db, view.PreviewHolder(snapshot, target, width())); err != nil || s.dryRun {
 			return err
 		}
 		if err := s.confirmHolder(cmd, db); err != nil {
@@ -51,10 +51,10 @@ func (s *signalRun) endHolder(cmd *cobra.Command) error {
 }
 
 // showHolder prints what ends with the process, with --dry-run on standard output.
-func (s *signalRun) showHolder(cmd *cobra.Command, db database, preview []string) error {
+func (s *signalRun) showHolder(db database, preview []string) error {
 	out := os.Stderr
 	if s.dryRun {
-		out, preview = os.Stdout, append(preview, "", s.holderCommand(cmd, db))
+		out, preview = os.Stdout, append(preview, "", s.holderCommand(db))
 	}
 	if _, err := io.WriteString(out, lines(preview)); err != nil {
 		return fmt.Errorf("show the process: %w", err)
@@ -64,14 +64,14 @@ func (s *signalRun) showHolder(cmd *cobra.Command, db database, preview []string
 
 func (s *signalRun) confirmHolder(cmd *cobra.Command, db database) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
-		return misuse(cmd, "%s: there is no terminal to ask on; to end this process, run %s", db.target, s.holderCommand(cmd, db))
+		return misuse(cmd, "%s: there is no terminal to ask on; to end this process, run %s", db.target, s.holderCommand(db))
 	}
 	return askForYes(fmt.Sprintf("%s: end process %s?", db.target, s.holder), "cancelled: nothing was ended")
 }
 
 // holderCommand returns the command that ends the process without asking.
-func (s *signalRun) holderCommand(cmd *cobra.Command, db database) string {
-	return fmt.Sprintf("%s%s --holder %s --yes", cmd.CommandPath(), db.flags, s.holder)
+func (s *signalRun) holderCommand(db database) string {
+	return view.EndProcess(s.holder, db.flags) + " --yes"
 }
 
 // sendEnd ends the process, and logs that it did or could not.

@@ -27,6 +27,9 @@ import (
 type Options struct {
 	// Target names the server in the header, without the password.
 	Target string
+	// Flags name the server on a command line, with a space before each, for [view.EndCommand]. It is empty if none are needed,
+	// and in a recording.
+	Flags string
 	// First is the snapshot to begin with.
 	First *monitor.Snapshot
 	// Take takes the next snapshot. It is called from one goroutine at a time, and must end with its
@@ -55,9 +58,9 @@ type Options struct {
 
 // Server is one of several servers. A server that does not answer does not delay the others.
 type Server struct {
-	// Label distinguishes it from the others, and is in [monitor.Server] of its snapshots. Target is as in
+	// Label distinguishes it from the others, and is in [monitor.Server] of its snapshots. Target and Flags are as in
 	// Options.
-	Label, Target string
+	Label, Target, Flags string
 	// First is the snapshot to begin with; nil if there is none yet.
 	First *monitor.Snapshot
 	// Take, Events and End are as in Options.

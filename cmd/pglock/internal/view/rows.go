@@ -109,17 +109,10 @@ func Short(word string) string {
 	if abbreviated, ok := abbreviations[word]; ok {
 		return abbreviated
 	}
-	return Printable(word)
+	return Printable(monitor.Mode(word).Short())
 }
 
 var abbreviations = map[string]string{
-	"exclusive":                     "excl",
-	"AccessShareLock":               "AccShare",
-	"RowShareLock":                  "RowShare",
-	"RowExclusiveLock":              "RowExcl",
-	"ShareUpdateExclusiveLock":      "ShUpdExcl",
-	"ShareRowExclusiveLock":         "ShRowExcl",
-	"AccessExclusiveLock":           "AccExcl",
 	"idle in transaction":           "idle in tx",
 	"idle in transaction (aborted)": "tx aborted",
 	"fastpath function call":        "fastpath",

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/text/width"
 
+	"github.com/pglock-toolkit/pglock/internal/ages"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -141,19 +142,4 @@ func split(s string, n int) (head, tail string) {
 }
 
 // Age formats a duration in at most seven characters.
-func Age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(d, 0); {
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d/time.Millisecond)
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
-}
+func Age(d time.Duration) string { return ages.Text(d) }

@@ -49,6 +49,8 @@ type Options struct {
 	Token string
 	// Target names the server on the page, without the password.
 	Target string
+	// Flags name the server on a command line, with a space before each, for [view.EndCommand]. It may be empty.
+	Flags string
 	// Live returns the current state, and Past finds earlier ones.
 	Live func() Live
 	Past *recording.Past

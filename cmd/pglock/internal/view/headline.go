@@ -1,0 +1,71 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Headline returns the headline of the locks that the filter shows.
+func (f Filter) Headline(all *monitor.Snapshot) monitor.Headline {
+	named := f.named(all)
+	if !f.narrows() {
+		return named.Headline()
+	}
+	f.Waiting = false
+	return named.HeadlineOf(func(l *monitor.Lock) bool { return f.Shows(*l) },
+		func(l *monitor.RowLock) bool { return f.showsRow(named, *l) })
+}
+
+// HeadlineLines returns a headline in printable lines of at most width columns: the sentence, what the root runs or ran
+// last, and the command that ends it, each but the first indented. server names the server on a command line, with a space
+// before it, or is empty. A line that would be cut ends with an ellipsis; the command is never cut, so that it can be copied.
+func HeadlineLines(h monitor.Headline, server string, width int) []string {
+	lines := Wrap(Printable(h.String()), width, indent)
+	if statement := StatementLine(h); statement != "" {
+		lines = append(lines, Cut(indent+statement, width))
+	}
+	if command := EndCommand(h, server); command != "" {
+		lines = append(lines, indent+command)
+	}
+	return lines
+}
+
+// StatementLine returns what the root of a headline runs or ran last, printable: "ran: SELECT 1". It is empty if that is
+// unknown.
+func StatementLine(h monitor.Headline) string {
+	statement := Printable(h.Statement())
+	switch {
+	case statement == "":
+		return ""
+	case h.Root.State == "active":
+		return "runs: " + statement
+	}
+	return "ran: " + statement
+}
+
+// EndCommand returns what ends the root of a headline, printable: the command for a shell, or for a prepared transaction a
+// statement of SQL. It is empty if there is no root, or if it is not known well enough. server is as for HeadlineLines.
+func EndCommand(h monitor.Headline, server string) string {
+	switch {
+	case h.Root == nil:
+		return ""
+	case h.Root.Process != nil:
+		return EndProcess(h.Root.Process.Holder, server)
+	case h.Root.Prepared():
+		return Printable(h.Root.RollbackSQL())
+	case h.Ref.PID != 0:
+		return EndSession(monitor.SignalTerminate, h.Ref, server)
+	}
+	return fmt.Sprintf("pglock terminate%s %d", server, h.Root.PID)
+}
+
+// EndSession returns the command that signals a session, on the server that the words name ("" or with a space before them).
+func EndSession(signal monitor.Signal, ref monitor.SessionRef, server string) string {
+	return fmt.Sprintf("pglock %s%s --session %s", signal, server, ref)
+}
+
+// EndProcess returns the command that ends a process with locks in rows. server is as for EndSession.
+func EndProcess(holder, server string) string {
+	return fmt.Sprintf("pglock terminate%s --holder %s", server, Word(holder))
+}

@@ -1,0 +1,304 @@
+package monitor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/ages"
+	"github.com/pglock-toolkit/pglock/internal/appname"
+)
+
+// Headline is what matters most in a snapshot: the session or process at the root of the waits, or that nothing waits. All
+// faces of pglock monitor, and its checks and events, show the same one. Waits that belong to normal work ([Wait.Expected])
+// do not count.
+type Headline struct {
+	// Root is at the root: the first of the snapshot's trees with others behind it, which is part of a deadlock if there is
+	// a certain one, and otherwise has the most behind it. It is nil if nothing waits, and if it is unknown which sessions
+	// block the waiters. It belongs to a tree without expected waits; [Tree.Node] finds the session in another tree of the
+	// snapshot by its ID, and [Node.Process] is set if that is [Snapshot.RowTree].
+	Root *Node
+	// Lock and Mode are the lock that most of those below it wait for, as [Wait.Label] writes it, and how the root holds it.
+	// They are empty if it holds none of these.
+	Lock string
+	Mode Mode
+	// Since is since when the root is as it is: since its state changed, the transaction was prepared or, for a process, since
+	// it holds Lock. It is nil if that is unknown.
+	Since *time.Time
+	// Frees is how many sessions or processes wait for the root, directly or through others: they can continue, one after
+	// another, when it has ended.
+	Frees int
+	// Longest is the longest wait of these.
+	Longest time.Duration
+	// Cycle is the deadlock that the root is part of, if it is a certain one.
+	Cycle *Cycle
+	// Ref names the session for [Send] and pglock terminate --session. Its PID is 0 if the root is a prepared transaction,
+	// which [Session.RollbackSQL] ends, or a process, which pglock terminate --holder ends, or is not known well enough.
+	Ref SessionRef
+	// More is how many further roots have sessions or processes behind them.
+	More int
+
+	// Waiting is how many waits there are, and Expected how many belong to normal work and are not among these.
+	Waiting, Expected int
+	// Held is how many advisory locks and locks in rows are held.
+	Held int
+	// Elsewhere is [Snapshot.WaitsElsewhere].
+	Elsewhere int
+
+	at     time.Time
+	oldest Wait // the longest wait, if there is no root
+}
+
+// Headline returns the headline of the snapshot.
+func (s *Snapshot) Headline() Headline {
+	bare, expected := s.unexpected()
+	h := Headline{Expected: expected, Held: s.held(), Elsewhere: s.WaitsElsewhere, at: s.TakenAt}
+	return h.of(s, bare.Tree(), bare.RowTree())
+}
+
+// HeadlineOf returns the headline of the waits that concern some of the locks: for them, and for locks that their holders and
+// waiters hold or wait for ([Tree.Of]). What is said of the root, such as Frees, is still about the whole snapshot. Waits
+// without an advisory lock are not counted.
+func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bool) Headline {
+	part := *s
+	part.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(l Lock) bool { return !shows(&l) })
+	part.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(l RowLock) bool { return !showsRow(&l) })
+	_, expected := part.unexpected()
+	h := Headline{Expected: expected, Held: part.held(), at: s.TakenAt}
+	bare, _ := s.unexpected()
+	rows, _ := part.unexpected()
+	return h.of(s, bare.Tree().Of(shows), rows.RowTree())
+}
+
+// of fills in the headline of two trees that have no expected waits.
+func (h Headline) of(s *Snapshot, trees ...*Tree) Headline {
+	for _, t := range trees {
+		for wait := range t.waits {
+			if t.Node(wait.ID()) == nil {
+				continue // it is in another part of the tree
+			}
+			if h.Waiting++; h.oldest.Waiter == nil || compareSince(wait.WaitingSince, h.oldest.WaitingSince) < 0 {
+				h.oldest = wait
+			}
+		}
+		for _, root := range t.Roots {
+			switch {
+			case root.Behind == 0:
+			case h.Root == nil:
+				h.Root = root
+			default:
+				h.More++
+				if !h.Root.Certain && root.Behind > h.Root.Behind {
+					h.Root = root
+				}
+			}
+		}
+	}
+	if h.Root != nil {
+		h.describe(s)
+	}
+	return h
+}
+
+// unexpected returns the snapshot without the waits that belong to normal work, and their number.
+func (s *Snapshot) unexpected() (bare *Snapshot, expected int) {
+	without := *s
+	without.Locks, without.RowLocks = slices.Clone(s.Locks), slices.Clone(s.RowLocks)
+	for i := range without.Locks {
+		if lock := &without.Locks[i]; lock.Expected() {
+			expected += len(lock.Waiters)
+			lock.Waiters = nil
+		}
+	}
+	for i := range without.RowLocks {
+		if lock := &without.RowLocks[i]; lock.Expected() {
+			expected += len(lock.Waiters)
+			lock.Waiters = nil
+		}
+	}
+	return &without, expected
+}
+
+func (s *Snapshot) held() (held int) {
+	for i := range s.Locks {
+		held += min(1, len(s.Locks[i].Holders))
+	}
+	for i := range s.RowLocks {
+		held += min(1, len(s.RowLocks[i].Holders))
+	}
+	return held
+}
+
+// describe fills in what there is to know of the root.
+func (h *Headline) describe(s *Snapshot) {
+	root := h.Root
+	h.Frees, h.Longest = root.Behind, max(root.Longest, 0)
+	h.Lock, h.Mode, _ = root.Held()
+	switch {
+	case root.Process != nil:
+		h.Since = s.rowHeldSince(root)
+	case root.Prepared():
+		h.Since = root.PreparedAt
+	default:
+		h.Since = root.StateSince
+		if target, err := Inspect(s, root.PID); err == nil {
+			h.Ref = target.Ref
+		}
+	}
+	for i := range s.Cycles {
+		cycle := &s.Cycles[i]
+		if h.Cycle == nil && cycle.Certain && slices.ContainsFunc(cycle.Steps, func(step Step) bool { return step.PID == root.PID }) {
+			h.Cycle = cycle
+		}
+	}
+}
+
+// rowHeldSince returns since when a process holds the lock in a row that most others wait for.
+func (s *Snapshot) rowHeldSince(root *Node) (since *time.Time) {
+	for _, child := range root.Children {
+		for i := range child.Wait.Row.Holders {
+			holder := &child.Wait.Row.Holders[i]
+			if holder.Holder == root.Process.Holder && (since == nil || holder.HeldSince.Before(*since)) {
+				since = &holder.HeldSince
+			}
+		}
+	}
+	return since
+}
+
+// Quiet reports whether nothing waits, apart from waits that belong to normal work and waits without an advisory lock that
+// are only counted.
+func (h Headline) Quiet() bool { return h.Waiting == 0 }
+
+// String returns the headline as one sentence, of which the first part says who is at the root. It has names as they are:
+// escape control characters before you write it to a terminal. Some examples:
+//
+//	4711 flyway, idle in transaction for 4m02s, holds relation orders (AccExcl): frees 12, longest wait 3m58s
+//	billing (process 77 on web-1) holds invoice:42 (excl) in a row for 12s: frees 3, longest wait 11s; 1 more root
+//	Nothing waits. 13 locks held.
+func (h Headline) String() string {
+	switch {
+	case h.Root == nil && h.Waiting == 0:
+		return h.quietText()
+	case h.Root == nil:
+		return fmt.Sprintf("%s%s for %s; it is unknown which sessions block them%s", plural(h.Waiting, "wait", "waits"),
+			h.longestText(h.oldest.waited(h.at)), h.oldest.Label(), h.elsewhereText())
+	}
+	text := h.rootText()
+	if h.Cycle != nil {
+		text = h.cycleText()
+	}
+	text += fmt.Sprintf(": frees %d%s", h.Frees, h.longestText(h.Longest))
+	if h.More > 0 {
+		text += "; " + plural(h.More, "more root", "more roots")
+	}
+	return text + h.elsewhereText()
+}
+
+func (h Headline) longestText(longest time.Duration) string {
+	return ", longest wait " + ages.Text(longest)
+}
+
+func (h Headline) elsewhereText() string {
+	if h.Elsewhere == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s without an advisory lock (--all)", plural(h.Elsewhere, "session waits", "sessions wait"))
+}
+
+func (h Headline) quietText() string {
+	text := "Nothing waits"
+	if h.Expected > 0 {
+		text = fmt.Sprintf("Nothing waits but %d for elections, permits and runs of jobs", h.Expected)
+	}
+	if h.Elsewhere > 0 {
+		text += " for an advisory lock" + h.elsewhereText()
+	}
+	if h.Held == 0 {
+		return text + ". No locks held."
+	}
+	return fmt.Sprintf("%s. %s held.", text, plural(h.Held, "lock", "locks"))
+}
+
+// rootText says who is at the root, what it does, and what it holds.
+func (h Headline) rootText() string {
+	if h.Root.Process != nil {
+		text := h.Root.Who()
+		if h.Lock != "" {
+			text += " holds " + h.heldText() + " in a row"
+		}
+		return text + h.forText(" for ", "")
+	}
+	parts := []string{h.Root.Who()}
+	switch {
+	case h.Root.Prepared():
+		parts[0] += h.forText(", ", " old")
+	case h.Root.State != "":
+		parts = append(parts, h.Root.State+h.forText(" for ", ""))
+	}
+	if h.Lock != "" {
+		parts = append(parts, "holds "+h.heldText())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (h Headline) forText(before, after string) string {
+	if h.Since == nil {
+		return ""
+	}
+	return before + ages.Text(h.at.Sub(*h.Since)) + after
+}
+
+func (h Headline) heldText() string {
+	if h.Mode == "" {
+		return h.Lock
+	}
+	return fmt.Sprintf("%s (%s)", h.Lock, h.Mode.Short())
+}
+
+func (h Headline) cycleText() string {
+	var steps []string
+	for _, step := range h.Cycle.Steps {
+		steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
+	}
+	text := "deadlock"
+	if h.Cycle.Since != nil {
+		text += " for " + ages.Text(h.at.Sub(*h.Cycle.Since))
+	}
+	return fmt.Sprintf("%s: %s; to end %s", text, strings.Join(steps, ", "), h.Root.Who())
+}
+
+// Statement returns what the root runs or ran last, on one line without comments before it. It is empty if that is unknown,
+// and for a session of a Locker, which runs pglock's own statements.
+func (h Headline) Statement() string {
+	if h.Root == nil || h.Root.Session.Process != "" {
+		return ""
+	}
+	query := strings.TrimSpace(h.Root.Query)
+	for strings.HasPrefix(query, "--") {
+		_, query, _ = strings.Cut(query, "\n")
+		query = strings.TrimSpace(query)
+	}
+	return strings.Join(strings.Fields(query), " ")
+}
+
+// Who names a node in a few words: process ID and application of a session, without the mark of a pglock process; a
+// prepared transaction; the application, process ID and host of a process.
+func (n *Node) Who() string {
+	application, _ := appname.Split(n.Application)
+	switch {
+	case n.Process != nil:
+		text := cmp.Or(application, n.Process.Holder)
+		if n.Process.Host != "" {
+			text += fmt.Sprintf(" (process %d on %s)", n.Process.PID, n.Process.Host)
+		}
+		return text
+	case n.Prepared() && n.GID == "":
+		return "a prepared transaction"
+	case n.Prepared():
+		return fmt.Sprintf("prepared transaction %q", n.GID)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", n.PID, application))
+}
