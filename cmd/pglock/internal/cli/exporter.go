@@ -31,6 +31,14 @@ that the exporter works; pglock_up says whether the server answers.
   pglock_key_holders, pglock_key_waiters, pglock_key_oldest_wait_seconds,
     pglock_key_oldest_holder_seconds         by database and key (its number)
   pglock_key_info                            by database, key and name
+  pglock_row_locks, pglock_row_holders, pglock_row_waiters,
+    pglock_row_oldest_wait_seconds, pglock_row_oldest_holder_seconds,
+    pglock_row_lease_left_seconds            locks in rows, by database
+  pglock_row_key_…, as pglock_key_…          locks in rows, by database and key
+  pglock_waits_total, pglock_wait_seconds_total
+                             with --sample, by database, key and application
+  pglock_server_lock_waits_total, pglock_server_lock_wait_seconds_total
+                                             from PostgreSQL 19 on, by type
   pglock_other_waiters, pglock_oldest_other_wait_seconds
                                              tables, rows and transactions
   pglock_deadlocks                           by certainty (certain, possible)
@@ -47,6 +55,14 @@ of candidates for an election, for a permit of a semaphore and for the run of a
 job are expected: they count as waiters, but not as long waits. With --all
 pglock_oldest_other_wait_seconds has waits of every kind, also of sessions that
 have nothing to do with an advisory lock.
+
+Gauges show no wait that begins and ends between two scrapes. With --sample 1s
+a snapshot is taken every second, and the counters say how many waits the
+snapshots showed, and how long these had lasted when they were last shown, from
+their beginning. Waits of less than the period can be missing. At most 100 keys
+and 50 applications have their own label, those that wait first; the others
+share the label "other". From PostgreSQL 19 on the server counts waits itself,
+by type of lock (pg_stat_lock).
 
 With several servers (--dsn repeated, --service, --dsn-file) each series has the
 label server, and --max-keys applies to each server.
@@ -72,6 +88,7 @@ type exporterRun struct {
 	listen      string
 	maxKeys     keyCount
 	minInterval seconds
+	sample      seconds
 	dashboard   bool
 	rules       bool
 	all         bool
@@ -131,11 +148,12 @@ func newExporter() *cobra.Command {
 	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 picks a free one")
 	flags.Var(&e.maxKeys, "max-keys", "give at most this many keys their own series")
 	flags.Var(&e.minInterval, "min-interval", "reuse a snapshot that is not older than this `duration`")
+	flags.Var(&e.sample, "sample", "count waits, by snapshots in each `period`, such as 1s (default off)")
 	flags.BoolVar(&e.all, "all", false, "measure waits of every kind, also without any advisory lock")
 	e.alerts.addTo(cmd)
 	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
 	flags.BoolVar(&e.rules, "rules", false, "write alerting rules for Prometheus and exit")
-	for _, flag := range []string{"listen", "max-keys", "min-interval"} {
+	for _, flag := range []string{"listen", "max-keys", "min-interval", "sample"} {
 		complete(cmd, flag)
 	}
 	return cmd
@@ -171,6 +189,9 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 		_, err := cmd.OutOrStdout().Write(grafana.Dashboard)
 		return err
 	}
+	if sample := time.Duration(e.sample); sample > 0 && sample < leastSample {
+		return misuse(cmd, "--sample %v: it must be at least %v", sample, leastSample)
+	}
 	options, err := e.names.options(cmd)
 	if err != nil {
 		return err
@@ -194,29 +215,40 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
+// leastSample is the shortest period of --sample, as that of monitor --interval.
+const leastSample = 100 * time.Millisecond
+
 func (e *exporterRun) serve(ctx context.Context, dbs []database, options []monitor.Option) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	o := exporter.Options{MaxKeys: int(e.maxKeys), MinInterval: time.Duration(e.minInterval), Version: moduleVersion(),
-		Logger: logger}
+		Sample: time.Duration(e.sample), Logger: logger}
 	f, err := newServerGroup(ctx, dbs, "pglock exporter", options)
 	if err != nil {
 		return err
 	}
 	defer f.close()
 	for i, db := range dbs {
-		o.Servers = append(o.Servers, exporter.Server{Label: db.label, Take: func(ctx context.Context) (*monitor.Snapshot, error) {
+		take := func(ctx context.Context) (*monitor.Snapshot, error) {
 			s, err := f.snapshot(ctx, i)
 			if err != nil {
 				return nil, db.failed(err)
 			}
 			return s, nil
-		}})
+		}
+		stats := func(ctx context.Context, s *monitor.Snapshot) ([]exporter.LockStat, error) {
+			stats, err := exporter.ReadLockStats(ctx, f.members[i].pool, s)
+			if err != nil {
+				err = db.failed(err)
+			}
+			return stats, err
+		}
+		o.Servers = append(o.Servers, exporter.Server{Label: db.label, Take: take, LockStats: stats})
 	}
 	if len(dbs) == 1 { // its series have no label
 		if err := dbs[0].checkTrusted(ctx, f.members[0].pool); err != nil {
 			return err
 		}
-		o.Take, o.Servers = o.Servers[0].Take, nil
+		o.Take, o.LockStats, o.Servers = o.Servers[0].Take, o.Servers[0].LockStats, nil
 	}
 	listener, err := net.Listen("tcp", e.listen)
 	if err != nil {

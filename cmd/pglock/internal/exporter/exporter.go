@@ -24,6 +24,10 @@ type Options struct {
 	Servers []Server
 	// MaxKeys is how many keys of a server have separate series. The others share the key "(other)".
 	MaxKeys int
+	// LockStats reads what the server itself has counted, after each snapshot. It may be nil.
+	LockStats func(context.Context, *monitor.Snapshot) ([]LockStat, error)
+	// Sample, if it is not 0, is how often snapshots are taken to count waits, also without scrapes.
+	Sample time.Duration
 	// MinInterval is how old a snapshot may be to be reused. An error is remembered for the same time.
 	MinInterval time.Duration
 	// Version is the exporter's own.
@@ -38,6 +42,8 @@ type Server struct {
 	Label string
 	// Take takes a snapshot.
 	Take func(context.Context) (*monitor.Snapshot, error)
+	// LockStats is as in Options.
+	LockStats func(context.Context, *monitor.Snapshot) ([]LockStat, error)
 }
 
 // Exporter is an http.Handler for /metrics, /healthz and a page that links to them. It may serve many requests at
@@ -48,7 +54,7 @@ type Exporter struct {
 	build   prometheus.Collector // the only metric that is not about a server
 }
 
-// New returns an Exporter. When ctx ends, so do snapshots that are being taken.
+// New returns an Exporter. When ctx ends, so do snapshots that are being taken, and sampling.
 func New(ctx context.Context, o Options) *Exporter {
 	e := &Exporter{
 		mux:     http.NewServeMux(),

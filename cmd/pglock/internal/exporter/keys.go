@@ -45,16 +45,21 @@ func newKeyLabels(most int) *keyLabels {
 	return &keyLabels{max: most, lastWait: map[keyLabel]time.Time{}}
 }
 
-// measure returns the contention of each key with a label and, for each database, of all other keys together.
+// measure returns the contention of the keys of a snapshot.
 func (k *keyLabels) measure(s *monitor.Snapshot) map[keyLabel]contention {
 	all := map[keyLabel]contention{}
 	for _, lock := range s.Locks {
 		at := keyLabel{valid(lock.Database), lock.RawKey()}
 		all[at] = all[at].plus(contentionOf(s, lock))
 	}
+	return k.choose(all, s.TakenAt)
+}
+
+// choose returns the contention of each key with a label and, for each database, of all other keys together.
+func (k *keyLabels) choose(all map[keyLabel]contention, now time.Time) map[keyLabel]contention {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.admit(all, s.TakenAt)
+	k.admit(all, now)
 	shown := map[keyLabel]contention{}
 	for at := range k.lastWait {
 		c := all[at]

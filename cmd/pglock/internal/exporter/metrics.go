@@ -61,8 +61,9 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // collector has the metrics of a server, as one scrape shows them.
 type collector struct {
-	state state
-	keys  *keyLabels
+	state         state
+	keys, rowKeys *keyLabels
+	waits         *waitCounters // nil without sampling
 }
 
 // Describe implements [prometheus.Collector]. A server that does not answer lacks most metrics, so none is promised.
@@ -77,11 +78,16 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	to.counter(snapshots, s.snapshots)
 	to.counter(failures, s.failures)
 	if s.snapshot == nil {
+		c.waits.sendTo(to, nil)
 		return
 	}
 	to.server(s.snapshot)
 	to.databases(s.snapshot)
-	for at, c := range c.keys.measure(s.snapshot) {
+	shown := c.keys.measure(s.snapshot)
+	c.waits.sendTo(to, shown)
+	to.rows(s.snapshot, c.rowKeys)
+	to.lockStats(s.lockStats)
+	for at, c := range shown {
 		to.gauge(keyHolders, float64(c.holders), at.database, at.key)
 		to.gauge(keyWaiters, float64(c.waiters), at.database, at.key)
 		to.gauge(keyOldestWait, c.oldest.Seconds(), at.database, at.key)

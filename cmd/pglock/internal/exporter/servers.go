@@ -9,20 +9,24 @@ import (
 
 // exported is a server whose metrics are exported. The label is empty if it is the only server.
 type exported struct {
-	label  string
-	source *source
-	keys   *keyLabels
+	label         string
+	source        *source
+	keys, rowKeys *keyLabels
+}
+
+func newExported(ctx context.Context, label string, o Options) *exported {
+	return &exported{label, newSource(ctx, o), newKeyLabels(o.MaxKeys), newKeyLabels(o.MaxKeys)}
 }
 
 func exportedServers(ctx context.Context, o Options) []*exported {
 	if len(o.Servers) == 0 {
-		return []*exported{{source: newSource(ctx, o), keys: newKeyLabels(o.MaxKeys)}}
+		return []*exported{newExported(ctx, "", o)}
 	}
 	var all []*exported
 	for _, s := range o.Servers {
 		one := o
-		one.Take, one.Logger = s.Take, o.Logger.With("server", s.Label)
-		all = append(all, &exported{s.Label, newSource(ctx, one), newKeyLabels(o.MaxKeys)})
+		one.Take, one.LockStats, one.Logger = s.Take, s.LockStats, o.Logger.With("server", s.Label)
+		all = append(all, newExported(ctx, s.Label, one))
 	}
 	return all
 }
@@ -40,7 +44,7 @@ func (e *Exporter) registry(ctx context.Context) (*prometheus.Registry, error) {
 		if s.label != "" {
 			labelled = prometheus.WrapRegistererWith(prometheus.Labels{"server": valid(s.label)}, registry)
 		}
-		labelled.MustRegister(collector{states[i], s.keys})
+		labelled.MustRegister(collector{states[i], s.keys, s.rowKeys, s.source.waits})
 	}
 	return registry, nil
 }

@@ -15,8 +15,9 @@ const answerTimeout = 8 * time.Second
 // state is what a scrape shows.
 type state struct {
 	// snapshot is nil if the server has not answered.
-	snapshot *monitor.Snapshot
-	err      error
+	snapshot  *monitor.Snapshot
+	err       error
+	lockStats []LockStat
 	// duration is how long the attempt took.
 	duration time.Duration
 	// snapshots and failures count the attempts since the exporter started.
@@ -27,25 +28,47 @@ type state struct {
 type source struct {
 	ctx      context.Context // of the exporter, since a snapshot can outlive its scrape
 	take     func(context.Context) (*monitor.Snapshot, error)
+	stats    func(context.Context, *monitor.Snapshot) ([]LockStat, error) // may be nil
 	interval time.Duration
 	logger   *slog.Logger
+	waits    *waitCounters // nil without sampling
 
 	mu    chan struct{} // guards the fields below
 	begun time.Time     // time of the last attempt
 	last  state
+	noted error // of the last read of stats
 
 	known atomic.Pointer[state] // the last state, which may be read at any time; nil before the first
 }
 
 func newSource(ctx context.Context, o Options) *source {
-	s := &source{ctx: ctx, take: o.Take, interval: o.MinInterval, logger: o.Logger, mu: make(chan struct{}, 1)}
+	s := &source{ctx: ctx, take: o.Take, stats: o.LockStats, interval: o.MinInterval, logger: o.Logger, mu: make(chan struct{}, 1)}
 	s.mu <- struct{}{}
+	if o.Sample > 0 {
+		s.waits = newWaitCounters(o.Sample)
+		go s.sample(o.Sample)
+	}
 	return s
+}
+
+// sample takes a snapshot in each period, unless a scrape has just taken one.
+func (s *source) sample(every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for s.ctx.Err() == nil {
+		_, _ = s.notOlder(s.ctx, every/2) // the error is that of ctx
+		select {
+		case <-ticker.C:
+		case <-s.ctx.Done():
+		}
+	}
 }
 
 // state returns a state no older than the interval, or taken since the call. The error is that of
 // ctx.
-func (s *source) state(ctx context.Context) (state, error) {
+func (s *source) state(ctx context.Context) (state, error) { return s.notOlder(ctx, s.interval) }
+
+func (s *source) notOlder(ctx context.Context, age time.Duration) (state, error) {
 	called := time.Now()
 	select {
 	case <-ctx.Done():
@@ -53,7 +76,7 @@ func (s *source) state(ctx context.Context) (state, error) {
 	case <-s.mu:
 	}
 	defer func() { s.mu <- struct{}{} }()
-	if fresh := !s.begun.IsZero() && (!s.begun.Before(called) || time.Since(s.begun) < s.interval); !fresh {
+	if fresh := !s.begun.IsZero() && (!s.begun.Before(called) || time.Since(s.begun) < age); !fresh {
 		s.takeSnapshot()
 	}
 	return s.last, nil
@@ -69,10 +92,26 @@ func (s *source) takeSnapshot() {
 	if err != nil {
 		next.snapshot = nil
 		next.failures++
+	} else {
+		s.waits.note(snapshot)
+		next.lockStats = s.readStats(ctx, snapshot)
 	}
 	s.logOutage(s.last.err, err)
 	s.last = next
 	s.known.Store(&next)
+}
+
+// readStats logs an error once.
+func (s *source) readStats(ctx context.Context, snapshot *monitor.Snapshot) []LockStat {
+	if s.stats == nil {
+		return nil
+	}
+	stats, err := s.stats(ctx, snapshot)
+	if err != nil && s.noted == nil {
+		s.logger.Warn("no counters of the server", "error", err)
+	}
+	s.noted = err
+	return stats
 }
 
 // afterFailure is how long a scrape waits for a server that did not answer the last time, so that this server does not
