@@ -33,9 +33,13 @@ demo: ## See locks, holders and waiters on a temporary PostgreSQL server
 	@$(prepare) -optional postgres
 	@go run ./cmd/pglock demo
 
+# The servers of the tests are copies of one cluster.
+cluster := $(CURDIR)/.tmp/cluster
+test-in/% test-long test-matrix: export PGLOCK_TEST_CLUSTER := $(cluster)
+
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
-	@$(prepare) postgres pgbouncer redis redis-py prometheus ps tmux shells race
+	@$(prepare) -cluster $(cluster) postgres pgbouncer redis redis-py prometheus ps tmux shells race
 
 # Most tests wait for servers more than they compute, so more of them run at a time than there are processors. Packages
 # have a server each. On one that they share they take turns, since some tests look at all of it.

@@ -45,10 +45,8 @@ func migrate(connString string) error {
 // installed returns a pool for a new database that has the schema.
 func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	t.Helper()
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	mustUp(t, pool)
-	return db, pool
+	db := testenv.Installed(t)
+	return db, db.Pool(t)
 }
 
 func mustUp(t *testing.T, pool *pgxpool.Pool) {

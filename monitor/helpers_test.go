@@ -106,9 +106,21 @@ func reportsWaitStart(s *monitor.Snapshot) bool {
 // migrate installs schema pglock and registers names.
 func migrate(t testing.TB, db *testenv.DB, names ...string) {
 	t.Helper()
-	pool := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
-	_, err := pool.Exec(t.Context(), "SELECT pglock.register(VARIADIC $1)", names)
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	register(t, db, names...)
+}
+
+// registered returns a database with schema pglock and the names.
+func registered(t testing.TB, names ...string) *testenv.DB {
+	t.Helper()
+	db := testenv.Installed(t)
+	register(t, db, names...)
+	return db
+}
+
+func register(t testing.TB, db *testenv.DB, names ...string) {
+	t.Helper()
+	_, err := db.Pool(t).Exec(t.Context(), "SELECT pglock.register(VARIADIC $1)", names)
 	must.Succeed(t, err)
 }
 

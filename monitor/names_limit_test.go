@@ -35,8 +35,7 @@ func (f fewNames) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResu
 
 // A role that may record names and take locks makes as many long names as it likes.
 func TestNamesThatAreLongCrowdOutNoOthers(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db, "job", "another job")
+	db := registered(t, "job", "another job")
 	var names, locks []string
 	for i := range 20 {
 		names = append(names, fmt.Sprint(strings.Repeat("x", 1000), i))
@@ -88,8 +87,7 @@ func TestNamesOfSemaphoresThatAreNotInUseAreNotRead(t *testing.T) {
 
 // A schema that an older version has installed cannot find semaphores.
 func TestNamesOfKeysWithoutThoseOfSemaphores(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db, "job")
+	db := registered(t, "job")
 	execute(t, db.Connect(t), "DROP FUNCTION pglock.semaphore_of CASCADE")
 	session(t, db, lockNamed("job"), lockSlot(pglock.NewKey("export")))
 	s := take(t, db.Pool(t))

@@ -50,8 +50,7 @@ func lockNamed(name string) string {
 
 // No two names with one hash are known, so the table has a false one.
 func TestNamesACollisionShowsAllNames(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db, "a")
+	db := registered(t, "a")
 	key := pglock.NewKey("a")
 	execute(t, db.Pool(t), "ALTER TABLE pglock.names DROP CONSTRAINT names_key_is_of_name",
 		fmt.Sprintf("INSERT INTO pglock.names (key, name) VALUES (%d, '@b')", key.Int64()))
@@ -125,8 +124,7 @@ func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 }
 
 func TestNamesTheMonitorsGrantsAllowReadingNames(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db, "job")
+	db := registered(t, "job")
 	watcher := connectAs(t, db.Role(t, "watcher"))
 	execute(t, db.Pool(t), migrations.WatcherGrants(watcher.Config().User))
 	session(t, db, lockNamed("job"))

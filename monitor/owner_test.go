@@ -39,8 +39,7 @@ func TestTrustOfTheDatabasesOwnerIsNotNeeded(t *testing.T) {
 // The owner of the database can keep a catalog locked that only the look at the owners reads. Names are copied then.
 func TestTrustThatCannotBeCheckedCostsNoSnapshot(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db, "job")
+	db := registered(t, "job")
 	session(t, db, lockNamed("job"))
 	pool := poolIn(t, db, pgx.QueryExecModeExec) // does not wait for the catalog before it has limits
 	conn, err := pool.Acquire(t.Context())

@@ -82,8 +82,7 @@ func takeWaiting(t *testing.T, db monitor.DBTX, key pglock.Key, waiters int) (s 
 
 func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db, "invoice:42")
+	db := registered(t, "invoice:42")
 	pool := db.Pool(t)
 	billing := rowLocker(t, pool, pglock.WithApplicationName("billing"))
 	held, pair := holdRow(t, billing, invoice), pglock.PairKey(-7, -42)
@@ -129,8 +128,7 @@ func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
 // Elections are recognized in rows too, and what marks them is not shown.
 func TestAnElectionInARowIsRecognized(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	pool := db.Pool(t)
 	names, err := monitor.Take(t.Context(), pool, monitor.WithDictionary(monitor.NewDictionary("invoice:42")))
 	must.Succeed(t, err)
@@ -157,8 +155,7 @@ func TestAnElectionInARowIsRecognized(t *testing.T) {
 
 func TestLocksInRowsNeedAGrant(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	pool := db.Pool(t)
 	holdRow(t, rowLocker(t, pool), invoice)
 	watcher := connectAs(t, db.Role(t, "watcher"))
@@ -178,8 +175,7 @@ func TestLocksInRowsNeedAGrant(t *testing.T) {
 // A role that takes locks makes as many rows as it likes, with texts as long as it likes. Who waits is shown all the same.
 func TestManyLocksInRowsAreBounded(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	pool := db.Pool(t)
 	execute(t, pool, `SELECT pglock.lease_open(gen_random_uuid(), 60000, repeat('x', 1000000), repeat('y', 1000000), 1)`,
 		`INSERT INTO pglock.leases (space, number, holder, generation, since)

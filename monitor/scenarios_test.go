@@ -23,8 +23,7 @@ func sessionWithoutDeadlockCheck(t *testing.T, db *testenv.DB, statements ...str
 }
 
 func TestSnapshotADeadlockThatPostgreSQLWillSee(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db, "left")
+	db := registered(t, "left")
 	left := sessionWithoutDeadlockCheck(t, db, lockNamed("left"))
 	right := sessionWithoutDeadlockCheck(t, db, "SELECT pg_advisory_lock(2)")
 	db.Queue(t, left, "SELECT pg_advisory_lock(2)")

@@ -49,8 +49,7 @@ func TestTransactionTakeLeavesATransactionAsItWas(t *testing.T) {
 	}
 	for name, from := range ways {
 		t.Run(name, func(t *testing.T) {
-			db := testenv.Database(t)
-			migrate(t, db, "job")
+			db := registered(t, "job")
 			execute(t, db.Pool(t), "CREATE TABLE work (step text)")
 			session(t, db, lockNamed("job"))
 			if strings.Contains(name, "names are locked") {

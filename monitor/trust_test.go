@@ -190,8 +190,7 @@ func (r schemaReplacer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.Bat
 
 func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db, "job")
+	db := registered(t, "job")
 	tenant := db.Tenant(t)
 	holder := session(t, db, lockNamed("job"))
 	pool := db.Pool(t)
@@ -247,8 +246,7 @@ func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
 // the others the server may fail to prepare them. None executes the tenant's code.
 func TestTrustOnASearchPathOfTraps(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db, "job")
+	db := registered(t, "job")
 	tenant := db.Tenant(t)
 	holder := session(t, db, lockNamed("job"))
 	tenant.PlantSearchPath()
@@ -280,8 +278,7 @@ func TestTrustOnASearchPathOfTraps(t *testing.T) {
 // the tenant's can be a domain, whose CHECK is executed when a parameter is received.
 func TestTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db, "job")
+	db := registered(t, "job")
 	tenant := db.Tenant(t)
 	holder := session(t, db, lockNamed("job"))
 	target := inspect(t, db.Pool(t), pidOf(holder))

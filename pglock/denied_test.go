@@ -90,8 +90,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 
 // A missing right on schema pglock has the same error, and does not keep a role from taking plain locks.
 func TestDeniedAMissingRightIsDenied(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	config, _ := roleConfig(t, db)
 	l, err := pglock.NewWithConfig(config, pglock.WithTrustedOwner(db.Config(t).ConnConfig.User))
 	if err != nil {

@@ -293,8 +293,7 @@ func fenceExec(t *testing.T, conn *pgx.Conn, statements string) {
 // token the draw brings is none.
 func TestFenceGivesNoTokenToAHolderThatLostItsLockBeforeTheDrawEnded(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	link := testenv.NewLink(0)
 	t.Cleanup(link.Close)
 	var dialled atomic.Int32
@@ -341,8 +340,7 @@ func TestFenceGivesNoTokenToAHolderThatLostItsLockBeforeTheDrawEnded(t *testing.
 // The connection for draws is kept. Its end costs no error.
 func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	config := db.Config(t)
 	direct, unreachable := config.ConnConfig.DialFunc, atomic.Bool{}
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -379,8 +377,7 @@ func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
 // VACUUM FULL, the wait would cost its locks. A lock that was waited for has such a session.
 func TestFenceNeedsNoCatalogInTheSessionOfTheLock(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	holder := openLocker(t, db)
 	l := openLocker(t, db)
 	held := mustLock(t, holder, pglock.NewKey("waited for"))
@@ -414,8 +411,7 @@ func TestFenceNeedsNoCatalogInTheSessionOfTheLock(t *testing.T) {
 func TestFenceOfManyHoldersSharesTheWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	const holders = 100
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	l := openLocker(t, db)
 	locks := make([]*pglock.Lock, holders)
 	for i := range locks {

@@ -280,8 +280,7 @@ func TestGuardTxAbortsTheTransactionThoughItsContextHasEnded(t *testing.T) {
 
 // Calls for one Lock that wait for each other do not wait longer than their own contexts allow.
 func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	link, config := newProxy(t, db)
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Minute))
 	if err != nil {

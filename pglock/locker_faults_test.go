@@ -651,8 +651,7 @@ func TestFaultsFenceOfASchemaThatIsBeingDropped(t *testing.T) {
 // Unlock does not belong to the holder.
 func TestFaultsFenceOfASequenceThatIsBeingAltered(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	l := openLocker(t, db, pglock.WithLease(2*time.Second), pglock.WithSessions(1))
 	lock, other := mustLock(t, l, pglock.NewKey("k")), mustLock(t, l, pglock.NewKey("other"))
 	unlocked := mustLock(t, l, pglock.NewKey("unlocked"))

@@ -29,8 +29,7 @@ func withSettings(t *testing.T, db *testenv.DB, settings ...string) {
 // of a database can make these the defaults there.
 func TestSettingsLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	writer := db.Connect(t)
 	if _, err := writer.Exec(t.Context(), "BEGIN ISOLATION LEVEL SERIALIZABLE; CREATE TABLE written ()"); err != nil {
 		t.Fatal(err)
@@ -56,8 +55,7 @@ func TestSettingsLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) 
 // exit_on_error makes the server end a session at its first error.
 func TestSettingsAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	withSettings(t, db, "exit_on_error = on")
 	if _, err := db.Connect(t).Exec(t.Context(), "ALTER SEQUENCE pglock.fence MAXVALUE 2; SELECT setval('pglock.fence', 2)"); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -128,8 +127,7 @@ func TestTxALockWaitsForItsHolder(t *testing.T) {
 
 func TestTxPsqlTakesTheSameLock(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	txCheck(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	tx, key := txBegin(t, db.Connect(t)), pglock.NewKey("invoice:42")
 	txExec(t, tx, "SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
 	txWantWaitError(t, pglock.TryLockTx(t.Context(), txBegin(t, db.Connect(t)), key), key)

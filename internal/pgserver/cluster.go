@@ -12,7 +12,18 @@ import (
 )
 
 // initialize makes the data directory.
-func (s *Server) initialize(ctx context.Context, settings map[string]string) error {
+func (s *Server) initialize(ctx context.Context, o Options) error {
+	create := s.runInitdb
+	if o.Template != "" {
+		create = func(context.Context) error { return s.copyTemplate(o.Template) }
+	}
+	if err := create(ctx); err != nil {
+		return err
+	}
+	return s.configure(o.Settings)
+}
+
+func (s *Server) runInitdb(ctx context.Context) error {
 	password := s.password
 	if s.binaries.Major > 13 { // initdb of version 13 reads 99 characters
 		var err error
@@ -26,10 +37,7 @@ func (s *Server) initialize(ctx context.Context, settings map[string]string) err
 	}
 	initdb := s.supervisor.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
 		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=scram-sha-256", "--pwfile="+passwordFile)
-	if err := run(initdb); err != nil {
-		return err
-	}
-	return s.configure(settings)
+	return run(initdb)
 }
 
 func (s *Server) dataDir() string { return s.supervisor.Path("data") }

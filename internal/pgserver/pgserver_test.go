@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +206,30 @@ func TestAStandbyFollows(t *testing.T) {
 		must.Succeed(t, err)
 		return there
 	})
+}
+
+func TestACopyOfATemplateIsAServerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	template := filepath.Join(t.TempDir(), "made", "template")
+	must.Succeed(t, pgserver.MakeTemplate(t.Context(), template))
+	var servers [2]*pgserver.Server
+	for i := range servers {
+		server, err := pgserver.Start(t.Context(), pgserver.Options{
+			Template: template, Settings: map[string]string{"max_connections": strconv.Itoa(20 + i)},
+		})
+		must.Succeed(t, err)
+		t.Cleanup(func() { must.Succeed(t, server.Stop()) })
+		servers[i] = server
+	}
+	_, err := connect(t, servers[0]).Exec(t.Context(), "CREATE TABLE only_in_the_first ()")
+	must.Succeed(t, err)
+	var there bool
+	var connections string
+	must.Succeed(t, connect(t, servers[1]).QueryRow(t.Context(), `SELECT to_regclass('only_in_the_first') IS NOT NULL,
+		current_setting('max_connections')`).Scan(&there, &connections))
+	if there || connections != "21" {
+		t.Errorf("the second server has the first one's table: %t; it has max_connections %s", there, connections)
+	}
 }
 
 func TestWithoutProgramsTheErrorSaysWhatToInstall(t *testing.T) {

@@ -33,6 +33,9 @@ type Options struct {
 	// Settings are lines for postgresql.conf, unquoted: {"max_connections": "300"}. They cannot change the
 	// addresses that the server listens on.
 	Settings map[string]string
+	// Template is a directory that [MakeTemplate] made with the same binaries. Servers that are copies of it start sooner,
+	// but have its password and its system identifier. If empty, the server is initialized by itself.
+	Template string
 }
 
 // Server is a temporary PostgreSQL server. Its methods may be called concurrently; those that start and end the
@@ -54,15 +57,17 @@ type Server struct {
 //
 // The error matches [ErrNoBinaries] if there are no programs, and otherwise ends with the server's last output.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	s, err := newServer(options.Binaries, rand.Text())
+	s, err := newServer(options.Binaries, newPassword())
 	if err != nil {
 		return nil, fmt.Errorf("start a PostgreSQL server: %w", err)
 	}
-	if err := s.create(ctx, options.Settings); err != nil {
+	if err := s.create(ctx, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", s.binaries, err), s.Stop())
 	}
 	return s, nil
 }
+
+func newPassword() string { return rand.Text() }
 
 func newServer(binaries Binaries, password string) (*Server, error) {
 	if binaries.Dir == "" {
@@ -79,10 +84,10 @@ func newServer(binaries Binaries, password string) (*Server, error) {
 	return &Server{binaries: binaries, supervisor: g, password: password}, nil
 }
 
-func (s *Server) create(ctx context.Context, settings map[string]string) error {
+func (s *Server) create(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := s.initialize(ctx, settings); err != nil {
+	if err := s.initialize(ctx, o); err != nil {
 		return err
 	}
 	return s.startOnFreePort(ctx)

@@ -2,10 +2,13 @@
 // Debian and Ubuntu it installs missing ones, and says so; elsewhere, and if PGLOCK_NO_INSTALL is set, it says what
 // to install and fails.
 //
-//	go run ./internal/prepare [-optional] NEED…
+// With -cluster it also makes the cluster that the servers of a run of tests are copies of.
+//
+//	go run ./internal/prepare [-optional] [-cluster DIRECTORY] NEED…
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -114,11 +117,24 @@ func findCompiler() error {
 
 func main() {
 	optional := flag.Bool("optional", false, "do not fail for missing programs that cannot be installed here")
+	cluster := flag.String("cluster", "", "make the cluster that the servers of tests are copies of in this `directory`")
 	flag.Parse()
-	if err := prepare(flag.Args(), *optional); err != nil {
+	err := prepare(flag.Args(), *optional)
+	if err == nil && *cluster != "" {
+		err = makeCluster(*cluster)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)
 		os.Exit(1)
 	}
+}
+
+// makeCluster replaces the cluster of an earlier run, which other programs may have made.
+func makeCluster(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return pgserver.MakeTemplate(context.Background(), dir)
 }
 
 func prepare(names []string, optional bool) error {

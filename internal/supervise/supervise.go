@@ -152,6 +152,15 @@ func (s *Supervisor) WriteFile(name, content string) (string, error) {
 	return path, s.identity.own(path)
 }
 
+// Own gives a directory in the supervised directory, with what is in it, to the commands' account, which alone may use it.
+func (s *Supervisor) Own(name string) error {
+	dir := s.Path(name)
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, s.identity.own(path))
+	})
+	return errors.Join(err, os.Chmod(dir, 0o700))
+}
+
 // Close ends every command, waits until the commands and all their descendants are gone, and removes the
 // directory. A command that ignores SIGQUIT is killed after ten seconds. A second Close returns the same
 // error.

@@ -3,7 +3,6 @@ package testenv
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -38,20 +37,36 @@ func Database(t testing.TB) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDatabase(t, on)
+	return newDatabase(t, on, emptyDatabase)
+}
+
+// Installed is [Database] with schema pglock, whose objects belong to the owner of the database.
+func Installed(t testing.TB) *DB {
+	t.Helper()
+	on, err := shared.host()
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed, err := shared.installed()
+	if err != nil {
+		t.Fatalf("make the database that has the schema: %v", err)
+	}
+	return newDatabase(t, on, installed)
 }
 
 // On is [Database] on the test's own server. If that is down when the test ends, nothing is checked.
 func On(t testing.TB, server *pgserver.Server) *DB {
 	t.Helper()
-	return newDatabase(t, hostOn(server))
+	return newDatabase(t, hostOn(server), emptyDatabase)
 }
 
-func newDatabase(t testing.TB, on host) *DB {
+// emptyDatabase cannot be connected to. One that can, such as template1, cannot be copied while it has sessions.
+const emptyDatabase = "template0"
+
+func newDatabase(t testing.TB, on host, template string) *DB {
 	t.Helper()
 	db := &DB{host: on, name: databaseName(t.Name())}
-	// template1 cannot be copied while a session is connected to it; template0 accepts no connections.
-	if err := db.asAdmin(execute("CREATE DATABASE " + db.name + " TEMPLATE template0")); err != nil {
+	if err := db.asAdmin(execute(on.copyOf(template, db.name))); err != nil {
 		t.Fatalf("make a database for the test on %s: %v", on.what, err)
 	}
 	t.Cleanup(func() { db.cleanUp(t) })
@@ -74,7 +89,7 @@ func suffix() string { return strings.ToLower(rand.Text()[:12]) }
 func (db *DB) Name() string { return db.name }
 
 // ConnString returns a connection string of the role that owns the database.
-func (db *DB) ConnString() string { return withDatabase(db.host.admin, db.name) }
+func (db *DB) ConnString() string { return withDatabase(db.host.admin.target, db.name) }
 
 // withDatabase changes the database in a connection string of either form. Of two equal keywords the last one
 // counts.
@@ -185,26 +200,6 @@ func connString(host string, port uint16, database string, r role) string {
 
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// asAdmin runs do on a new connection to another database of the server, so that it is not a session in the test's
+// asAdmin runs do on a connection to another database of the server, so that it is not a session in the test's
 // database, and does not depend on one that may be broken.
-func (db *DB) asAdmin(do func(context.Context, *pgx.Conn) error) error {
-	return connected(db.host.admin, do)
-}
-
-func connected(connString string, do func(context.Context, *pgx.Conn) error) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, connString)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	return do(ctx, conn)
-}
-
-func execute(statement string) func(context.Context, *pgx.Conn) error {
-	return func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, statement)
-		return err
-	}
-}
+func (db *DB) asAdmin(do func(context.Context, *pgx.Conn) error) error { return db.host.admin.do(do) }

@@ -25,7 +25,7 @@ func (db *DB) cleanUp(t testing.TB) {
 	if len(left) > 0 {
 		t.Errorf("the test has left in its database:\n  %s", strings.Join(left, "\n  "))
 	}
-	if err := db.drop(); err != nil {
+	if err := db.drop(len(left) > 0 || err != nil); err != nil {
 		t.Errorf("drop the database of the test: %v", err)
 	}
 }
@@ -73,11 +73,13 @@ func (db *DB) lookForLeftovers(ctx context.Context, conn *pgx.Conn) ([]string, e
 	return left, nil
 }
 
-// drop rolls back the prepared transactions, drops the database, and then drops the roles. Each step needs the one
-// before it.
-func (db *DB) drop() error {
-	if err := connected(db.ConnString(), rollBackPrepared); err != nil {
-		return err
+// drop rolls back the prepared transactions if there may be some, drops the database, and then drops the roles. Each
+// step needs the one before it.
+func (db *DB) drop(mayHavePrepared bool) error {
+	if mayHavePrepared {
+		if err := connected(db.ConnString(), rollBackPrepared); err != nil {
+			return err
+		}
 	}
 	if err := db.asAdmin(execute("DROP DATABASE " + db.name + " WITH (FORCE)")); err != nil {
 		return err

@@ -104,10 +104,14 @@ func TestAForgetfulBinary(t *testing.T) {
 	case "a goroutine":
 		go func() { select {} }()
 	case "a session":
-		_, err := pgx.Connect(t.Context(), testenv.ForExamples().ConnString())
+		conn, err := pgx.Connect(t.Context(), testenv.ForExamples().ConnString())
 		must.Succeed(t, err)
+		forgotten = conn
 	}
 }
+
+// forgotten keeps the garbage collector from closing the connection.
+var forgotten *pgx.Conn
 
 const forgetEnv = "PGLOCK_TESTENV_TEST_FORGET"
 
@@ -125,6 +129,20 @@ func TestMainFailsForWhatTestsLeave(t *testing.T) {
 				t.Errorf("it ended with %v: %s", err, output)
 			}
 		})
+	}
+}
+
+func TestInstalledDatabasesHaveTheSchemaAndAreApart(t *testing.T) {
+	t.Parallel()
+	first, second := testenv.Installed(t), testenv.Installed(t)
+	_, err := first.Connect(t).Exec(t.Context(), "SELECT pglock.register('job')")
+	must.Succeed(t, err)
+	for db, want := range map[*testenv.DB]int{first: 1, second: 0} {
+		var names int
+		must.Succeed(t, db.Connect(t).QueryRow(t.Context(), "SELECT count(*) FROM pglock.names").Scan(&names))
+		if names != want {
+			t.Errorf("%s has %d names, want %d", db.Name(), names, want)
+		}
 	}
 }
 

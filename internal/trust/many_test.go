@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -25,7 +26,7 @@ func TestTrustOfTooManyObjects(t *testing.T) {
 		"in a tenant's schema": {repeat(2001, function), "tenant"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := installed(t)
+			db := testenv.Installed(t)
 			admin := db.Connect(t)
 			execute(t, admin, test.sql)
 			tenant := ""

@@ -13,7 +13,7 @@ import (
 // The owner of the database is trusted only by a role that has nothing to lose elsewhere, and never by a program that
 // does not need it.
 func TestTrustOfTheDatabasesOwnerByARoleWithRightsElsewhere(t *testing.T) {
-	db := installed(t)
+	db := testenv.Installed(t)
 	admin := db.Connect(t)
 	owner, app := connect(t, db.Role(t, "owner")), connect(t, db.Role(t, "app"))
 	payroll := quote(user(connect(t, db.Role(t, "payroll"))))
@@ -53,7 +53,7 @@ func TestTrustOfTheDatabasesOwnerByARoleWithRightsElsewhere(t *testing.T) {
 
 // Since PostgreSQL 16 a member may have the rights of a role, but not its attributes, since it cannot become it.
 func TestTrustOfAMemberThatCannotBecomeTheRole(t *testing.T) {
-	db := installed(t)
+	db := testenv.Installed(t)
 	admin := db.Connect(t)
 	if admin.PgConn().ParameterStatus("server_version") < "16" {
 		t.Skip("before PostgreSQL 16 every member can become the role")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -14,7 +15,7 @@ import (
 // The refusal is an error that no setting of the database can turn into a value: up to PostgreSQL 13 a setting may have
 // any name with a dot. The names are short, since that of a setting is cut off at 63 bytes.
 func TestTrustRefusesWhateverSettingsThereAre(t *testing.T) {
-	db := installed(t)
+	db := testenv.Installed(t)
 	tenant := user(connect(t, db.Role(t, "")))
 	admin := db.Connect(t)
 	execute(t, admin, "CREATE DOMAIN pglock.a AS int; ALTER DOMAIN pglock.a OWNER TO "+quote(tenant))

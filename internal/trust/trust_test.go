@@ -17,15 +17,6 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func installed(t *testing.T) *testenv.DB {
-	t.Helper()
-	db := testenv.Database(t)
-	if err := migrations.Up(t.Context(), db.Pool(t)); err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
 func execute(t *testing.T, conn *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), sql); err != nil {
@@ -70,7 +61,7 @@ func wantUntrusted(t *testing.T, err error, object, owner string) {
 }
 
 func TestTrustAFreshSchemaIsTrustedByItsOwner(t *testing.T) {
-	conn := installed(t).Connect(t)
+	conn := testenv.Installed(t).Connect(t)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec,
 		pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeCacheDescribe} {
 		config := conn.Config().Copy()
@@ -87,7 +78,7 @@ func TestTrustAFreshSchemaIsTrustedByItsOwner(t *testing.T) {
 }
 
 func TestTrustOfOwners(t *testing.T) {
-	db := installed(t)
+	db := testenv.Installed(t)
 	admin := db.Connect(t)
 	migrator, app := connect(t, db.Role(t, "migrator")), connect(t, db.Role(t, "app"))
 	execute(t, admin, "ALTER SCHEMA pglock OWNER TO "+quote(user(migrator)))
@@ -143,7 +134,7 @@ func TestTrustOfOwners(t *testing.T) {
 // A program can log in as one role and take that of a customer. If it can take another customer's too, code of the first
 // could take that one.
 func TestTrustOfARoleTakenByOneThatCanTakeOthers(t *testing.T) {
-	db := installed(t)
+	db := testenv.Installed(t)
 	admin := db.Connect(t)
 	login := connect(t, db.Role(t, "login"))
 	customer, other := user(connect(t, db.Role(t, "customer"))), user(connect(t, db.Role(t, "other")))
@@ -167,7 +158,7 @@ func TestTrustOfARoleTakenByOneThatCanTakeOthers(t *testing.T) {
 }
 
 func TestTrustNamesARoleThatDoesNotExist(t *testing.T) {
-	conn := installed(t).Connect(t)
+	conn := testenv.Installed(t).Connect(t)
 	err := check(t, conn, []string{"no-such-role"})
 	if err == nil || !strings.Contains(err.Error(), `role "no-such-role"`) || errors.Is(err, driver.ErrUntrusted) {
 		t.Errorf("check: %v", err)
@@ -263,7 +254,7 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := installed(t)
+			db := testenv.Installed(t)
 			tenant := db.Tenant(t)
 			admin := db.Connect(t)
 			if name == "statistics" && admin.PgConn().ParameterStatus("server_version") < "14" {
@@ -305,7 +296,7 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 
 // If any role may have made a trigger, no role is named.
 func TestTrustOfATriggerThatAnyRoleCanHaveMade(t *testing.T) {
-	admin := installed(t).Connect(t)
+	admin := testenv.Installed(t).Connect(t)
 	execute(t, admin, "GRANT TRIGGER ON pglock.names TO PUBLIC")
 	if err := check(t, admin, nil); err != nil {
 		t.Errorf("without a trigger: %v", err)
@@ -321,7 +312,7 @@ func TestTrustOfATriggerThatAnyRoleCanHaveMade(t *testing.T) {
 
 // The check works on a search_path full of traps, and executes none of them.
 func TestTrustIsCheckedSafelyOnASearchPathOfTraps(t *testing.T) {
-	db := installed(t)
+	db := testenv.Installed(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
 	admin := connect(t, db.ConnString())
@@ -337,7 +328,7 @@ func TestTrustIsCheckedSafelyOnASearchPathOfTraps(t *testing.T) {
 
 // If a schema is dropped and planted again while the check waits for its lock, the new one is checked.
 func TestTrustOfASchemaThatIsReplacedMeanwhile(t *testing.T) {
-	db := installed(t)
+	db := testenv.Installed(t)
 	tenant := db.Tenant(t)
 	admin, other := db.Connect(t), db.Connect(t)
 	execute(t, other, "BEGIN; DROP SCHEMA pglock CASCADE")

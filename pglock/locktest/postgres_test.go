@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -13,10 +12,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestPostgresPassesTheSuite(t *testing.T) {
-	db := testenv.Database(t)
-	if err := migrations.Up(t.Context(), db.Pool(t)); err != nil {
-		t.Fatal(err)
-	}
+	db := testenv.Installed(t)
 	locktest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := pglock.NewWithConfig(db.Config(t), opts...)
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
@@ -25,12 +24,8 @@ const patience = time.Minute
 // installed returns a pool for a new database that has the schema.
 func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	t.Helper()
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	if err := migrations.Up(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
-	return db, pool
+	db := testenv.Installed(t)
+	return db, db.Pool(t)
 }
 
 func bounded(t *testing.T) context.Context {

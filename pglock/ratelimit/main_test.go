@@ -16,7 +16,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
@@ -104,10 +103,8 @@ func TestRatelimitOnPostgreSQL(t *testing.T) {
 // installed returns a pool for a new database that has the schema.
 func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	t.Helper()
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
-	return db, pool
+	db := testenv.Installed(t)
+	return db, db.Pool(t)
 }
 
 // open returns a Limiter that gives a loaded machine time to answer.

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
@@ -28,12 +27,8 @@ func TestSuitePassesThroughAPoolerOfTransactions(t *testing.T) {
 // installed returns a database with the schema, and a pool of its owner.
 func installed(t *testing.T) (*pgxpool.Pool, *testenv.DB) {
 	t.Helper()
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	if err := migrations.Up(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
-	return pool, db
+	db := testenv.Installed(t)
+	return db.Pool(t), db
 }
 
 // pooled returns a pool that goes through PgBouncer in transaction mode, where the application prepares no statements.

@@ -12,7 +12,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -46,10 +45,8 @@ func TestScheduleOnPostgreSQL(t *testing.T) {
 // installed returns a pool for a new database that has the schema.
 func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	t.Helper()
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
-	return db, pool
+	db := testenv.Installed(t)
+	return db, db.Pool(t)
 }
 
 func open(t testing.TB, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.Locker {

@@ -39,7 +39,7 @@ func fetch(t testing.TB, url string) string {
 
 func TestExporterShowsLocksByName(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	execute(t, db, "SELECT pglock.register('invoice:42')")
 	hold(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42'))")
 	queue(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42'))")

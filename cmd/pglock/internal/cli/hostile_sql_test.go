@@ -19,7 +19,7 @@ import (
 // psql interprets backslashes, colons and backquotes, also on a line of SQL.
 func TestHostilePrintedSQLMeansTheSameToPsql(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	executed := filepath.Join(t.TempDir(), "executed")
 	touch := `\! touch ` + executed
 	names := []string{touch, "\n" + touch + "\n", "'; " + touch, "';\n" + touch + "\n--", `\';` + "\n" + touch, "`touch " + executed + "`",

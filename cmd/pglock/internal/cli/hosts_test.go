@@ -5,15 +5,12 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 )
 
 // Every command passes over hosts that accept connections and send nothing.
 func TestHostsThatAreSilentArePassedOver(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	server, silent := db.Config(t).ConnConfig, testenv.SilentServer(t)
 	target := "DATABASE_URL=" + fmt.Sprintf("host=%s,%s port=%d,%d user=%s password='%s' dbname=%s connect_timeout=2",
 		silent.IP, server.Host, silent.Port, server.Port, server.User, server.Password, server.Database)

@@ -47,7 +47,7 @@ func TestKeyShowsNumbersAndSQL(t *testing.T) {
 // The printed statements take and free the lock that the printed fields of pg_locks describe.
 func TestKeyTheSQLTakesTheLock(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	conn := db.Connect(t)
 	names := []string{"invoice:42", "it's", "日本語/注文", "@@home", "@-9223372036854775808", "@-1/2147483647",
 		"a\nb\t'\x1b[2J", `a\nb\`, "\u009b\u202e\U000e0001", "\ufffd"}

@@ -11,7 +11,7 @@ import (
 // Output for people must be harmless; output for programs must be exact (TestMonitorMachineOutputIsHarmlessAndComplete).
 func TestMonitorCSVOnATerminalIsHarmless(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	fillDatabase(t, db)
 	p := on(t, db, "monitor", "--once", "-o", "csv", "--key", "@99").onTerminal()
 	wantCode(t, p.end(), 0)

@@ -99,7 +99,7 @@ func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 
 func TestMonitorMachineOutputIsHarmlessAndComplete(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	fillDatabase(t, db)
 	for _, format := range []string{"json", "ndjson"} {
 		r := on(t, db, "monitor", "--once", "-o", format).run()

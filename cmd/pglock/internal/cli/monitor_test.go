@@ -56,16 +56,9 @@ func prepare(t *testing.T, db *testenv.DB, statement, gid string) {
 	t.Cleanup(func() { execute(t, db, "ROLLBACK PREPARED "+quoted) })
 }
 
-func migrated(t *testing.T) *testenv.DB {
-	t.Helper()
-	db := testenv.Database(t)
-	wantCode(t, on(t, db, "migrate", "up").run(), 0)
-	return db
-}
-
 func TestMonitorSaysWhatTheServerSays(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	fillDatabase(t, db)
 	r := on(t, db, "monitor", "--once", "--output", "json").run()
 	wantCode(t, r, 0)
@@ -154,7 +147,7 @@ func wantEqual(t *testing.T, what string, got, want []string) {
 
 func TestMonitorTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	fillDatabase(t, db)
 	narrow := on(t, db, "monitor", "--once")
 	narrow.Env = append(narrow.Env, "COLUMNS=80")
@@ -198,7 +191,7 @@ func TestMonitorWhatIsHiddenIsLabelled(t *testing.T) {
 
 func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	fillDatabase(t, db)
 	for _, test := range []struct {
 		args []string
@@ -226,7 +219,7 @@ func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 
 func TestMonitorCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	fillDatabase(t, db)
 	p := on(t, db, "monitor", "--interval", "0.05", "--output", "csv", "--key", "invoice:42", "--key", "@99").start()
 	testenv.WaitUntil(t, "there are two snapshots", func() bool {

@@ -13,7 +13,7 @@ import (
 // An error of writing the output must not look like an error of the database.
 func TestOutputAFullDiskIsNotReportedAsAnOutage(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	for _, args := range [][]string{{"key", "a"}, {"migrate", "print"}, {"migrate", "version"}, {"monitor", "--once"},
 		{"monitor"}, {"monitor", "-o", "csv"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -64,7 +64,7 @@ func contendedRow(t *testing.T, db *testenv.DB) (held *pglock.Lock, holder strin
 
 func TestMonitorShowsLocksInRows(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	_, holder := contendedRow(t, db)
 	r := on(t, db, "monitor", "--once").run()
 	wantCode(t, r, 0)
@@ -83,7 +83,7 @@ func TestMonitorShowsLocksInRows(t *testing.T) {
 
 func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	r := on(t, db, "monitor", "--once", "--fail-if-waiting", "0", "--database", db.Name()).run()
 	wantCode(t, r, 0)
 	contendedRow(t, db)
@@ -94,7 +94,7 @@ func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
 
 func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	held, holder := contendedRow(t, db)
 	r := on(t, db, "terminate", "--holder", holder).run()
 	wantCode(t, r, 64)

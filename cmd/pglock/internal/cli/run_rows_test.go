@@ -53,8 +53,7 @@ func TestRunRowsPassesAPoolerOfTransactions(t *testing.T) {
 
 func TestRunRowsEndsTheCommandIfItsLockIsLost(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	p := on(t, db, "run", "--rows", "k", "--", "sh", "-c", "echo begun; sleep 1000").start()
 	p.waitForOutput("begun")
 	execute(t, db, "SELECT pglock.lease_terminate(holder) FROM pglock.row_locks")

@@ -175,7 +175,7 @@ func TestTerminalReplayOnATerminalFiltersKeys(t *testing.T) {
 
 func TestTerminalRemovingTheSchemaAsksForConfirmation(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	for _, test := range []struct {
 		answer string
 		code   int

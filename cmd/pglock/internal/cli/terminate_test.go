@@ -34,7 +34,7 @@ func held(t testing.TB, db *testenv.DB, pid int32) (n int) {
 
 func TestSignalAScriptTerminatesASessionByItsReference(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	execute(t, db, "SELECT pglock.register('invoice:42', 'invoice:43')")
 	pid := hold(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42')), pg_advisory_lock(pglock.key('invoice:43'))")
 	queue(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42'))")

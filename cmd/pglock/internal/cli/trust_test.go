@@ -98,8 +98,7 @@ func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
 // bound the wait. The owner of a database can make that the default.
 func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	tenant := db.Tenant(t)
 	execute(t, db, fmt.Sprintf(`ALTER DATABASE %[1]s SET default_transaction_isolation = serializable;
 		ALTER DATABASE %[1]s SET default_transaction_read_only = on;

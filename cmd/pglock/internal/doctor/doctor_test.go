@@ -81,8 +81,7 @@ func user(t testing.TB, connString string) string {
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 func TestAPlainServerIsFine(t *testing.T) {
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	r := examine(t, db.ConnString(), time.Minute)
 	for _, name := range []string{"server", "proxy", "standby", "default_transaction_isolation", "statement_timeout",
 		"lock_timeout", "idle_in_transaction_session_timeout", "temp", "connections", "lock-table", "schema", "locker-grants",
@@ -252,8 +251,7 @@ func TestAUnixSocketNeedsNoKeepalives(t *testing.T) {
 }
 
 func TestRightsThatAreMissingAndHowToGrantThem(t *testing.T) {
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	connString := db.Role(t, "app")
 	execute(t, db, "REVOKE TEMPORARY ON DATABASE "+quote(db.Name())+" FROM PUBLIC")
 	before := examine(t, connString, time.Minute)
@@ -271,8 +269,7 @@ func TestRightsThatAreMissingAndHowToGrantThem(t *testing.T) {
 }
 
 func TestTheRightsOfALockerAreAskedForSeparately(t *testing.T) {
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	connString := db.Role(t, "watcher")
 	execute(t, db, migrations.WatcherGrants(user(t, connString)))
 	r := examine(t, connString, time.Minute)

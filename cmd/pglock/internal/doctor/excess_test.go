@@ -13,8 +13,7 @@ import (
 
 // Rights that do harm are a problem while nothing was done with them, on a column too.
 func TestRightsThatDoHarmAreReported(t *testing.T) {
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	app := user(t, db.Role(t, "app"))
 	execute(t, db, migrations.LockerGrants(app)+migrations.WatcherGrants(app)+migrations.PrunerGrants(app))
 	want(t, examine(t, db.ConnString(), time.Minute), "schema-rights", doctor.OK)

@@ -83,8 +83,7 @@ func TestNothingOfTheDatabasesOwnerIsExecuted(t *testing.T) {
 }
 
 func TestTooManyObjectsToLookAt(t *testing.T) {
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	execute(t, db, `DO $$ BEGIN FOR i IN 1..2001 LOOP
 		EXECUTE format('CREATE FUNCTION pglock.f%s() RETURNS int LANGUAGE sql AS ''SELECT 1''', i); END LOOP; END $$`)
 	want(t, examine(t, db.ConnString(), time.Minute), "trust", doctor.Problem, "too many to look at")

@@ -1,0 +1,60 @@
+package pgserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The files of a template.
+const (
+	templateData     = "data"
+	templatePassword = "password" // of the superuser
+)
+
+// MakeTemplate initializes a cluster in dir, which must not exist, for servers that begin as a copy of it: see
+// [Options.Template].
+func MakeTemplate(ctx context.Context, dir string) error {
+	s, err := newServer(Binaries{}, newPassword())
+	if err != nil {
+		return fmt.Errorf("make a template of servers: %w", err)
+	}
+	if err := errors.Join(s.saveAsTemplate(ctx, dir), s.Stop()); err != nil {
+		return fmt.Errorf("make a template of servers of %s in %s: %w", s.binaries, dir, err)
+	}
+	return nil
+}
+
+func (s *Server) saveAsTemplate(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := s.runInitdb(ctx); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, templatePassword), []byte(s.password), 0o600); err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(dir, templateData), os.DirFS(s.dataDir()))
+}
+
+// copyTemplate makes the data directory, and takes over the password of the template.
+func (s *Server) copyTemplate(dir string) error {
+	password, err := os.ReadFile(filepath.Join(dir, templatePassword))
+	if err != nil {
+		return err
+	}
+	s.password = strings.TrimSpace(string(password))
+	if err := os.CopyFS(s.dataDir(), os.DirFS(filepath.Join(dir, templateData))); err != nil {
+		return err
+	}
+	return s.supervisor.Own(templateData)
+}
