@@ -119,6 +119,11 @@ test-browser: ## Show the page of pglock monitor --http in a headless Chromium, 
 	@PGLOCK_TEST_BROWSER="$${PGLOCK_TEST_BROWSER:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome)}" \
 		PGLOCK_TEST_PICTURES=$(CURDIR)/.tmp/pictures go test -count=1 -run=Browser -v ./cmd/pglock/internal/web
 
+.PHONY: test-languages
+test-languages: ## Run the programs of docs/languages.md, in Python, Node.js, Java and Ruby
+	@$(prepare) languages
+	@cd internal/integration && PGLOCK_TEST_LANGUAGES=1 go test -count=1 -run=Languages -v ./docs
+
 .PHONY: faults
 faults: prepare ## Run the whole fault campaign, which takes minutes; with SCALE=0.1 a tenth of it
 	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestFaults -args -scale='$(or $(SCALE),1)'

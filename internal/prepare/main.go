@@ -75,6 +75,11 @@ var needs = map[string]need{
 		apt:  []string{"bash", "bash-completion", "zsh", "fish"}, dnf: []string{"bash", "bash-completion", "zsh", "fish"},
 		brew: []string{"bash", "bash-completion@2", "zsh", "fish"},
 	},
+	"languages": {
+		what: "Python, Node.js, Java and Ruby with their drivers of PostgreSQL",
+		find: findLanguages,
+		apt:  []string{"python3-psycopg2", "nodejs", "npm", "default-jdk-headless", "libpostgresql-jdbc-java", "ruby-pg"},
+	},
 	"race": {
 		what: "a C compiler, which go test -race needs",
 		find: findCompiler,
@@ -90,6 +95,15 @@ func findRedisPy() (err error) {
 		}
 	}
 	return err
+}
+
+// findLanguages looks where the tests do. They install the driver of Node.js with npm.
+func findLanguages() error {
+	_, npm := exec.LookPath("npm")
+	_, java := exec.LookPath("javac")
+	_, jdbc := os.Stat("/usr/share/java/postgresql.jar")
+	return errors.Join(npm, java, jdbc,
+		exec.Command("/usr/bin/python3", "-c", "import psycopg2").Run(), exec.Command("ruby", "-e", "require 'pg'").Run())
 }
 
 func findPrometheus() error {
