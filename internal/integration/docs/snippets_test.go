@@ -88,6 +88,10 @@ func account(*http.Request) string { return "" }
 
 func pay(context.Context, pgx.Tx, Message) error { return nil }
 
+func look(context.Context, string) (string, bool) { return "", false }
+
+func load(context.Context, string) (string, error) { return "", nil }
+
 func thumbnail(context.Context, []byte) error { return nil }
 
 %FUNCTIONS
