@@ -86,6 +86,33 @@ func keysOf(s *monitor.Snapshot) (keys []candidate) {
 	return keys
 }
 
+// completeHolders makes the shell complete a flag's value to the processes that hold locks in rows.
+func (d *dsn) completeHolders(cmd *cobra.Command, flag string) {
+	completeWith(cmd, flag, func(cmd *cobra.Command) []candidate { return holdersOf(d.completionSnapshot(cmd)) })
+}
+
+// holdersOf returns the processes that hold locks in rows, with their first keys.
+func holdersOf(s *monitor.Snapshot) (all []candidate) {
+	if s == nil {
+		return nil
+	}
+	keys, names := map[string][]string{}, map[string]string{}
+	for _, lock := range s.RowLocks {
+		for _, h := range lock.Holders {
+			keys[h.Holder], names[h.Holder] = append(keys[h.Holder], lock.Key), h.Application
+		}
+	}
+	for holder, held := range keys {
+		const most = 3
+		about := strings.Join(held[:min(most, len(held))], ", ")
+		if more := len(held) - most; more > 0 {
+			about += fmt.Sprintf(", +%d", more)
+		}
+		all = append(all, candidate{holder, strings.TrimSpace(names[holder] + " " + about)})
+	}
+	return all
+}
+
 // candidate is what the shell may complete a word to, and what it shows beside it.
 type candidate struct{ value, about string }
 

@@ -45,7 +45,7 @@ pglock.schema_migrations.`,
   pglock terminate --holder fddbe8c4d687fab3`,
 	})
 	cmd.Flags().StringVar(&s.holder, "holder", "", "the process with this `ID` that holds locks in rows")
-	complete(cmd, "holder")
+	s.dsn.completeHolders(cmd, "holder")
 	return cmd
 }
 
