@@ -229,7 +229,7 @@ func (e *exporterRun) serve(ctx context.Context, dbs []database, options []monit
 	defer f.close()
 	for i, db := range dbs {
 		take := func(ctx context.Context) (*monitor.Snapshot, error) {
-			s, err := f.snapshot(ctx, i)
+			s, err := f.snapshot(ctx, i, nil)
 			if err != nil {
 				return nil, db.failed(err)
 			}

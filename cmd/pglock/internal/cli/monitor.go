@@ -187,7 +187,7 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if m.output != formatTable && term.Is(os.Stderr) {
 		say(os.Stderr, "%s", db.target)
 	}
-	if !m.once && m.http.address == "" && m.fillsScreen() && !m.readOnly {
+	if m.isView() && !m.readOnly {
 		db.keep = 2 // for snapshots and signals: a server whose connections are all taken can still be cleaned
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
@@ -254,9 +254,12 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 	return filter, err
 }
 
-// readOptions sets what is asked of each server.
+// isView reports whether the command shows the full-screen view.
+func (m *watch) isView() bool { return !m.once && m.http.address == "" && m.fillsScreen() }
+
+// readOptions sets what is asked of each server. In the view, a key decides about waits of every kind.
 func (m *watch) readOptions(cmd *cobra.Command) (err error) {
-	if m.options, err = m.names.options(cmd); m.all {
+	if m.options, err = m.names.options(cmd); m.all && !m.isView() {
 		m.options = append(m.options, monitor.WithAllWaits())
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 type observer struct {
 	pool    *pgxpool.Pool
 	options []monitor.Option
-	snap    func(context.Context) (*monitor.Snapshot, error) // takes one
+	snap    func(context.Context, ...monitor.Option) (*monitor.Snapshot, error) // takes one, with further options
 
 	mu       sync.Mutex
 	journal  *journal.Journal
@@ -31,12 +31,14 @@ const maxEvents = 5000
 
 func newObserver(pool *pgxpool.Pool, options []monitor.Option) *observer {
 	return &observer{pool: pool, options: options, journal: journal.New(),
-		snap: func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool, options...) }}
+		snap: func(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
+			return monitor.Take(ctx, pool, slices.Concat(options, more)...)
+		}}
 }
 
 // take takes a snapshot and notes the events since the last one. A failed snapshot leaves a gap.
-func (o *observer) take(ctx context.Context) (*monitor.Snapshot, error) {
-	s, err := o.snap(ctx)
+func (o *observer) take(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
+	s, err := o.snap(ctx, more...)
 	s, _, err = o.note(ctx, s, err)
 	return s, err
 }

@@ -137,7 +137,7 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 
 func TestCompletionOffersHoldersOfLocksInRows(t *testing.T) {
 	t.Parallel()
-	db := migrated(t)
+	db := testenv.Installed(t)
 	_, holder := contendedRow(t, db)
 	for _, begun := range []string{"", holder[:5]} {
 		r := on(t, db, "__complete", "terminate", "--holder", begun).run()

@@ -26,13 +26,17 @@ func (m *watch) fillsScreen() bool {
 
 // screen returns the options common to the views of one server and of several.
 func (m *watch) screen(filter view.Filter) tui.Options {
-	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, NoMouse: m.noMouse, Output: os.Stdout}
+	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, NoMouse: m.noMouse, All: m.all, Output: os.Stdout}
 }
 
 // takeFunc returns the function that takes snapshots for the view.
-func (m *watch) takeFunc(o *observer) func(context.Context) (*monitor.Snapshot, error) {
-	return func(ctx context.Context) (*monitor.Snapshot, error) {
-		s, err := o.take(ctx)
+func (m *watch) takeFunc(o *observer) tui.Take {
+	return func(ctx context.Context, all bool) (*monitor.Snapshot, error) {
+		var more []monitor.Option
+		if all {
+			more = append(more, monitor.WithAllWaits())
+		}
+		s, err := o.take(ctx, more...)
 		if err != nil {
 			return nil, err
 		}
@@ -44,12 +48,13 @@ func (m *watch) takeFunc(o *observer) func(context.Context) (*monitor.Snapshot, 
 func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter view.Filter) error {
 	var log delayedWriter
 	options, take := m.screen(filter), m.takeFunc(o)
-	first, err := take(ctx)
+	first, err := take(ctx, m.all)
 	if err != nil {
 		return db.failed(err)
 	}
 	options.Target, options.Flags, options.First, options.Take = db.target, db.flags, first, take
 	options.Events, options.End = m.zonedEvents(o.recentEvents), m.signalFunc(db, o.pool, &log)
+	options.EndHolder = m.holderFuncs(db, o.pool, &log)
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, db.target, width(), height())))
 	return errors.Join(err, printErr, log.close())
@@ -70,6 +75,20 @@ func (m *watch) signalFunc(db database, pool *pgxpool.Pool, log io.Writer) tui.E
 	}
 	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
 		return send(ctx, db, pool, log, signal, c)
+	}
+}
+
+// holderFuncs returns the functions that end processes with locks in rows, or none if the view is read-only.
+func (m *watch) holderFuncs(db database, pool *pgxpool.Pool, log io.Writer) tui.EndHolder {
+	if m.readOnly {
+		return tui.EndHolder{}
+	}
+	trusted := monitor.WithTrustedOwner(db.trusted...)
+	return tui.EndHolder{
+		Inspect: func(ctx context.Context, holder string) (monitor.RowTarget, error) {
+			return monitor.InspectHolder(ctx, pool, holder, trusted)
+		},
+		End: func(ctx context.Context, t monitor.RowTarget) error { return sendEnd(ctx, db, pool, log, t, trusted) },
 	}
 }
 

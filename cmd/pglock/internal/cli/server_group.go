@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,7 +40,9 @@ func newServerGroup(ctx context.Context, dbs []database, application string, opt
 			return nil, err
 		}
 		o := newObserver(pool, db.options(options))
-		o.snap = func(ctx context.Context) (*monitor.Snapshot, error) { return f.snapshot(ctx, i) }
+		o.snap = func(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
+			return f.snapshot(ctx, i, more)
+		}
 		f.members = append(f.members, &member{o, db})
 	}
 	return f, nil
@@ -52,9 +55,9 @@ func (f *serverGroup) close() {
 }
 
 // snapshot takes a snapshot of a member's server, unless an earlier member has the same server.
-func (f *serverGroup) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) {
+func (f *serverGroup) snapshot(ctx context.Context, i int, more []monitor.Option) (*monitor.Snapshot, error) {
 	m := f.members[i]
-	s, err := monitor.Take(ctx, m.pool, m.options...)
+	s, err := monitor.Take(ctx, m.pool, slices.Concat(m.options, more)...)
 	if len(f.members) == 1 {
 		return s, err
 	}

@@ -25,6 +25,8 @@ func (m *watch) fillScreenWithServers(ctx context.Context, f *serverGroup, filte
 			Take:   m.takeFunc(member.observer),
 			Events: m.zonedEvents(member.recentEvents),
 			End:    m.signalFunc(member.db, member.pool, &log),
+
+			EndHolder: m.holderFuncs(member.db, member.pool, &log),
 		})
 	}
 	last, err := tui.RunServers(ctx, options)

@@ -34,6 +34,7 @@ func TestViewOfSeveralServers(t *testing.T) {
 	must.Succeed(t, frozen.Resume())
 	m.waitUntilGone("LOST")
 	hold(t, b, "SELECT pg_advisory_lock(8)")
+	m.types("1")
 	m.shows(port(frozen), "@8")
 
 	m.types("2")

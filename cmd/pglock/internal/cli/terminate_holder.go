@@ -45,8 +45,13 @@ func (s *signalRun) endHolder(cmd *cobra.Command) error {
 		}
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, sendEnd(ctx, db, pool, target, trusted)
+		return struct{}{}, sendEnd(ctx, db, pool, os.Stderr, target, trusted)
 	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(os.Stdout, "process %s is ended: its locks in rows are free (%d), and it is told at its next renewal\n",
+		view.Process(target.RowProcess), len(target.Locks))
 	return err
 }
 
@@ -75,15 +80,13 @@ func (s *signalRun) holderCommand(db database) string {
 }
 
 // sendEnd ends the process, and logs that it did or could not.
-func sendEnd(ctx context.Context, db database, pool *pgxpool.Pool, t monitor.RowTarget, trusted monitor.Option) error {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("server", db.target, "holder", t.Holder, "user", t.User,
+func sendEnd(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, t monitor.RowTarget, trusted monitor.Option) error {
+	logger := slog.New(slog.NewTextHandler(log, nil)).With("server", db.target, "holder", t.Holder, "user", t.User,
 		"application", t.Application, "host", t.Host, "pid", t.PID, "locks", len(t.Locks))
 	if err := monitor.EndHolder(ctx, pool, t.Holder, trusted); err != nil {
 		logger.Error("holder of locks in rows not ended", "error", oneLine(err.Error()))
 		return db.failed(err)
 	}
 	logger.Info("holder of locks in rows ended")
-	_, err := fmt.Fprintf(os.Stdout, "process %s is ended: its locks in rows are free (%d), and it is told at its next renewal\n",
-		view.Process(t.RowProcess), len(t.Locks))
-	return err
+	return nil
 }

@@ -25,14 +25,32 @@ var (
 	clockPattern    = regexp.MustCompile(`\d\d:\d\d:\d\d`)
 	upTo            = regexp.MustCompile(`≤(\d)`) // PostgreSQL 13 does not say how long a session has waited
 	usePattern      = regexp.MustCompile(`≥[\d.]+%`)
-	sentencePattern = regexp.MustCompile(`(longest wait|DEADLOCK for) \d[^\s:]*`)
-	pastPattern     = regexp.MustCompile(`longest wait [▁▂▃▄▅▆▇█ ]+$`)
+	sentencePattern = regexp.MustCompile(`(longest wait|DEADLOCK for) \d[^\s:;]*`)
 	cutPattern      = regexp.MustCompile(`(blocked by \d+)[^…]{0,14}…`)
 	agePattern      = regexp.MustCompile(`\b(\d+ms|\d+\.\ds|\d+s|\d+m\d\ds)(\s|$)`)
 )
 
+// headlinePattern matches the headline, whose lines end where the process ID and the ages leave room.
+var headlinePattern = regexp.MustCompile(`\A(.*\n) [^▁▂▃▄▅▆▇█─]*?\n( \d+ waiters?\b|── )`)
+
+// headline returns the lines between the title and the counts as one, without what is different in every run.
+func headline(screen string, names map[int32]string) string {
+	_, lines, _ := strings.Cut(screen, "\n")
+	if counts := regexp.MustCompile(`(?m)^ \d+ waiters?\b`).FindStringIndex(lines); counts != nil {
+		lines = lines[:counts[0]]
+	}
+	text := strings.Join(strings.Fields(lines), " ")
+	for pid, name := range names {
+		text = regexp.MustCompile(fmt.Sprintf(`\b%d\b`, pid)).ReplaceAllString(text, name)
+	}
+	return regexp.MustCompile(`\b\d+(ms|\.\ds|s|m\d\ds)`).ReplaceAllString(text, "AGE")
+}
+
 // normal replaces what is different in every run. names are by process ID.
 func normal(screen string, names map[int32]string) string {
+	if found := headlinePattern.FindStringSubmatch(screen); found != nil {
+		screen = found[1] + " HEADLINE\n" + found[2] + strings.TrimPrefix(screen, found[0])
+	}
 	var lines []string
 	for line := range strings.Lines(screen) {
 		line = clockPattern.ReplaceAllString(strings.TrimRight(line, "\n"), "hh:mm:ss")
@@ -43,7 +61,6 @@ func normal(screen string, names map[int32]string) string {
 		line = upTo.ReplaceAllString(line, " $1")
 		line = usePattern.ReplaceAllString(line, "≥N%")
 		line = sentencePattern.ReplaceAllString(line, "$1 AGE")
-		line = pastPattern.ReplaceAllString(line, "longest wait …")
 		line = cutPattern.ReplaceAllStringFunc(line, func(cut string) string { // a longer process ID leaves less room for the name
 			short := cutPattern.FindStringSubmatch(cut)[1] + "…"
 			return short + strings.Repeat(" ", utf8.RuneCountInString(cut)-utf8.RuneCountInString(short))

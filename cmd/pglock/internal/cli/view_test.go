@@ -97,17 +97,21 @@ func (s *viewFixture) monitor(args ...string) *process {
 
 // The screen has settled when the history fills its column.
 const (
-	settled     = "waiters ███████████████████████ "
-	settledWide = "waiters ███████████████████████████████████████████ "
+	settled     = "waiters ██████████████████████████████████████████ 0 to "
+	settledWide = "waiters ████████████████████████████████████████████████████████████ 0 to "
 )
 
 func TestViewOfAFixedScene(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
-	m.golden("view-keys", settled, s.names)
-	m.types("2")
-	m.golden("view-tree", "[2] TREE", s.names)
+	m.golden("view-tree", settled, s.names) // on which it opens, since something waits
+	if got, want := headline(m.screen(), s.names), "P-000 payments, idle in transaction for AGE, holds invoice:42 (excl): "+
+		"frees 4, longest wait AGE; 1 more root ran: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))"; got != want {
+		t.Errorf("the headline is %q, want %q", got, want)
+	}
+	m.types("1")
+	m.golden("view-keys", "[1] KEYS", s.names)
 	m.types("3")
 	m.golden("view-sessions", "[3] SESSIONS", s.names)
 	m.types("?")
@@ -139,16 +143,16 @@ func TestViewWithoutColours(t *testing.T) {
 	plain := s.monitor()
 	plain.Env = append(plain.Env, "NO_COLOR=1")
 	m := plain.inTerminal(80, 24)
-	m.golden("view-keys", settled, s.names)
+	m.golden("view-tree", settled, s.names)
 	if found := colour.FindString(m.colours()); found != "" {
 		t.Errorf("colours are used although NO_COLOR is set: %q", found)
 	}
-	m.types("2")
-	m.golden("view-tree", "[2] TREE", s.names)
+	m.types("1")
+	m.golden("view-keys", "[1] KEYS", s.names)
 	m.types("q")
 	m.shows("exit code 0")
 	m = s.monitor().inTerminal(80, 24)
-	m.golden("view-keys", settled, s.names)
+	m.golden("view-tree", settled, s.names)
 	if colour.FindString(m.colours()) == "" {
 		t.Error("no colours are used although NO_COLOR is not set")
 	}
@@ -162,9 +166,8 @@ func TestViewShowsADeadlock(t *testing.T) {
 	first.startWait("SELECT pg_advisory_lock(2)")
 	second.startWait("SELECT pg_advisory_lock(1)")
 	m := s.monitor().inTerminal(120, 24)
-	m.shows("[1] KEYS")
-	m.types("2")
 	m.golden("view-deadlock", settledWide, s.names)
+	wantText(t, headline(m.screen(), s.names), "deadlock for AGE: P-000 waits for @2 behind P-001, P-001 waits for @1 behind P-000; to end P-000 ")
 	m.types("i")
 	m.shows("── about the server", "PostgreSQL checks once in each wait, after deadlock_timeout")
 }
@@ -181,7 +184,7 @@ func TestViewOutlivesTheServer(t *testing.T) {
 	m.shows("── help", "LOST")
 	m.types("Escape")
 	must.Succeed(t, s.server.Up(t.Context()))
-	m.shows("the server answers again", "no advisory locks")
+	m.shows("the server answers again", "no locks")
 	m.waitUntilGone("LOST")
 	s.connect("nightly").exec("SELECT pg_advisory_lock(99)")
 	m.shows("@99")
@@ -241,6 +244,8 @@ func TestViewCopiesThroughTheTerminal(t *testing.T) {
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
 	m.shows("invoice:42")
+	m.types("1")
+	m.shows("[1] KEYS")
 	m.types("y")
 	m.shows("copied invoice:42")
 	testenv.WaitUntil(t, "the key is copied", func() bool {
@@ -254,11 +259,11 @@ func TestViewFollowsAKey(t *testing.T) {
 	s := newViewFixture(t)
 	holder := s.connect("first").exec("SELECT pg_advisory_lock(99)")
 	m := s.monitor("--waiting").inTerminal(100, 24)
-	m.shows("no session waits for an advisory lock")
+	m.shows("  nothing waits")
 	m.types("w")
 	m.shows("@99")
 	m.types("f", "w")
-	m.shows("following @99: held by", "first, 0 waiting", "no session waits for an advisory lock")
+	m.shows("following @99: held by", "first, 0 waiting", "  nothing waits")
 	holder.exec("SELECT pg_advisory_unlock(99)")
 	m.shows("following @99: free")
 	s.connect("second").exec("SELECT pg_advisory_lock(99)")
@@ -282,11 +287,11 @@ func TestViewFiltersDuringInput(t *testing.T) {
 func TestViewSendsOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
-	for key := range 17 {
+	for key := range 16 {
 		s.connect("nightly").exec(fmt.Sprintf("SELECT pg_advisory_lock(%d)", 1000+key))
 	}
 	m := on(t, s.DB, "monitor").inTerminal(80, 24)
-	m.shows("@1016")
+	m.shows("@1015")
 	sent := filepath.Join(t.TempDir(), "sent")
 	m.run("pipe-pane", "cat >"+sent)
 	begin, snapshots := clock(t, m.screen()), 0
@@ -317,9 +322,11 @@ func TestViewStaysUsableWithManyLocks(t *testing.T) {
 	s.connect("hoarder").exec("SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 20000) g")
 	s.connect("unlucky").startWait("SELECT pg_advisory_lock(19999)")
 	m := s.monitor().inTerminal(100, 24)
-	m.shows("20,000 keys", "@19999", "1-17 of 20,000")
+	m.shows("20,000 keys", "@19999", "[2] TREE")
+	m.types("1")
+	m.shows("[1] KEYS", "1-15 of 20,000")
 	m.types("End")
-	m.shows("19,984-20,000 of 20,000")
+	m.shows("19,986-20,000 of 20,000")
 	m.types("2")
 	m.shows("hoarder", "unlucky", "[2] TREE")
 	m.types("3")
@@ -355,13 +362,13 @@ func TestViewGivesTheTerminalBack(t *testing.T) {
 	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-i")
 	m.shows("ready>")
 	m.types(fmt.Sprintf("%s monitor", s.monitor().Path), "Enter")
-	m.shows("[1] KEYS")
+	m.shows("[2] TREE")
 	m.types("C-z")
 	m.shows("Stopped") // the first prompt is seen before the shell has the terminal
 	m.types("echo it is $((40 + 2))", "Enter")
 	m.shows("it is 42")
 	m.types("fg", "Enter")
-	m.shows("[1] KEYS")
+	m.shows("[2] TREE")
 	m.types("C-c")
 	m.shows("4 holders", "ready>")
 	m.types("echo and $((40 + 3))", "Enter")

@@ -24,24 +24,20 @@ type source struct {
 	label    string
 	snapshot *monitor.Snapshot
 	tree     *monitor.Tree
+	headline monitor.Headline
 }
 
-// totals counts all locks that may be shown, whatever the filter.
-type totals struct {
-	keys, holders, waiters int
-	others, elsewhere      int // sessions that wait for other locks: those of the wait graph, and the rest
-	longest                time.Duration
-	// filtered is how many keys are left out by the filter or because they have no waiters; excluded
-	// is how many may never be shown.
-	filtered, excluded int
-}
-
-// row is a lock on the keys page and a session on the other pages.
+// row is a lock on the keys page and a session or process on the other pages.
 type row struct {
 	id      rowID
-	group   *group        // only in a row for several keys
-	lock    *monitor.Lock // in a session's row, the lock that it waits for or that others wait for; may be nil
-	session *sessionInfo  // only in a session's row
+	group   *group // only in a row for several keys
+	keyInfo        // in a session's row, the lock that it waits for or that others wait for; may be none
+	session *sessionInfo
+	fold    []*monitor.Node // only in a row for several waiters, of which session is the first
+	// within is the group or fold that the row belongs to, which the user has unfolded.
+	within *rowID
+	// hidden is how many rows below this one are not shown.
+	hidden int
 	// longest is the longest wait for the lock, that of a session or, in the tree, of a session and those behind it. It
 	// is negative if there is none.
 	longest time.Duration
@@ -59,6 +55,7 @@ type rowID struct {
 	lock    lockID
 	group   group
 	session monitor.SessionID
+	fold    foldID
 	// repeated reports that the session also stands above, which closes a cycle.
 	repeated bool
 }
@@ -74,9 +71,9 @@ func arrangeAll(parts []source, q tableQuery) tableData {
 	var trees []blockingTree
 	for i := range b.sources {
 		p := &b.sources[i]
-		p.tree = p.snapshot.Tree()
-		match := newMatcher(q.forServer(p.label))
-		chosen, totals := chooseLocks(p.snapshot, match)
+		p.tree, p.headline = p.snapshot.Tree(), q.only.Headline(p.snapshot)
+		match := newMatcher(q.forServer(p.label), p.snapshot)
+		chosen, totals := chooseLocks(match)
 		b.totals = b.totals.plus(totals)
 		switch q.page {
 		case pageKeys:
@@ -88,7 +85,7 @@ func arrangeAll(parts []source, q tableQuery) tableData {
 		}
 	}
 	if q.page == pageTree {
-		b.rows = flatten(sorted(q, trees, func(t blockingTree) row { return t.row(t.root, "") }))
+		b.rows = flatten(q, sorted(q, trees, func(t blockingTree) row { return t.row(t.root, "") }))
 	} else {
 		b.rows = sorted(q, b.rows, func(r row) row { return r })
 	}
@@ -96,45 +93,21 @@ func arrangeAll(parts []source, q tableQuery) tableData {
 	return b
 }
 
-func (t totals) plus(other totals) totals {
-	return totals{t.keys + other.keys, t.holders + other.holders, t.waiters + other.waiters, t.others + other.others,
-		t.elsewhere + other.elsewhere, max(t.longest, other.longest), t.filtered + other.filtered, t.excluded + other.excluded}
-}
-
-// chooseLocks returns the locks that match, and counts all.
-func chooseLocks(s *monitor.Snapshot, match matcher) (chosen []*monitor.Lock, t totals) {
-	for i := range s.Locks {
-		lock := &s.Locks[i]
-		if !match.allowed(lock) {
-			t.excluded++
-			continue
-		}
-		t.keys, t.holders, t.waiters = t.keys+1, t.holders+len(lock.Holders), t.waiters+len(lock.Waiters)
-		t.longest = max(t.longest, longestWait(s, lock))
-		if match.shows(lock) {
-			chosen = append(chosen, lock)
-		}
-	}
-	t.filtered = t.keys - len(chosen)
-	t.others, t.elsewhere = s.OtherWaiters(), s.WaitsElsewhere
-	return chosen, t
-}
-
-func (p *source) keyRows(chosen []*monitor.Lock) []row {
+func (p *source) keyRows(chosen []keyInfo) []row {
 	rows := make([]row, len(chosen))
-	for i, lock := range chosen {
-		rows[i] = row{id: rowID{server: p.server, lock: lockIDOf(lock)}, lock: lock, longest: longestWait(p.snapshot, lock),
-			certain: inCertainDeadlock(p.snapshot, lock)}
+	for i, k := range chosen {
+		rows[i] = row{id: rowID{server: p.server, lock: k.keyID()}, keyInfo: k, longest: k.longestWait(p.snapshot),
+			certain: k.lock != nil && inCertainDeadlock(p.snapshot, k.lock)}
 	}
 	return rows
 }
 
 func (p *source) sessionRows(match matcher) (rows []row) {
-	for _, session := range newSessionList(p.snapshot, p.tree, match.allowed).all {
+	for _, session := range newSessionList(p.snapshot, p.tree, match).all {
 		if !match.showsSession(session) {
 			continue
 		}
-		r := row{id: rowID{server: p.server, session: session.ID()}, session: session, lock: session.lock(), longest: -1}
+		r := row{id: rowID{server: p.server, session: session.ID()}, session: session, keyInfo: session.waitsFor(), longest: -1}
 		if n := session.node; n != nil {
 			r.behind, r.certain = n.Behind, n.Certain
 		}
@@ -144,19 +117,4 @@ func (p *source) sessionRows(match matcher) (rows []row) {
 		rows = append(rows, r)
 	}
 	return rows
-}
-
-func (c matcher) showsSession(p *sessionInfo) bool {
-	switch {
-	case c.waiting && p.node == nil:
-		return false
-	case c.filter == nil || c.matchesSession(p.Session) || c.matchesOther(p):
-		return true
-	}
-	return p.lock() != nil && c.matchesKey(p.lock()) || slices.ContainsFunc(p.held, c.matchesKey)
-}
-
-// matchesOther reports whether the filter matches the lock that is not an advisory lock and that a session waits for.
-func (c matcher) matchesOther(p *sessionInfo) bool {
-	return p.otherLock() != nil && c.filter.MatchString(p.otherLock().String())
 }

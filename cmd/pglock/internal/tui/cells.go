@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -16,11 +17,14 @@ func label(lock *monitor.Lock) string { return view.Printable(lock.Label()) }
 // keyCell returns the label of a lock, with its database if that is not the connected one, and with
 // its key if the label is a guess.
 func keyCell(m Model, r row) string {
-	text := label(r.lock)
+	text := r.keyLabel()
+	if r.inRow != nil {
+		return text
+	}
 	if r.lock.Database != m.table.snapshot.Database {
 		text += " in " + databaseName(r.lock)
 	}
-	if key := view.Printable(r.lock.Key); key != label(r.lock) {
+	if key := view.Printable(r.lock.Key); key != r.keyLabel() {
 		text += " " + key
 	}
 	return text
@@ -38,7 +42,7 @@ func keyOrNoneCell(m Model, r row) string {
 	switch {
 	case r.session.otherLock() != nil:
 		return waitLabel(*r.session.wait())
-	case r.lock != nil:
+	case !r.none():
 		return keyCell(m, r)
 	}
 	for wait := range waitsBehind(m.table.snapshot, r.session.ID()) {
@@ -50,18 +54,18 @@ func keyOrNoneCell(m Model, r row) string {
 }
 
 func heldByCell(_ Model, r row) string {
-	switch n := len(r.lock.Holders); n {
+	switch n := r.holderCount(); n {
 	case 0:
 		return "-"
 	case 1:
-		return sessionLabel(&r.lock.Holders[0].Session)
+		return r.holder(0)
 	default:
-		return fmt.Sprintf("%d, %s", n, view.Printable(string(r.lock.Holders[0].Mode)))
+		return fmt.Sprintf("%d, %s", n, view.Printable(string(r.holderMode())))
 	}
 }
 
-func holdersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Holders)) }
-func waitersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Waiters)) }
+func holdersCell(_ Model, r row) string { return strconv.Itoa(r.holderCount()) }
+func waitersCell(_ Model, r row) string { return strconv.Itoa(r.waiterCount()) }
 
 func longestCell(_ Model, r row) string {
 	switch {
@@ -74,7 +78,7 @@ func longestCell(_ Model, r row) string {
 }
 
 func trendCell(m Model, r row) string {
-	trend := m.trends.of(lockIDOf(r.lock))
+	trend := m.trends.of(r.keyID())
 	if trend.allZero() {
 		return ""
 	}
@@ -82,16 +86,21 @@ func trendCell(m Model, r row) string {
 }
 
 // treeCell marks a session with ~ if the one above it is only ahead in the queue, with +n if n more sessions hold
-// what it waits for, and with ↻ if it closes a cycle.
+// what it waits for, with ↻ if it closes a cycle, and with ▸ if the row can be unfolded.
 func treeCell(_ Model, r row) string {
-	text, n := sessionLabel(r.session.Session), r.session.node
+	text, n := r.session.label(), r.session.node
+	if r.fold != nil {
+		text = number(len(r.fold)) + " waiters"
+	}
 	if n.Kind == monitor.BlockSoft {
 		text = "~" + text
 	}
-	if r.id.repeated {
-		return r.guide + "↻" + text
-	}
-	if more := otherHolders(n); more > 0 {
+	switch more := otherHolders(n); {
+	case r.id.repeated:
+		text = "↻" + text
+	case r.isFolded():
+		text = "▸ " + text
+	case more > 0:
 		text += fmt.Sprintf(" +%d", more)
 	}
 	return r.guide + text
@@ -117,6 +126,15 @@ func holdsOrWaitedCell(m Model, r row) string {
 	return ownWaitCell(m, r)
 }
 
+// ownWait returns how long the session of a row has waited, or a negative duration if it does not wait.
+func ownWait(m Model, r row) time.Duration {
+	wait := r.session.wait()
+	if wait == nil {
+		return -1
+	}
+	return waited(m.table.snapshot, wait.Waiter)
+}
+
 func ownWaitCell(m Model, r row) string {
 	wait := r.session.wait()
 	switch {
@@ -130,35 +148,94 @@ func ownWaitCell(m Model, r row) string {
 	return view.Age(waited(m.table.snapshot, wait.Waiter))
 }
 
-func modeCell(_ Model, r row) string {
+func modeCell(m Model, r row) string {
+	mode := string(r.mode())
+	if m.width < broader {
+		return view.Short(mode)
+	}
+	return view.Printable(strings.TrimSuffix(mode, "Lock"))
+}
+
+// mode returns how the session of a row wants the lock that it waits for, or else how it holds the one that others wait
+// for. It is empty if that is unknown.
+func (r row) mode() monitor.Mode {
 	if wait := r.session.wait(); wait != nil {
-		return view.Short(string(wait.Mode))
+		return wait.Mode
 	}
 	if n := r.session.node; n != nil {
 		if _, mode, ok := n.Held(); ok {
-			return view.Short(string(mode))
+			return mode
 		}
 	}
 	if r.lock != nil {
 		for i := range r.lock.Holders {
-			if r.lock.Holders[i].Session.ID() == r.session.Session.ID() {
-				return view.Short(string(r.lock.Holders[i].Mode))
+			if r.lock.Holders[i].Session.ID() == r.session.ID() {
+				return r.lock.Holders[i].Mode
 			}
 		}
 	}
 	return ""
 }
 
-// stateCell returns the state of a session and its age or, for a waiter, the session that blocks it.
+// stateOrCodeCell is a cell of the tree, where the session above a waiter is the one that blocks it: it has the tags of the
+// waiter's statement or, if it has none and there is no column for it, the statement. For other sessions it is stateCell.
+func stateOrCodeCell(m Model, r row) string {
+	session := *r.session.Session
+	switch {
+	case r.fold != nil:
+		return foldText(m.table.snapshot, r.fold)
+	case r.session.wait() == nil || r.session.process != nil:
+		return stateCell(m, r)
+	}
+	if tags := monitor.QueryTags(session.Query); len(tags) > 0 {
+		return view.Field(session, "query", strings.TrimPrefix(journal.CodeText(&monitor.Code{Tags: tags}), "code: "))
+	}
+	switch {
+	case session.Process != "": // its statement is one of pglock's own
+		return "pglock " + view.Printable(session.Process)
+	case m.width < broad:
+		return queryCell(m, r)
+	}
+	return activityCell(m, r)
+}
+
+// stateCell returns the state of a session and its age or, for a waiter, the session that blocks it. Of a process it returns
+// the lease, and how it holds the lock that is shown.
 func stateCell(m Model, r row) string {
-	session, s := r.session.Session, m.table.snapshot
-	if session.Prepared() {
-		return strings.TrimSpace("prepared " + ageOf(s, session.PreparedAt))
+	s := m.table.snapshot
+	switch n := r.session.node; {
+	case r.session.Prepared():
+		return strings.TrimSpace("prepared " + ageOf(s, r.session.PreparedAt))
+	case n != nil && n.Blocker != nil && m.table.query.page != pageTree:
+		return "blocked by " + nodeLabel(n.Blocker) + ", " + waitLabel(*n.Wait)
+	case r.session.process != nil:
+		return processState(s, r.session.process, r.inRow)
 	}
-	if blocked := view.Blocked(m.table.tree.Node(session.ID())); blocked != "" {
-		return blocked
+	return activityCell(m, r)
+}
+
+// processState describes the lease of a process and, if it holds the lock, how.
+func processState(s *monitor.Snapshot, p *monitor.RowProcess, lock *monitor.RowLock) string {
+	lease := "lease ?"
+	switch left, known := p.LeaseLeft(s.TakenAt); {
+	case known && left > 0:
+		lease = "lease " + view.Age(left)
+	case known:
+		lease = "lease over " + view.Age(-left)
 	}
-	return strings.TrimSpace(view.Field(*session, "state", view.Short(session.State)) + " " + ageOf(s, session.StateSince))
+	if lock == nil {
+		return lease
+	}
+	if h := heldRow(lock, p.Holder); h != nil {
+		return fmt.Sprintf("%s, %s, generation %d", view.Age(s.TakenAt.Sub(h.HeldSince)), lease, h.Generation)
+	}
+	return lease
+}
+
+// activityCell returns the state of a session and its age.
+func activityCell(m Model, r row) string {
+	session := r.session.Session
+	return strings.TrimSpace(view.Field(*session, "state", view.Short(session.State)) + " " + ageOf(m.table.snapshot, session.StateSince))
 }
 
 func sessionAgeCell(m Model, r row) string { return ageOf(m.table.snapshot, r.session.Since) }
@@ -176,11 +253,22 @@ func queryCell(_ Model, r row) string {
 // ofHolder returns a cell for a lock that shows the cell of its holder, if it has only one.
 func ofHolder(cell func(Model, row) string) func(Model, row) string {
 	return func(m Model, r row) string {
-		if len(r.lock.Holders) != 1 {
+		if r.holderCount() != 1 {
 			return ""
 		}
-		return cell(m, row{session: &sessionInfo{Session: &r.lock.Holders[0].Session}})
+		r.session = r.onlyHolderInfo(m.table)
+		return cell(m, r)
 	}
+}
+
+// onlyHolderInfo returns the holder of a lock that has one.
+func (k keyInfo) onlyHolderInfo(t tableData) *sessionInfo {
+	if k.inRow != nil {
+		p := &k.inRow.Holders[0].RowProcess
+		return &sessionInfo{Session: sessionOf(t.snapshot, p), process: p}
+	}
+	session := &k.lock.Holders[0].Session
+	return &sessionInfo{Session: session, node: t.tree.Node(session.ID())}
 }
 
 // ageOf returns the age of a time, or "" if the time is unknown.
@@ -191,21 +279,34 @@ func ageOf(s *monitor.Snapshot, since *time.Time) string {
 	return view.Age(s.TakenAt.Sub(*since))
 }
 
+// ofOne returns a cell that is empty in a row for several waiters.
+func ofOne(cell func(Model, row) string) func(Model, row) string {
+	return func(m Model, r row) string {
+		if r.fold != nil {
+			return ""
+		}
+		return cell(m, r)
+	}
+}
+
 func userCell(_ Model, r row) string { return view.Field(*r.session.Session, "user", r.session.User) }
 
-// applicationCell returns the identifier of a prepared transaction, which has no application.
+// applicationCell returns the identifier of a prepared transaction, which has no application, and names a process.
 func applicationCell(_ Model, r row) string {
-	if r.session.Prepared() {
-		return view.Who(*r.session.Session)
+	switch {
+	case r.session.process != nil:
+		return strings.TrimSpace(application(r.session.Session) + " " + processPlace(r.session.process))
+	case r.session.Prepared():
+		return r.session.who()
 	}
 	return application(r.session.Session)
 }
 
 func pidCell(_ Model, r row) string {
-	if r.session.Prepared() {
+	if r.session.Prepared() || r.session.process != nil {
 		return "-"
 	}
-	return view.Who(*r.session.Session)
+	return r.session.who()
 }
 
 func heldCell(_ Model, r row) string { return number(len(r.session.held)) }
@@ -217,19 +318,11 @@ func behindCell(_ Model, r row) string {
 	return number(r.behind)
 }
 
-func blockersCell(m Model, r row) string {
-	wait := r.session.wait()
-	if wait == nil {
-		return ""
-	}
-	return strings.Join(view.Blockers(m.table.tree, *wait.Waiter, m.table.snapshot.BlockersMissing != ""), " ")
-}
-
 func waitsForCell(m Model, r row) string {
 	switch {
 	case r.session.otherLock() != nil:
 		return waitLabel(*r.session.wait())
-	case r.lock == nil:
+	case r.none():
 		return ""
 	}
 	return keyCell(m, r)

@@ -1,9 +1,7 @@
 package tui
 
 import (
-	"strings"
-
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"time"
 )
 
 // column is a column of the table. Its width depends only on the terminal's, so that columns stay where they are when
@@ -17,13 +15,14 @@ type column struct {
 	minWidth   int
 	alignRight bool
 	cell       func(Model, row) string
+	// wait returns the wait that the cell shows, by which it is coloured; nil for all other columns.
+	wait func(Model, row) time.Duration
 }
 
 // The terminal widths at which optional columns appear. In a narrower terminal the details show what is missing.
 const (
 	usual = 74
 	wide  = 100
-	wider = 110
 	// From here on there is room for details of sessions.
 	broad    = 130
 	broader  = 160
@@ -33,7 +32,8 @@ const (
 // trendWidth is the smallest number of bars in a trend.
 const trendWidth = 8
 
-func columnsOf(page page) []column {
+// columnsOf returns the columns of a page, for a terminal of some width.
+func columnsOf(page page, width int) []column {
 	switch page {
 	case pageKeys:
 		return []column{
@@ -41,7 +41,7 @@ func columnsOf(page page) []column {
 			{title: "HELD BY", width: 12, weight: 2, cell: heldByCell},
 			{title: "HOLD", width: 4, alignRight: true, cell: holdersCell},
 			{title: "WAIT", width: 4, alignRight: true, cell: waitersCell},
-			{title: "LONGEST", width: 7, alignRight: true, cell: longestCell},
+			{title: "LONGEST", width: 7, alignRight: true, cell: longestCell, wait: func(_ Model, r row) time.Duration { return r.longest }},
 			{title: "TREND", width: trendWidth, weight: 1, cell: trendCell},
 			{title: "STATE", width: 24, weight: 1, minWidth: broad, cell: ofHolder(stateCell)},
 			{title: "AGE", width: 6, alignRight: true, minWidth: broader, cell: ofHolder(sessionAgeCell)},
@@ -50,18 +50,17 @@ func columnsOf(page page) []column {
 		}
 	case pageTree:
 		return []column{
-			{title: "SESSION", width: 22, weight: 3, cell: treeCell},
-			{title: "WAITED", width: 7, alignRight: true, cell: holdsOrWaitedCell},
-			{title: "MODE", width: 9, cell: modeCell},
-			{title: "KEY", width: 14, weight: 2, cell: keyOrNoneCell},
-			{title: "STATE", width: 17, weight: 1, minWidth: usual, cell: stateCell},
-			{title: "USER", width: 12, minWidth: wide, cell: userCell},
+			{title: "SESSION", width: 22, weight: 1, cell: treeCell},
+			{title: "WAITED", width: 7, alignRight: true, cell: holdsOrWaitedCell, wait: ownWait},
+			{title: "MODE", width: modeWidth(width), cell: modeCell},
+			{title: "KEY", width: 14, weight: 3, cell: keyOrNoneCell},
+			{title: "STATE", width: 17, weight: 2, minWidth: usual, cell: stateOrCodeCell},
 			{title: "BEHIND", width: 6, minWidth: wide, alignRight: true, cell: behindCell},
-			{title: "BLOCKED BY", width: 10, weight: 1, minWidth: wider, cell: blockersCell},
-			{title: "AGE", width: 6, alignRight: true, minWidth: broad, cell: sessionAgeCell},
+			{title: "USER", width: 12, minWidth: wide, cell: ofOne(userCell)},
+			{title: "AGE", width: 6, alignRight: true, minWidth: broad, cell: ofOne(sessionAgeCell)},
 			{title: "DATABASE", width: 10, minWidth: broader, cell: databaseCell},
-			{title: "CLIENT", width: 15, minWidth: broader, cell: clientCell},
-			{title: "QUERY", width: 16, weight: 3, minWidth: broad, cell: queryCell},
+			{title: "CLIENT", width: 15, minWidth: broader, cell: ofOne(clientCell)},
+			{title: "QUERY", width: 16, weight: 4, minWidth: broad, cell: queryCell},
 		}
 	}
 	return []column{
@@ -71,7 +70,7 @@ func columnsOf(page page) []column {
 		{title: "STATE", width: 17, weight: 1, minWidth: usual, cell: stateCell},
 		{title: "HELD", width: 6, alignRight: true, cell: heldCell},
 		{title: "BEHIND", width: 6, alignRight: true, cell: behindCell},
-		{title: "WAITED", width: 7, alignRight: true, cell: ownWaitCell},
+		{title: "WAITED", width: 7, alignRight: true, cell: ownWaitCell, wait: ownWait},
 		{title: "WAITS FOR", width: 12, weight: 2, cell: waitsForCell},
 		{title: "AGE", width: 6, alignRight: true, minWidth: broad, cell: sessionAgeCell},
 		{title: "DATABASE", width: 10, minWidth: broader, cell: databaseCell},
@@ -84,7 +83,7 @@ func columnsOf(page page) []column {
 const marker = 2
 
 // fitColumns returns the columns that fit a terminal, with their widths.
-func fitColumns(page page, width int) []column { return distribute(columnsOf(page), width) }
+func fitColumns(page page, width int) []column { return distribute(columnsOf(page, width), width) }
 
 // distribute shares the width among the columns that fit.
 func distribute(all []column, width int) []column {
@@ -109,10 +108,10 @@ func distribute(all []column, width int) []column {
 	return shown
 }
 
-func line(columns []column, cell func(column) string) string {
-	cells := make([]string, len(columns))
-	for i, c := range columns {
-		cells[i] = view.Fit(cell(c), c.width, c.alignRight)
+// modeWidth returns the width of the column MODE, which has whole names only in a broad terminal.
+func modeWidth(width int) int {
+	if width < broader {
+		return len("ShRowExcl")
 	}
-	return strings.Join(cells, " ")
+	return len("ShareUpdateExclusive")
 }

@@ -13,31 +13,27 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// openDetails opens the details of the selected row.
+// openDetails opens the details of the selected row, or unfolds it.
 func (m Model) openDetails() (Model, tea.Cmd) {
 	r, ok := m.selectedRow()
 	switch {
 	case !ok:
 		return m, nil
-	case r.group != nil:
-		m.query = m.query.unfold(*r.group)
-		return m.rearrange()
-	case r.session != nil:
-		id := r.session.Session.ID()
-		return m.open(pane{title: "session " + sessionLabel(r.session.Session) + onServer(m.servers[r.id.server].Label), session: &id, server: r.id.server,
-			write: func(m Model, width int) []string { return m.sessionText(id, width) }})
+	case r.group != nil || r.fold != nil:
+		return m.unfoldRow()
 	}
-	at := lockIDOf(r.lock)
-	return m.open(pane{title: "key " + label(r.lock) + onServer(m.servers[r.id.server].Label), session: onlyHolder(r.lock), server: r.id.server,
-		write: func(m Model, width int) []string { return m.keyText(at, width) }})
-}
-
-func onlyHolder(lock *monitor.Lock) *monitor.SessionID {
-	if len(lock.Holders) != 1 {
-		return nil
+	where := onServer(m.servers[r.id.server].Label)
+	if r.session == nil {
+		at := r.keyID()
+		return m.open(pane{title: "key " + r.keyLabel() + where, session: r.onlyHolder(), server: r.id.server,
+			write: func(m Model, width int) []string { return m.keyText(at, width) }})
 	}
-	id := lock.Holders[0].Session.ID()
-	return &id
+	id, kind := r.session.ID(), "session "
+	if r.session.process != nil {
+		kind = "process "
+	}
+	return m.open(pane{title: kind + r.session.label() + where, session: &id, server: r.id.server,
+		write: func(m Model, width int) []string { return m.sessionText(id, width) }})
 }
 
 // maxListed bounds the text of a pane, which is rewritten for each snapshot.
@@ -76,11 +72,15 @@ func (t *text) field(indent int, name, value string) {
 
 func (m Model) keyText(at lockID, width int) []string {
 	t := &text{width: width}
-	lock := findLock(m.snapshot, at)
-	if lock == nil {
-		t.add(1, "free: no session holds it or waits for it")
+	k := findKey(m.snapshot, at)
+	switch {
+	case k.none():
+		t.add(1, "free: nothing holds it or waits for it")
 		return t.lines
+	case k.inRow != nil:
+		return m.rowKeyText(k, width)
 	}
+	lock := k.lock
 	tree := m.snapshot.Tree()
 	t.field(1, "key", view.Printable(lock.Key))
 	for _, guess := range lock.Guesses {
@@ -109,6 +109,19 @@ func (m Model) keyText(at lockID, width int) []string {
 	}
 	t.more(len(lock.Waiters))
 	return t.lines
+}
+
+// held lists the locks of a session or process, with what there is to say of each.
+func (t *text) held(p *sessionInfo, about func(keyInfo) string) {
+	t.add(1, "holds %s", plural(len(p.held), "lock"))
+	for _, k := range p.held[:min(len(p.held), maxListed)] {
+		waiters := ""
+		if n := k.waiterCount(); n > 0 {
+			waiters = ", " + plural(n, "waiter")
+		}
+		t.add(3, "%s%s%s", k.keyLabel(), about(k), waiters)
+	}
+	t.more(len(p.held))
 }
 
 func (t *text) more(all int) {
@@ -204,12 +217,15 @@ func (m Model) since(t *time.Time) string {
 
 func (m Model) sessionText(id monitor.SessionID, width int) []string {
 	t := &text{width: width}
-	tree := m.snapshot.Tree()
-	p := findSession(m.snapshot, tree, id)
-	if p == nil {
-		t.add(1, "it holds no advisory lock and waits for none, or has ended")
+	p := findSession(m.snapshot, id)
+	switch {
+	case p == nil:
+		t.add(1, "it holds no lock and waits for none, or has ended")
 		return t.lines
+	case p.process != nil:
+		return m.processText(p, width)
 	}
+	tree := m.snapshot.Tree()
 	role := "waits for no advisory lock"
 	if wait := p.wait(); wait != nil {
 		role = "waits for " + waitLabel(*wait) + ": " + m.waitPhrase(tree, wait.Waiter)
@@ -217,18 +233,7 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 	m.describe(t, p.Session, role)
 	t.code(p.Session)
 	t.blank()
-	t.add(1, "holds %s", plural(len(p.held), "lock"))
-	for i, lock := range p.held {
-		if i == maxListed {
-			break
-		}
-		waiters := ""
-		if n := len(lock.Waiters); n > 0 {
-			waiters = ", " + plural(n, "waiter")
-		}
-		t.add(3, "%s%s", label(lock), waiters)
-	}
-	t.more(len(p.held))
+	t.held(p, func(keyInfo) string { return "" })
 	blocks := slices.Collect(waitsBehind(m.snapshot, id))
 	if len(blocks) > 0 {
 		t.blank()

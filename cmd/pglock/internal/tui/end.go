@@ -55,8 +55,10 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 		return m.addLog("another signal is still under way"), nil
 	case session == nil:
 		return m.addLog(why), nil
+	case session.process != nil:
+		return m.prepareHolderEnd(signal, session.process)
 	case session.Prepared():
-		return m.open(pane{title: "prepared transaction " + view.Who(*session), write: preparedText(*session)})
+		return m.open(pane{title: "prepared transaction " + session.who(), write: preparedText(*session.Session)})
 	}
 	take, pid := m.takeSnapshot(true), session.PID
 	m.inspecting = true
@@ -70,24 +72,26 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 	}
 }
 
-// selectedSession returns the session of the pane or the row, or the only holder of the row's key; or else the reason
-// why there is none.
-func (m Model) selectedSession() (session *monitor.Session, why string) {
+// selectedSession returns the session or process of the pane or the row, or the only holder of the row's key; or else the
+// reason why there is none.
+func (m Model) selectedSession() (session *sessionInfo, why string) {
 	r, ok := m.selectedRow()
 	switch {
 	case m.pane != nil && m.pane.session != nil:
-		if p := findSession(m.snapshot, m.snapshot.Tree(), *m.pane.session); p != nil {
-			return p.Session, ""
+		if p := findSession(m.snapshot, *m.pane.session); p != nil {
+			return p, ""
 		}
-		return nil, "the session has ended, or no longer has an advisory lock"
+		return nil, "the session has ended, or no longer has a lock"
 	case m.pane == nil && !ok:
 		return nil, "there is no session here"
+	case m.pane == nil && r.fold != nil:
+		return nil, "choose one session (Right shows them)"
 	case m.pane == nil && r.session != nil:
-		return r.session.Session, ""
-	case m.pane == nil && len(r.lock.Holders) == 1:
-		return &r.lock.Holders[0].Session, ""
-	case m.pane == nil && len(r.lock.Holders) == 0:
-		return nil, "no session holds " + label(r.lock)
+		return r.session, ""
+	case m.pane == nil && r.holderCount() == 1:
+		return r.onlyHolderInfo(m.table), ""
+	case m.pane == nil && r.holderCount() == 0:
+		return nil, "nothing holds " + r.keyLabel()
 	}
 	return nil, "choose one session, in the tree or among the sessions (2, 3)"
 }
@@ -112,24 +116,36 @@ func (m Model) handleInspection(i inspectionMsg) (Model, tea.Cmd) {
 	case m.prompt != nil:
 		return m.addLog("not asked about session " + i.target.Ref.String() + ": another input is open"), nil
 	}
-	server := m.serverOf(i.target).index
-	m.prompt = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", i.pendingSignal), ""), pendingSignal: &i.pendingSignal}
-	return m.open(pane{title: i.pendingSignal.String() + "?", server: server, write: func(_ Model, width int) []string {
-		return view.Preview(i.snapshot, i.target, i.signal, width)
-	}})
+	return m.ask(question{i.pendingSignal.String(), fmt.Sprintf("no signal was sent to %d", i.target.PID),
+		func(m Model) (Model, tea.Cmd) { return m.sendSignal(i.pendingSignal) }}, m.serverOf(i.target).index,
+		func(width int) []string { return view.Preview(i.snapshot, i.target, i.signal, width) })
 }
 
-// handleConfirmation handles a message while a signal waits for confirmation.
+// question is what the user has to confirm.
+type question struct {
+	what    string // "terminate session 42"
+	nothing string // what is logged if it is not confirmed
+	do      func(Model) (Model, tea.Cmd)
+}
+
+// ask shows what would end, and asks for confirmation.
+func (m Model) ask(q question, server int, preview func(width int) []string) (Model, tea.Cmd) {
+	m.prompt = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", q.what), ""), question: &q}
+	return m.open(pane{title: q.what + "?", server: server, write: func(_ Model, width int) []string { return preview(width) }})
+}
+
+// handleConfirmation handles a message while a question waits for its answer.
 func (m Model) handleConfirmation(msg tea.Msg) (Model, tea.Cmd) {
 	open := *m.prompt
 	if press, ok := msg.(tea.KeyPressMsg); ok {
 		by, moves := m.movement(press, m.paneHeight())
 		switch {
 		case key.Matches(press, m.keys.confirm) && open.input.Value() == "yes":
-			return m.sendSignal(*open.pendingSignal)
+			m.prompt, m.pane = nil, nil
+			return open.question.do(m)
 		case key.Matches(press, m.keys.confirm, m.keys.goBack):
 			m.prompt, m.pane = nil, nil
-			return m.addLog(fmt.Sprintf("cancelled: no signal was sent to %d", open.pendingSignal.target.PID)), nil
+			return m.addLog("cancelled: " + open.question.nothing), nil
 		case moves && press.Text == "":
 			m.pane = m.pane.scrolled(by, m.paneHeight())
 			return m, nil
@@ -141,7 +157,7 @@ func (m Model) handleConfirmation(msg tea.Msg) (Model, tea.Cmd) {
 }
 
 func (m Model) sendSignal(s pendingSignal) (Model, tea.Cmd) {
-	m.prompt, m.pane, m.signalling = nil, nil, true
+	m.signalling = true
 	ctx, end := context.WithoutCancel(m.ctx), m.serverOf(s.target).End
 	return m.addLog(s.String() + " …"), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, signalTimeout)

@@ -159,6 +159,8 @@ type shownSession struct {
 func treeOfView(s *monitor.Snapshot, only view.Filter) map[string]shownSession {
 	table := arrange(s, tableQuery{page: pageTree, only: only})
 	shown, path := map[string]shownSession{}, []string{}
+	sessions := Model{table: table} // its page of sessions says what the tree draws
+	sessions.table.query.page = pageSessions
 	for _, r := range table.rows {
 		if r.id.repeated {
 			continue
@@ -170,7 +172,7 @@ func treeOfView(s *monitor.Snapshot, only view.Filter) map[string]shownSession {
 		if depth > 0 {
 			one.parent = path[depth-1]
 		}
-		if state := stateCell(Model{table: table}, r); strings.HasPrefix(state, "blocked by ") {
+		if state := stateCell(sessions, r); strings.HasPrefix(state, "blocked by ") {
 			one.state = state
 		}
 		shown[id] = one

@@ -32,7 +32,16 @@ type user struct {
 	command tea.Cmd // of the last message
 }
 
+// start opens the view on the first page.
 func start(t testing.TB, o Options, width, height int) *user {
+	t.Helper()
+	u := open(t, o, width, height)
+	u.presses("1")
+	return u
+}
+
+// open opens the view on the page that it chooses.
+func open(t testing.TB, o Options, width, height int) *user {
 	t.Helper()
 	if o.Target == "" {
 		o.Target = "app@db.example:5432/shop"
@@ -64,7 +73,8 @@ func (u *user) snapshotArrives(s *monitor.Snapshot) { u.send(snapshotMsg{snapsho
 
 var namedKeys = map[string]tea.Key{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "up": {Code: tea.KeyUp},
-	"down": {Code: tea.KeyDown}, "end": {Code: tea.KeyEnd}, "home": {Code: tea.KeyHome}, "pgdown": {Code: tea.KeyPgDown},
+	"down": {Code: tea.KeyDown}, "left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight},
+	"end": {Code: tea.KeyEnd}, "home": {Code: tea.KeyHome}, "pgdown": {Code: tea.KeyPgDown},
 	"space": {Code: tea.KeySpace, Text: " "}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
 	"ctrl+l":    {Code: 'l', Mod: tea.ModCtrl},
 	"backspace": {Code: tea.KeyBackspace},

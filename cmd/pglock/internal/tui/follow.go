@@ -23,9 +23,8 @@ type followed struct {
 }
 
 // follow returns a followed for a lock of a snapshot.
-func follow(s *monitor.Snapshot, lock *monitor.Lock) *followed {
-	return &followed{lock: lockIDOf(lock), label: label(lock), holders: holders(lock),
-		waiters: len(lock.Waiters), since: clock(s.TakenAt)}
+func follow(s *monitor.Snapshot, k keyInfo) *followed {
+	return &followed{lock: k.keyID(), label: k.keyLabel(), holders: k.holderNames(), waiters: k.waiterCount(), since: clock(s.TakenAt)}
 }
 
 // update returns the key's state in a new snapshot, and logs a change of its holders.
@@ -34,8 +33,8 @@ func (f *followed) update(s *monitor.Snapshot, l log) (*followed, log) {
 		return nil, l
 	}
 	now := &followed{server: f.server, where: f.where, lock: f.lock, label: f.label, since: f.since}
-	if lock := findLock(s, f.lock); lock != nil {
-		now.label, now.holders, now.waiters = label(lock), holders(lock), len(lock.Waiters)
+	if k := findKey(s, f.lock); !k.none() {
+		now.label, now.holders, now.waiters = k.keyLabel(), k.holderNames(), k.waiterCount()
 	}
 	if now.holders != f.holders {
 		now.since = clock(s.TakenAt)
@@ -62,20 +61,6 @@ func findLock(s *monitor.Snapshot, at lockID) *monitor.Lock {
 		return nil
 	}
 	return &s.Locks[i]
-}
-
-// holders names the first holders of a lock.
-func holders(lock *monitor.Lock) string {
-	const most = 3
-	var names []string
-	for i := range lock.Holders {
-		if i == most {
-			names = append(names, fmt.Sprintf("+%d", len(lock.Holders)-most))
-			break
-		}
-		names = append(names, sessionLabel(&lock.Holders[i].Session))
-	}
-	return strings.Join(names, ", ")
 }
 
 // sessionLabel returns a session's process ID and application.

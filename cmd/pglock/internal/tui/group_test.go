@@ -60,7 +60,7 @@ func TestNamesThatBeginAlikeAreOneRow(t *testing.T) {
 	before := u.m.query
 	u.presses("enter")
 	u.wants("of 5,000")
-	if len(before.unfolded) != 0 {
+	if len(before.toggled) != 0 {
 		t.Error("the old query has changed")
 	}
 }

@@ -23,6 +23,10 @@ func (m Model) header() []styled {
 	plain := lipgloss.NewStyle()
 	lines := []styled{{m.titleLine(), m.styles.title}}
 	lines = append(lines, m.alerts()...)
+	lines = append(lines, m.headline()...)
+	if m.pane != nil { // which needs the room
+		return lines
+	}
 	lines = append(lines, styled{m.summary(), plain})
 	if m.height >= trendLineHeight {
 		lines = append(lines, styled{m.trendLine(), plain})
@@ -85,10 +89,11 @@ func (m Model) serverAlerts() []styled {
 		lines = append(lines, m.alert(text)...)
 	}
 	const most = 2
-	for _, cycle := range m.snapshot.Cycles[:min(most, len(m.snapshot.Cycles))] {
+	cycles := slices.DeleteFunc(slices.Clone(m.snapshot.Cycles), m.inHeadline)
+	for _, cycle := range cycles[:min(most, len(cycles))] {
 		lines = append(lines, m.alert(which+view.Deadlock(m.snapshot, cycle))...)
 	}
-	if more := len(m.snapshot.Cycles) - most; more > 0 {
+	if more := len(cycles) - most; more > 0 {
 		lines = append(lines, m.alert(which+number(more)+" more deadlocks (i shows all)")...)
 	}
 	return lines
@@ -127,16 +132,22 @@ func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] 
 
 func (m Model) summary() string {
 	t := m.table.totals
-	parts := []string{plural(t.keys, "key"), plural(t.holders, "holder"), plural(t.waiters, "waiter")}
+	waiting := plural(t.waiters, "waiter")
 	if t.others > 0 {
-		parts = append(parts, number(t.others)+" waiting for other locks")
-	}
-	if t.elsewhere > 0 {
-		parts = append(parts, number(t.elsewhere)+" without an advisory lock (--all)")
+		waiting += fmt.Sprintf(" (%s for other locks)", number(t.others))
 	}
 	if t.longest > 0 {
-		parts = append(parts, "longest wait "+view.Age(t.longest))
+		waiting += ", longest wait " + view.Age(t.longest)
 	}
+	parts := []string{waiting}
+	if t.elsewhere > 0 {
+		parts = append(parts, "a: "+number(t.elsewhere)+" more for other locks")
+	}
+	keys := plural(t.keys, "key")
+	if t.inRows > 0 {
+		keys += fmt.Sprintf(" (%s in rows)", number(t.inRows))
+	}
+	parts = append(parts, keys, plural(t.holders, "holder"))
 	if m.multiServer() {
 		return " " + strings.Join(append(parts, m.fullestLockTable()), "  ")
 	}
@@ -176,12 +187,16 @@ func (g gaps) names() (names []string) {
 	return names
 }
 
-// trendLine shows the number of waiters and the longest wait in the last snapshots.
+// trendLine shows the number of waiters in the last snapshots, with the highest of them and the time of the first.
 func (m Model) trendLine() string {
-	n := m.headerTrendWidth()
-	waiters, longest := m.combinedTrends()
-	return fmt.Sprintf(" waiters %s %-9s longest wait %s", waiters.sparkline(n), "most "+number(most(waiters, n)),
-		longest.sparkline(n))
+	const words = 38
+	n := clampTo(m.width-words, trendWidth, trendLength)
+	waiters := m.combinedWaiters()
+	text := fmt.Sprintf(" waiters %s 0 to %s", waiters.sparkline(n), number(max(1, most(waiters, n))))
+	if since, ok := m.trends.since(n); ok && m.snapshot.TakenAt.After(since) {
+		text += ", last " + view.Age(m.snapshot.TakenAt.Sub(since))
+	}
+	return text
 }
 
 func most(s series, n int) (highest int64) {
@@ -189,12 +204,6 @@ func most(s series, n int) (highest int64) {
 		highest = max(highest, value)
 	}
 	return highest
-}
-
-// headerTrendWidth returns the width of each of the two trends in the header.
-func (m Model) headerTrendWidth() int {
-	const words = 34
-	return clampTo((m.width-words)/2, trendWidth, trendLength)
 }
 
 func clampTo(n, least, most int) int { return max(least, min(n, most)) }

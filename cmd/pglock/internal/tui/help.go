@@ -39,7 +39,7 @@ func (m Model) helpGroups() []helpGroup {
 	return []helpGroup{
 		{"Pages", []key.Binding{k.keys, k.tree, k.sessions, k.next, k.previous, k.open, k.info, k.log, k.journal, k.help}},
 		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.order, k.reverse, k.filter, k.back,
-			k.waiting, k.fold, k.follow, k.copy}},
+			k.waiting, k.allWaits, k.unfoldRow, k.foldRow, k.toggleRow, k.fold, k.follow, k.copy}},
 		{"Time", []key.Binding{k.pause, k.refresh, k.faster, k.slower}},
 		{"Recording", []key.Binding{k.back1, k.forward1, k.back10, k.forward10}},
 		{"Sessions", []key.Binding{k.cancel, k.terminate}},
@@ -69,18 +69,25 @@ var helpNotes = []string{
 		"a capital.",
 	"A selected row stays selected when it moves. A followed key stays in the header, even when it is free or filtered " +
 		"out, and the log shows its holders.",
+	"A row with ▸ stands for others. Waiters that wait for the same lock in the same way are one such row if they are more than " +
+		"five: STATE says how long they have waited, and which is the first and which the last. Right, Space or Enter shows them, " +
+		"Left or Space folds them again, or what is below a session.",
 	"Ten keys or more that nothing waits for are one row if they are pairs of one class (@1/*) or their names begin alike " +
 		"up to a colon (invoice:*); Enter shows them. Contended keys are always shown, and all that match a filter.",
 	"A click selects a row, a second one opens it; a click on a page or on the title of a column chooses it, another one " +
 		"reverses the order. While the mouse is on, most terminals select text with Shift.",
+	"Locks in rows (package rowlock) have (row) behind their keys. A process holds them, named by its process ID and host; STATE " +
+		"says how long it has had the lock, and its lease.",
+	"Without a (all waits), waits that have nothing to do with an advisory lock are only counted.",
 	"HOLD and WAIT are the numbers of holders and waiters, LONGEST is the longest wait. TREND is the number of waiters, " +
 		"a bar for each snapshot, the lowest for none.",
 	"In the tree each session stands below the one that it waits for. ~ marks those that only wait behind other " +
-		"waiters, ! those in a deadlock. BEHIND is how many sessions are blocked by this one, directly or through others.",
+		"waiters, ! those in a deadlock. A session at a root waits for none. BEHIND is how many sessions are blocked by this one, directly or through others.",
 }
 
 const signalNote = "Cancelling ends the statement of a session, such as its wait; terminating ends the session and " +
-	"all its locks. Both first show what the session holds and who waits for it, and ask. The outcome is in the log, " +
+	"all its locks. Both first show what the session holds and who waits for it, and ask. Terminating a " +
+	"process with locks in rows frees these; the process goes on. The outcome is in the log, " +
 	"and on standard error when you leave."
 
 // logText lists the log.

@@ -49,11 +49,11 @@ func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
 		return m, nil
 	}
 	seek, take := m.options.Seek, m.server.Take
-	m.server.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
+	m.server.Take = func(ctx context.Context, all bool) (*monitor.Snapshot, error) {
 		if err := seek(by); err != nil {
 			return nil, err
 		}
-		return take(ctx)
+		return take(ctx, all)
 	}
 	next, cmd := m.storeServer().takeSnapshots(true)
 	next.server.Take = take

@@ -66,6 +66,9 @@ func (m Model) handleRowsKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	case key.Matches(press, k.waiting):
 		m.query.waiting = !m.query.waiting
 		return m.rearrange()
+	case key.Matches(press, k.allWaits):
+		m.all = !m.all
+		return m.takeSnapshots(true)
 	case key.Matches(press, k.order):
 		m.query.order[page] = (m.query.order[page] + 1) % len(m.query.orders())
 		return m.rearrange()
@@ -81,6 +84,12 @@ func (m Model) handleRowsKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	case key.Matches(press, k.fold):
 		m.query = m.query.refold()
 		return m.rearrange()
+	case key.Matches(press, k.unfoldRow):
+		return m.unfoldRow()
+	case key.Matches(press, k.foldRow):
+		return m.foldRow()
+	case key.Matches(press, k.toggleRow):
+		return m.toggleRow()
 	case key.Matches(press, k.open):
 		return m.openDetails()
 	case key.Matches(press, k.follow):
@@ -140,7 +149,7 @@ func (m Model) handleCommonKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 }
 
 func (m Model) showPage(to page) (Model, tea.Cmd) {
-	m.query.page = to
+	m.query.page, m.opening = to, false
 	return m.rearrange()
 }
 
@@ -185,12 +194,12 @@ func (m Model) toggleFollow() (Model, tea.Cmd) {
 	switch {
 	case ok && r.group != nil:
 		return m.addLog("a group cannot be followed (Enter shows its keys)"), nil
-	case m.followed != nil && (!ok || r.lock == nil || r.id.server == m.followed.server && lockIDOf(r.lock) == m.followed.lock):
+	case m.followed != nil && (!ok || r.none() || r.id.server == m.followed.server && r.keyID() == m.followed.lock):
 		m.followed = nil
-	case !ok || r.lock == nil:
+	case !ok || r.none():
 		return m.addLog("there is no key to follow: this session waits for no key"), nil
 	default:
-		m.followed = follow(m.withServer(r.id.server).table.snapshot, r.lock)
+		m.followed = follow(m.withServer(r.id.server).table.snapshot, r.keyInfo)
 		m.followed.server, m.followed.where = r.id.server, onServer(m.servers[r.id.server].Label)
 		if m.query.page == pageKeys {
 			id := r.id
@@ -221,19 +230,19 @@ func (m Model) toCopy() (what, text string) {
 	}
 	r, ok := m.selectedRow()
 	switch {
-	case !ok:
+	case !ok || r.fold != nil:
 		return "", ""
 	case r.group != nil:
 		if name := r.group.name(); view.Inert(strings.TrimSuffix(name, "*")) {
 			text = name
 		}
 	case r.session != nil:
-		text = view.Who(*r.session.Session)
+		text = r.session.who()
 		if sql := r.session.Session.RollbackSQL(); sql != "" { // in which the identifier is quoted, for SQL and for shells
 			text = strings.TrimPrefix(sql, "ROLLBACK PREPARED ")
 		}
 	default:
-		text = view.KeyWord(*r.lock)
+		text = r.keyWord()
 	}
 	return text, text
 }

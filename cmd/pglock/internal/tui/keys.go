@@ -12,7 +12,8 @@ type keyMap struct {
 	pause, refresh, slower, faster          key.Binding
 	cancel, terminate                       key.Binding
 	back1, forward1, back10, forward10      key.Binding // in a recording
-	fold, mouse, redraw, suspend, quit      key.Binding
+	foldRow, unfoldRow, toggleRow, fold     key.Binding
+	allWaits, mouse, redraw, suspend, quit  key.Binding
 
 	closePane       key.Binding // while a pane is open
 	accept, restore key.Binding // while a filter is typed
@@ -31,12 +32,16 @@ func newKeyMap(ending, seeking bool) keyMap {
 		pageDown:  bind("PgDn ^f", "page down", "pgdown", "ctrl+f", "ctrl+d"),
 		top:       bind("Home g", "to the top (keep following)", "home", "g"),
 		bottom:    bind("End G", "to the end", "end", "G"),
-		next:      bind("Tab", "page", "tab", "right"),
-		previous:  bind("S-Tab", "previous page", "shift+tab", "left"),
+		next:      bind("Tab", "page", "tab"),
+		previous:  bind("S-Tab", "previous page", "shift+tab"),
 		keys:      bind("1", "keys", "1"),
 		tree:      bind("2", "blocking tree", "2"),
 		sessions:  bind("3", "sessions", "3"),
-		fold:      bind("u", "fold or unfold all groups", "u"),
+		unfoldRow: bind("→", "unfold", "right"),
+		foldRow:   bind("←", "fold", "left"),
+		toggleRow: bind("Space", "fold or unfold", "space"),
+		fold:      bind("u", "fold or unfold all", "u"),
+		allWaits:  bind("a", "all waits", "a"),
 		mouse:     bind("m", "mouse on or off", "m"),
 		redraw:    bind("^l", "redraw", "ctrl+l"),
 		open:      bind("Enter", "details", "enter"),
@@ -45,7 +50,7 @@ func newKeyMap(ending, seeking bool) keyMap {
 		waiting:   bind("w", "contended only", "w"),
 		order:     bind("s", "sort", "s"),
 		reverse:   bind("S", "reverse the order", "S"),
-		pause:     bind("p", "pause", "p", "space"),
+		pause:     bind("p", "pause", "p"),
 		refresh:   bind("r", "refresh now", "r"),
 		slower:    bind("+", "refresh slower", "+", "="),
 		faster:    bind("-", "refresh faster", "-", "_"),
@@ -74,5 +79,6 @@ func newKeyMap(ending, seeking bool) keyMap {
 	for _, binding := range []*key.Binding{&keys.back1, &keys.forward1, &keys.back10, &keys.forward10} {
 		binding.SetEnabled(seeking)
 	}
+	keys.allWaits.SetEnabled(!seeking) // a recording has what was recorded
 	return keys
 }

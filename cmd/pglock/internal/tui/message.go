@@ -17,6 +17,7 @@ type snapshotMsg struct {
 	// wanted reports that the user asked for this snapshot.
 	wanted bool
 	server int
+	all    bool // with waits of every kind
 }
 
 // tickMsg says that the next snapshot is due. It is ignored unless id is that of the latest tick.
@@ -36,15 +37,15 @@ const snapshotTimeout = 10 * time.Second
 
 // takeSnapshot takes a snapshot of the selected server.
 func (m Model) takeSnapshot(wanted bool) tea.Cmd {
-	ctx, take, server := m.ctx, m.server.Take, m.server.index
+	ctx, take, server, all := m.ctx, m.server.Take, m.server.index, m.all
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 		defer cancel()
-		snapshot, err := take(ctx)
+		snapshot, err := take(ctx, all)
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w (no answer within %v)", err, snapshotTimeout)
 		}
-		return snapshotMsg{snapshot, err, wanted, server}
+		return snapshotMsg{snapshot, err, wanted, server, all}
 	}
 }
 

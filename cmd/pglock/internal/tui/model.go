@@ -31,6 +31,9 @@ type Model struct {
 	paused   bool
 	mouse    bool // the view uses the mouse, not the terminal
 
+	// all says that snapshots have waits of every kind. opening says that the view may still choose its first page.
+	all, opening bool
+
 	// query is what the user wants to see. table is the result of the latest query that has finished.
 	query     tableQuery
 	table     tableData
@@ -58,13 +61,32 @@ func newModel(ctx context.Context, o Options) Model {
 		servers:  newServers(o),
 		interval: o.Interval,
 		mouse:    !o.NoMouse,
-		query:    tableQuery{only: view.Filter{Keys: o.Filter.Keys}, waiting: o.Filter.Waiting},
+		all:      o.All,
+		opening:  true,
+		query:    tableQuery{only: o.Filter, waiting: o.Filter.Waiting},
 	}
 	ending := slices.ContainsFunc(m.servers, func(s server) bool { return s.End != nil })
 	m.keys = newKeyMap(ending, o.Seek != nil)
-	m.query.multiServer = m.multiServer()
+	m.query.multiServer, m.query.only.Waiting = m.multiServer(), false
+	m = m.choosePage()
 	m.table = arrangeAll(m.sources(), m.query)
 	return m.withServer(0)
+}
+
+// choosePage opens the view on the tree if something waits on a server that has answered. It chooses until all have answered
+// or the user has chosen a page.
+func (m Model) choosePage() Model {
+	if !m.opening {
+		return m
+	}
+	m.opening = false
+	for _, s := range m.servers {
+		if m.query.only.Headline(s.snapshot).Waiting > 0 {
+			m.query.page = pageTree
+		}
+		m.opening = m.opening || !s.seen && s.lost == nil
+	}
+	return m
 }
 
 // Init starts the clock, and takes snapshots of servers that have none yet.
@@ -102,6 +124,10 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 		return m.handleInspection(msg)
 	case signalMsg:
 		return m.handleSignal(msg)
+	case holderMsg:
+		return m.handleHolder(msg)
+	case holderEndMsg:
+		return m.handleHolderEnd(msg)
 	case tea.MouseClickMsg:
 		return m.handleClick(msg)
 	case tea.MouseWheelMsg:
@@ -177,7 +203,12 @@ func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
 	if m.followed != nil && m.followed.server == t.server {
 		m.followed, m.log = m.followed.update(m.snapshot, m.log)
 	}
-	return m.storeServer().rearrange()
+	next, cmd := m.storeServer().choosePage().rearrange()
+	if t.all == m.all {
+		return next, cmd
+	}
+	next, again := next.takeSnapshots(true) // the key for it was pressed meanwhile
+	return next, tea.Batch(cmd, again)
 }
 
 // handleOutage notes an error. The last snapshot stays on the screen.

@@ -120,7 +120,7 @@ func TestClicksAreIgnoredDuringInput(t *testing.T) {
 func TestEveryOrderHasATitleOfItsPage(t *testing.T) {
 	for page, orders := range orders {
 		for _, order := range orders {
-			if !slices.ContainsFunc(columnsOf(pageOf(page)), func(c column) bool { return order.sorts(c.title) }) {
+			if !slices.ContainsFunc(columnsOf(pageOf(page), 80), func(c column) bool { return order.sorts(c.title) }) {
 				t.Errorf("page %d has no column for %q", page, order.name)
 			}
 		}

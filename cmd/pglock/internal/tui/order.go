@@ -17,10 +17,10 @@ type order struct {
 
 var (
 	byWait    = order{name: "longest wait", titles: []string{"LONGEST", "WAITED"}, weight: func(r row) int64 { return int64(r.longest) }}
-	byWaiters = order{name: "waiters", titles: []string{"WAIT"}, weight: func(r row) int64 { return int64(len(r.lock.Waiters)) }}
-	byHolders = order{name: "holders", titles: []string{"HOLD"}, weight: func(r row) int64 { return int64(len(r.lock.Holders)) }}
-	byKey     = order{name: "key", titles: []string{"KEY"}, text: func(r row) string { return label(r.lock) }}
-	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return deadlocksFirst(r, int64(r.behind)) }}
+	byWaiters = order{name: "waiters", titles: []string{"WAIT"}, weight: func(r row) int64 { return int64(r.waiterCount()) }}
+	byHolders = order{name: "holders", titles: []string{"HOLD"}, weight: func(r row) int64 { return int64(r.holderCount()) }}
+	byKey     = order{name: "key", titles: []string{"KEY"}, text: func(r row) string { return r.keyLabel() }}
+	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return deadlocksFirst(r, expectedLast(r, int64(r.behind))) }}
 	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.session.held)) }}
 	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.session.PID) }}
 )
@@ -29,6 +29,15 @@ var (
 func deadlocksFirst(r row, weight int64) int64 {
 	if r.certain {
 		return 1<<62 + weight
+	}
+	return weight
+}
+
+// expectedLast sorts sessions that others wait for only as they do in normal work, such as a leader, after all others that
+// others wait for.
+func expectedLast(r row, weight int64) int64 {
+	if r.session.node != nil && r.session.wait() == nil && !r.isRoot() {
+		return weight - 1<<32
 	}
 	return weight
 }

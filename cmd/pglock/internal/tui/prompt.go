@@ -16,8 +16,8 @@ type prompt struct {
 	// before is the filter to return to, and err the error of the new one.
 	before filter
 	err    error
-	// pendingSignal is the signal to confirm, or nil if the input is a filter.
-	pendingSignal *pendingSignal
+	// question is what to confirm, or nil if the input is a filter.
+	question *question
 }
 
 // filter is a regular expression, as typed and compiled.
@@ -52,7 +52,7 @@ func (p prompt) line() string {
 
 // handleInput handles a key or pasted text during input. A valid filter is applied at once.
 func (m Model) handleInput(msg tea.Msg) (Model, tea.Cmd) {
-	if m.prompt.pendingSignal != nil {
+	if m.prompt.question != nil {
 		return m.handleConfirmation(msg)
 	}
 	if press, ok := msg.(tea.KeyPressMsg); ok {

@@ -30,13 +30,19 @@ type tableQuery struct {
 	// only limits the locks for the whole session. waiting limits them to those with waiters until the user changes it.
 	only    view.Filter
 	waiting bool
-	// flat shows all keys. Otherwise unfolded has the groups whose keys are shown. The map is immutable.
-	flat     bool
-	unfolded map[group]bool
+	// flat unfolds all rows. Otherwise toggled has the groups and folds that are unfolded, and the sessions below which nothing
+	// is shown. The map is immutable.
+	flat    bool
+	toggled map[rowID]bool
 	// filter matches a key or one of its sessions; nil matches everything.
 	filter *regexp.Regexp
 	// multiServer reports that there is more than one server.
 	multiServer bool
+}
+
+// narrows reports whether there are locks that may not be shown at all.
+func (q tableQuery) narrows() bool {
+	return len(q.only.Keys)+len(q.only.Databases)+len(q.only.Users)+len(q.only.Applications) > 0
 }
 
 // forServer returns the query for one server. If the filter matches the server's label, it matches all its locks.
@@ -65,47 +71,61 @@ func compile(text string) (*regexp.Regexp, error) {
 // have many locks.
 type matcher struct {
 	tableQuery
+	snapshot  *monitor.Snapshot
 	sessions  map[monitor.SessionID]bool
 	databases map[string]bool
 }
 
-func newMatcher(q tableQuery) matcher {
-	return matcher{q, map[monitor.SessionID]bool{}, map[string]bool{}}
+func newMatcher(q tableQuery, s *monitor.Snapshot) matcher {
+	return matcher{q, s, map[monitor.SessionID]bool{}, map[string]bool{}}
 }
 
 // allowed reports whether a lock may be shown at all.
-func (c matcher) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
-
-// shows reports whether an allowed lock is shown.
-func (c matcher) shows(lock *monitor.Lock) bool {
-	return (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
+func (c matcher) allowed(k keyInfo) bool {
+	if k.inRow != nil {
+		return c.only.ShowsRow(c.snapshot, *k.inRow)
+	}
+	return c.only.Shows(*k.lock)
 }
 
-func (c matcher) matches(lock *monitor.Lock) bool {
-	if c.filter == nil || c.matchesKey(lock) {
+// shows reports whether an allowed lock is shown.
+func (c matcher) shows(k keyInfo) bool {
+	return (!c.waiting || k.waiterCount() > 0) && c.matches(k)
+}
+
+func (c matcher) matches(k keyInfo) bool {
+	if c.filter == nil || c.matchesKey(k) {
 		return true
 	}
-	for i := range lock.Holders {
-		if c.matchesSession(&lock.Holders[i].Session) {
+	if k.inRow != nil {
+		return slices.ContainsFunc(k.inRow.Holders, func(h monitor.RowHolder) bool { return c.matchesProcess(&h.RowProcess) }) ||
+			slices.ContainsFunc(k.inRow.Waiters, func(w monitor.RowWaiter) bool { return c.matchesProcess(&w.RowProcess) })
+	}
+	for i := range k.lock.Holders {
+		if c.matchesSession(&k.lock.Holders[i].Session) {
 			return true
 		}
 	}
-	for i := range lock.Waiters {
-		if c.matchesSession(&lock.Waiters[i].Session) {
+	for i := range k.lock.Waiters {
+		if c.matchesSession(&k.lock.Waiters[i].Session) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c matcher) matchesKey(lock *monitor.Lock) bool {
-	if c.filter.MatchString(lock.Key) || slices.ContainsFunc(lock.Guesses, c.matchesGuess) {
-		return true
+func (c matcher) matchesKey(k keyInfo) bool {
+	if k.inRow != nil {
+		return c.filter.MatchString(k.inRow.Key) || c.matchesDatabase(c.snapshot.Database)
 	}
-	matches, known := c.databases[lock.Database]
+	return c.filter.MatchString(k.lock.Key) || slices.ContainsFunc(k.lock.Guesses, c.matchesGuess) || c.matchesDatabase(k.lock.Database)
+}
+
+func (c matcher) matchesDatabase(name string) bool {
+	matches, known := c.databases[name]
 	if !known {
-		matches = c.filter.MatchString(lock.Database)
-		c.databases[lock.Database] = matches
+		matches = c.filter.MatchString(name)
+		c.databases[name] = matches
 	}
 	return matches
 }
@@ -113,12 +133,45 @@ func (c matcher) matchesKey(lock *monitor.Lock) bool {
 func (c matcher) matchesGuess(guess monitor.Guess) bool { return c.filter.MatchString(guess.String()) }
 
 func (c matcher) matchesSession(session *monitor.Session) bool {
-	id := session.ID()
-	if matches, known := c.sessions[id]; known {
-		return matches
+	return c.matchesOne(session.ID(), view.Who(*session), session.User, session.Application, session.Client, session.State, session.Query)
+}
+
+func (c matcher) matchesProcess(p *monitor.RowProcess) bool {
+	return c.matchesOne(monitor.SessionID{Holder: p.Holder}, p.Holder, processLabel(p), p.User, p.Application, p.Host)
+}
+
+func (c matcher) matchesOne(id monitor.SessionID, fields ...string) bool {
+	matches, known := c.sessions[id]
+	if !known {
+		matches = c.filter.MatchString(strings.Join(fields, "\n"))
+		c.sessions[id] = matches
 	}
-	matches := c.filter.MatchString(strings.Join([]string{view.Who(*session), session.User, session.Application,
-		session.Client, session.State, session.Query}, "\n"))
-	c.sessions[id] = matches
 	return matches
+}
+
+// matchesInfo reports whether the filter matches a session or process itself.
+func (c matcher) matchesInfo(p *sessionInfo) bool {
+	if p.process != nil {
+		return c.matchesProcess(p.process)
+	}
+	return c.matchesSession(p.Session)
+}
+
+// matchesAny reports whether the filter matches a session or process, or a lock of it that is shown.
+func (c matcher) matchesAny(p *sessionInfo) bool {
+	shown := p.shownKey()
+	return c.matchesInfo(p) || !shown.none() && c.matchesKey(shown) || c.matchesOther(p)
+}
+
+// matchesOther reports whether the filter matches the lock that is not an advisory lock and that a session waits for.
+func (c matcher) matchesOther(p *sessionInfo) bool {
+	return p.otherLock() != nil && c.filter.MatchString(p.otherLock().String())
+}
+
+func (c matcher) showsSession(p *sessionInfo) bool {
+	if c.waiting && p.node == nil {
+		return false
+	}
+	return c.filter == nil || c.matchesInfo(p) || c.matchesOther(p) ||
+		!p.waitsFor().none() && c.matchesKey(p.waitsFor()) || slices.ContainsFunc(p.held, c.matchesKey)
 }

@@ -50,8 +50,7 @@ func (m Model) body() []string {
 	}
 	page := m.table.query.page
 	columns := m.columns(page)
-	head := strings.Repeat(" ", marker) + line(columns, func(c column) string { return c.title })
-	lines := []string{m.tabs(), m.styles.dim.Render(view.Cut(head, m.width))}
+	lines := []string{m.tabs(), m.styles.dim.Render(m.titles(columns))}
 	if len(m.table.rows) == 0 {
 		return append(lines, "", view.Cut("  "+m.emptyText(), m.width))
 	}
@@ -68,22 +67,72 @@ func (m Model) rowsHeight() int {
 	return max(1, m.height-len(m.header())-others)
 }
 
+// titles returns the line with the titles of the columns.
+func (m Model) titles(columns []column) string {
+	line := strings.Repeat(" ", marker)
+	for _, c := range columns {
+		line += view.Fit(c.title, c.width, c.alignRight) + " "
+	}
+	return view.Cut(strings.TrimRight(line, " "), m.width)
+}
+
 func (m Model) row(columns []column, i int, selected bool) string {
 	r := m.table.rows[i]
 	m = m.withServer(r.id.server)
-	mark := []byte("  ")
-	style := lipgloss.NewStyle()
-	if r.longest >= 0 {
-		style = m.styles.warning
-	}
+	mark, style := []byte("  "), m.rowStyle(r)
 	if m.deadlocked(r) {
-		mark[1], style = '!', m.styles.alert
+		mark[1] = '!'
 	}
 	if selected {
-		mark[0], style = '>', m.styles.selected
+		mark[0], style = '>', m.styles.selected(style)
 	}
-	text := string(mark) + line(columns, func(c column) string { return c.cell(m, r) })
-	return style.Render(view.Fit(text, m.width, false))
+	l := styledLine{left: m.width}
+	l.add(string(mark), style)
+	for i, c := range columns {
+		if i > 0 {
+			l.add(" ", style)
+		}
+		of := style
+		if c.wait != nil && !selected && c.wait(m, r) >= 0 {
+			of = m.styles.ofWait(c.wait(m, r))
+		}
+		l.add(view.Fit(c.cell(m, r), c.width, c.alignRight), of)
+	}
+	l.add(strings.Repeat(" ", l.left), style)
+	return l.String()
+}
+
+// rowStyle marks what others wait for: the sessions at the roots, and those in a deadlock.
+func (m Model) rowStyle(r row) lipgloss.Style {
+	switch {
+	case m.deadlocked(r):
+		return m.styles.alert
+	case r.isRoot():
+		return m.styles.root
+	}
+	return lipgloss.NewStyle()
+}
+
+// isRoot reports whether others wait for the session of a row, not only as they do in normal work, and it waits for none.
+func (r row) isRoot() bool {
+	if r.session == nil || r.session.node == nil || r.session.wait() != nil {
+		return false
+	}
+	return slices.ContainsFunc(r.session.node.Children, func(n *monitor.Node) bool { return n.Wait == nil || !n.Wait.Expected() })
+}
+
+// styledLine is a line of cells, which ends at the edge of the screen.
+type styledLine struct {
+	strings.Builder
+	left int // columns
+}
+
+// add adds printable text, as much of it as fits.
+func (l *styledLine) add(text string, style lipgloss.Style) {
+	if text = view.Cut(text, l.left); text != "" {
+		l.left -= view.Columns(text)
+		l.WriteString(style.Render(text))
+	}
 }
 
 // deadlocked reports whether a row is about a session or key that is part of a cycle.
@@ -91,7 +140,7 @@ func (m Model) deadlocked(r row) bool {
 	if r.session != nil {
 		return r.session.node != nil && r.session.node.Deadlock
 	}
-	return slices.ContainsFunc(m.table.snapshot.Cycles, func(c monitor.Cycle) bool { return inCycle(c, r.lock) })
+	return r.lock != nil && slices.ContainsFunc(m.table.snapshot.Cycles, func(c monitor.Cycle) bool { return inCycle(c, r.lock) })
 }
 
 // tabs returns the line with the names of the pages and, if there is room, the sort order.
@@ -122,14 +171,16 @@ func (m Model) emptyText() string {
 	switch {
 	case t.keys == 0 && t.excluded > 0:
 		return "no session holds or waits for the chosen keys; " + plural(t.excluded, "other") + " not shown"
-	case t.keys == 0 && t.others+t.elsewhere > 0:
-		return "no advisory locks; sessions that wait for other locks: " + number(t.others+t.elsewhere)
+	case t.keys == 0 && t.others > 0:
+		return "no advisory locks; " + plural(t.others, "session") + " waiting for other locks (2 shows them)"
+	case t.elsewhere > 0 && (t.keys == 0 || m.table.query.page == pageTree):
+		return "nothing waits for an advisory lock; for other locks: " + plural(t.elsewhere, "session") + " (a shows them)"
 	case t.keys == 0:
-		return "no advisory locks"
+		return "no locks"
 	case m.table.query.filter != nil:
 		return "nothing matches the filter (Esc removes it)"
 	}
-	return "no session waits for an advisory lock"
+	return "nothing waits"
 }
 
 // statusLine returns the input, or else what limits the rows and the last log entry.
@@ -140,6 +191,9 @@ func (m Model) statusLine() string {
 	var parts []string
 	if m.filter.text != "" {
 		parts = append(parts, fmt.Sprintf("filter /%s/", view.Printable(m.filter.text)))
+	}
+	if m.all {
+		parts = append(parts, "all waits")
 	}
 	if m.query.waiting {
 		parts = append(parts, "contended only")
@@ -170,7 +224,7 @@ func (m Model) footer() string {
 func (m Model) footerKeys() []key.Binding {
 	k := m.keys
 	switch {
-	case m.prompt != nil && m.prompt.pendingSignal != nil:
+	case m.prompt != nil && m.prompt.question != nil:
 		return []key.Binding{k.confirm, k.goBack}
 	case m.prompt != nil:
 		return []key.Binding{k.accept, k.restore}
@@ -178,7 +232,7 @@ func (m Model) footerKeys() []key.Binding {
 		return m.paneKeys()
 	}
 	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.order, k.open, k.pause, k.cancel, k.terminate,
-		k.next, k.follow, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
+		k.next, k.toggleRow, k.allWaits, k.follow, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
 // textCursor returns the position of the cursor in the input, or nil if there is no input.

@@ -17,7 +17,7 @@ func (m Model) columns(page page) []column {
 	if !m.multiServer() {
 		return fitColumns(page, m.width)
 	}
-	return distribute(append([]column{serverColumn}, columnsOf(page)...), m.width)
+	return distribute(append([]column{serverColumn}, columnsOf(page, m.width)...), m.width)
 }
 
 func serverCell(m Model, r row) string { return m.shortLabel(r.id.server) }
@@ -53,7 +53,7 @@ var byWorst = order{name: "worst", titles: []string{"SERVER"},
 // waitersOf returns how many sessions wait for a key, or are blocked by a session.
 func waitersOf(r row) int64 {
 	if r.session == nil {
-		return int64(len(r.lock.Waiters))
+		return int64(r.waiterCount())
 	}
 	return int64(r.behind)
 }
@@ -138,22 +138,18 @@ func (m Model) fullestLockTable() string {
 	return "lock table ≥" + percent(fullest.snapshot.Capacity.Percent()) + " (" + m.shortLabel(fullest.index) + ")"
 }
 
-// combinedTrends returns the number of waiters on all servers and the longest wait on any. It leaves out servers that do
-// not answer.
-func (m Model) combinedTrends() (waiters, longest series) {
-	waiters, longest = m.trends.waiters, m.trends.longest
+// combinedWaiters returns the number of waiters on all servers, without those that do not answer.
+func (m Model) combinedWaiters() series {
 	if !m.multiServer() {
-		return waiters, longest
+		return m.trends.waiters
 	}
-	waiters, longest = series{}, series{}
+	all := series{}
 	for _, s := range m.servers {
-		if s.lost != nil {
-			continue
+		if s.lost == nil {
+			all = all.merge(s.trends.waiters, func(a, b int64) int64 { return a + b })
 		}
-		waiters = waiters.merge(s.trends.waiters, func(a, b int64) int64 { return a + b })
-		longest = longest.merge(s.trends.longest, func(a, b int64) int64 { return max(a, b) })
 	}
-	return waiters, longest
+	return all
 }
 
 // merge combines two series, aligned at their ends. Where only one has a value it uses that.

@@ -29,7 +29,7 @@ func TestAllServersShareATableWorstFirst(t *testing.T) {
 	u := start(t, threeServers(), 100, 30)
 	u.send(snapshotMsg{server: 2, err: errors.New("connection refused")})
 	u.wants("3 servers  1 standby  1 LOST", "LOST db3 since the beginning, ", " UTC: connection refused",
-		"db2:5432/shop: DEADLOCK", "lock table ≥3% (db1)", "by worst", "SERVER")
+		" db2: deadlock for 1.0s: 4711 waits for @2", "lock table ≥3% (db1)", "by worst", "SERVER")
 	var order []int
 	for _, r := range u.m.table.rows {
 		order = append(order, r.id.server)
@@ -104,7 +104,7 @@ func TestASignalGoesToTheServerOfTheRow(t *testing.T) {
 	var signalled []string
 	for i := range o.Servers {
 		label, first := o.Servers[i].Label, o.Servers[i].First
-		o.Servers[i].Take = func(context.Context) (*monitor.Snapshot, error) { return first, nil }
+		o.Servers[i].Take = func(context.Context, bool) (*monitor.Snapshot, error) { return first, nil }
 		o.Servers[i].End = func(_ context.Context, _ monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
 			signalled = append(signalled, label+" "+c.Server.Label)
 			return monitor.Outcome{Target: c}, nil

@@ -57,18 +57,19 @@ func (s series) sparkline(n int) string {
 	return string(line)
 }
 
-// lockID identifies a lock: a key in a database.
+// lockID identifies a lock: a key in a database, or in a row of the connected one.
 type lockID struct {
 	database uint32
 	key      pglock.KeyID
+	inRow    bool
 }
 
-func lockIDOf(lock *monitor.Lock) lockID { return lockID{lock.DatabaseOID, lock.ID()} }
+func lockIDOf(lock *monitor.Lock) lockID { return lockID{database: lock.DatabaseOID, key: lock.ID()} }
 
 // trends says how contention developed. It is immutable.
 type trends struct {
-	waiters series // on all locks
-	longest series // longest wait in milliseconds
+	waiters series // for all locks
+	times   series // when the snapshots were taken, in milliseconds
 	locks   map[lockID]series
 }
 
@@ -77,7 +78,7 @@ const noValue = -1
 
 // withGap adds a missing value to all trends.
 func (t trends) withGap() trends {
-	next := trends{waiters: t.waiters.with(noValue), longest: t.longest.with(noValue), locks: make(map[lockID]series, len(t.locks))}
+	next := trends{waiters: t.waiters.with(noValue), times: t.times.with(noValue), locks: make(map[lockID]series, len(t.locks))}
 	for at, before := range t.locks {
 		next.locks[at] = before.with(noValue)
 	}
@@ -87,17 +88,12 @@ func (t trends) withGap() trends {
 // with adds a snapshot. It drops locks that had no waiters in the whole period.
 func (t trends) with(s *monitor.Snapshot) trends {
 	next := trends{locks: make(map[lockID]series, len(t.locks))}
-	var waiters int64
-	var longest time.Duration
-	for i := range s.Locks {
-		lock := &s.Locks[i]
-		if len(lock.Waiters) == 0 {
-			continue
+	waiters := int64(s.OtherWaiters())
+	for k := range keysOf(s) {
+		if n := int64(k.waiterCount()); n > 0 {
+			next.locks[k.keyID()] = t.of(k.keyID()).with(n)
+			waiters += n
 		}
-		at := lockIDOf(lock)
-		next.locks[at] = t.of(at).with(int64(len(lock.Waiters)))
-		waiters += int64(len(lock.Waiters))
-		longest = max(longest, longestWait(s, lock))
 	}
 	for at, before := range t.locks {
 		if _, waitedFor := next.locks[at]; waitedFor {
@@ -107,8 +103,18 @@ func (t trends) with(s *monitor.Snapshot) trends {
 			next.locks[at] = now
 		}
 	}
-	next.waiters, next.longest = t.waiters.with(waiters), t.longest.with(longest.Milliseconds())
+	next.waiters, next.times = t.waiters.with(waiters), t.times.with(s.TakenAt.UnixMilli())
 	return next
+}
+
+// since returns when the first of the last n snapshots was taken.
+func (t trends) since(n int) (time.Time, bool) {
+	for _, ms := range t.times.last(n) {
+		if ms != noValue {
+			return time.UnixMilli(ms), true
+		}
+	}
+	return time.Time{}, false
 }
 
 // of returns the trend of one lock.

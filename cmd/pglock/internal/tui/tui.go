@@ -32,9 +32,10 @@ type Options struct {
 	Flags string
 	// First is the snapshot to begin with.
 	First *monitor.Snapshot
-	// Take takes the next snapshot. It is called from one goroutine at a time, and must end with its
-	// context.
-	Take func(context.Context) (*monitor.Snapshot, error)
+	// Take takes the next snapshot. It is called from one goroutine at a time, and must end with its context.
+	Take Take
+	// All says that snapshots have all waits at first. The user can change it, unless Seek is set.
+	All bool
 	// Events returns the events of contended keys up to the last snapshot, the latest last. It may be nil, and must not
 	// block.
 	Events func() []journal.Event
@@ -42,13 +43,15 @@ type Options struct {
 	Seek func(time.Duration) error
 	// Interval is the time from the beginning of one snapshot to that of the next.
 	Interval time.Duration
-	// Servers replaces Target, First, Take, Events and End if there are several servers.
+	// Servers replaces Target, First, Take, Events, End and EndHolder if there are several servers.
 	Servers []Server
-	// Filter says which locks are shown. The user can change Waiting, but not Keys.
+	// Filter says which locks are shown. The user can change Waiting only.
 	Filter view.Filter
 	// End signals a session, and records that. It is called from one goroutine at a time. If it is nil, the keys for it
 	// are disabled.
 	End End
+	// EndHolder ends processes that hold locks in rows. Its functions are called like End.
+	EndHolder EndHolder
 	// NoMouse leaves the mouse to the terminal until the user turns it on.
 	NoMouse bool
 	// Output is the terminal. Keys are read from standard input if that is a terminal, and otherwise from the
@@ -63,11 +66,15 @@ type Server struct {
 	Label, Target, Flags string
 	// First is the snapshot to begin with; nil if there is none yet.
 	First *monitor.Snapshot
-	// Take, Events and End are as in Options.
-	Take   func(context.Context) (*monitor.Snapshot, error)
-	Events func() []journal.Event
-	End    End
+	// Take, Events, End and EndHolder are as in Options.
+	Take      Take
+	Events    func() []journal.Event
+	End       End
+	EndHolder EndHolder
 }
+
+// Take takes a snapshot, with waits for locks of every type if all is true ([monitor.WithAllWaits]).
+type Take func(ctx context.Context, all bool) (*monitor.Snapshot, error)
 
 // End signals a session. The outcome and the error are those of [monitor.Send].
 type End func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error)
@@ -95,6 +102,9 @@ func RunServers(ctx context.Context, o Options) ([]Last, error) {
 	for i, s := range model.servers {
 		if s.End != nil {
 			model.servers[i].End = signals.wrap(s.End)
+		}
+		if s.EndHolder.End != nil {
+			model.servers[i].EndHolder.End = signals.wrapHolder(s.EndHolder.End)
 		}
 	}
 	program := tea.NewProgram(model.withRowServer(),
@@ -129,6 +139,16 @@ func (g *drainer) wrap(end End) End {
 		}
 		defer g.mu.RUnlock()
 		return end(ctx, signal, c)
+	}
+}
+
+func (g *drainer) wrapHolder(end func(context.Context, monitor.RowTarget) error) func(context.Context, monitor.RowTarget) error {
+	return func(ctx context.Context, t monitor.RowTarget) error {
+		if !g.mu.TryRLock() {
+			return errLeft
+		}
+		defer g.mu.RUnlock()
+		return end(ctx, t)
 	}
 }
 

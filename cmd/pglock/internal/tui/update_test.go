@@ -221,7 +221,7 @@ func TestPausingKeepsTheSnapshot(t *testing.T) {
 		t.Error("no snapshot is taken after r")
 	}
 	u.send(snapshotMsg{snapshot: deadlockSnapshot(), wanted: true})
-	u.wants("PAUSED", "DEADLOCK")
+	u.wants("PAUSED", "deadlock for 1.0s: ")
 	u.presses("p")
 	if u.command == nil || !u.m.taking {
 		t.Error("no snapshot is taken after the pause")
@@ -395,23 +395,23 @@ func TestSparklines(t *testing.T) {
 
 func TestHundredThousandLocks(t *testing.T) {
 	u := start(t, Options{First: manyLocks(100_000)}, 100, 24)
-	u.wants("100,000 keys  100,000 holders  200 waiters", "1-17 of 201")
+	u.wants("200 waiters, longest wait 1m39s  100,000 keys  100,000 holders", "1-15 of 201")
 	u.presses("u")
-	u.wants("1-17 of 100,000")
+	u.wants("1-15 of 100,000")
 	u.wantsSelected("job:99500")
 	u.presses("end")
 	u.wantsSelected("job:99999")
 	u.presses("/")
 	u.send(tea.PasteMsg{Content: "job:.*99$"})
 	u.presses("enter")
-	u.wants("99,000 keys not shown", "984-1,000 of 1,000")
+	u.wants("99,000 keys not shown", "986-1,000 of 1,000")
 	u.presses("esc", "2")
-	u.wants("1000 worker", "├─ 2199 client", "1-17 of 201")
+	u.wants("1000 worker", "├─ 2199 client", "1-15 of 201")
 }
 
 // After the last of several resizes the screen is redrawn once.
 func TestTheScreenIsRedrawnAfterAResize(t *testing.T) {
-	u := start(t, Options{First: &monitor.Snapshot{TakenAt: noon}}, 80, 24)
+	u := open(t, Options{First: &monitor.Snapshot{TakenAt: noon}}, 80, 24)
 	if u.command != nil {
 		t.Error("the first size causes a redraw")
 	}
@@ -469,5 +469,5 @@ func TestAnOutageLeavesAGap(t *testing.T) {
 	later := mixedSnapshot()
 	later.TakenAt = noon.Add(3*time.Minute + 12*time.Second)
 	u.snapshotArrives(later)
-	u.wants("the server answers again, after 3m12s", "waiters                     █ █")
+	u.wants("the server answers again, after 3m12s", "█ █ 0 to 4, last 3m12s")
 }

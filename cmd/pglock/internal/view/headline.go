@@ -14,7 +14,7 @@ func (f Filter) Headline(all *monitor.Snapshot) monitor.Headline {
 	}
 	f.Waiting = false
 	return named.HeadlineOf(func(l *monitor.Lock) bool { return f.Shows(*l) },
-		func(l *monitor.RowLock) bool { return f.showsRow(named, *l) })
+		func(l *monitor.RowLock) bool { return f.ShowsRow(named, *l) })
 }
 
 // HeadlineLines returns a headline in printable lines of at most width columns: the sentence, what the root runs or ran

@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// showsRow reports whether the filter shows a lock in a row. All of them are in the connected database.
-func (f Filter) showsRow(s *monitor.Snapshot, lock monitor.RowLock) bool {
+// ShowsRow reports whether the filter shows a lock in a row. All of them are in the connected database.
+func (f Filter) ShowsRow(s *monitor.Snapshot, lock monitor.RowLock) bool {
 	switch {
 	case f.Waiting && len(lock.Waiters) == 0, !f.inDatabases(s.Database):
 		return false

@@ -26,7 +26,7 @@ type Filter struct {
 func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown := *s
 	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
-	shown.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(lock monitor.RowLock) bool { return !f.showsRow(s, lock) })
+	shown.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(lock monitor.RowLock) bool { return !f.ShowsRow(s, lock) })
 	shown.Cycles = slices.DeleteFunc(slices.Clone(s.Cycles), func(c monitor.Cycle) bool { return !f.showsCycle(s, c) })
 	if f.narrows() {
 		keepConnected(&shown, s)

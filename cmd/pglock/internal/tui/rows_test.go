@@ -1,0 +1,184 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func process(holder, application, host string, pid int32) monitor.RowProcess {
+	expires := noon.Add(12 * time.Second)
+	return monitor.RowProcess{Holder: holder, User: "app", Application: application, Host: host, PID: pid, Since: ago(time.Hour),
+		LeaseExpires: &expires, Hidden: []string{}}
+}
+
+func rowLock(name string, holder monitor.RowProcess, generation int64) monitor.RowLock {
+	key := pglock.NewKey(name)
+	return monitor.RowLock{Key: key.String(), Name: name, Kind: monitor.KindLock, Space: monitor.SpaceBigint, Number: key.Int64(),
+		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: generation, HeldSince: *ago(40 * time.Second), RowProcess: holder}}}
+}
+
+const (
+	billingHolder = "59652b93587a812b"
+	shopHolder    = "8b4d398f5bcd5891"
+)
+
+// withRows adds locks in rows to a snapshot: a process with two, for one of which another process waits, and a process whose
+// host the role may not see. Its process IDs are those of sessions.
+func withRows(s *monitor.Snapshot) *monitor.Snapshot {
+	billing, shop, secret := process(billingHolder, "billing", "web-1", 4711), process(shopHolder, "shop", "web-2", 4712),
+		process("00112233445566aa", "nightly", "", 0)
+	secret.Hidden = []string{"host", "pid"}
+	contended := rowLock("invoice:42", billing, 7)
+	contended.Waiters = []monitor.RowWaiter{{Mode: monitor.ModeExclusive, Arrival: 1, WaitingSince: *ago(75 * time.Second), RowProcess: shop,
+		BlockedBy: []string{billingHolder}}}
+	s.RowLocks = []monitor.RowLock{contended, rowLock("invoice:43", billing, 8), rowLock("report:7", secret, 9)}
+	return s
+}
+
+func emptySnapshot() *monitor.Snapshot {
+	return &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}
+}
+
+func TestLocksInRowsAreOnAllPages(t *testing.T) {
+	u := open(t, Options{First: withRows(mixedSnapshot())}, 120, 40)
+	u.wants("5 waiters, longest wait 1m15s  8 keys (3 in rows)  9 holders",
+		"4711@web-1 billing           holds excl      invoice:42 (row)           40s, lease 12s, generatio…      1 app",
+		"└─ 4712@web-2 shop           1m15s excl      invoice:42 (row)           lease 12s")
+	u.presses("1")
+	u.wants("> invoice:42 (row)", "4711@web-1 billing", "report:7 (row)", "00112233445566aa nightly", "  invoice:42  ")
+	u.presses("f")
+	u.wants("following invoice:42 (row): held by 4711@web-1 billing, 1 waiting")
+	u.presses("f", "3")
+	u.wants("billing 4711@web-1", "lease 12s", "blocked by 4711@web-1…", "invoice:42 (row)", "nightly 00112233445566aa")
+	u.presses("/web-2", "enter")
+	u.wants("shop 4712@web-2")
+	u.wantsNot("nightly")
+	u.presses("2")
+	u.wants("4711@web-1 billing", "└─ 4712@web-2 shop")
+	u.presses("1")
+	u.wants("invoice:42 (row)")
+	u.wantsNot("report:7", "@99")
+}
+
+func TestALockInARowHasDetails(t *testing.T) {
+	u := open(t, Options{First: withRows(emptySnapshot())}, 120, 40)
+	u.wants("billing (process 4711 on web-1) holds invoice:42 (excl) in a row for 40s: frees 1, longest wait 1m15s")
+	u.presses("enter")
+	u.wants("── process 4711@web-1 billing", "holder       "+billingHolder, "lease        lease left 12s", "holds 2 locks",
+		"invoice:42 (row) exclusive for 40s, generation 7, 1 waiter", "invoice:43 (row) exclusive for 40s, generation 8",
+		"blocks 1 process directly, 1 in all", "4712@web-2 shop, waits for invoice:42 (row) for 1m15s")
+	u.presses("esc", "down", "enter")
+	u.wants("── process 4712@web-2 shop", "waits for invoice:42 (row): wants it exclusive, waits for 1m15s, blocked by 4711@web-1 billing")
+	u.presses("esc", "1", "enter")
+	u.wants("── key invoice:42 (row)", "4711@web-1 billing holds it exclusive for 40s, generation 7", "4712@web-2 shop wants it exclusive")
+	u.presses("esc", "y")
+	u.wants("copied invoice:42")
+	u.snapshotArrives(emptySnapshot())
+	u.presses("enter")
+	u.wants("Nothing waits. No locks held.", "no locks")
+}
+
+// The process ID of a process that holds locks in rows is often that of a session, too. Its keys end the process, never a
+// session.
+func TestEndingAHolderOfLocksInRows(t *testing.T) {
+	target := monitor.RowTarget{RowProcess: process(billingHolder, "billing", "web-1", 4711)}
+	for i := range 40 {
+		target.Locks = append(target.Locks, monitor.RowHeld{Key: fmt.Sprintf("invoice:%d", 42+i), Mode: monitor.ModeExclusive,
+			Generation: 7, HeldSince: *ago(40 * time.Second)})
+	}
+	var looked, ended []string
+	o := Options{First: withRows(mixedSnapshot()), End: sendNothing, EndHolder: EndHolder{
+		Inspect: func(_ context.Context, holder string) (monitor.RowTarget, error) {
+			looked = append(looked, holder)
+			return target, nil
+		},
+		End: func(_ context.Context, t monitor.RowTarget) error {
+			ended = append(ended, t.Holder)
+			return nil
+		},
+	}, Take: func(context.Context, bool) (*monitor.Snapshot, error) { return withRows(mixedSnapshot()), nil }}
+	for _, keys := range [][]string{{"1", "t"}, {"1", "enter", "t"}, {"2", "/web-1", "enter", "t"}, {"3", "/web-1", "enter", "enter", "t"}} {
+		u := open(t, o, 120, 24)
+		u.presses(keys...)
+		u.wants("looking at process 4711@web-1 billing")
+		looked, ended = nil, nil
+		u.send(u.command())
+		u.wants("── end process 4711@web-1 billing?", "In all, 1 process is blocked by it.", "The process itself goes on.", "it holds 40 keys",
+			"  invoice:42 excl since 40s, generation 7, 1 waiter", "Type yes to end process 4711@web-1 billing:")
+		u.presses("no", "enter")
+		u.wants("cancelled: process 4711@web-1 billing goes on")
+		u.presses("t")
+		u.send(u.command())
+		u.presses("yes", "enter")
+		if len(ended) != 0 || !u.m.signalling {
+			t.Fatalf("%q: nothing is being ended", keys)
+		}
+		u.send(u.command())
+		u.wants("process 4711@web-1 billing is ended: 40 locks in rows free")
+		if strings.Join(looked, " ") != billingHolder+" "+billingHolder || strings.Join(ended, " ") != billingHolder || !u.m.taking {
+			t.Errorf("%q: %v were looked up and %v ended", keys, looked, ended)
+		}
+	}
+	u := open(t, o, 80, 24)
+	u.presses("1", "c")
+	u.wants("a process with locks in rows runs no statement to cancel")
+	u.send(holderEndMsg{target, fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
+	u.wants("process 4711@web-1 billing was not ended: not permitted (l: log)")
+	u.presses("/x")
+	u.send(holderMsg{0, target, withRows(mixedSnapshot()), nil})
+	u.presses("esc")
+	u.wants("not asked about process")
+	u.send(holderMsg{err: errors.New("gone")})
+	u = open(t, Options{First: withRows(mixedSnapshot())}, 80, 24)
+	u.presses("1", "t")
+	if u.command != nil || u.m.inspecting {
+		t.Error("a view that is read-only looks a process up")
+	}
+}
+
+func TestManyLocksInRowsAreGroups(t *testing.T) {
+	s := emptySnapshot()
+	for i := range 30 {
+		s.RowLocks = append(s.RowLocks, rowLock(fmt.Sprintf("export:%d", i), process(billingHolder, "billing", "web-1", 1), int64(i)))
+	}
+	u := start(t, Options{First: s}, 80, 24)
+	u.wants("export:* 30 keys (row)", "1@web-1 billing")
+	u.presses("right")
+	u.wants("export:0 (row)", "of 30")
+}
+
+func TestForeignTextOfProcessesDoesNotControlTheTerminal(t *testing.T) {
+	s := withRows(emptySnapshot())
+	for i := range s.RowLocks {
+		l := &s.RowLocks[i]
+		l.Key, l.Name = hostile, hostile
+		for j := range l.Holders {
+			l.Holders[j].Application, l.Holders[j].Host, l.Holders[j].User, l.Holders[j].Mode = hostile, hostile, hostile, hostile
+		}
+		for j := range l.Waiters {
+			l.Waiters[j].Application, l.Waiters[j].Host, l.Waiters[j].User, l.Waiters[j].Mode = hostile, hostile, hostile, hostile
+		}
+	}
+	u := start(t, Options{First: s}, 120, 60)
+	visitAll(u, func() {
+		for _, r := range u.screen() {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Fatalf("the screen contains %U:\n%q", r, u.screen())
+			}
+		}
+	})
+	for _, line := range view.PreviewHolder(s, monitor.RowTarget{RowProcess: s.RowLocks[0].Holders[0].RowProcess}, 80) {
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("the preview contains %q", line)
+		}
+	}
+}
