@@ -28,7 +28,8 @@ var foreignPairs = phrases(`
 	postgres database; postgres application; shop behind; the shop; shop locks; select pg_advisory_lock; select pg_adv
 	set deadlock_timeout; FROM orders; relation orders; job waits; owner blocks; TABLE orders; orders ADD; ADD total
 	total int; orders waits; orders after; nightly to; pay controller; context deadline; deadline exceeded
-	TREE; WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key; select pg_sleep; add total`)
+	TREE; WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key; select pg_sleep; add total
+	set total; charge cont; select pg_advisory; select pg_a; vm billing; vm exporter`)
 
 // TestDocsOutputsUseTheProgramsWords compares the outputs in the pages with the strings in the code, that of the pages
 // included. If two words are
