@@ -76,7 +76,7 @@ func (h *httpFlags) past(recorded string) (*recording.Past, error) {
 }
 
 // serve watches, and serves the page until ctx ends.
-func (m *watch) serve(ctx context.Context, db database, o *observer, past *recording.Past) error {
+func (m *watch) serve(ctx context.Context, db database, o *observer, past *recording.Past, filter view.Filter) error {
 	defer func() { _ = past.Close() }() // it was only read
 	listener, err := net.Listen("tcp", m.http.address)
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, past *recor
 		defer cancel()
 		served <- web.Serve(ctx, listener, handler, m.http.clients, secure)
 	}()
-	err = m.follow(ctx, db, o, view.Filter{}, newAppender(db, nil))
+	err = m.follow(ctx, db, o, filter, newAppender(db, nil))
 	cancel()
 	return errors.Join(err, <-served)
 }

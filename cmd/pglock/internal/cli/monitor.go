@@ -63,6 +63,15 @@ With --http ADDRESS it serves a read-only page with the tree, the journal and a
 timeline. Only the URL that it prints opens the page. Beyond loopback it needs
 TLS, or --insecure-http.
 
+With --on-event and --webhook it tells others of these events, and without
+--http, --record, --events and --output it does nothing else. A group of events
+is delivered at once, and the next one after --notify-every, with all that
+happened meanwhile. COMMAND is split at spaces and started without a shell. It
+gets the events on its standard input as with --events -o ndjson, and a text of
+some lines in PGLOCK_TEXT; after 30 seconds it is killed. A webhook gets a JSON
+object with that text, as Slack wants it, and the events; it is tried three
+times. Both contain names that other roles chose: pass them on as data only.
+
 With --events it prints one line for each event of contended keys: acquired,
 passed on, released, wait began and ended, deadlock, session ended; with -o
 ndjson as JSON. Events are computed from one snapshot to the next, so a lock or
@@ -102,6 +111,8 @@ type watch struct {
 	events   bool
 	record   recordFlags
 	http     httpFlags
+	notify   notifyFlags
+	quiet    bool // events are handed on, and nothing else is printed
 }
 
 func newMonitor() *cobra.Command {
@@ -125,6 +136,7 @@ func newMonitor() *cobra.Command {
 	m.check.addTo(cmd)
 	m.record.addTo(cmd)
 	m.http.addTo(cmd)
+	m.notify.addTo(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
@@ -166,9 +178,14 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := m.notify.prepare(cmd, m.once); err != nil {
+		return err
+	}
 	if m.check.wanted(cmd) {
 		return m.runCheck(cmd, filter)
 	}
+	m.quiet = m.notify.wanted() && !cmd.Flags().Changed("output") && !m.events
+	defer m.notify.start()()
 	dbs, err := m.servers.resolve(cmd)
 	if err != nil {
 		return err
@@ -219,11 +236,11 @@ func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, po
 	}
 	switch {
 	case m.http.address != "":
-		err = m.serve(ctx, db, o, past)
+		err = m.serve(ctx, db, o, past, filter)
 	case m.fillsScreen():
 		err = m.fillScreen(ctx, db, o, filter)
-	case m.record.path != "" && !cmd.Flags().Changed("output") && !m.events:
-		err = m.recordOnly(ctx, db, o)
+	case m.quiet || m.record.path != "" && !cmd.Flags().Changed("output") && !m.events:
+		err = m.printErrors(ctx, db, o, filter)
 	default:
 		err = m.showAll(ctx, db, o, filter)
 	}
@@ -313,6 +330,7 @@ func (m *watch) follow(ctx context.Context, db database, o *observer, filter vie
 		case err != nil:
 			return p.missed(err)
 		}
+		m.notify.add(filter, events)
 		return m.print(p, filter, s, events)
 	})
 	return errors.Join(err, p.close())

@@ -30,7 +30,7 @@ type outputState struct {
 
 func (m *watch) printer(db database, filter view.Filter, shared *outputState) printer {
 	switch {
-	case m.events:
+	case m.events || m.quiet:
 		return newAppender(db, nil)
 	case m.output == formatJSON:
 		return newAppender(db, filtered(filter, view.JSON))

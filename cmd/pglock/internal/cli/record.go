@@ -150,8 +150,12 @@ func (k *recorder) close() error {
 	return errors.Join(k.failed, k.writer.Close())
 }
 
-// recordOnly prints only errors.
-func (m *watch) recordOnly(ctx context.Context, db database, o *observer) error {
-	say(os.Stderr, "recording %s in %s", db.target, m.record.path)
-	return m.follow(ctx, db, o, view.Filter{}, newAppender(db, nil))
+// printErrors records or tells of events, and prints only errors.
+func (m *watch) printErrors(ctx context.Context, db database, o *observer, filter view.Filter) error {
+	if m.record.path != "" {
+		say(os.Stderr, "recording %s in %s", db.target, m.record.path)
+	} else {
+		say(os.Stderr, "watching %s", db.target)
+	}
+	return m.follow(ctx, db, o, filter, newAppender(db, nil))
 }

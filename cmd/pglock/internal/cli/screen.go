@@ -20,7 +20,7 @@ import (
 // fillsScreen reports whether the full-screen view can be used. The view reads keys from standard input, or else from the
 // controlling terminal.
 func (m *watch) fillsScreen() bool {
-	return m.output == formatTable && !m.events && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb" &&
+	return m.output == formatTable && !m.events && !m.notify.wanted() && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb" &&
 		(term.Is(os.Stdin) || term.Controlled())
 }
 

@@ -87,6 +87,7 @@ func (m *watch) followServers(ctx context.Context, f *serverGroup, filter view.F
 				if err != nil {
 					return p.missed(err)
 				}
+				m.notify.add(filter, events)
 				return m.print(p, filter, s, events)
 			})
 		})

@@ -1,0 +1,58 @@
+package notify
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+)
+
+const (
+	maxLines  = 20  // of a text
+	maxLine   = 300 // characters of a line
+	manyAlike = 4   // from so many events of a kind and key on there is one line for them
+)
+
+// Text describes the group in a few lines, which are printable: names of strangers are in them, but no control characters.
+func (g Group) Text() string {
+	alike := map[string]int{}
+	for _, e := range g.Events {
+		alike[alikeness(e)]++
+	}
+	var lines []string
+	left := g.Omitted
+	for _, e := range g.Events {
+		line, n := shorten(view.EventText(e)), alike[alikeness(e)]
+		switch {
+		case n == 0: // a line for it is there
+			continue
+		case n >= manyAlike:
+			line += fmt.Sprintf(" (and %d more of %s)", n-1, e.Kind)
+			alike[alikeness(e)] = 0
+		default:
+			n = 1
+		}
+		if len(lines) == maxLines {
+			left += n
+			continue
+		}
+		lines = append(lines, line)
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("%d more events", left))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// alikeness is the same for events that have one line if they are many.
+func alikeness(e journal.Event) string {
+	return fmt.Sprint(e.Server.Label, "\n", e.Kind, "\n", e.DatabaseOID, " ", e.Objsubid, " ", e.Number)
+}
+
+func shorten(line string) string {
+	if runes := []rune(line); len(runes) > maxLine {
+		return string(runes[:maxLine-1]) + "…"
+	}
+	return line
+}
