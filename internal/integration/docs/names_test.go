@@ -20,7 +20,10 @@ var (
 var foreignNames = words(`
 	PrepareStmt MaxConns Enter
 	MaxHoldEndsTheLock
-	WithLocker WithSessionLocker WithLocation WithInstance`)
+	WithLocker WithSessionLocker WithLocation WithInstance
+	WithExpiry LockContext TryLockContext WithTries WithRetryDelay UnlockContext ExtendContext Until ErrTaken
+	ErrLockAlreadyExpired RetryStrategy ErrNotObtained ErrLockNotHeld TryWithContext KeyValidity True Raise
+	AcquireAsync TryAcquireAsync HandleLostToken AcquireReadLockAsync`)
 
 // TestDocsNamesExist looks up the functions, types and tests that the pages name: every `pkg.Name` of our packages, every
 // `Type.Method`, every other `CamelCase`, and every `TestSomething`.
