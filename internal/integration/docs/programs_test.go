@@ -141,6 +141,7 @@ func (p program) run(t *testing.T, binary string, signal syscall.Signal) {
 	var output lockedBuffer
 	cmd := exec.Command(binary)
 	cmd.Env = append(os.Environ(), p.environment(t)...)
+	cmd.Env = append(cmd.Env, "LISTEN="+p.address) // if it does not name 127.0.0.1:8080 itself
 	cmd.Stdout, cmd.Stderr = &output, &output
 	must.Succeed(t, cmd.Start())
 	ended := make(chan error, 1)
