@@ -9,7 +9,7 @@ import (
 // names holders in conflicting modes, and waiters in conflicting modes that are ahead in the queue. It returns 0 for a
 // prepared transaction, and can return a process several times if there are parallel workers
 // (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
-func (p parties) blockers(waiter Waiter, holders []Holder, pids []int32) []Blocker {
+func (p parties) blockers(waiter Waiter, holders []Holder, pids []int32) Blockers {
 	hard := map[int32]bool{}
 	var prepared []Blocker
 	for _, holder := range holders {

@@ -150,6 +150,7 @@ func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parti
 		for i := range lock.Waiters {
 			waiter := &lock.Waiters[i]
 			waiter.BlockedBy = all.blockers(*waiter, lock.Holders, pids[waiting{id, waiter.PID}])
+			waiter.Ahead = waiter.BlockedBy.Soft()
 		}
 	}
 }

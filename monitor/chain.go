@@ -151,6 +151,7 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 			w.estimateWait()
 		}
 		w.BlockedBy = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
+		w.Ahead = w.BlockedBy.Soft()
 		setModes(w.BlockedBy, w.Mode, holders[row.Target])
 		waits = append(waits, w)
 	}

@@ -137,7 +137,8 @@ func (s *Snapshot) Behind() map[SessionID]int {
 // waitGraph numbers the sessions that wait or block others.
 type waitGraph struct {
 	ids     []SessionID
-	numbers map[SessionID]int
+	numbers numbering
+	edges   []int           // by wait, in their order: the numbers of the waiter and of its blockers
 	waiting [][]int         // by session: those that wait for it directly
 	group   []int           // by session: its group; sessions in a cycle share a group
 	sets    []bitset        // by group: the sessions in it and behind it
@@ -145,13 +146,38 @@ type waitGraph struct {
 	longest []time.Duration // by group: the longest wait of the sessions in it and behind it
 }
 
+// numbering has the numbers of sessions. A queue of n waiters has about n²/2 edges, so most are found by process ID alone.
+type numbering struct {
+	byPID  map[int32]int
+	others map[SessionID]int // those without a process ID
+}
+
+func (n numbering) of(id SessionID) (number int, known bool) {
+	if id.PID != 0 {
+		number, known = n.byPID[id.PID]
+		return number, known
+	}
+	number, known = n.others[id]
+	return number, known
+}
+
+func (n numbering) set(id SessionID, number int) {
+	if id.PID != 0 {
+		n.byPID[id.PID] = number
+	} else {
+		n.others[id] = number
+	}
+}
+
 func newWaitGraph(waits iter.Seq[Wait], at time.Time) *waitGraph {
-	g := &waitGraph{numbers: map[SessionID]int{}}
+	g := &waitGraph{numbers: numbering{map[int32]int{}, map[SessionID]int{}}}
 	for wait := range waits {
 		waiter := g.number(wait.ID())
+		g.edges = append(g.edges, waiter)
 		g.waited[waiter] = max(g.waited[waiter], wait.waited(at))
 		for _, blocker := range wait.BlockedBy {
 			at := g.number(blocker.ID())
+			g.edges = append(g.edges, at)
 			g.waiting[at] = append(g.waiting[at], waiter)
 		}
 	}
@@ -160,10 +186,10 @@ func newWaitGraph(waits iter.Seq[Wait], at time.Time) *waitGraph {
 }
 
 func (g *waitGraph) number(id SessionID) int {
-	n, known := g.numbers[id]
+	n, known := g.numbers.of(id)
 	if !known {
 		n = len(g.ids)
-		g.numbers[id] = n
+		g.numbers.set(id, n)
 		g.ids, g.waiting, g.waited = append(g.ids, id), append(g.waiting, nil), append(g.waited, -1)
 	}
 	return n

@@ -47,14 +47,15 @@ type Headline struct {
 	// Elsewhere is [Snapshot.WaitsElsewhere].
 	Elsewhere int
 
-	at     time.Time
-	oldest Wait // the longest wait, if there is no root
+	at       time.Time
+	database string // the connected one, which the text does not name
+	oldest   Wait   // the longest wait, if there is no root
 }
 
 // Headline returns the headline of the snapshot.
 func (s *Snapshot) Headline() Headline {
 	bare, expected := s.unexpected()
-	h := Headline{Expected: expected, Held: s.held(), Elsewhere: s.WaitsElsewhere, at: s.TakenAt}
+	h := Headline{Expected: expected, Held: s.held(), Elsewhere: s.WaitsElsewhere, at: s.TakenAt, database: s.Database}
 	return h.of(s, bare.Tree(), bare.RowTree())
 }
 
@@ -66,7 +67,7 @@ func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bo
 	part.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(l Lock) bool { return !shows(&l) })
 	part.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(l RowLock) bool { return !showsRow(&l) })
 	_, expected := part.unexpected()
-	h := Headline{Expected: expected, Held: part.held(), at: s.TakenAt}
+	h := Headline{Expected: expected, Held: part.held(), at: s.TakenAt, database: s.Database}
 	bare, _ := s.unexpected()
 	rows, _ := part.unexpected()
 	return h.of(s, bare.Tree().Of(shows), rows.RowTree())
@@ -198,6 +199,9 @@ func (h Headline) String() string {
 }
 
 func (h Headline) longestText(longest time.Duration) string {
+	if longest == 0 {
+		return "" // it has only just begun, or its time is unknown
+	}
 	return ", longest wait " + ages.Text(longest)
 }
 
@@ -241,7 +245,11 @@ func (h Headline) rootText() string {
 	if h.Lock != "" {
 		parts = append(parts, "holds "+h.heldText())
 	}
-	return strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
+	if db := h.Root.Database; db != "" && db != h.database {
+		text += " in database " + db
+	}
+	return text
 }
 
 func (h Headline) forText(before, after string) string {
@@ -263,7 +271,7 @@ func (h Headline) cycleText() string {
 	for _, step := range h.Cycle.Steps {
 		steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
 	}
-	text := "deadlock"
+	text := "DEADLOCK"
 	if h.Cycle.Since != nil {
 		text += " for " + ages.Text(h.at.Sub(*h.Cycle.Since))
 	}

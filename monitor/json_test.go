@@ -163,6 +163,7 @@ const stableJSON = `{
           "hidden": [
             "query"
           ],
+          "ahead": 2,
           "blocked_by": [
             {
               "pid": 0,
@@ -216,6 +217,7 @@ const stableJSON = `{
       "wait_event_type": "",
       "wait_event": "",
       "hidden": [],
+      "ahead": 0,
       "blocked_by": []
     }
   ],
@@ -322,7 +324,7 @@ func TestJSONFormIsStable(t *testing.T) {
 					Identity: &object, Client: "192.0.2.7:49152", BackendType: "client backend",
 					State: "active", StateSince: &then, Query: "SELECT 1", Since: &then, TransactionSince: &then,
 					XminAge: age(99), WaitEventType: "Lock", WaitEvent: "advisory", Hidden: []string{"query"}},
-				BlockedBy: []monitor.Blocker{{GID: "tx-1", Kind: monitor.BlockHard}}}},
+				Ahead: 2, BlockedBy: []monitor.Blocker{{GID: "tx-1", Kind: monitor.BlockHard}}}},
 		}},
 		OtherWaits: []monitor.OtherWait{{
 			Lock: monitor.OtherLock{Type: "tuple", DatabaseOID: 16384, Database: "shop", Relation: 16400, Schema: "public",

@@ -14,13 +14,13 @@ import (
 // [Node.Deadlock] is never set.
 func (s *Snapshot) RowTree() *Tree {
 	all := newRowWaits(s.RowLocks)
-	t := newTree(s, all.waits())
+	t, edges := newTree(s, all.waits())
 	for _, n := range t.nodes {
 		if p := all.processes[n.ID().Holder]; p != nil {
 			n.Process, n.Session = p, all.sessions[p.Holder]
 		}
 	}
-	t.build()
+	t.build(edges)
 	return t
 }
 

@@ -204,9 +204,13 @@ type Waiter struct {
 	// when the session's statement began. The wait is no longer than that.
 	WaitingEstimated bool `json:"waiting_estimated"`
 	Session
+	// Ahead is how many of BlockedBy do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one
+	// less than its place in the queue.
+	Ahead int `json:"ahead"`
 	// BlockedBy are the sessions that block this one, sorted by process ID: exactly those that pg_blocking_pids names,
-	// each once, without those that came or went while the snapshot was taken.
-	BlockedBy []Blocker `json:"blocked_by"`
+	// each once, without those that came or went while the snapshot was taken. In JSON these are only those that hold the
+	// lock, or of a waiter without any the others, and at most four.
+	BlockedBy Blockers `json:"blocked_by"`
 }
 
 // Session is a server session, or a prepared transaction, which outlives its session.

@@ -23,7 +23,7 @@ type Tree struct {
 
 	snapshot *Snapshot
 	waits    iter.Seq[Wait]
-	numbers  map[SessionID]int
+	numbers  numbering
 	nodes    []*Node
 }
 
@@ -58,34 +58,34 @@ type Node struct {
 
 // Tree returns the blocking tree of the snapshot.
 func (s *Snapshot) Tree() *Tree {
-	t := newTree(s, s.Waits())
+	t, edges := newTree(s, s.Waits())
 	t.findSessions()
 	t.markDeadlocks()
-	t.build()
+	t.build(edges)
 	return t
 }
 
-// newTree returns the nodes of a tree, which are not connected yet.
-func newTree(s *Snapshot, waits iter.Seq[Wait]) *Tree {
+// newTree returns the nodes of a tree, which are not connected yet, and the edges of the wait graph.
+func newTree(s *Snapshot, waits iter.Seq[Wait]) (t *Tree, edges []int) {
 	g := newWaitGraph(waits, s.TakenAt)
-	t := &Tree{snapshot: s, waits: waits, numbers: g.numbers, nodes: make([]*Node, len(g.ids))}
+	t = &Tree{snapshot: s, waits: waits, numbers: g.numbers, nodes: make([]*Node, len(g.ids))}
 	for i, id := range g.ids {
 		missing := &Session{PID: id.PID, GID: id.GID, holder: id.Holder, Hidden: []string{"user"}}
 		t.nodes[i] = &Node{Session: missing, Behind: g.behind(i), Longest: g.longest[g.group[i]], number: i, group: g.group[i]}
 	}
-	return t
+	return t, g.edges
 }
 
 // build connects the nodes.
-func (t *Tree) build() {
-	t.chooseBlockers()
+func (t *Tree) build(edges []int) {
+	t.chooseBlockers(edges)
 	t.cutCycles()
 	t.link()
 }
 
 // Node returns the node of a session, or nil if it neither waits nor blocks others.
 func (t *Tree) Node(id SessionID) *Node {
-	if n, known := t.numbers[id]; known {
+	if n, known := t.numbers.of(id); known {
 		return t.nodes[n]
 	}
 	return nil
@@ -207,16 +207,22 @@ func (t *Tree) findSessions() {
 }
 
 // chooseBlockers fills in which wait of each session is shown, and which blocker.
-func (t *Tree) chooseBlockers() {
+func (t *Tree) chooseBlockers(edges []int) {
 	chosen := make([]edge, len(t.nodes)) // by session
 	for wait := range t.waits {
-		n := t.Node(wait.ID())
+		n := t.nodes[edges[0]]
 		best := &chosen[n.number]
-		for _, b := range wait.BlockedBy {
-			if e := t.edge(n, wait, b); best.node == nil || e.compare(*best) < 0 {
+		for i, b := range wait.BlockedBy {
+			blocker := t.nodes[edges[1+i]]
+			inCycle := blocker.group == n.group
+			if best.node != nil && b.Kind == BlockSoft && best.Kind == BlockHard && !inCycle {
+				continue // as most edges of a long queue
+			}
+			if e := (edge{b, wait, blocker, inCycle}); best.node == nil || e.compare(*best) < 0 {
 				*best = e
 			}
 		}
+		edges = edges[1+len(wait.BlockedBy):]
 		if n.Wait == nil || compareSince(wait.WaitingSince, n.Wait.WaitingSince) < 0 {
 			n.Wait = &wait // if it is unknown which sessions block it
 		}
@@ -340,7 +346,7 @@ func (t *Tree) behind(found *nodeSet) *nodeSet {
 	waiting := make([][]*Node, len(t.nodes))
 	for _, wait := range t.snapshot.OtherWaits {
 		for _, b := range wait.BlockedBy {
-			at := t.numbers[b.ID()]
+			at, _ := t.numbers.of(b.ID())
 			waiting[at] = append(waiting[at], t.Node(wait.ID()))
 		}
 	}
@@ -356,7 +362,7 @@ func (t *Tree) behind(found *nodeSet) *nodeSet {
 func (t *Tree) above(found *nodeSet) []*Node {
 	blockers := make([][]Blocker, len(t.nodes))
 	for wait := range t.snapshot.Waits() {
-		at := t.numbers[wait.ID()]
+		at, _ := t.numbers.of(wait.ID())
 		blockers[at] = append(blockers[at], wait.BlockedBy...)
 	}
 	for i := 0; i < len(found.list); i++ { // the list grows

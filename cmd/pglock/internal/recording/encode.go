@@ -347,7 +347,7 @@ func (k *known) addParts(out *lines, line lockLine, lock *monitor.Lock) {
 }
 
 func (k *known) waiter(w *monitor.Waiter) waiter {
-	blockers := slices.Clip(w.BlockedBy)
+	blockers := []monitor.Blocker(slices.Clip(w.BlockedBy))
 	if blockers == nil {
 		blockers = []monitor.Blocker{}
 	}

@@ -92,6 +92,7 @@ func (s *server) change() {
 	for i := range lock.Waiters {
 		if s.rng.IntN(8) > 0 && derived[i] != nil {
 			lock.Waiters[i].BlockedBy = derived[i]
+			lock.Waiters[i].Ahead = lock.Waiters[i].BlockedBy.Soft()
 		}
 	}
 	s.locks[number] = lock

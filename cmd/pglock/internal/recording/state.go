@@ -333,6 +333,7 @@ func (r *result) waiter(w *waiter) monitor.Waiter {
 	out := monitor.Waiter{Mode: w.Mode, WaitingSince: w.Since, WaitingEstimated: w.Estimated, Session: r.session(w.Session)}
 	if w.BlockedBy != nil {
 		out.BlockedBy = *w.BlockedBy
+		out.Ahead = out.BlockedBy.Soft()
 	}
 	return out
 }
@@ -365,6 +366,7 @@ func (l *lockState) derive(out *monitor.Lock) {
 	for i := range out.Waiters {
 		if l.waiters[i].BlockedBy == nil {
 			out.Waiters[i].BlockedBy = l.derived[i]
+			out.Waiters[i].Ahead = out.Waiters[i].BlockedBy.Soft()
 		}
 	}
 }
