@@ -23,6 +23,7 @@ type step struct {
 	*Journal
 	at    time.Time
 	ended map[sessionID]*monitor.Session
+	tree  func() *monitor.Tree // of the second one
 }
 
 // compare returns what happened to one lock. before and after are nil if it was free.
@@ -171,6 +172,7 @@ func (s step) waitBeganEvents(after *monitor.Lock, was, is lockParties) []Event 
 		e.Mode, e.WaitingSince = waiter.Mode, waiter.WaitingSince
 		e.Code = s.waits[waitID{lockIDOf(after), sessionIDOf(&waiter.Session)}]
 		e.BlockedBy = blockers(byID, waiter)
+		e = s.withRoot(e, waiter.ID())
 		events = append(events, e)
 	}
 	return events

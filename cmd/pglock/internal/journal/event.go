@@ -16,7 +16,7 @@ const (
 	// WaitBegan: a session began to wait for a lock.
 	WaitBegan Kind = "wait-began"
 	// WaitEnded: a session stopped waiting and was not seen to hold the lock. It gave up, or held the lock only between
-	// two snapshots.
+	// two snapshots. Who holds a lock that is neither an advisory lock nor in a row is not seen, so each wait for one ends so.
 	WaitEnded Kind = "wait-ended"
 	// Acquired: a session acquired a lock that was free, or that it shares with others.
 	Acquired Kind = "acquired"
@@ -24,6 +24,8 @@ const (
 	PassedOn Kind = "passed-on"
 	// Released: a session no longer holds a lock, and no other session acquired it at once.
 	Released Kind = "released"
+	// HolderBlocked: a session that holds a lock for which others wait began to wait itself, for another session.
+	HolderBlocked Kind = "holder-blocked"
 	// Deadlock: a cycle of waits appeared. DeadlockOver: it is gone.
 	Deadlock     Kind = "deadlock"
 	DeadlockOver Kind = "deadlock-over"
@@ -48,7 +50,11 @@ type Event struct {
 	At    time.Time  `json:"at"`
 	After *time.Time `json:"after"`
 
-	// The lock, as in [monitor.Lock]. These fields are zero for events that are not about one lock.
+	// LockType is "advisory", "row" for a lock in a row (package rowlock), and for others the locktype of pg_locks, such as
+	// "relation". It is empty for events that are not about one lock.
+	LockType string `json:"lock_type"`
+	// The lock, as in [monitor.Lock]. These fields are zero for events that are not about one lock. Of a lock of another type
+	// there is Key, which describes it as [monitor.OtherLock.String] does, and Database.
 	Key         string        `json:"key"`
 	Space       monitor.Space `json:"space"`
 	Objsubid    int16         `json:"objsubid"`
@@ -62,8 +68,14 @@ type Event struct {
 	Mode monitor.Mode `json:"mode"`
 	// From are the sessions that held the lock before, at most ten. It is set for PassedOn.
 	From []Party `json:"from"`
-	// BlockedBy are the sessions that block the waiter, at most ten. It is set for WaitBegan.
+	// BlockedBy are the sessions that block the waiter, at most ten. It is set for WaitBegan and HolderBlocked.
 	BlockedBy []Party `json:"blocked_by"`
+	// WaitsFor describes the lock that the holder waits for. It is set for HolderBlocked.
+	WaitsFor string `json:"waits_for"`
+	// Root is the session at the root of the wait, and RootLock describes its lock that those below it wait for. They are set for
+	// WaitBegan and HolderBlocked if the session that blocks is itself blocked.
+	Root     *Party `json:"root"`
+	RootLock string `json:"root_lock"`
 	// WaitingSince is when the wait began, and WaitedSeconds how long it lasted at most, which is until At.
 	WaitingSince  *time.Time `json:"waiting_since"`
 	WaitedSeconds *float64   `json:"waited_seconds"`
@@ -79,7 +91,7 @@ type Event struct {
 	Reason string `json:"reason"`
 }
 
-// Party is a session or prepared transaction that is involved in an event.
+// Party is a session or prepared transaction that is involved in an event, or a process that uses locks in rows.
 type Party struct {
 	PID         int32      `json:"pid"`
 	GID         string     `json:"gid"`
@@ -89,11 +101,21 @@ type Party struct {
 	Client      string     `json:"client"`
 	State       string     `json:"state"`
 	Since       *time.Time `json:"session_since"`
+	// Holder identifies a process ([monitor.RowProcess.Holder]), and Host is its machine; its PID is one of that machine. They are
+	// empty for others.
+	Holder string `json:"holder"`
+	Host   string `json:"host"`
 	// SeenSince is when it was first seen to hold the lock, and Code the code that took it. They are nil if it does not
 	// hold the lock or that was not seen.
 	SeenSince *time.Time    `json:"seen_since"`
 	Code      *monitor.Code `json:"code"`
 }
+
+// The types of locks that pg_locks does not have, or has under the same name.
+const (
+	typeAdvisory = "advisory"
+	typeRow      = "row"
+)
 
 func party(s monitor.Session) Party {
 	return Party{PID: s.PID, GID: s.GID, User: s.User, Database: s.Database, Application: s.Application,
@@ -118,6 +140,7 @@ func (j *Journal) event(kind Kind, at time.Time) Event {
 
 // withLock sets the fields that describe the lock.
 func (e Event) withLock(lock *monitor.Lock) Event {
+	e.LockType = typeAdvisory
 	e.Key, e.Space, e.Objsubid, e.Number = lock.Key, lock.Space, lock.Objsubid, lock.Number
 	e.DatabaseOID, e.Database = lock.DatabaseOID, lock.Database
 	return e

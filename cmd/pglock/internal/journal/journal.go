@@ -9,6 +9,7 @@ package journal
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -73,12 +74,16 @@ type Journal struct {
 	waits     map[waitID]*monitor.Code
 	contended map[lockID]time.Time // when the key last had waiters
 	cycles    map[string]monitor.Cycle
-	gap       string // why there has been no snapshot since the last; empty if there was no gap
+	blocked   map[waitID]string                 // by holder of a contended lock: what it waits for
+	others    map[otherID]*monitor.OtherWait    // of previous
+	rows      map[pglock.KeyID]*monitor.RowLock // of previous
+	rowsSeen  map[pglock.KeyID]time.Time        // when the lock in a row last had waiters
+	gap       string                            // why there has been no snapshot since the last; empty if there was no gap
 }
 
 // New returns a journal that has seen nothing.
 func New() *Journal {
-	return &Journal{contended: map[lockID]time.Time{}, cycles: map[string]monitor.Cycle{}}
+	return &Journal{contended: map[lockID]time.Time{}, cycles: map[string]monitor.Cycle{}, rowsSeen: map[pglock.KeyID]time.Time{}}
 }
 
 // Missed notes that no snapshot could be taken, and why. The next event is a Gap, and no lock counts as held through it.
@@ -140,12 +145,15 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 		}
 	}
 	over := j.endedSessions(ended, sessions)
-	step := step{j, s.TakenAt, over}
+	step := step{j, s.TakenAt, over, sync.OnceValue(s.Tree)}
 	for _, at := range j.reportedLocks(locks) {
 		if before, after := j.locks[at], locks[at]; !sameParties(before, after) {
 			events = append(events, step.compare(before, after)...)
 		}
 	}
+	events = append(events, step.holderBlockedEvents(s)...)
+	events = append(events, step.otherEvents(s)...)
+	events = append(events, step.rowEvents(s)...)
 	events = append(events, j.sessionEvents(s.TakenAt, over)...)
 	events = append(events, j.cycleEvents(s)...)
 	j.dropUncontended(s.TakenAt, locks)

@@ -68,6 +68,9 @@ func summary(e journal.Event) string {
 	for _, p := range append(e.From, e.BlockedBy...) {
 		text += " < " + p.Application
 	}
+	if e.Root != nil {
+		text += "; " + e.Root.Application + ", " + e.RootLock
+	}
 	if e.Reason != "" {
 		text += " (" + e.Reason + ")"
 	}
@@ -194,15 +197,27 @@ func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 	s.exec(a, "SELECT pg_advisory_lock(8)")
 	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(8)")
 	gotA := s.startTableWait(a, "t")
-	s.wantEvents("wait-began @8 b < a")
+	_, events := s.wantEvents("wait-began @8 b < a; owner, relation t", "holder-blocked @8 a < owner", "wait-began relation t a < owner")
+	if got := events[1].String(); !strings.HasPrefix(got, fmt.Sprintf("@8: its holder %d a waits for relation t, blocked by ", a.PgConn().PID())) {
+		t.Errorf("the holder: %s", got)
+	}
+	s.wantEvents()
+	c := s.connect("c")
+	gotC := s.startWait(c, 2, "SELECT pg_advisory_lock(8)")
+	_, events = s.wantEvents("wait-began @8 c < a < b; owner, relation t")
+	if got := events[0].String(); !strings.HasSuffix(got, fmt.Sprintf("; at the root: %d owner, relation t", owner.PgConn().PID())) {
+		t.Errorf("the wait: %s", got)
+	}
 	must.Succeed(t, owner.Close(context.Background()))
 	gotA()
-	_, events := s.wantEvents("session-ended owner")
-	if e := events[0]; e.Session.PID == 0 || e.Database != s.db.Name() {
+	_, events = s.wantEvents("wait-ended relation t a", "session-ended owner")
+	if e := events[1]; e.Session.PID == 0 || e.Database != s.db.Name() {
 		t.Errorf("the end of the root: %+v", e)
 	}
 	s.exec(a, "SELECT pg_advisory_unlock(8)")
 	gotB()
+	s.exec(b, "SELECT pg_advisory_unlock(8)")
+	gotC()
 }
 
 func TestJournalSeesACancelledWait(t *testing.T) {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +16,9 @@ import (
 func (e Event) String() string {
 	switch e.Kind {
 	case WaitBegan:
-		return fmt.Sprintf("%s: %s waits%s%s%s", e.lock(), e.Session, e.modeText(), inParens(CodeText(e.Code)), e.blockersText())
+		return fmt.Sprintf("%s: %s waits%s%s%s%s", e.lock(), e.Session, e.modeText(), inParens(CodeText(e.Code)), e.blockersText(), e.rootText())
+	case HolderBlocked:
+		return fmt.Sprintf("%s: its holder %s waits for %s%s%s", e.lock(), e.Session, e.WaitsFor, e.blockersText(), e.rootText())
 	case WaitEnded:
 		return fmt.Sprintf("%s: %s stopped waiting%s%s", e.lock(), e.Session, e.waitedText(), e.reasonText())
 	case Acquired:
@@ -35,13 +38,28 @@ func (e Event) String() string {
 	return string(e.Kind)
 }
 
-func (e Event) lock() string { return e.Key }
+func (e Event) lock() string {
+	if e.LockType == typeRow {
+		return e.Key + " in a row"
+	}
+	return e.Key
+}
+
+func (e Event) rootText() string {
+	switch {
+	case e.Root == nil:
+		return ""
+	case e.RootLock == "":
+		return "; at the root: " + e.Root.String()
+	}
+	return fmt.Sprintf("; at the root: %s, %s", e.Root, e.RootLock)
+}
 
 func (e Event) modeText() string {
-	if e.Mode == monitor.ModeShared {
-		return " (shared)"
+	if e.Mode == monitor.ModeExclusive && (e.LockType == typeAdvisory || e.LockType == typeRow) {
+		return "" // as usual
 	}
-	return ""
+	return inParens(e.Mode.Short())
 }
 
 func (e Event) waitedText() string {
@@ -105,6 +123,10 @@ func (p *Party) String() string {
 	switch {
 	case p == nil:
 		return "?"
+	case p.Holder != "" && p.Host != "":
+		return fmt.Sprintf("%s (process %d on %s)", cmp.Or(p.Application, p.Holder), p.PID, p.Host)
+	case p.Holder != "":
+		return cmp.Or(p.Application, p.Holder)
 	case p.PID == 0 && p.GID == "":
 		return "a prepared transaction"
 	case p.PID == 0:
