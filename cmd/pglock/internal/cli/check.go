@@ -64,7 +64,7 @@ func (m *watch) runCheck(cmd *cobra.Command, filter view.Filter) error {
 	if err != nil {
 		return exitWith(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
 	}
-	return exitWith(view.Status(snapshot, filter, m.check.limits(cmd)))
+	return exitWith(view.Status(snapshot, filter, m.check.limits(cmd), dbs[0].flags))
 }
 
 func (m *watch) checkServer(cmd *cobra.Command, db database) (*monitor.Snapshot, error) {

@@ -59,10 +59,10 @@ func TestMonitorTheCheckForNagios(t *testing.T) {
 		}
 		return r.stdout
 	}
-	wantText(t, status(0, "--fail-if-waiting", "30s"), "PGLOCK OK - no waiters | longest_wait=0.000s;;30;0 waiters=0;")
+	wantText(t, status(0, "--fail-if-waiting", "30s"), "PGLOCK OK - Nothing waits. No locks held. | longest_wait=0.000s;;30;0 waiters=0;")
 	hold(t, db, "SET application_name = 'bill|ing'; SELECT pg_advisory_lock(7007)")
 	queue(t, db, "SELECT pg_advisory_lock(7007)")
-	wantText(t, status(0, "--fail-if-waiting", "1h"), "PGLOCK OK - pid ", " behind ", "(bill/ing) | ", "waiters=1;")
+	wantText(t, status(0, "--fail-if-waiting", "1h"), "PGLOCK OK - ", " bill/ing, idle for ", ", holds @7007 (excl)", "frees 1", "; to end it: pglock terminate", " --session ", "waiters=1;")
 	wantText(t, status(1, "--warn-if-waiting", "0", "--fail-if-waiting", "1h"), "PGLOCK WARNING - ")
 	wantText(t, status(2, "--fail-if-waiting", "0"), "PGLOCK CRITICAL - ")
 	wantText(t, status(3, "--fail-if-waiting", "1", "--dsn", "postgres://u:s3cret@127.0.0.1:1/x"),
@@ -91,8 +91,8 @@ func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 	}
 	wantText(t, output(0), " without an advisory lock (--all)")
 	wantText(t, output(0, "--all"), "relation orders", waiter)
-	wantText(t, output(0, "--fail-if-waiting", "1h"), " without an advisory lock (--all) | ")
-	wantText(t, output(2, "--fail-if-waiting", "0", "--all"), "PGLOCK CRITICAL - pid ")
+	wantText(t, output(0, "--fail-if-waiting", "1h"), " without an advisory lock (--all). ")
+	wantText(t, output(2, "--fail-if-waiting", "0", "--all"), "PGLOCK CRITICAL - ", "; to end it: ")
 	r := on(t, db, "doctor", "--long-wait", "0", "-o", "json").run()
 	wantText(t, r.stdout, waiter, "for relation orders in database "+db.Name())
 }

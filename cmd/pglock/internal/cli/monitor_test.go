@@ -77,7 +77,7 @@ func TestMonitorSaysWhatTheServerSays(t *testing.T) {
 		want = append(want, lock.String())
 	}
 	wantEqual(t, "locks", locks, want)
-	wantEqual(t, "blockers", blockersOf(db, snapshot), serverBlockers(t, db))
+	wantEqual(t, "numbers of blockers", blockersOf(db, snapshot), serverBlockers(t, db))
 	if lock := snapshot.Locks[slices.IndexFunc(snapshot.Locks, func(l monitor.Lock) bool {
 		return l.Key == "invoice:42"
 	})]; lock.Number != 6688477336110245193 || len(lock.Waiters) != 3 || lock.Holders[0].PID == 0 {
@@ -113,23 +113,27 @@ func locksOf(db *testenv.DB, s *monitor.Snapshot) (rows []testenv.Lock) {
 	return rows
 }
 
-func blockersOf(db *testenv.DB, s *monitor.Snapshot) (pairs []string) {
+func blockersOf(db *testenv.DB, s *monitor.Snapshot) (waits []string) {
 	for lock, waiter := range s.Waiters() {
-		for _, blocker := range waiter.BlockedBy {
-			if lock.Database == db.Name() {
-				pairs = append(pairs, fmt.Sprint(waiter.PID, " waits for ", blocker.PID))
-			}
+		if lock.Database == db.Name() {
+			hard := len(waiter.BlockedBy) - waiter.BlockedBy.Soft()
+			waits = append(waits, fmt.Sprintf("%d waits for %d, of which %d are ahead", waiter.PID, hard+waiter.Ahead, waiter.Ahead))
 		}
 	}
-	return pairs
+	return waits
 }
 
 func serverBlockers(t *testing.T, db *testenv.DB) []string {
 	t.Helper()
 	rows, err := db.Pool(t).Query(t.Context(), `
-		SELECT DISTINCT format('%s waits for %s', pid, unnest(pg_blocking_pids(pid))) FROM pg_locks
-		WHERE locktype = 'advisory' AND NOT granted
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+		SELECT format('%s waits for %s, of which %s are ahead', w.pid, count(b.pid), count(b.pid) - count(b.pid) FILTER (WHERE EXISTS (
+			SELECT FROM pg_locks h WHERE h.locktype = 'advisory' AND h.granted AND coalesce(h.pid, 0) = b.pid
+			AND (h.database, h.classid, h.objid, h.objsubid) = (w.database, w.classid, w.objid, w.objsubid)
+			AND 'ExclusiveLock' IN (h.mode, w.mode))))
+		FROM pg_locks w, LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(w.pid)) AS pid) b
+		WHERE w.locktype = 'advisory' AND NOT w.granted
+		AND w.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		GROUP BY w.pid`)
 	must.Succeed(t, err)
 	pairs, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	must.Succeed(t, err)

@@ -253,7 +253,7 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 		return m.zoned(s), nil
 	}
 	last, err := tui.Run(ctx, options)
-	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, file, width(), height())))
+	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: file}, width(), height())))
 	return errors.Join(err, printErr)
 }
 

@@ -89,7 +89,7 @@ func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
 	contendedRow(t, db)
 	r = on(t, db, "monitor", "--once", "--fail-if-waiting", "0", "--database", db.Name()).run()
 	wantCode(t, r, 2)
-	wantText(t, r.stdout, "PGLOCK CRITICAL", " shop on ", " has waited ", "for invoice:42 in a row of database", " billing on ", "waiters=1;")
+	wantText(t, r.stdout, "PGLOCK CRITICAL", "billing (process ", " holds invoice:42 (excl) in a row for ", ": frees 1, longest wait ", "pglock terminate", " --holder ", "waiters=1;")
 }
 
 func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {

@@ -56,7 +56,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter
 	options.Events, options.End = m.zonedEvents(o.recentEvents), m.signalFunc(db, o.pool, &log)
 	options.EndHolder = m.holderFuncs(db, o.pool, &log)
 	last, err := tui.Run(ctx, options)
-	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, db.target, width(), height())))
+	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: db.target, Flags: db.flags}, width(), height())))
 	return errors.Join(err, printErr, log.close())
 }
 

@@ -109,8 +109,8 @@ func TestServersSeveralServersAtOnce(t *testing.T) {
 
 	r = several(t, all, "monitor", "--once", "--fail-if-waiting", "0").run()
 	wantCode(t, r, 2)
-	wantText(t, r.stdout, "PGLOCK CRITICAL - "+labelOf(b)+" CRITICAL: pid ", "; 127.0.0.1:1/x UNKNOWN: ",
-		"; "+labelOf(a)+" OK: no waiters; ", " | '"+labelOf(b)+" longest_wait'=")
+	wantText(t, r.stdout, "PGLOCK CRITICAL - "+labelOf(b)+" CRITICAL: ", "; 127.0.0.1:1/x UNKNOWN: ",
+		"; "+labelOf(a)+" OK: Nothing waits. ", " | '"+labelOf(b)+" longest_wait'=")
 	if strings.Count(r.stdout, "\n") != 1 || strings.Contains(r.stdout, "s3cret") {
 		t.Errorf("want one line without a password:\n%s", r.stdout)
 	}

@@ -115,7 +115,7 @@ func (m *watch) checkServers(cmd *cobra.Command, dbs []database, filter view.Fil
 		if each.err != nil {
 			judged[i] = view.Judgement{Verdict: view.Unknown, Text: oneLine(each.err.Error())}
 		} else {
-			judged[i] = view.Judge(each.snapshot, filter, limits)
+			judged[i] = view.Judge(each.snapshot, filter, limits, each.db.flags)
 		}
 		judged[i].Server = each.db.label
 	}

@@ -110,7 +110,7 @@ func (d *Demo) url(application string) string {
 func (d *Demo) show(snapshot *monitor.Snapshot) {
 	target := fmt.Sprintf("%s@127.0.0.1:%d/%s", snapshot.Role, d.server.Port(), snapshot.Database)
 	d.print("")
-	for _, line := range view.Table(snapshot, view.Filter{}, target, d.Width-len(quote)) {
+	for _, line := range view.Table(snapshot, view.Filter{}, view.Server{Target: target}, d.Width-len(quote)) {
 		d.print("%s", quote+line)
 	}
 }

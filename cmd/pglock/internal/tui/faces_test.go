@@ -246,7 +246,7 @@ func nodesOfPage(t *testing.T, s *monitor.Snapshot, key string) []nodeOfPage {
 func blockersInText(s *monitor.Snapshot, only view.Filter) (first, states map[string]string) {
 	first, states = map[string]string{}, map[string]string{}
 	key, holder := "", ""
-	for _, line := range view.Table(s, only, "server", 10_000) {
+	for _, line := range view.Table(s, only, view.Server{Target: "server"}, 10_000) {
 		words := strings.Fields(line)
 		switch {
 		case strings.HasPrefix(line, "@"):

@@ -23,19 +23,24 @@ func named(session monitor.Session) string {
 	return strings.TrimSpace(Who(session) + " " + Field(session, "application", application))
 }
 
-// maxOtherWaits is how many waits for other locks a table shows.
+// maxOtherWaits is how many lines about waits for other locks a table has.
 const maxOtherWaits = 20
 
 // otherWaits returns the lines of a table about the wait graph beyond advisory locks: each wait, and the states of the
 // sessions that block others without waiting themselves.
-func otherWaits(s *monitor.Snapshot, tree *monitor.Tree) (lines []string) {
+func (p *page) otherWaits() (lines []string) {
+	s, tree := p.shown, p.tree
 	if len(s.OtherWaits) == 0 {
 		return nil
 	}
 	lines = append(lines, "locks of other types")
 	for i, wait := range s.OtherWaits {
-		if i == maxOtherWaits {
-			lines = append(lines, fmt.Sprintf("  … %d more", len(s.OtherWaits)-maxOtherWaits))
+		below, hidden := p.folds.of(wait.ID(), wait.Lock.String(), s.TakenAt)
+		if hidden {
+			continue
+		}
+		if len(lines) > maxOtherWaits {
+			lines = append(lines, fmt.Sprintf("  … %d more", len(s.OtherWaits)-i))
 			break
 		}
 		waited := unknown
@@ -46,7 +51,9 @@ func otherWaits(s *monitor.Snapshot, tree *monitor.Tree) (lines []string) {
 		if blockers := Blockers(tree, wait.Waiter, s.BlockersMissing != ""); len(blockers) > 0 {
 			text += ", blocked by " + strings.Join(blockers, separator)
 		}
-		lines = append(lines, text)
+		if lines = append(lines, text); below != "" {
+			lines = append(lines, "    "+below)
+		}
 	}
 	for _, session := range s.OtherSessions {
 		if n := tree.Node(session.ID()); n != nil && n.Wait != nil || session.Prepared() {

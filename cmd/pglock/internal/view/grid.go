@@ -120,8 +120,13 @@ func (g grid) blockers(r row) string { return shorten(r.blockers, g[len(g)-1].wi
 // shorten joins as many items as fit into n columns, and counts the rest.
 func shorten(items []string, n int) string {
 	all := strings.Join(items, separator)
+	more := 0
+	if last := len(items) - 1; last > 0 && strings.HasPrefix(items[last], "+") {
+		_, _ = fmt.Sscanf(items[last], "+%d", &more) // Blockers wrote it
+		items = items[:last]
+	}
 	for some := len(items) - 1; Columns(all) > n && some > 0; some-- {
-		all = fmt.Sprintf("%s +%d", strings.Join(items[:some], separator), len(items)-some)
+		all = fmt.Sprintf("%s +%d", strings.Join(items[:some], separator), len(items)-some+more)
 	}
 	return Cut(all, n)
 }

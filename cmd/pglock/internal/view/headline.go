@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -19,16 +20,36 @@ func (f Filter) Headline(all *monitor.Snapshot) monitor.Headline {
 
 // HeadlineLines returns a headline in printable lines of at most width columns: the sentence, what the root runs or ran
 // last, and the command that ends it, each but the first indented. server names the server on a command line, with a space
-// before it, or is empty. A line that would be cut ends with an ellipsis; the command is never cut, so that it can be copied.
+// before it, or is empty. A statement that is cut ends with an ellipsis. The command is broken so that a shell reads it as one; it
+// is never cut, so a line of it can be wider.
 func HeadlineLines(h monitor.Headline, server string, width int) []string {
 	lines := Wrap(Printable(h.String()), width, indent)
 	if statement := StatementLine(h); statement != "" {
 		lines = append(lines, Cut(indent+statement, width))
 	}
 	if command := EndCommand(h, server); command != "" {
-		lines = append(lines, indent+command)
+		lines = append(lines, wrapCommand(indent+command, width)...)
 	}
 	return lines
+}
+
+// wrapCommand breaks a command before flags, in a way that a shell reads as one. It breaks none that has quotes, since the
+// place might be between them.
+func wrapCommand(command string, width int) (lines []string) {
+	if Columns(command) <= width || strings.Contains(command, "'") {
+		return []string{command}
+	}
+	const next = ` \`
+	line := ""
+	for i, flag := range strings.SplitAfter(strings.ReplaceAll(command, " -", "\x00 -"), "\x00") {
+		flag = strings.TrimSuffix(flag, "\x00")
+		if i > 0 && Columns(line+flag+next) > width {
+			lines, line = append(lines, line+next), indent+indent
+			flag = flag[1:]
+		}
+		line += flag
+	}
+	return append(lines, line)
 }
 
 // StatementLine returns what the root of a headline runs or ran last, printable: "ran: SELECT 1". It is empty if that is

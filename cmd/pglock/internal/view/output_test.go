@@ -48,7 +48,12 @@ func TestJSONIsHarmlessAndMeansTheSame(t *testing.T) {
 		if err := json.Unmarshal(b.Bytes(), &read); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(&read, s) {
+		want := hostileSnapshot()
+		for i := range want.Locks[2].Waiters {
+			w := &want.Locks[2].Waiters[i]
+			w.BlockedBy = w.BlockedBy[:1] // those ahead in the queue are only counted
+		}
+		if !reflect.DeepEqual(&read, want) {
 			t.Errorf("%s reads back as %+v", name, read)
 		}
 	}
@@ -172,7 +177,7 @@ func TestCSVForPeopleIsHarmless(t *testing.T) {
 func TestTheTableOfHostileTextIsHarmless(t *testing.T) {
 	s := hostileSnapshot()
 	for width := 20; width < 300; width += 7 {
-		for _, line := range Table(s, Filter{}, "x", width) {
+		for _, line := range Table(s, Filter{}, Server{Target: "x"}, width) {
 			requireHarmless(t, "the table", line)
 			if Columns(line) > width {
 				t.Fatalf("%d columns instead of %d: %s", Columns(line), width, line)

@@ -24,8 +24,9 @@ func (f Filter) ShowsRow(s *monitor.Snapshot, lock monitor.RowLock) bool {
 		slices.ContainsFunc(lock.Waiters, func(w monitor.RowWaiter) bool { return f.showsSession(w.User, w.Application) })
 }
 
-// rowLocks formats some of the locks in rows, with the totals of s.
-func rowLocks(s *monitor.Snapshot, locks []monitor.RowLock) (lines []string) {
+// rowLocks formats some of the locks in rows, with the totals of all that are shown.
+func (p *page) rowLocks(locks []monitor.RowLock) (lines []string) {
+	s := p.shown
 	if len(s.RowLocks) == 0 {
 		return nil
 	}
@@ -41,8 +42,15 @@ func rowLocks(s *monitor.Snapshot, locks []monitor.RowLock) (lines []string) {
 				Short(string(h.Mode)), Process(h.RowProcess), Age(s.TakenAt.Sub(h.HeldSince)), Lease(h.RowProcess, s.TakenAt), h.Generation))
 		}
 		for _, w := range lock.Waiters {
+			below, hidden := p.rowFolds.of(monitor.SessionID{Holder: w.Holder}, lock.Label(), s.TakenAt)
+			if hidden {
+				continue
+			}
 			lines = append(lines, fmt.Sprintf("  waits  %s  %s  for %s, %s",
 				Short(string(w.Mode)), Process(w.RowProcess), Age(s.TakenAt.Sub(w.WaitingSince)), Lease(w.RowProcess, s.TakenAt)))
+			if below != "" {
+				lines = append(lines, "         "+below)
+			}
 		}
 	}
 	return lines

@@ -21,7 +21,7 @@ func TestAScreenKeepsTheLongestWaitsOfSessionsAndRows(t *testing.T) {
 	s := waited(time.Minute)
 	s.Locks = append(s.Locks, monitor.Lock{Key: "@6"}, monitor.Lock{Key: "@7"})
 	s.RowLocks = []monitor.RowLock{inRow("@8"), inRow("@9", time.Hour), inRow("@10", time.Second)}
-	text := strings.Join(OneScreen(s, Filter{}, "server", 80, 14), "\n")
+	text := strings.Join(OneScreen(s, Filter{}, Server{Target: "server"}, 80, 16), "\n")
 	for _, want := range []string{"@5", "\n@9\n", "\n@10\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
@@ -50,10 +50,10 @@ func TestAWaitForALockInARowCountsAsAnyOther(t *testing.T) {
 		t.Error(text)
 	}
 	limits := Limits{Fail: limit(2 * time.Minute)}
-	if got := Judge(rows, Filter{}, limits); got.Verdict != Critical || !strings.Contains(got.Text, "in a row of database") {
+	if got := Judge(rows, Filter{}, limits, ""); got.Verdict != Critical || !strings.Contains(got.Text, "in a row of database") {
 		t.Errorf("%v %s", got.Verdict, got.Text)
 	}
-	if got := Judge(sessions, Filter{}, limits); got.Verdict != OK {
+	if got := Judge(sessions, Filter{}, limits, ""); got.Verdict != OK {
 		t.Errorf("%v %s", got.Verdict, got.Text)
 	}
 }

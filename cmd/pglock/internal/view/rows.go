@@ -118,14 +118,21 @@ var abbreviations = map[string]string{
 	"fastpath function call":        "fastpath",
 }
 
+// maxShownBlockers is how many blockers of a waiter a table names.
+const maxShownBlockers = 4
+
 // Blockers returns the process IDs and identifiers of a waiter's blockers, soft ones marked with ~. The first is the one
-// that the tree prefers.
+// that the tree prefers. Of many only some are named, and the last text, such as "+197", counts the others.
 func Blockers(tree *monitor.Tree, w monitor.Waiter, missing bool) []string {
 	if missing {
 		return []string{unknown}
 	}
 	var names []string
-	for _, blocker := range tree.Blockers(w) {
+	all := tree.Blockers(w)
+	for i, blocker := range all {
+		if i == maxShownBlockers {
+			return append(names, fmt.Sprintf("+%d", len(all)-i))
+		}
 		who := fmt.Sprint(blocker.PID)
 		if blocker.PID == 0 {
 			who = gid(blocker.GID)

@@ -48,8 +48,8 @@ type Datum struct{ Label, Value string }
 
 // Status judges the deadlocks and the longest wait among the locks that the filter shows. The text is the line of a
 // plugin, with its performance data.
-func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, string) {
-	j := Judge(all, filter, limits)
+func Status(all *monitor.Snapshot, filter Filter, limits Limits, flags string) (Verdict, string) {
+	j := Judge(all, filter, limits, flags)
 	return j.Verdict, StatusLine(j.Verdict, j.Text) + " | " + dataText(j.Data)
 }
 
@@ -90,43 +90,49 @@ func dataText(data []Datum) string {
 	return strings.Join(texts, " ")
 }
 
-// Judge judges the deadlocks and the longest wait among the locks that the filter shows.
-func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
-	s := filter.shown(all)
+// Judge judges the deadlocks and the longest wait among the locks that the filter shows. Its text is the headline, and what
+// ends the root of it on the server that flags name, as [EndCommand] says.
+func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Judgement {
+	s, headline := filter.shown(all), filter.Headline(all)
 	longest, hidden := longestWait(s)
 	inRow, rowText := longestRowWait(s)
 	lasted := max(longest.lasted, inRow)
 	verdict := limits.judge(lasted)
-	text := "no waiters"
+	text := headline.String()
 	switch {
-	case rowText != "" && (longest.Waiter == nil || inRow > longest.lasted):
-		text = rowText
-	case longest.Waiter != nil:
-		text = longest.text(all.Tree())
-	case expectedWaiters(s) > 0:
-		text = fmt.Sprintf("only expected waits: %d for elections, permits and runs of jobs", expectedWaiters(s))
-	case hidden > 0:
-		text = fmt.Sprintf("%s, but the server does not report for how long", count(hidden, "waiter"))
+	case lasted <= headline.Longest:
+	case inRow > longest.lasted:
+		text += "; " + rowText
+	default:
+		text += "; " + longest.text(all.Tree())
 	}
 	if verdict == OK && hidden > 0 {
 		verdict = Unknown
-		text += "; " + s.DetailsHidden
+		text += fmt.Sprintf("; the server does not report how long %s; %s", haveWaited(hidden), s.DetailsHidden)
 	}
 	certain, possible := deadlocks(s)
-	if certain > 0 {
-		text += "; " + count(certain, "deadlock")
-		if !limits.IgnoreDeadlocks {
-			verdict = Critical
+	if certain > 0 && !limits.IgnoreDeadlocks {
+		if verdict = Critical; headline.Cycle == nil {
 			text = firstDeadlock(s) + "; " + text
 		}
+	}
+	if certain > 1 || certain > 0 && headline.Cycle == nil {
+		text += "; " + count(certain, "deadlock")
 	}
 	if possible > 0 {
 		text += "; " + count(possible, "possible deadlock")
 	}
-	if elsewhere := Elsewhere(s); elsewhere != "" {
-		text += "; " + elsewhere
+	if end := EndCommand(headline, flags); end != "" {
+		text += "; to end it: " + end
 	}
 	return Judgement{Verdict: verdict, Text: text, Data: performance(s, lasted, limits)}
+}
+
+func haveWaited(waiters int) string {
+	if waiters == 1 {
+		return "1 waiter has waited"
+	}
+	return fmt.Sprintf("%d waiters have waited", waiters)
 }
 
 // firstDeadlock describes the first certain deadlock.
@@ -179,20 +185,6 @@ func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 		}
 	}
 	return longest, hidden
-}
-
-func expectedWaiters(s *monitor.Snapshot) (n int) {
-	for wait := range s.Waits() {
-		if wait.Expected() {
-			n++
-		}
-	}
-	for _, lock := range s.RowLocks {
-		if lock.Expected() {
-			n += len(lock.Waiters)
-		}
-	}
-	return n
 }
 
 func (l longWait) text(tree *monitor.Tree) string {

@@ -25,6 +25,11 @@ func withTableWait(s *monitor.Snapshot) {
 }
 
 func TestStatus(t *testing.T) {
+	const (
+		bare    = "4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3, longest wait 1m30s; 1 more root"
+		end     = "; to end it: pglock terminate -d shop --session 4711@2026-07-05T10:00:00Z"
+		billing = bare + end
+	)
 	alone := Filter{Keys: []pglock.Key{pglock.Int64Key(5)}}
 	for name, c := range map[string]struct {
 		filter  Filter
@@ -34,46 +39,46 @@ func TestStatus(t *testing.T) {
 		line    string
 	}{
 		"no waiters": {alone, Limits{Fail: limit(30 * time.Second)}, nil, OK,
-			"PGLOCK OK - no waiters | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
+			"PGLOCK OK - Nothing waits. 1 lock held. | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
 		"below the limits": {Filter{}, Limits{Warn: limit(2 * time.Minute), Fail: limit(time.Hour)}, nil, OK,
-			"PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | " +
+			"PGLOCK OK - " + billing + " | " +
 				"longest_wait=90.000s;120;3600;0 waiters=4;;;0 holders=3;;;0 lock_table=4.2%;;;0"},
 		"a warning": {Filter{}, Limits{Warn: limit(time.Minute), Fail: limit(time.Hour)}, nil, Warning,
-			"PGLOCK WARNING - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | "},
+			"PGLOCK WARNING - " + billing + " | "},
 		"critical": {Filter{}, Limits{Warn: limit(time.Second), Fail: limit(89 * time.Second)}, nil, Critical,
-			"PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | longest_wait=90.000s;1;89;0 "},
+			"PGLOCK CRITICAL - " + billing + " | longest_wait=90.000s;1;89;0 "},
 		"a wait for another lock": {Filter{}, Limits{Fail: limit(3 * time.Minute)}, withTableWait, Critical,
-			"PGLOCK CRITICAL - pid 99 has waited 4m00s for relation orders in database shop behind 4711 (billing) | " +
+			"PGLOCK CRITICAL - 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 4, longest wait 4m00s; 1 more root" + end + " | " +
 				"longest_wait=240.000s;;180;0 waiters=5;"},
 		"an election": {Filter{}, Limits{Fail: limit(0)}, func(s *monitor.Snapshot) {
 			for i := range s.Locks {
 				s.Locks[i].Kind = monitor.KindLeader
 			}
-		}, OK, "PGLOCK OK - only expected waits: 4 for elections, permits and runs of jobs | longest_wait=0.000s;;0;0 waiters=4;"},
+		}, OK, "PGLOCK OK - Nothing waits but 4 for elections, permits and runs of jobs. 3 locks held. | longest_wait=0.000s;;0;0 waiters=4;"},
 		"waits elsewhere": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 30 }, OK,
-			"PGLOCK OK - no waiters; 30 sessions wait without an advisory lock (--all) | "},
+			"PGLOCK OK - Nothing waits for an advisory lock; 30 sessions wait without an advisory lock (--all). No locks held. | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
-			"for invoice:42 behind 4711 in database shop; pid 4712 has waited"},
-		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - no waiters | "},
-		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, withDeadlock, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing); 1 deadlock; 1 possible deadlock | "},
+			"for invoice:42 behind 4711 in database shop; 4711 billing, idle in transaction"},
+		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Nothing waits. 1 lock held. | "},
+		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, withDeadlock, OK, "PGLOCK OK - " + bare + "; 1 deadlock; 1 possible deadlock" + end + " | "},
 		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
 			s.DetailsHidden = "GRANT this"
-		}, Unknown, "PGLOCK UNKNOWN - 1 waiter, but the server does not report for how long; GRANT this | longest_wait=0.000s"},
+		}, Unknown, "PGLOCK UNKNOWN - prepared transaction \"it's\", 1h00m old, holds @7/-42 (shared): frees 1; the server does not report how long 1 waiter has waited; GRANT this; to end it: ROLLBACK PREPARED 'it''s' | longest_wait=0.000s"},
 		"hidden, and others are critical": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[1].Waiters[0].Hidden, s.Locks[1].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
-		}, Critical, "PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | "},
+		}, Critical, "PGLOCK CRITICAL - " + billing + " | "},
 		"hostile names": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[2].Key = "a|b\n\x1b[2J"
-		}, Critical, `PGLOCK CRITICAL - pid 4712 has waited 1m30s for a/b\n\x1b[2J in database shop behind 4711 (billing) | longest_wait`},
+		}, Critical, `PGLOCK CRITICAL - 4711 billing, idle in transaction for 3m00s, holds a/b\n\x1b[2J (excl): frees 3, longest wait 1m30s; 1 more root` + end + ` | longest_wait`},
 	} {
 		s := snapshot()
 		s.Capacity = monitor.Capacity{Nominal: 1000, Used: 42}
 		if c.change != nil {
 			c.change(s)
 		}
-		verdict, line := Status(s, c.filter, c.limits)
+		verdict, line := Status(s, c.filter, c.limits, " -d shop")
 		if verdict != c.verdict || !strings.HasPrefix(line, c.line) || strings.Count(line, "|") != 1 {
 			t.Errorf("%s: %v %s\nwant %v %s", name, verdict, line, c.verdict, c.line)
 		}

@@ -12,23 +12,44 @@ import (
 )
 
 // Table formats the locks of a snapshot that the filter shows, in lines of at most width columns: for each lock its
-// holders, then its waiters. Locks with waiters come first, sorted by the longest wait. target names the server.
-func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
-	s := filter.shown(all)
-	return table(all, s, filter.named(all).Tree(), urgentOf(s), target, width)
+// holders, then its waiters, of which those that are alike are folded. Above them stands the headline. Locks with waiters
+// come first, sorted by the longest wait.
+func Table(all *monitor.Snapshot, filter Filter, on Server, width int) []string {
+	p := newPage(all, filter, on, width)
+	return p.table(urgentOf(p.shown))
+}
+
+// Server is how a table names the server: Target in its title, and Flags on a command line ([EndCommand]).
+type Server struct{ Target, Flags string }
+
+// page is a snapshot that is written as a table.
+type page struct {
+	all, shown *monitor.Snapshot // shown has only what the filter shows
+	tree       *monitor.Tree     // of all
+	folds      folds
+	rowFolds   folds
+	headline   monitor.Headline
+	on         Server
+	width      int
+}
+
+func newPage(all *monitor.Snapshot, filter Filter, on Server, width int) *page {
+	tree, s := filter.named(all).Tree(), filter.shown(all)
+	return &page{all: all, shown: s, tree: tree, folds: foldsOf(tree), rowFolds: foldsOf(s.RowTree()),
+		headline: filter.Headline(all), on: on, width: width}
 }
 
 // OneScreen is like [Table], but returns at most height lines. It says how many locks do not fit, and leaves out locks
 // without waiters first.
-func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
-	s := filter.shown(all)
-	locks, tree := urgentOf(s), filter.named(all).Tree()
-	lines := table(all, s, tree, locks, target, width)
+func OneScreen(all *monitor.Snapshot, filter Filter, on Server, width, height int) []string {
+	p := newPage(all, filter, on, width)
+	locks := urgentOf(p.shown)
+	lines := p.table(locks)
 	if len(lines) <= height {
 		return lines
 	}
 	for n := min(locks.len(), height); ; n-- {
-		lines = table(all, s, tree, locks.first(s, n), target, width)
+		lines = p.table(locks.first(p.shown, n))
 		if len(lines) < height || n == 0 {
 			lines = lines[:min(len(lines), height-1)]
 			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", locks.len()-n), width))
@@ -36,20 +57,20 @@ func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, heigh
 	}
 }
 
-// table formats some of the locks of s, with the totals of s. all is the unfiltered snapshot, and tree its tree.
-func table(all, s *monitor.Snapshot, tree *monitor.Tree, locks urgent, target string, width int) []string {
-	lines := []string{title(s, target)}
-	sessions, marks := body(s, tree, locks.sessions, width)
-	for _, part := range [][]string{
-		deadlockLines(s, width), sessions, otherWaits(s, tree), rowLocks(s, locks.rows),
-		notes(s, len(all.Locks)-len(s.Locks), marks, width),
+// table formats some of the locks, with the totals of all that are shown.
+func (p *page) table(locks urgent) []string {
+	lines := []string{Cut(title(p.shown, p.on.Target), p.width), ""}
+	sessions, marks := p.body(locks.sessions)
+	for i, part := range [][]string{
+		HeadlineLines(p.headline, p.on.Flags, p.width),
+		p.deadlockLines(), sessions, p.otherWaits(), p.rowLocks(locks.rows), p.notes(marks),
 	} {
-		if len(part) > 0 {
-			lines = append(append(lines, ""), part...)
+		if len(part) > 0 && i > 0 {
+			lines = append(lines, "")
 		}
-	}
-	for i, line := range lines {
-		lines[i] = Cut(line, width)
+		for _, line := range part {
+			lines = append(lines, Cut(line, p.width))
+		}
 	}
 	return lines
 }
@@ -84,7 +105,7 @@ type marks struct {
 	left                  []string // columns that are left out
 }
 
-func body(s *monitor.Snapshot, tree *monitor.Tree, locks []monitor.Lock, width int) (lines []string, m marks) {
+func (p *page) body(locks []monitor.Lock) (lines []string, m marks) {
 	if len(locks) == 0 {
 		return nil, m
 	}
@@ -92,14 +113,14 @@ func body(s *monitor.Snapshot, tree *monitor.Tree, locks []monitor.Lock, width i
 	head := g.head()
 	entries := []entry{{row: &head}}
 	for _, lock := range locks {
-		entries = append(entries, entriesOf(s, tree, lock, width)...)
+		entries = append(entries, p.entriesOf(lock)...)
 	}
 	for _, e := range entries {
 		if e.row != nil {
 			g.widen(*e.row)
 		}
 	}
-	m.left = g.fitInto(width)
+	m.left = g.fitInto(p.width)
 	for _, e := range entries {
 		if e.row != nil {
 			e.text = g.line(*e.row)
@@ -113,8 +134,9 @@ func body(s *monitor.Snapshot, tree *monitor.Tree, locks []monitor.Lock, width i
 	return lines, m
 }
 
-func entriesOf(s *monitor.Snapshot, tree *monitor.Tree, lock monitor.Lock, width int) []entry {
-	entries := []entry{{text: heading(s, lock, width)}}
+func (p *page) entriesOf(lock monitor.Lock) []entry {
+	s, tree := p.shown, p.tree
+	entries := []entry{{text: heading(s, lock, p.width)}}
 	for _, holder := range lock.Holders {
 		entries = append(entries, entry{row: holderRow(s, holder)})
 		if what := doing(s, holder.Session); what != "" && len(lock.Waiters) > 0 {
@@ -127,8 +149,15 @@ func entriesOf(s *monitor.Snapshot, tree *monitor.Tree, lock monitor.Lock, width
 			entries = append(entries, entry{text: "        " + blocked})
 		}
 	}
+	label := lock.Label()
 	for _, waiter := range lock.Waiters {
-		entries = append(entries, entry{row: waiterRow(s, tree, waiter)})
+		below, hidden := p.folds.of(waiter.ID(), label, s.TakenAt)
+		if hidden {
+			continue
+		}
+		if entries = append(entries, entry{row: waiterRow(s, tree, waiter)}); below != "" {
+			entries = append(entries, entry{text: "        " + below})
+		}
 	}
 	return entries
 }
@@ -198,10 +227,12 @@ func possibly(lock monitor.Lock) string {
 	return "possibly " + strings.Join(texts, " or ")
 }
 
-// deadlockLines describes the cycles. They stand above everything else.
-func deadlockLines(s *monitor.Snapshot, width int) (lines []string) {
-	for _, cycle := range s.Cycles {
-		lines = append(lines, Wrap(Printable(Deadlock(s, cycle)), width, "  ")...)
+// deadlockLines describes the cycles but that of the headline. They stand above the locks.
+func (p *page) deadlockLines() (lines []string) {
+	for _, cycle := range p.shown.Cycles {
+		if p.headline.Cycle == nil || !slices.Equal(p.headline.Cycle.Steps, cycle.Steps) {
+			lines = append(lines, Wrap(Printable(Deadlock(p.shown, cycle)), p.width, "  ")...)
+		}
 	}
 	return lines
 }
@@ -223,8 +254,9 @@ func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 }
 
 // notes returns the end of a table: how much it shows, what its marks mean, and what is missing.
-func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
-	texts := []string{total(s, others)}
+func (p *page) notes(m marks) []string {
+	s := p.shown
+	texts := []string{total(s, len(p.all.Locks)-len(s.Locks))}
 	if text := lockTable(s.Capacity); text != "" {
 		texts = append(texts, text)
 	}
@@ -241,10 +273,7 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 		texts = append(texts, "too narrow for "+strings.Join(m.left, ", "))
 	}
 	if m.more {
-		texts = append(texts, "+n: n more blockers (widen the terminal or use -o json)")
-	}
-	if elsewhere := Elsewhere(s); elsewhere != "" {
-		texts = append(texts, elsewhere)
+		texts = append(texts, "+n: n more blockers")
 	}
 	for _, missing := range []struct{ what, why string }{
 		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},
@@ -256,7 +285,7 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	}
 	var lines []string
 	for _, text := range texts {
-		lines = append(lines, Wrap(text, width, "  ")...)
+		lines = append(lines, Wrap(text, p.width, "  ")...)
 	}
 	return lines
 }

@@ -65,6 +65,11 @@ func snapshot() *monitor.Snapshot {
 const inEightyColumns = `
 alice@db1:5432/shop  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
 
+4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3,
+  longest wait 1m30s; 1 more root
+  ran: UPDATE invoice SET paid = true
+  pglock terminate --session 4711@2026-07-05T10:00:00Z
+
          PID MODE   WAITED USER  APPLICATION CLIENT    STATE      BLOCKED BY
 invoice:42  @6688477336110245193
   holds 4711 excl          alice billing     192.0.2.7 idle in tx
@@ -80,13 +85,13 @@ invoice:42  @6688477336110245193
 
 3 keys, 3 holders, 4 waiters
 ~ does not hold the lock, but waits for it ahead in the queue
-+n: n more blockers (widen the terminal or use -o json)
++n: n more blockers
 hidden: role "watcher" may not see the details of other roles' sessions: GRANT
   pg_read_all_stats TO "watcher"
 `
 
 func TestTable(t *testing.T) {
-	got := "\n" + strings.Join(Table(snapshot(), Filter{}, "alice@db1:5432/shop", 80), "\n") + "\n"
+	got := "\n" + strings.Join(Table(snapshot(), Filter{}, Server{Target: "alice@db1:5432/shop"}, 80), "\n") + "\n"
 	if got != inEightyColumns {
 		t.Errorf("got %s\nwant %s", got, inEightyColumns)
 	}
@@ -99,7 +104,7 @@ func TestNoLineIsWiderThanTheTable(t *testing.T) {
 	s.Locks[2].Holders[0].Application = strings.Repeat("日本語", 20)
 	s.Locks[2].Holders[0].State = "a state that no server of today knows"
 	for width := 20; width < 200; width++ {
-		for _, line := range Table(s, Filter{}, "alice@db1:5432/shop", width) {
+		for _, line := range Table(s, Filter{}, Server{Target: "alice@db1:5432/shop"}, width) {
 			if Columns(line) > width {
 				t.Fatalf("%d columns instead of %d: %s", Columns(line), width, line)
 			}
@@ -117,7 +122,7 @@ func TestTheLastQueryOfAnIdleLockerSessionIsNotShown(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, lines := range [][]string{Table(s, Filter{}, "db1", 80), Preview(s, target, monitor.SignalTerminate, 80)} {
+			for _, lines := range [][]string{Table(s, Filter{}, Server{Target: "db1"}, 80), Preview(s, target, monitor.SignalTerminate, 80)} {
 				text := strings.Join(lines, "\n")
 				if strings.Contains(text, "UPDATE invoice") != shown || !strings.Contains(text, "for 3m00s, session 2h00m") {
 					t.Errorf("%s, process %q: the query should be shown: %v\n%s", state, process, shown, text)
@@ -129,15 +134,15 @@ func TestTheLastQueryOfAnIdleLockerSessionIsNotShown(t *testing.T) {
 
 func TestATableWithoutLocks(t *testing.T) {
 	s := &monitor.Snapshot{TakenAt: now, ServerVersion: "13.1", NamesMissing: "because"}
-	got := strings.Join(Table(s, Filter{}, "x", 80), "\n")
-	if want := "x  PostgreSQL 13.1  2026-07-05 12:00:00 UTC\n\nno advisory locks\nnames: because"; got != want {
+	got := strings.Join(Table(s, Filter{}, Server{Target: "x"}, 80), "\n")
+	if want := "x  PostgreSQL 13.1  2026-07-05 12:00:00 UTC\n\nNothing waits. No locks held.\n\nno advisory locks\nnames: because"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestATableCountsHiddenLocks(t *testing.T) {
 	filter := Filter{Keys: []pglock.Key{pglock.NewKey("nosuch")}}
-	table := strings.Join(Table(snapshot(), filter, "x", 80), "\n")
+	table := strings.Join(Table(snapshot(), filter, Server{Target: "x"}, 80), "\n")
 	if !strings.Contains(table, "\nno advisory locks match the filters; 3 keys not shown") {
 		t.Errorf("got %s", table)
 	}
@@ -146,7 +151,7 @@ func TestATableCountsHiddenLocks(t *testing.T) {
 func TestAKeyHasTheNameFromTheFilter(t *testing.T) {
 	key, s := pglock.NewKey("given"), snapshot()
 	s.Locks[0].Number = key.Int64()
-	table := strings.Join(Table(s, Filter{Keys: []pglock.Key{key}}, "x", 80), "\n")
+	table := strings.Join(Table(s, Filter{Keys: []pglock.Key{key}}, Server{Target: "x"}, 80), "\n")
 	if !strings.Contains(table, fmt.Sprintf("\ngiven  @%d\n", key.Int64())) || s.Locks[0].Key != "@5" {
 		t.Errorf("got %s", table)
 	}
@@ -154,6 +159,13 @@ func TestAKeyHasTheNameFromTheFilter(t *testing.T) {
 
 const inFiftyColumns = `
 x  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
+
+4711 billing, idle in transaction for 3m00s, holds
+  probably Rails migrations of database shop
+  (excl): frees 3, longest wait 1m30s; 1 more root
+  ran: UPDATE invoice SET paid = true
+  pglock terminate \
+    --session 4711@2026-07-05T10:00:00Z
 
 DEADLOCK for 1.0s: 4712 waits for invoice:42
   behind 4716, 4716 waits for @7/-42 behind 4712
@@ -193,7 +205,7 @@ func TestANarrowTableOfEverything(t *testing.T) {
 	s.Capacity = monitor.Capacity{Nominal: 6400, Used: 321, Advisory: 300}
 	young, old := int64(9_999), int64(12_345)
 	s.Locks[0].Holders[0].XminAge, s.Locks[1].Holders[0].XIDAge = &young, &old
-	table := "\n" + strings.Join(Table(s, Filter{}, "x", 50), "\n") + "\n"
+	table := "\n" + strings.Join(Table(s, Filter{}, Server{Target: "x"}, 50), "\n") + "\n"
 	if !strings.HasPrefix(table, inFiftyColumns) {
 		t.Errorf("got %s\nwant %s", table, inFiftyColumns)
 	}
@@ -209,7 +221,7 @@ func TestANarrowTableOfEverything(t *testing.T) {
 func TestBlockersThatCouldNotBeRead(t *testing.T) {
 	s := snapshot()
 	s.BlockersMissing = "it took too long"
-	table := strings.Join(Table(s, Filter{}, "x", 80), "\n")
+	table := strings.Join(Table(s, Filter{}, Server{Target: "x"}, 80), "\n")
 	if !strings.Contains(table, "active     ?\n") || !strings.Contains(table, "blocked by: it took too long") {
 		t.Errorf("got %s", table)
 	}
