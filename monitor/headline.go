@@ -271,7 +271,7 @@ func (h Headline) cycleText() string {
 	for _, step := range h.Cycle.Steps {
 		steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
 	}
-	text := "DEADLOCK"
+	text := "deadlock"
 	if h.Cycle.Since != nil {
 		text += " for " + ages.Text(h.at.Sub(*h.Cycle.Since))
 	}

@@ -79,7 +79,7 @@ func TestHeadlineOfADeadlock(t *testing.T) {
 	for range 3 { // more behind it, but no deadlock
 		startWaiter(t, db, "SELECT pg_advisory_lock(3)")
 	}
-	s := requireHeadline(t, db.Pool(t), "DEADLOCK for AGE: N waits for @2 behind N, N waits for @1 behind N; to end N TestHeadlineOfADeadlock: frees 1, longest wait AGE; 1 more root")
+	s := requireHeadline(t, db.Pool(t), "deadlock for AGE: N waits for @2 behind N, N waits for @1 behind N; to end N TestHeadlineOfADeadlock: frees 1, longest wait AGE; 1 more root")
 	if h := s.Headline(); h.Cycle == nil || h.Ref.PID != min(pidOf(left), pidOf(right)) {
 		t.Errorf("%+v", h)
 	}
