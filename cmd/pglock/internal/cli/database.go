@@ -176,6 +176,7 @@ func (d *dsn) find(cmd *cobra.Command) (database, error) {
 var (
 	errURL = errors.New("malformed URL (want postgres://user:password@host:port/database, where @ / : ? and % in user " +
 		"and password are written %40 %2F %3A %3F and %25)")
+	errRedis = errors.New("a URL of Redis (--redis of pglock run takes it; this is for PostgreSQL)")
 	errPairs = errors.New("neither a postgres:// URL nor keyword=value pairs such as \"host=db1 dbname=shop\" " +
 		"(values with spaces must be in single quotes)")
 )
@@ -184,6 +185,9 @@ var (
 // since the parser may take the password for something else.
 func parse(value string) (config *pgxpool.Config, warning string, err error) {
 	kind := errPairs
+	if scheme, _, _ := strings.Cut(value, "://"); scheme == "redis" || scheme == "rediss" {
+		return nil, "", errRedis
+	}
 	if rest, ok := afterScheme(value); ok {
 		kind = errURL
 		if misleading(rest) {

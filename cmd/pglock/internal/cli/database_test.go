@@ -1,6 +1,9 @@
 package cli
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestOneLineLeavesOutAttemptsWithTLSIfTheServerHasNone(t *testing.T) {
 	const (
@@ -18,6 +21,14 @@ func TestOneLineLeavesOutAttemptsWithTLSIfTheServerHasNone(t *testing.T) {
 	} {
 		if got := oneLine(text); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestAURLOfRedisIsNamedAsSuch(t *testing.T) {
+	for _, text := range []string{"redis://:secret@db:6379", "rediss://db"} {
+		if _, _, err := parse(text); !errors.Is(err, errRedis) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
