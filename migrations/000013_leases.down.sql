@@ -34,6 +34,8 @@ DROP FUNCTION pglock.lease_renew(pg_catalog.uuid, bigint) RESTRICT;
 
 DROP FUNCTION pglock.lease_open(pg_catalog.uuid, bigint, pg_catalog.text, pg_catalog.text, integer) RESTRICT;
 
+DROP FUNCTION pglock.lease_until(bigint) RESTRICT;
+
 DROP FUNCTION pglock.lease_durable() RESTRICT;
 
 DROP TABLE pglock.lease_waiters RESTRICT;

@@ -104,7 +104,8 @@ COMMENT ON CONSTRAINT lease_waiters_pkey ON pglock.lease_waiters IS 'Finds who w
 
 -- Adds a holder. Whether a commit waits is decided at its end, so the setting is for the rest of the transaction: a
 -- holder, a renewal or a lock that a failover forgets is as bad as one that was never written. Of texts that are too long
--- the beginning is kept, so that what people and the monitor read stays short.
+-- the beginning is kept, so that what people and the monitor read stays short. A lease is bounded, so that the locks of a
+-- process that ended do not stay for ever.
 
 CREATE FUNCTION pglock.lease_open(
     holder pg_catalog.uuid, lease_ms bigint, application pg_catalog.text, host pg_catalog.text, pid integer
@@ -115,7 +116,7 @@ AS $$
 BEGIN
     PERFORM pglock.lease_durable();
     INSERT INTO pglock.holders (id, expires, role, application, host, pid)
-    VALUES (lease_open.holder, clock_timestamp() + lease_open.lease_ms * interval '1 ms', session_user,
+    VALUES (lease_open.holder, pglock.lease_until(lease_open.lease_ms), session_user,
             left(lease_open.application, 63), left(lease_open.host, 255), lease_open.pid);
 END
 $$;
@@ -144,6 +145,22 @@ REVOKE ALL ON FUNCTION pglock.lease_durable() FROM PUBLIC;
 COMMENT ON FUNCTION pglock.lease_durable() IS
     'Makes the commit of this transaction wait until it is durable, as the other functions need it';
 
+CREATE FUNCTION pglock.lease_until(lease_ms bigint) RETURNS timestamp with time zone
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF lease_until.lease_ms NOT BETWEEN 1 AND 86400000 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a lease is between a millisecond and a day long';
+    END IF;
+    RETURN clock_timestamp() + lease_until.lease_ms * interval '1 ms';
+END
+$$;
+
+REVOKE ALL ON FUNCTION pglock.lease_until(bigint) FROM PUBLIC;
+
+COMMENT ON FUNCTION pglock.lease_until(bigint) IS 'When a lease that begins now is over';
+
 -- Renews a holder. It was one that is over if it returns false: so are all its locks.
 --
 -- The race with a take that finds the holder expired: both write the row. If the take is first, the renewal waits for
@@ -155,7 +172,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM pglock.lease_durable();
-    UPDATE pglock.holders AS h SET expires = clock_timestamp() + lease_renew.lease_ms * interval '1 ms'
+    UPDATE pglock.holders AS h SET expires = pglock.lease_until(lease_renew.lease_ms)
     WHERE h.id = lease_renew.holder AND NOT h.ended AND h.expires > clock_timestamp();
     RETURN FOUND;
 END
@@ -179,7 +196,8 @@ COMMENT ON FUNCTION pglock.lease_end(pg_catalog.uuid) IS 'Ends a holder, and so 
 
 -- Drops and takes locks of one holder, for many calls of its process at once. A drop is a lock (x), a share (s) or a wait
 -- (w), with its generation or arrival. A want is a key of a ticket, and a ticket (1, 2, …) gets all its keys or none. The
--- first wants are plain: exclusive, and want and ticket have the same number. A key of an exclusive ticket is in no other.
+-- first wants are plain: exclusive, not in the queue, and want and ticket have the same number. A key of an exclusive ticket
+-- is in no other.
 --
 -- The outcome is done, over (the holder is, and nothing was done) or settled (lease_settle was first). There is a letter
 -- for each drop, and one for each ticket:
@@ -243,7 +261,7 @@ BEGIN
     ORDER BY 1, 2
     ON CONFLICT ON CONSTRAINT leases_pkey DO NOTHING;
 
-    -- The plain wants whose keys are free.
+    -- The plain wants whose keys are free. Where nothing at all is shared or waited for, it is not looked for key by key.
     SELECT array_agg(x.i), array_agg(x.ctid) INTO free, places FROM (
         SELECT w.i, l.ctid
         FROM unnest(spaces[:plain], numbers[:plain]) WITH ORDINALITY AS w (space, number, i)
@@ -256,8 +274,10 @@ BEGIN
             SET holder = me, generation = nextval('pglock.fence'), attempt = lease_call.attempt, since = clock_timestamp()
             FROM unnest(free, places) AS w (i, ctid)
             WHERE l.ctid = w.ctid
-              AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number)
-              AND NOT EXISTS (SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number)
+              AND (NOT EXISTS (SELECT FROM pglock.lease_shares) OR NOT EXISTS (
+                  SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number))
+              AND (NOT EXISTS (SELECT FROM pglock.lease_waiters) OR NOT EXISTS (
+                  SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number))
             RETURNING w.i, l.generation
         )
         SELECT array_agg(t.i ORDER BY t.i), array_agg(t.generation ORDER BY t.i) INTO granted, generations FROM take AS t;

@@ -156,10 +156,17 @@ type LostError struct {
 
 func (e *LostError) Error() string {
 	text := fmt.Sprintf("pglock: lock %s lost: %s", keyText(e.Key, e.More), e.Reason)
-	if e.Err != nil {
-		text += ": " + shorttext.Message(e.Err.Error())
+	if e.Err == nil {
+		return text
 	}
-	return text
+	cause := shorttext.Message(e.Err.Error())
+	if rest, says := strings.CutPrefix(cause, ErrLost.Error()); says { // it need not be said twice
+		cause = strings.TrimPrefix(rest, ": ")
+	}
+	if cause == "" {
+		return text
+	}
+	return text + ": " + cause
 }
 
 // Unwrap makes the error match [ErrLost] and its cause.

@@ -97,6 +97,8 @@ func wantLost(t *testing.T, held *pglock.Lock, reason pglock.LostReason) {
 	}
 	if text := held.Err().Error(); strings.Contains(text, "session") {
 		t.Errorf("Redis has no sessions, but the error is %q", text)
+	} else if strings.Contains(text, "lock lost") {
+		t.Errorf("the error says the loss twice: %q", text)
 	}
 	if err := held.Unlock(t.Context()); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("Unlock of the lost lock: %v", err)

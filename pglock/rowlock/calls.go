@@ -108,7 +108,22 @@ func (s *calls) send() {
 			return
 		}
 		s.backend.send(batch)
-		runtime.Gosched() // let the answered ask again first
+		s.gather()
+	}
+}
+
+// gather lets those that were answered ask again, so that the next statement carries them too: it yields as long as the
+// queue grows. The scheduler runs some sixty goroutines at a time before the sender's turn comes again.
+func (s *calls) gather() {
+	for before := -1; ; {
+		s.mu.Lock()
+		queued := len(s.queue)
+		s.mu.Unlock()
+		if queued <= before || queued >= maxItems {
+			return
+		}
+		before = queued
+		runtime.Gosched()
 	}
 }
 
@@ -221,9 +236,10 @@ type item struct {
 	call *call
 }
 
-// rank is 0 for exclusive wants of one key, which pglock.lease_call has first, and 1 for all others.
+// rank is 0 for exclusive wants of one key that are not in the queue, which pglock.lease_call has first, and 1 for all
+// others.
 func (it item) rank() int {
-	if g := it.call.want.grant; g.shared || len(g.keys) > 1 {
+	if w := it.call.want; w.grant.shared || len(w.grant.keys) > 1 || w.arrival != 0 {
 		return 1
 	}
 	return 0

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,8 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 	sent := driver.Now()
 	err := b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
 		return q.OpenHolder(ctx, lockdb.OpenHolderParams{
-			Holder: h.id, LeaseMs: b.env.Lease.Milliseconds(), Application: b.dialer.application, Host: host, Pid: int32(os.Getpid()),
+			Holder: h.id, LeaseMs: b.env.Lease.Milliseconds(), Application: storable(b.dialer.application), Host: storable(host),
+			Pid: int32(os.Getpid()),
 		})
 	})
 	if err != nil { // a row that was added all the same is never used
@@ -59,6 +61,11 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 	b.background.start(h.keep)
 	b.background.start(h.tidy)
 	return h, nil
+}
+
+// storable returns text as the server can store it: some byte sequences are no text there.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
 }
 
 // trust extends the lease after an answer to what was sent at the instant. It leaves a tenth for clocks that differ.

@@ -1,11 +1,14 @@
 package rowlock_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -432,6 +435,24 @@ func TestTheTextsOfAHolderAreShort(t *testing.T) {
 		Scan(&application, &host))
 	if application != 63 || host != 255 {
 		t.Errorf("of %d characters the server keeps %d of the application, and %d of the host", len(long)/2, application, host)
+	}
+}
+
+func TestALeaseIsAtMostADayLong(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	p := newProcess(t, db, 1)
+	for _, ms := range []int64{0, -anHour, 24*anHour + 1, math.MaxInt64} {
+		opened := p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{Holder: pgtype.UUID{Bytes: [16]byte{2}, Valid: true}, LeaseMs: ms})
+		_, renewed := p.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: p.id, LeaseMs: ms})
+		for what, err := range map[string]error{"opened": opened, "renewed": renewed} {
+			if server := (*pgconn.PgError)(nil); !errors.As(err, &server) || server.Code != "22023" {
+				t.Errorf("a lease of %d ms is %s: %v", ms, what, err)
+			}
+		}
+	}
+	if renewed, err := p.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: p.id, LeaseMs: 24 * anHour}); err != nil || !renewed {
+		t.Errorf("a lease of a day: %v, %v", renewed, err)
 	}
 }
 
