@@ -254,6 +254,9 @@ BEGIN
     END IF;
     lease_call.outcome := 'done';
     lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
+    IF cardinality(tickets) = 0 THEN
+        RETURN;
+    END IF;
 
     INSERT INTO pglock.leases AS l (space, number)
     SELECT DISTINCT w.space, w.number FROM unnest(spaces, numbers) AS w (space, number)

@@ -37,13 +37,15 @@ type lab struct {
 	timer   *time.Ticker  // makes all waiting processes wake equally fast: a Go process with a timer wakes faster than one without
 }
 
+const timerInterval = 2 * time.Millisecond
+
 func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
 	server, err := pgserver.Start(ctx, pgserver.Options{Settings: settings})
 	if err != nil {
 		return nil, err
 	}
 	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second, drawTo: "growth.svg", most: 100_000,
-		timer: time.NewTicker(2 * time.Millisecond)}
+		timer: time.NewTicker(timerInterval)}
 	go func() {
 		for range l.timer.C { // the same for all contestants; it ends with the process
 		}

@@ -93,8 +93,13 @@ func (l *lab) metered(c *costs, rate measure) measure {
 	if !l.showCPU {
 		return rate
 	}
+	return meter(l.usage, c, rate)
+}
+
+// meter adds the cost of the measured pairs to c.
+func meter(usage func() (usage, error), c *costs, rate measure) measure {
 	return func(ctx context.Context, d time.Duration) (float64, error) {
-		before, err := l.usage()
+		before, err := usage()
 		if err != nil {
 			return 0, err
 		}
@@ -104,7 +109,7 @@ func (l *lab) metered(c *costs, rate measure) measure {
 			return 0, err
 		}
 		pairs := perSecond * time.Since(begin).Seconds()
-		after, err := l.usage()
+		after, err := usage()
 		spent := after.since(before)
 		c.client = append(c.client, spent.client.Seconds()/pairs)
 		c.server = append(c.server, spent.server.Seconds()/pairs)

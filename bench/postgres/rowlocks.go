@@ -14,60 +14,52 @@ import (
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/supervise"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
 // rowLocks compares package rowlock with a statement and a commit for each lock and each unlock, both through the same
 // PgBouncer in transaction mode with four server connections, on a server that waits for its disk.
 func rowLocks(goroutines, keys int, least float64) measured {
-	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
-		server, err := pgserver.Start(ctx, pgserver.Options{Settings: map[string]string{"fsync": "on"}})
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, server.Stop()) }()
-		through, stop, err := startPooler(ctx, server.ConnString(pgserver.Superuser))
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, stop()) }()
-		pool, err := pooledRows(ctx, through)
+	return withRows(func(ctx context.Context, l *lab, r *rowLab) (_ []report.Line, err error) {
+		pool, err := pooledRows(ctx, r.through)
 		if err != nil {
 			return nil, err
 		}
 		defer pool.Close()
-		locker, err := rowlock.New(pool)
+		locker, err := r.locker(ctx, nil)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, closeLocker(locker)) }()
+		var ours, plain costs
 		each := keys / goroutines // of a goroutine's own, so that all are free
 		all, err := contest.Run(ctx, l.plan,
-			contest.Contestant{Name: "rowlock", Measure: contest.Rate(goroutines, func(ctx context.Context, worker, _ int) error {
+			contest.Contestant{Name: "rowlock", Measure: r.metered(&ours, contest.Rate(goroutines, func(ctx context.Context, worker, _ int) error {
 				lock, err := locker.Lock(ctx, pglock.Int64Key(int64(worker*each+rand.IntN(each))))
 				if err != nil {
 					return err
 				}
 				return lock.Unlock(ctx)
-			})},
-			contest.Contestant{Name: "a statement for each", Measure: contest.Rate(goroutines, func(ctx context.Context, worker, _ int) error {
+			}))},
+			contest.Contestant{Name: "a statement for each", Measure: r.metered(&plain, contest.Rate(goroutines, func(ctx context.Context, worker, _ int) error {
 				key := worker*each + rand.IntN(each)
 				if _, err := pool.Exec(ctx, lockRow, key, worker); err != nil {
 					return err
 				}
 				_, err := pool.Exec(ctx, unlockRow, key, worker)
 				return err
-			})})
+			}))})
 		if err != nil {
 			return nil, err
 		}
 		what := fmt.Sprintf("%d goroutines through a pooler", goroutines)
-		return []report.Line{compared(what, report.PerSecond, all[0], all[1]).Aim(report.AtLeast, least)}, nil
-	}
+		return []report.Line{
+			compared(what, report.PerSecond, all[0], all[1]).Aim(report.AtLeast, least),
+			compared("  client CPU for each", report.Seconds, ours.client, plain.client),
+			compared("  server CPU for each", report.Seconds, ours.server, plain.server),
+		}, nil
+	})
 }
 
 const (
@@ -89,10 +81,7 @@ func pooledRows(ctx context.Context, through string) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = migrations.Up(ctx, pool); err == nil {
-		_, err = pool.Exec(ctx, makeRows)
-	}
-	if err != nil {
+	if _, err := pool.Exec(ctx, makeRows); err != nil {
 		pool.Close()
 		return nil, err
 	}

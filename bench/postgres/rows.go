@@ -44,4 +44,9 @@ var rows = []suite.Row[*lab]{
 	row("semaphore", "10 permits, 64 goroutines on 4 Lockers, against a table with SKIP LOCKED polled every 10 ms", semaphores),
 	row("guard", "GuardTx in a transaction of one update", guardTx),
 	row("row-locks", "package rowlock through PgBouncer, against a statement and a commit for each lock", rowLocks(512, 10_240, 20)),
+	row("row-handoff", "package rowlock: from one process to another that waits", withRows(rowHandoff)),
+	row("row-waiters", "package rowlock: 1,000 waiters on one key held elsewhere", withRows(rowWaiters)),
+	row("row-renewal", "package rowlock: 10,000 locks held", withRows(rowRenewal)),
+	row("row-rivals", "package rowlock beside the table locks of goose and golang-migrate", withRows(rowRivals)),
+	row("row-bloat", "package rowlock: 1,000,000 pairs on 10,000 keys", withRows(rowBloat)),
 }

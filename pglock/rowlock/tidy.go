@@ -12,7 +12,7 @@ import (
 
 // tidy compares what the server has of the holder with what this process knows, once a renewal period, and drops what
 // it does not know: after a failover the server may have forgotten a drop. A lock that the server has forgotten is
-// lost. A process that holds nothing, and so can lose nothing, compares once per lease. The statement reads all locks, so
+// lost. A process that holds nothing, and so can lose nothing, compares once per two leases. The statement reads all locks, so
 // where it takes long it is sent less often. Now and then tidy also has the server forget what has not been used for
 // long.
 func (h *holder) tidy() {
@@ -26,7 +26,7 @@ func (h *holder) tidy() {
 		}
 		next = h.backend.env.Lease / renewalsPerLease
 		if len(h.known()) == 0 {
-			next = h.backend.env.Lease
+			next = 2 * h.backend.env.Lease
 		}
 		next = max(next, tidyShare*(driver.Now().Sub(began)-tidyShort))
 	}

@@ -99,7 +99,7 @@ func (wt *waiter) planLocked(now driver.Instant) {
 }
 
 // With maxLook a process that waits for locks held for long sends less than two statements a second, of which its
-// renewals and comparisons are an eighth.
+// renewals and comparisons are a ninth.
 const (
 	minLook = 4 * time.Millisecond
 	maxLook = 580 * time.Millisecond
