@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // viewFixture is a scenario on a separate server, since the view shows all databases of a server.
@@ -224,6 +226,55 @@ func holdersOf(t *testing.T, db *testenv.DB) map[int32]bool {
 		}
 	}
 	return holders
+}
+
+func TestViewEndsAHolderOfLocksInRows(t *testing.T) {
+	t.Parallel()
+	s := newViewFixture(t)
+	held, holder := contendedRow(t, s.DB)
+	m := s.monitor().inTerminal(120, 40)
+	m.shows("[2] TREE", "billing (process ", ") holds invoice:42 (excl) in a row for ", "frees 1", "invoice:42 (row)", "lease ")
+	m.types("Enter")
+	m.shows("── process ", holder, "holds 1 lock", "invoice:42 (row) exclusive for ", "generation 1, 1 waiter")
+	m.types("t")
+	m.shows("── end process ", "In all, 1 process is blocked by it.", "it holds 1 key", "invoice:42 excl since ", "Type yes to end process ")
+	must.Succeed(t, held.Verify(t.Context()))
+	m.types("yes", "Enter")
+	m.shows("is ended: 1 lock in rows free")
+	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrLost) {
+		t.Errorf("the holder was told %v", err)
+	}
+	m.types("q")
+	m.shows("exit code 0", `msg="holder of locks in rows ended"`, "holder="+holder, "locks=1")
+}
+
+func TestViewShowsWaitsOfEveryKindByAKey(t *testing.T) {
+	t.Parallel()
+	s := newViewFixture(t)
+	s.connect("x").exec("CREATE TABLE orders (total int)")
+	s.connect("migration").exec("BEGIN").exec("ALTER TABLE orders ADD tax int")
+	for range 6 {
+		web := s.connect("web")
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = web.Exec(ctx, "SELECT * FROM orders") // it is cancelled
+		}()
+		t.Cleanup(func() { cancel(); <-done })
+	}
+	m := s.monitor().inTerminal(100, 24)
+	m.shows("[1] KEYS", "6 sessions wait without an advisory lock", "a: 6 more for other locks")
+	m.types("a", "2")
+	m.shows("[2] TREE", "migration, idle in transaction for ", "holds relation orders (AccExcl): frees 6", "▸ 6 waiters", "AccShare", "all waits")
+	m.types("Down", "Right")
+	m.shows("├─ ", "SELECT * FROM")
+	m.types("a")
+	m.shows("for other locks wait 6 sessions (a shows them)")
+	m.types("q")
+	m.shows("exit code 0")
+	m = s.monitor("--all", "--waiting").inTerminal(100, 24)
+	m.shows("[2] TREE", "▸ 6 waiters", "all waits")
 }
 
 func TestViewCanBeReadOnly(t *testing.T) {

@@ -19,10 +19,12 @@ type column struct {
 	wait func(Model, row) time.Duration
 }
 
-// The terminal widths at which optional columns appear. In a narrower terminal the details show what is missing.
+// The terminal widths at which optional columns appear. In a narrowish terminal the details show what is missing.
 const (
-	usual = 74
-	wide  = 100
+	narrow    = 50
+	narrowish = 60
+	usual     = 74
+	wide      = 100
 	// From here on there is room for details of sessions.
 	broad    = 130
 	broader  = 160
@@ -38,11 +40,11 @@ func columnsOf(page page, width int) []column {
 	case pageKeys:
 		return []column{
 			{title: "KEY", width: 18, weight: 3, cell: keyCell},
-			{title: "HELD BY", width: 12, weight: 2, cell: heldByCell},
-			{title: "HOLD", width: 4, alignRight: true, cell: holdersCell},
+			{title: "HELD BY", width: 12, weight: 2, minWidth: narrow, cell: heldByCell},
+			{title: "HOLD", width: 4, alignRight: true, minWidth: narrowish, cell: holdersCell},
 			{title: "WAIT", width: 4, alignRight: true, cell: waitersCell},
 			{title: "LONGEST", width: 7, alignRight: true, cell: longestCell, wait: func(_ Model, r row) time.Duration { return r.longest }},
-			{title: "TREND", width: trendWidth, weight: 1, cell: trendCell},
+			{title: "TREND", width: trendWidth, weight: 1, minWidth: narrowish, cell: trendCell},
 			{title: "STATE", width: 24, weight: 1, minWidth: broad, cell: ofHolder(stateCell)},
 			{title: "AGE", width: 6, alignRight: true, minWidth: broader, cell: ofHolder(sessionAgeCell)},
 			{title: "CLIENT", width: 15, minWidth: broader, cell: ofHolder(clientCell)},
@@ -52,7 +54,7 @@ func columnsOf(page page, width int) []column {
 		return []column{
 			{title: "SESSION", width: 22, weight: 1, cell: treeCell},
 			{title: "WAITED", width: 7, alignRight: true, cell: holdsOrWaitedCell, wait: ownWait},
-			{title: "MODE", width: modeWidth(width), cell: modeCell},
+			{title: "MODE", width: modeWidth(width), minWidth: narrow, cell: modeCell},
 			{title: "KEY", width: 14, weight: 3, cell: keyOrNoneCell},
 			{title: "STATE", width: 17, weight: 2, minWidth: usual, cell: stateOrCodeCell},
 			{title: "BEHIND", width: 6, minWidth: wide, alignRight: true, cell: behindCell},
@@ -68,8 +70,8 @@ func columnsOf(page page, width int) []column {
 		{title: "USER", width: 12, minWidth: wide, cell: userCell},
 		{title: "APPLICATION", width: 12, weight: 3, cell: applicationCell},
 		{title: "STATE", width: 17, weight: 1, minWidth: usual, cell: stateCell},
-		{title: "HELD", width: 6, alignRight: true, cell: heldCell},
-		{title: "BEHIND", width: 6, alignRight: true, cell: behindCell},
+		{title: "HELD", width: 6, alignRight: true, minWidth: narrowish, cell: heldCell},
+		{title: "BEHIND", width: 6, alignRight: true, minWidth: narrow, cell: behindCell},
 		{title: "WAITED", width: 7, alignRight: true, cell: ownWaitCell, wait: ownWait},
 		{title: "WAITS FOR", width: 12, weight: 2, cell: waitsForCell},
 		{title: "AGE", width: 6, alignRight: true, minWidth: broad, cell: sessionAgeCell},

@@ -126,7 +126,7 @@ func TestTheTreeHasWaitsOfEveryKind(t *testing.T) {
 	counted := emptySnapshot()
 	counted.WaitsElsewhere = 30
 	u = open(t, Options{First: counted}, 100, 24)
-	u.wants("30 sessions wait without an advisory lock", "a: 30 more for other locks", "for other locks: 30 sessions (a shows them)")
+	u.wants("30 sessions wait without an advisory lock", "a: 30 more for other locks", "for other locks wait 30 sessions (a shows them)")
 }
 
 // What the filter of the command line excludes is on no page.
@@ -160,4 +160,7 @@ func TestTheHeadlineFits(t *testing.T) {
 			at += i
 		}
 	}
+	u := open(t, Options{First: mixedSnapshot(), End: sendNothing}, 50, 40)
+	u.wants("ran: SELECT work()")
+	u.wantsNot("pglock terminate") // half of it would end something else
 }

@@ -58,9 +58,14 @@ func TestTheSelectionStaysWithAFold(t *testing.T) {
 	u := open(t, Options{First: pileUp(50)}, 120, 40)
 	u.presses("down")
 	u.wantsSelected("└─ ▸ 50 waiters")
-	later := pileUp(50)
+	later := &scene{*pileUp(50)}
 	later.Locks[0].Waiters = later.Locks[0].Waiters[1:]
-	u.snapshotArrives(later)
+	later.lock(3, 30)
+	for pid := range int32(60) { // which is now the first of the trees
+		later.wait(3, 2000+pid, 1, hardBlocker(30))
+	}
+	u.snapshotArrives(&later.Snapshot)
+	u.wants("▸ 60 waiters")
 	u.wantsSelected("└─ ▸ 49 waiters")
 	u.presses("t") // there is no one session to end
 	u.presses("y")

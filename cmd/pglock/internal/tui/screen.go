@@ -171,14 +171,14 @@ func (m Model) emptyText() string {
 	switch {
 	case t.keys == 0 && t.excluded > 0:
 		return "no session holds or waits for the chosen keys; " + plural(t.excluded, "other") + " not shown"
+	case m.table.query.filter != nil && t.keys+t.waiters > 0:
+		return "nothing matches the filter (Esc removes it)"
 	case t.keys == 0 && t.others > 0:
 		return "no advisory locks; " + plural(t.others, "session") + " waiting for other locks (2 shows them)"
 	case t.elsewhere > 0 && (t.keys == 0 || m.table.query.page == pageTree):
-		return "nothing waits for an advisory lock; for other locks: " + plural(t.elsewhere, "session") + " (a shows them)"
+		return "for other locks wait " + plural(t.elsewhere, "session") + " (a shows them)"
 	case t.keys == 0:
 		return "no locks"
-	case m.table.query.filter != nil:
-		return "nothing matches the filter (Esc removes it)"
 	}
 	return "nothing waits"
 }
