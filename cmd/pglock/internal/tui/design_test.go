@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,6 +46,23 @@ func TestTheRootIsRedAndOnlyTheWaitOfOthersIsColoured(t *testing.T) {
 		if got := strings.Join(coloured(u.styledLines(text)[0]), ", "); got != want {
 			t.Errorf("of %s is coloured %q, want %q", text, got, want)
 		}
+	}
+}
+
+// What a server said before it was lost has no colour, since it may not be so any more.
+func TestTheLastSnapshotBeforeAnOutageIsGrey(t *testing.T) {
+	u := open(t, Options{First: mixedSnapshot()}, 80, 24)
+	u.send(snapshotMsg{err: errors.New("connection refused")})
+	for _, text := range []string{"4711 payments", "4712 worker-1", "4713 worker-2"} {
+		for _, line := range u.styledLines(text) {
+			if got := coloured(line); len(got) > 0 {
+				t.Errorf("%q are coloured", got)
+			}
+		}
+	}
+	u.snapshotArrives(mixedSnapshot())
+	if len(coloured(u.styledLines("4711 payments")[0])) == 0 {
+		t.Error("nothing is coloured after the outage")
 	}
 }
 

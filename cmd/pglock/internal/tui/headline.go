@@ -37,7 +37,10 @@ func (m Model) headline() []styled {
 		text = append(text[:most-1], view.Cut(text[most-1]+" "+text[most], m.width-1))
 	}
 	style := m.styles.root
-	if h.Quiet() {
+	switch {
+	case m.servers[s.server].lost != nil:
+		style = m.styles.dim
+	case h.Quiet():
 		style = plain
 	}
 	var lines []styled

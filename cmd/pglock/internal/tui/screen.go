@@ -93,7 +93,7 @@ func (m Model) row(columns []column, i int, selected bool) string {
 			l.add(" ", style)
 		}
 		of := style
-		if c.wait != nil && !selected && c.wait(m, r) >= 0 {
+		if c.wait != nil && !selected && m.lost == nil && c.wait(m, r) >= 0 {
 			of = m.styles.ofWait(c.wait(m, r))
 		}
 		l.add(view.Fit(c.cell(m, r), c.width, c.alignRight), of)
@@ -102,9 +102,12 @@ func (m Model) row(columns []column, i int, selected bool) string {
 	return l.String()
 }
 
-// rowStyle marks what others wait for: the sessions at the roots, and those in a deadlock.
+// rowStyle marks what others wait for: the sessions at the roots, and those in a deadlock. What a server said before it was
+// lost is grey.
 func (m Model) rowStyle(r row) lipgloss.Style {
 	switch {
+	case m.lost != nil:
+		return m.styles.dim
 	case m.deadlocked(r):
 		return m.styles.alert
 	case r.isRoot():
