@@ -32,12 +32,13 @@ type program struct {
 	files          map[string]string // that the page names above the program, beside main.go
 	before, after  []string          // what it prints before and after the signal
 	endsBySignal   bool
-	needsTheSchema bool // the page says before the program that it is to be installed
+	database       *testenv.DB // or a new one
+	needsTheSchema bool        // the page says before the program that it is to be installed
 }
 
-// elsewhere has the programs that this test does not run, and why.
+// elsewhere has the pages whose programs this test does not run, and why.
 var elsewhere = map[string]string{
-	"sqlc": "its programs need packages that sqlc generates",
+	"sqlc": "TestDocsProgramsOfSqlcPrintWhatThePageSays makes its projects",
 }
 
 // TestDocsProgramsPrintWhatThePagesSay builds each complete program of README.md and docs as it is printed there, runs
@@ -165,7 +166,10 @@ func (p program) run(t *testing.T, binary string, signal syscall.Signal) {
 // environment returns the addresses of the servers that a program uses.
 func (p program) environment(t *testing.T) []string {
 	t.Helper()
-	db := testenv.Database(t)
+	db := p.database
+	if db == nil {
+		db = testenv.Database(t)
+	}
 	if p.needsTheSchema {
 		pool, err := pgxpool.New(t.Context(), db.ConnString())
 		must.Succeed(t, err)
