@@ -225,7 +225,8 @@ auth_file = %s
 max_client_conn = 1000
 default_pool_size = %d
 server_login_retry = 1
-`, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile, poolSize))
+stats_users = %s
+`, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile, poolSize, b.server.User))
 }
 
 // users contains plain passwords: PgBouncer needs them to log in to the server with SCRAM.

@@ -19,6 +19,7 @@ type observer struct {
 	snap    func(context.Context, ...monitor.Option) (*monitor.Snapshot, error) // takes one, with further options
 
 	mu       sync.Mutex
+	clients  *clients // nil without a pooler
 	journal  *journal.Journal
 	events   []journal.Event // the latest maxEvents
 	recorder *recorder       // nil if nothing is recorded
@@ -55,6 +56,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 		}
 		return nil, nil, err
 	}
+	o.clients.name(ctx, s)
 	ended, err := journal.Ended(ctx, o.pool, o.journal.Gone(s))
 	if err != nil {
 		ended = nil // the snapshot is good; only the ends of sessions are missing from the events

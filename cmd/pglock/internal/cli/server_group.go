@@ -187,6 +187,9 @@ func (f *serverGroup) snapshotAll(ctx context.Context) []snapshotResult {
 	for i, m := range f.members {
 		looking.Go(func() {
 			s, err := m.takeWithTimeout(ctx)
+			if err == nil {
+				m.clients.name(ctx, s)
+			}
 			all[i] = snapshotResult{m, s, err}
 		})
 	}

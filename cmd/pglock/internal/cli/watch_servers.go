@@ -30,6 +30,12 @@ func (m *watch) watchServers(cmd *cobra.Command, dbs []database, filter view.Fil
 			return struct{}{}, err
 		}
 		defer f.close()
+		for _, member := range f.members {
+			if member.clients, err = m.poolers.connect(ctx); err != nil {
+				return struct{}{}, err
+			}
+			defer member.clients.close(context.WithoutCancel(ctx))
+		}
 		if m.once {
 			return struct{}{}, m.showServersOnce(ctx, f, filter)
 		}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/pooled"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// poolerFlags are the poolers that are asked for their clients.
+type poolerFlags struct {
+	dsns    []string
+	configs []*pgconn.Config
+}
+
+func (f *poolerFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.dsns, "pgbouncer", nil,
+		"name the clients behind the sessions of the PgBouncer whose console has this `URL`; may be repeated")
+	complete(cmd, "pgbouncer")
+}
+
+// resolve reads the connection strings. It does not connect.
+func (f *poolerFlags) resolve(cmd *cobra.Command) error {
+	for _, value := range f.dsns {
+		if value == "" {
+			return misuse(cmd, "--pgbouncer is empty")
+		}
+		config, warning, err := parse(value)
+		if err != nil {
+			return misuse(cmd, "--pgbouncer: %w", err)
+		}
+		if warning != "" {
+			say(cmd.ErrOrStderr(), "%s", warning)
+		}
+		if config.ConnConfig.ConnectTimeout == 0 {
+			config.ConnConfig.ConnectTimeout = connectTimeout
+		}
+		f.configs = append(f.configs, &config.ConnConfig.Config)
+	}
+	return nil
+}
+
+// clients names the clients behind the sessions of poolers. A nil clients names none.
+type clients struct {
+	poolers []*pooled.Pooler
+	before  []pooled.Links // of each pooler, after the last snapshot
+}
+
+// connect asks each pooler for the first time. It returns nil if there is none.
+func (f *poolerFlags) connect(ctx context.Context) (*clients, error) {
+	if len(f.configs) == 0 {
+		return nil, nil
+	}
+	c := &clients{}
+	for _, config := range f.configs {
+		p := pooled.New(config)
+		links, err := p.Look(ctx)
+		if err != nil {
+			c.close(ctx)
+			return nil, &exit{codeUnavailable, err}
+		}
+		c.poolers, c.before = append(c.poolers, p), append(c.before, links)
+	}
+	return c, nil
+}
+
+// poolerTimeout bounds what a pooler that does not answer costs each snapshot.
+const poolerTimeout = 2 * time.Second
+
+// name names the clients of a snapshot that has just been taken. The clients of a pooler that does not answer have no
+// name.
+func (c *clients) name(ctx context.Context, s *monitor.Snapshot) {
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, poolerTimeout)
+	defer cancel()
+	for i, p := range c.poolers {
+		after, err := p.Look(ctx)
+		if err == nil {
+			pooled.Name(s, c.before[i], after)
+		}
+		c.before[i] = after
+	}
+}
+
+func (c *clients) close(ctx context.Context) {
+	if c == nil {
+		return
+	}
+	for _, p := range c.poolers {
+		p.Close(ctx)
+	}
+}
