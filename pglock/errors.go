@@ -93,6 +93,8 @@ var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 type WaitError struct {
 	// Key is the requested key; of several, the one that is known to be held, or else the first.
 	Key Key
+	// KeyHeld says that the server has named Key as held elsewhere, which matters if More is above zero.
+	KeyHeld bool
 	// More is how many other keys were requested together with Key.
 	More int
 	// Waited is how long the call waited; zero for one that does not wait.
@@ -108,7 +110,7 @@ func (e *WaitError) Error() string {
 	var b strings.Builder
 	b.WriteString("pglock: lock ")
 	if e.Key.check() == nil {
-		b.WriteString(keyText(e.Key, e.More) + " ")
+		b.WriteString(e.whichText() + " ")
 	}
 	b.WriteString("not acquired")
 	if e.Waited > 0 {
@@ -120,6 +122,8 @@ func (e *WaitError) Error() string {
 		if more := len(e.Holders) - 1; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
+	case e.Waited == 0 && e.Err == nil && e.More > 0 && !e.KeyHeld:
+		b.WriteString(": at least one is already held")
 	case e.Waited == 0 && e.Err == nil:
 		b.WriteString(": already held")
 	}
@@ -127,6 +131,14 @@ func (e *WaitError) Error() string {
 		b.WriteString(": " + shorttext.Message(e.Err.Error()))
 	}
 	return b.String()
+}
+
+// whichText names the key, and says of how many it is the one that is held.
+func (e *WaitError) whichText() string {
+	if e.KeyHeld && e.More > 0 {
+		return fmt.Sprintf("%s, one of %d,", keyText(e.Key, 0), e.More+1)
+	}
+	return keyText(e.Key, e.More)
 }
 
 // Contended reports whether the lock was held for as long as the call could wait, up to its context's deadline. It is

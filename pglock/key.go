@@ -28,9 +28,10 @@ type Key struct {
 	k driver.Key
 }
 
-// MaxName is the maximal length of a key's name in bytes. Functions that take a Key return [ErrInvalidKey] for longer
-// names. The registry of names, which the monitor reads, takes at most 1024 bytes.
-const MaxName = 4096
+// MaxName is the maximal length of a key's name in bytes, for locks as for what is recorded under a name: in the registry,
+// which the monitor reads, and in the tables of schedule, once and ratelimit. Functions that take a Key return
+// [ErrInvalidKey] for longer names.
+const MaxName = 1024
 
 // KeyID is a key's identity, its space and number. It is comparable, and the zero KeyID is not a
 // key.
@@ -147,7 +148,12 @@ func (k Key) ID() KeyID { return k.k.KeyID }
 func (k Key) Equal(other Key) bool { return k.ID() == other.ID() }
 
 // Name returns the name the key was made from; it is empty for raw keys.
-func (k Key) Name() string { return k.k.Name }
+func (k Key) Name() string {
+	if !k.k.Valid() {
+		return ""
+	}
+	return k.k.Name
+}
 
 // Int64 returns the number that the lock has in its space; a pair packs as class<<32 | uint32(object).
 func (k Key) Int64() int64 { return k.k.Number }
@@ -184,9 +190,21 @@ func (k *Key) UnmarshalText(text []byte) error {
 // LogValue implements [slog.LogValuer]: a key is logged as its text.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// check refuses the zero Key, and names that are too long.
+// Check returns nil if the key can be locked, and otherwise an error that matches [ErrInvalidKey] and says why not. The
+// functions that take a Key do the same; Check is for a key that another function has made, before it is used.
+func (k Key) Check() error {
+	if err := k.check(); err != nil {
+		return fmt.Errorf("pglock: %w", err)
+	}
+	return nil
+}
+
+// check refuses keys that are invalid, and names that are too long. An invalid key may have the reason as its name.
 func (k Key) check() error {
-	if !k.k.Valid() {
+	switch {
+	case !k.k.Valid() && k.k.Name != "":
+		return fmt.Errorf("%w: %s", ErrInvalidKey, k.k.Name)
+	case !k.k.Valid():
 		return fmt.Errorf("%w: the zero Key (make keys with NewKey, Int64Key, PairKey or ParseKey)", ErrInvalidKey)
 	}
 	if len(k.k.Name) > MaxName {

@@ -75,6 +75,10 @@ func ReadLockOptions(opts ...LockOption) (LockSettings, error) {
 	}, err
 }
 
+// InvalidKey returns a key that every function refuses with [ErrInvalidKey] and why. It is for functions that make keys of
+// values and have no error to return, such as those of generated packages.
+func InvalidKey(why string) Key { return Key{k: driver.Key{Name: why}} }
+
 // RefusedOption returns an option that all calls refuse with err. A package whose calls take LockOptions and also options of
 // its own embeds it in those, so that they have the type of a LockOption, and no other call ignores them.
 func RefusedOption(err error) LockOption {

@@ -59,7 +59,8 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 		return nil
 	}
 	key, more := r.keys[0], len(r.keys)-1
-	if n, ok := lockdb.HeldKey(sqlstate.Refusal(err).Message); ok && n <= len(r.keys) {
+	n, held := lockdb.HeldKey(sqlstate.Refusal(err).Message)
+	if held = held && 1 <= n && n <= len(r.keys); held {
 		key = r.keys[n-1]
 	}
 	err = TxError(sqlstate.EndedBy(ctx, err))
@@ -67,7 +68,7 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	if !errors.As(err, &wait) {
 		return failed("lock", key, more, err)
 	}
-	wait.Key, wait.More = key, more
+	wait.Key, wait.KeyHeld, wait.More = key, held, more
 	if r.waits {
 		wait.Waited = driver.Now().Sub(r.at)
 	}

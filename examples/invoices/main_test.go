@@ -24,7 +24,7 @@ func TestInvoicesArePaidUnderTheirLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"paid: 1\nrefused: query PayInvoices: pglock: lock \"invoice:2\" and 1 more not acquired",
+		"paid: 1\nrefused: query PayInvoices: pglock: lock \"invoice:2\", one of 2, not acquired: already held",
 		"\npaid instead: [3]\nto pay: 1000 cents; the label of invoice:2 is invoice:{id}\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pglock-toolkit/pglock/internal/keytext"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Parse reads a template: literal text, and parameters as {name}, {name type}, {name=source} or {name=source type}. A
@@ -125,8 +125,8 @@ func (t Template) check() error {
 	if arrays > 1 {
 		return errors.New("only one parameter can be an array")
 	}
-	if literal > keytext.MaxName {
-		return fmt.Errorf("its literal text has %d bytes, and at most %d fit in a name", literal, keytext.MaxName)
+	if literal > pglock.MaxName {
+		return fmt.Errorf("its literal text has %d bytes, and at most %d fit in a name", literal, pglock.MaxName)
 	}
 	return nil
 }

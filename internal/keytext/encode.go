@@ -12,9 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the largest length of a name in bytes, that of the registry of names (pglock.names).
-const MaxName = 1024
-
 // Escape begins the escape of a special byte of a text: a percent sign and two digits of upper-case hexadecimal.
 const Escape = '%'
 

@@ -44,7 +44,8 @@ type Param struct {
 	Name     string
 	Type     string // as SQL or sqlc writes it
 	Nullable bool
-	Dims     int // dimensions of an array; 0 for a single value
+	Dims     int  // dimensions of an array; 0 for a single value
+	Slice    bool // it is a sqlc.slice
 }
 
 // Query is a query of the project.
@@ -65,6 +66,8 @@ type Input struct {
 	Options  Options
 	Queries  []Query
 	Comments []Comment // comments that belong to no query
+	// Previous is the file [TemplatesFile] that the new one will replace, with its path; zero if there is none.
+	Previous File
 }
 
 // File is a file of the generated package.
@@ -81,6 +84,8 @@ func Generate(in Input) ([]File, error) {
 	p := &project{Options: in.Options}
 	p.read(in)
 	p.checkKeys()
+	p.checkDeclared()
+	p.checkPrevious(in.Previous)
 	if err := p.problems.err(); err != nil {
 		return nil, err
 	}

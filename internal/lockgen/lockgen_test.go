@@ -47,7 +47,9 @@ var (
 	matrix   = Param{Number: 4, Name: "matrix", Type: "int4", Dims: 2}
 	name     = Param{Number: 5, Name: "name", Type: "text"}
 	again    = Param{Number: 6, Name: "name", Type: "text"}
-	all      = []Param{id, nullable, price, matrix, name, again}
+	slice    = Param{Number: 7, Name: "many", Type: "pg_catalog.int8", Slice: true}
+	mood     = Param{Number: 8, Name: "mood", Type: "mood", Nullable: true}
+	all      = []Param{id, nullable, price, matrix, name, again, slice, mood}
 )
 
 var manyParams = func() (text string) {
@@ -60,7 +62,7 @@ var manyParams = func() (text string) {
 func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 	for sql, want := range map[string]string{
 		"-- name: A :exec\n-- pglock: lock a:{nr}\n;":                                                  "q.sql:2: lock a:{nr}: {nr}: query A has no parameter nr; it has $1 id",
-		"-- name: A :exec\n-- pglock: lock a:{x=$7}\n;":                                                "q.sql:2: lock a:{x}: {x}: query A has no parameter $7",
+		"-- name: A :exec\n-- pglock: lock a:{x=$17}\n;":                                               "q.sql:2: lock a:{x}: {x}: query A has no parameter $17",
 		"-- name: A :exec\n-- pglock: lock a:{name}\n;":                                                "has several parameters name: write a number, as in {name=$5}",
 		"-- name: A :exec\n-- pglock: lock a:{note}\n;":                                                "may get NULL for it, and a lock's name needs a value: use @note (not sqlc.narg)",
 		"-- name: A :exec\n-- pglock: lock a:{price}\n;":                                               `type "pg_catalog.numeric" cannot be part of a key: 1.0 and 1.00 are equal`,
@@ -99,6 +101,8 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		"-- pglock: key a func=A" + strings.Repeat("b", 63) + "\n":                                     "PostgreSQL's names have at most 63 bytes",
 		"-- pglock: key a:{" + strings.Repeat("b", 64) + " text}\n":                                    "PostgreSQL's names have at most 63 bytes",
 		"-- pglock: key a:" + manyParams + "\n":                                                        "has 101 parameters: a function of PostgreSQL has at most 100",
+		"-- name: A :exec\n-- pglock: lock a:{x=many}\nSELECT id IN ($7), 'any($7)';":                  "it is a sqlc.slice, which is an array only for pgx, as the argument of ANY: write = ANY(@many::int8[])",
+		"-- name: A :exec\n-- pglock: lock a:{mood}\n;":                                                "if it is an enum, write @mood::text::mood, which also keeps NULL away",
 		"-- pglock: key a -- \u202eone\n":                                                              "contains invisible characters",
 		"-- pglock: key a owner=\x1b[2J\n":                                                             "contains invisible characters",
 	} {
@@ -123,10 +127,11 @@ func TestWhatLooksLikeAMistakeAndIsNone(t *testing.T) {
 		"-- name: A :exec\nSELECT $x$ pg_advisory_lock(1) $x$, pg_advisory_xact_lock(1);",
 		"-- name: A :exec\nSELECT pg_advisory_xact_lock(1); -- pglock: allow (the old service takes this lock, too)",
 		"-- name: A :exec\n-- pglock: allow: the old service takes this lock, too\nSELECT pg_advisory_xact_lock(1);",
-		"-- PGLOCK : KEY a:{id integer}\n-- name: A :exec\n--pglock:lock a:{id=$7}\n;",
-		"-- name: A :exec\n-- pglock: lock a:{id}\n;\n-- name: B :exec\n-- pglock: lock a:{id=$7} shared\n;",
+		"-- PGLOCK : KEY a:{id integer}\n-- name: A :exec\n--pglock:lock a:{id=$9}\n;",
+		"-- name: A :exec\n-- pglock: lock a:{id}\n;\n-- name: B :exec\n-- pglock: lock a:{id=$9} shared\n;",
+		"-- name: A :exec\n-- pglock: lock a:{id=many}\nSELECT id = aNy ( $7 );",
 	} {
-		if _, err := Generate(read(sql, append(all, Param{Number: 7, Name: "small", Type: "integer"})...)); err != nil {
+		if _, err := Generate(read(sql, append(all, Param{Number: 9, Name: "small", Type: "integer"})...)); err != nil {
 			t.Errorf("%s\n%v", sql, err)
 		}
 	}
@@ -141,7 +146,8 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 
 func TestOptionsThatDoNotExistAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"pakage": "x"}`:           `options of the plugin: unknown option "pakage": the options are package, sql_package and sql_schema`,
+		`{"pakage": "x"}`:           `options of the plugin: unknown option "pakage": the options are package, sql_package, sql_schema and require_keys`,
+		`{"require_keys": "yes"}`:   "option require_keys: want true or false",
 		`{"package": ["x"]}`:        "option package: want a text",
 		`[]`:                        "options of the plugin: want a map",
 		`{"package": "2x"}`:         "name of a Go package",

@@ -26,6 +26,8 @@ type Options struct {
 	SQLPackage string
 	// SQLSchema is the schema of the SQL functions; empty means the name of the package.
 	SQLSchema string
+	// RequireKeys refuses locks whose keys are not declared.
+	RequireKeys bool
 	// Texts asks for a constant with the text of each query.
 	Texts bool
 	// Generator names the generator, for the first line of the package.
@@ -41,14 +43,21 @@ func ParseOptions(text []byte) (o Options, err error) {
 	if err := json.Unmarshal(text, &given); err != nil {
 		return o, fmt.Errorf("options of the plugin: want a map such as {package: locks}, got %.100s", text)
 	}
-	options := map[string]*string{"package": &o.Package, "sql_package": &o.SQLPackage, "sql_schema": &o.SQLSchema}
+	options := map[string]any{"package": &o.Package, "sql_package": &o.SQLPackage, "sql_schema": &o.SQLSchema, "require_keys": &o.RequireKeys}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		option, ok := options[name]
-		if !ok {
-			return o, fmt.Errorf("options of the plugin: unknown option %q: the options are package, sql_package and sql_schema", name)
-		}
-		if *option, ok = given[name].(string); !ok {
-			return o, fmt.Errorf("options of the plugin: option %s: want a text, got %v", name, given[name])
+		var ok bool
+		switch option := options[name].(type) {
+		case nil:
+			return o, fmt.Errorf("options of the plugin: unknown option %q: the options are package, sql_package, sql_schema and "+
+				"require_keys", name)
+		case *string:
+			if *option, ok = given[name].(string); !ok {
+				return o, fmt.Errorf("options of the plugin: option %s: want a text, got %v", name, given[name])
+			}
+		case *bool:
+			if *option, ok = given[name].(bool); !ok {
+				return o, fmt.Errorf("options of the plugin: option %s: want true or false, got %v", name, given[name])
+			}
 		}
 	}
 	return o, nil

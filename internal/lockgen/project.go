@@ -181,7 +181,7 @@ func (p *project) resolve(u use) (keytemplate.Lock, bool) {
 	}
 	declared := p.byText[lock.Template.String()]
 	lock.Template = lock.WithParams(func(param keytemplate.Param) keytemplate.Param {
-		resolved, err := resolveParam(u.query, param, declared)
+		resolved, err := p.resolveParam(u.query, param, declared)
 		if err != nil {
 			good = false
 			p.problems.add(u.at, "lock %s: {%s}: %v", lock.Template, param.Name, err)
@@ -198,7 +198,7 @@ func (p *project) resolve(u use) (keytemplate.Lock, bool) {
 }
 
 // resolveParam finds the parameter of the query. Its type is the query's if that is known, and else the key's.
-func resolveParam(q *query, param keytemplate.Param, declared *key) (keytemplate.Param, error) {
+func (p *project) resolveParam(q *query, param keytemplate.Param, declared *key) (keytemplate.Param, error) {
 	found, err := q.param(param)
 	if err != nil {
 		return param, err
@@ -208,22 +208,53 @@ func resolveParam(q *query, param keytemplate.Param, declared *key) (keytemplate
 	if q.Untyped {
 		return typeOf(param, declared)
 	}
-	param.Array = found.Dims == 1
+	param.Array = found.Dims == 1 || found.Slice
+	if param.Type, err = keytemplate.ParseType(found.Type); err != nil {
+		return param, found.unusable(err)
+	}
 	switch {
 	case found.Nullable:
 		return param, fmt.Errorf("query %[1]s may get NULL for it, and a lock's name needs a value: "+
 			"use @%[2]s (not sqlc.narg), and cast it (@%[2]s::%[3]s) if the column is nullable",
-			q.Name, found.Name, strings.TrimPrefix(found.Type, "pg_catalog."))
+			q.Name, found.Name, found.cast())
 	case found.Dims > 1:
 		return param, errors.New("it is an array of arrays: use a one-dimensional array")
-	}
-	if param.Type, err = keytemplate.ParseType(found.Type); err != nil {
-		return param, err
+	case found.Slice && (p.SQLPackage == DatabaseSQL || !q.isArray(found)):
+		return param, fmt.Errorf("it is a sqlc.slice, which is an array only for pgx, as the argument of ANY: write = ANY(@%s::%s)",
+			found.Name, found.cast())
 	}
 	if _, ok := keytemplate.Widest(given, param.Type); !ok {
 		return param, fmt.Errorf("its type is %s, not %s", param.Type, given)
 	}
 	return param, nil
+}
+
+// cast is the type to which a parameter is cast.
+func (p Param) cast() string {
+	cast := strings.TrimPrefix(p.Type, "pg_catalog.")
+	if p.Slice || p.Dims == 1 {
+		cast += "[]"
+	}
+	return cast
+}
+
+// unusable adds to the error of a type how to write the parameter, if the type may be an enum, and what that does about NULL.
+func (p Param) unusable(err error) error {
+	if strings.HasPrefix(p.Type, "pg_catalog.") {
+		return err
+	}
+	array := strings.TrimPrefix(p.cast(), p.Type)
+	err = fmt.Errorf("%w; if it is an enum, write @%s::text%s::%s", err, p.Name, array, p.cast())
+	if p.Nullable {
+		err = fmt.Errorf("%w, which also keeps NULL away, of which no name can be made", err)
+	}
+	return err
+}
+
+// isArray reports whether sqlc passes a slice as it is, as an array.
+func (q *query) isArray(slice Param) bool {
+	any := regexp.MustCompile(fmt.Sprintf(`(?i)\b(?:any|all)\s*\(\s*\$%d\b`, slice.Number))
+	return any.MatchString(withoutTexts(q.SQL))
 }
 
 func typeOf(param keytemplate.Param, declared *key) (keytemplate.Param, error) {

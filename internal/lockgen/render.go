@@ -12,10 +12,13 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 )
 
+// TemplatesFile is the file of a package that has the templates of its keys.
+const TemplatesFile = "queries.go"
+
 // The files of a package.
 const (
 	keysFile    = "locks.go"
-	queriesFile = "queries.go"
+	queriesFile = TemplatesFile
 	textsFile   = "texts.go"
 	sqlFile     = "locks.sql"
 	namesFile   = "names.txt"

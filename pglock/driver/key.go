@@ -65,7 +65,7 @@ func (k Key) Compare(other Key) int {
 // and a raw key's number. Backends whose server knows locks by text use this text: two keys that are the
 // same lock on PostgreSQL have different texts when one of them has no name.
 func (k Key) String() string {
-	if k.Name != "" {
+	if k.Name != "" && k.Valid() {
 		if strings.HasPrefix(k.Name, "@") {
 			return "@" + k.Name
 		}

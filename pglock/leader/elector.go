@@ -47,8 +47,8 @@ func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Elector, error) {
 	if l == nil {
 		return nil, errors.New("pglock/leader: the Locker is nil")
 	}
-	if !key.ID().Valid() {
-		return nil, fmt.Errorf("pglock/leader: %w: the zero Key", pglock.ErrInvalidKey)
+	if err := key.Check(); err != nil {
+		return nil, fmt.Errorf("pglock/leader: %w", err)
 	}
 	c, err := newConfig(opts)
 	if err != nil {

@@ -20,8 +20,8 @@ type Scope struct {
 // under the key's text, [pglock.Key.String], which has at most 256 bytes of UTF-8 without NUL. Scopes with equal keys in
 // one database are one scope, in all processes; a lock of that key is unrelated.
 func New(key pglock.Key, opts ...Option) (*Scope, error) {
-	if !key.ID().Valid() {
-		return nil, fmt.Errorf("pglock/once: %w: the zero Key", pglock.ErrInvalidKey)
+	if err := key.Check(); err != nil {
+		return nil, fmt.Errorf("pglock/once: %w", err)
 	}
 	c, err := newConfig(opts)
 	if err == nil {

@@ -15,8 +15,8 @@
 //	boolean                     true or false
 //	timestamptz                 microseconds since 1970-01-01 in UTC
 //
-// Different values have different names. A name has at most 1024 bytes. Values from which no name can be made (NULL,
+// Different values have different names. A name has at most [pglock.MaxName] bytes. Values from which no name can be made (NULL,
 // infinity, a text with a NUL byte or that is not UTF-8, one that makes the name too long) are [pglock.ErrInvalidKey]
 // as arguments of a query, before anything is sent. Functions such as locks.Invoice have no error to return: they
-// return the zero Key, for which all functions that take a key return that error.
+// return a key for which all functions that take one, and [pglock.Key.Check], return that error with its cause.
 package querylock

@@ -52,22 +52,22 @@ func (t Template) params() int {
 }
 
 // Key returns the key of the template with these values of its parameters: int64, string, [16]byte, bool, time.Time, or
-// whatever else sqlc has for their types. It is the zero Key, for which all functions that take a key return
-// [pglock.ErrInvalidKey], if the name has more than 1024 bytes, a value makes no name, or values are missing or too many.
+// whatever else sqlc has for their types. If the name has more than [pglock.MaxName] bytes, a value makes no name, or values
+// are missing or too many, it is a key for which all functions that take one return [pglock.ErrInvalidKey] and the cause.
 func (t Template) Key(values ...any) pglock.Key {
 	if len(values) != t.params() || len(t) == 0 {
-		return pglock.Key{}
+		return pglock.InvalidKey(fmt.Sprintf("lock %s has %d values for %d parameters", t, len(values), t.params()))
 	}
 	texts := make([]string, len(values))
 	for i, value := range values {
 		var err error
 		if texts[i], err = encode(t[i].Type, value); err != nil {
-			return pglock.Key{}
+			return pglock.InvalidKey(fmt.Sprintf("lock %s: {%s}: %v", t, t[i].Param, err))
 		}
 	}
 	name, err := t.name(texts)
 	if err != nil {
-		return pglock.Key{}
+		return pglock.InvalidKey(err.Error())
 	}
 	return pglock.NewKey(name)
 }
@@ -81,8 +81,8 @@ func (t Template) name(values []string) (string, error) {
 			size += len(values[i])
 		}
 	}
-	if size > keytext.MaxName {
-		return "", fmt.Errorf("the name of lock %s has %d bytes, and at most %d fit", t, size, keytext.MaxName)
+	if size > pglock.MaxName {
+		return "", fmt.Errorf("the name of lock %s has %d bytes, and at most %d fit", t, size, pglock.MaxName)
 	}
 	var b strings.Builder
 	b.Grow(size)
@@ -97,7 +97,7 @@ func (t Template) name(values []string) (string, error) {
 
 // values returns the texts of the values from which the template makes name; ok is false if there are none.
 func (t Template) values(name string) (values []string, ok bool) {
-	if len(name) > keytext.MaxName {
+	if len(name) > pglock.MaxName {
 		return nil, false
 	}
 	for _, p := range t {

@@ -2,6 +2,7 @@ package querylock_test
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"reflect"
 	"strings"
@@ -41,7 +42,7 @@ func TestNamesAreFrozen(t *testing.T) {
 	}
 }
 
-func TestValuesThatMakeNoNameAreTheZeroKey(t *testing.T) {
+func TestValuesThatMakeNoNameAreInvalidAndSayWhy(t *testing.T) {
 	one := func(typ querylock.Type) querylock.Template {
 		return querylock.Template{{Text: "a:", Param: "x", Type: typ}}
 	}
@@ -52,20 +53,25 @@ func TestValuesThatMakeNoNameAreTheZeroKey(t *testing.T) {
 	if key := one(querylock.Text).Key(strings.Repeat("x", 1022)); len(key.Name()) != 1024 {
 		t.Errorf("the longest name has %d bytes", len(key.Name()))
 	}
-	for name, key := range map[string]pglock.Key{
-		"too few values":   two.Key("x"),
-		"too many values":  one(querylock.Int).Key(1, true),
-		"another type":     one(querylock.Int).Key("1"),
-		"an unknown type":  one(99).Key(1),
-		"an empty pattern": querylock.Template{}.Key(),
-		"a late time":      one(querylock.Time).Key(time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)),
-		"a NUL byte":       one(querylock.Text).Key("a\x00"),
-		"no UTF-8":         one(querylock.Text).Key("a\xff"),
-		"a long text":      one(querylock.Text).Key(strings.Repeat("x", 1023)),
-		"nil":              one(querylock.Text).Key(nil),
+	for why, key := range map[string]pglock.Key{
+		"1 values for 2 parameters":        two.Key("x"),
+		"2 values for 1 parameters":        one(querylock.Int).Key(1, true),
+		"want an integer":                  one(querylock.Int).Key("1"),
+		"its type is unknown":              one(99).Key(1),
+		"0 values for 0 parameters":        querylock.Template{}.Key(),
+		"beyond the bounds of":             one(querylock.Time).Key(time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)),
+		"lock a:{x}: {x}: it has a NUL":    one(querylock.Text).Key("a\x00"),
+		"it is not UTF-8":                  one(querylock.Text).Key("a\xff"),
+		"has 1025 bytes, and at most 1024": one(querylock.Text).Key(strings.Repeat("x", 1023)),
+		"it is NULL":                       one(querylock.Text).Key(nil),
 	} {
-		if key.ID() != (pglock.KeyID{}) {
-			t.Errorf("%s: the key is %.30v", name, key)
+		if key.ID() != (pglock.KeyID{}) || key.Name() != "" || key.String() != "@invalid" {
+			t.Errorf("%s: the key is %.30v", why, key)
+		}
+		for what, err := range map[string]error{"Check": key.Check(), "LockTx": pglock.LockTx(t.Context(), nil, key)} {
+			if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: got %v, want %s", what, err, why)
+			}
 		}
 	}
 }

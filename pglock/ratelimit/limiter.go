@@ -98,8 +98,8 @@ func NewWithStore(store Store, key pglock.Key, opts ...Option) (*Limiter, error)
 }
 
 func newLimiter(key pglock.Key, opts []Option) (*Limiter, error) {
-	if !key.ID().Valid() {
-		return nil, fmt.Errorf("pglock/ratelimit: %w: the zero Key", pglock.ErrInvalidKey)
+	if err := key.Check(); err != nil {
+		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
 	}
 	config, err := newConfig(opts)
 	if err == nil {
@@ -137,7 +137,7 @@ func check(key string) error {
 	return nil
 }
 
-const maxKey = 1024
+const maxKey = pglock.MaxName
 
 // Allow is [Limiter.AllowN] with an n of 1.
 func (l *Limiter) Allow(ctx context.Context, id string, limit Limit) (Decision, error) {

@@ -135,16 +135,15 @@ func (j *Job) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
 	return missed, nil
 }
 
-const maxName = 1024
-
 // check refuses a key whose text cannot be recorded.
 func check(key pglock.Key) error {
 	name := key.String()
+	if err := key.Check(); err != nil {
+		return err
+	}
 	switch {
-	case !key.ID().Valid():
-		return fmt.Errorf("%w: the zero Key", pglock.ErrInvalidKey)
-	case len(name) > maxName:
-		return fmt.Errorf("%w: the job's name has %d bytes, and at most %d fit", pglock.ErrInvalidKey, len(name), maxName)
+	case len(name) > pglock.MaxName: // with an @ in front
+		return fmt.Errorf("%w: the job's name has %d bytes, and at most %d fit", pglock.ErrInvalidKey, len(name), pglock.MaxName)
 	case !utf8.ValidString(name) || strings.Contains(name, "\x00"):
 		return fmt.Errorf("%w: the job's name is not valid UTF-8, or contains NUL", pglock.ErrInvalidKey)
 	}

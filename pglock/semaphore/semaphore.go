@@ -66,12 +66,10 @@ func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, e
 }
 
 func check(key pglock.Key, n int) error {
-	switch {
-	case !key.ID().Valid():
-		return fmt.Errorf("pglock/semaphore: %w: the zero Key", pglock.ErrInvalidKey)
-	case len(key.Name()) > pglock.MaxName:
-		return fmt.Errorf("pglock/semaphore: %w: the name has %d bytes, and at most %d fit", pglock.ErrInvalidKey, len(key.Name()), pglock.MaxName)
-	case n < 1 || n > MaxPermits:
+	if err := key.Check(); err != nil {
+		return fmt.Errorf("pglock/semaphore: %w", err)
+	}
+	if n < 1 || n > MaxPermits {
 		return fmt.Errorf("pglock/semaphore: %s with %d permits: the number must be between 1 and %d", shorttext.Quote(key.String()), n, MaxPermits)
 	}
 	return nil

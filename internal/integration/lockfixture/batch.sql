@@ -15,3 +15,7 @@ INSERT INTO invoices (id, tenant) VALUES (@id, @tenant);
 
 -- name: PlainInvoices :batchexec
 UPDATE invoices SET note = @note WHERE id = @id;
+
+-- name: SliceInvoices :many
+-- pglock: lock invoice:{id=ids} try savepoint
+SELECT id, paid FROM invoices WHERE id = ANY(sqlc.slice(ids)) ORDER BY id;

@@ -168,6 +168,27 @@ func TestSqlcFailsWithLines(t *testing.T) {
 	}
 }
 
+// TestSqlcRefusesToRemoveAKey renames a key of a project whose packages have been generated.
+func TestSqlcRefusesToRemoveAKey(t *testing.T) {
+	t.Parallel()
+	dir := project(t, "nightly-report", "report:nightly")
+	for _, pkg := range []string{"pgxlocks", "stdlocks"} {
+		text, err := os.ReadFile(filepath.Join(pkg, "queries.go"))
+		must.Succeed(t, err)
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, pkg), 0o755))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, pkg, "queries.go"), text, 0o600))
+	}
+	out, err := run(t, sqlc(t, "newest"), dir, "generate")
+	if err == nil || !strings.Contains(out, "locks/queries.go: the package has a key nightly-report, which the SQL has no more (new are ") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, "pgxlocks", "queries.go")))
+	must.Succeed(t, os.Remove(filepath.Join(dir, "stdlocks", "queries.go")))
+	if out, err = run(t, sqlc(t, "newest"), dir, "generate"); err != nil {
+		t.Errorf("without the package: %v\n%s", err, out)
+	}
+}
+
 // TestSqlcVetFindsLocksByHand puts the generated rule into sqlc.yaml.
 func TestSqlcVetFindsLocksByHand(t *testing.T) {
 	t.Parallel()

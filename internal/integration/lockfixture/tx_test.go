@@ -61,6 +61,12 @@ var calls = []call{
 			invoices, err := q.LockedInvoices(ctx, []int64{2, 1, 2})
 			return want(err, int64(len(invoices)), 2)
 		}},
+	{"many of a slice", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.SliceInvoices,
+		[]any{[]int64{2, 1, 2}}, false, true,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			invoices, err := q.SliceInvoices(ctx, []int64{2, 1, 2})
+			return want(err, int64(len(invoices)), 2)
+		}},
 	{"batchexec", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.PayInvoices, nil, false, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			var err error
@@ -85,7 +91,7 @@ var calls = []call{
 
 // tries reports whether the query does not wait, so that its error says which lock is held.
 func tries(name string) bool {
-	return slices.Contains([]string{"execresult", "many of an array", "batchone with savepoint"}, name)
+	return slices.Contains([]string{"execresult", "many of an array", "many of a slice", "batchone with savepoint"}, name)
 }
 
 func want(err error, got, want int64) error {

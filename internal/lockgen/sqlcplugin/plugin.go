@@ -84,10 +84,25 @@ func generate(r request, dir fs.FS) ([]lockgen.File, error) {
 		input.Queries = append(input.Queries, q.model(sources))
 	}
 	input.Comments = sources.leftovers()
+	input.Previous = previous(dir, prefix, r.Settings.Codegen.Out)
 	if err := checkPrepared(dir, r.Settings.Codegen.Plugin, input); err != nil {
 		return nil, err
 	}
 	return lockgen.Generate(input)
+}
+
+// previous returns the file of the package that will be replaced, or a zero File. The package is not in dir if it is
+// above sqlc's configuration.
+func previous(dir fs.FS, prefix, out string) lockgen.File {
+	name := path.Join(out, lockgen.TemplatesFile)
+	if dir == nil || !fs.ValidPath(name) {
+		return lockgen.File{}
+	}
+	text, err := fs.ReadFile(dir, name)
+	if err != nil {
+		return lockgen.File{}
+	}
+	return lockgen.File{Name: path.Join(prefix, name), Contents: text}
 }
 
 // model converts a query for the generator. Its full text is the one that sqlc's own Go generator
@@ -117,6 +132,7 @@ func (p parameter) model() lockgen.Param {
 	}
 	return lockgen.Param{
 		Number: p.Number, Name: p.Column.Name, Type: name, Nullable: !p.Column.NotNull, Dims: dims,
+		Slice: p.Column.IsSlice,
 	}
 }
 

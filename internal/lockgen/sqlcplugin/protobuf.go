@@ -171,6 +171,8 @@ func (c *column) decode(message []byte) error {
 				}
 				return nil
 			})
+		case 13:
+			c.IsSlice = f.number != 0
 		case 17:
 			c.ArrayDims = int(f.number)
 		}

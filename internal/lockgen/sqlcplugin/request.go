@@ -41,6 +41,7 @@ type column struct {
 	IsArray   bool       `json:"is_array"`
 	Type      identifier `json:"type"`
 	ArrayDims int        `json:"array_dims"`
+	IsSlice   bool       `json:"is_sqlc_slice"`
 }
 
 type identifier struct {

@@ -55,6 +55,7 @@ With --check it writes nothing, and fails if a file differs from its output.`,
 	flags.StringVar(&g.options.Package, "package", "", "the `name` of the package (default the last part of DIR)")
 	flags.StringVar(&g.options.SQLPackage, "sql-package", lockgen.PGX, "`driver` of the transactions: pgx/v5 or database/sql")
 	flags.StringVar(&g.options.SQLSchema, "sql-schema", "", "`schema` of the SQL functions (default the package's name)")
+	flags.BoolVar(&g.options.RequireKeys, "require-keys", false, "refuse locks whose keys no line declares")
 	flags.BoolVar(&g.check, "check", false, "write nothing; fail if the package is not up to date")
 	return cmd
 }
@@ -75,6 +76,10 @@ func (g *generation) run(cmd *cobra.Command, args []string) error {
 			return misuse(cmd, "%w", err)
 		}
 		problems = errors.Join(problems, input.ReadAnnotated(path, string(text)))
+	}
+	// A package that cannot be read is one that is not there, for this purpose; writing will say why.
+	if text, err := os.ReadFile(filepath.Join(g.out, lockgen.TemplatesFile)); err == nil {
+		input.Previous = lockgen.File{Name: filepath.Join(g.out, lockgen.TemplatesFile), Contents: text}
 	}
 	files, err := lockgen.Generate(input)
 	if err := errors.Join(problems, err); err != nil {

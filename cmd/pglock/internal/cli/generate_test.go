@@ -64,6 +64,35 @@ func main() {
 	}
 }
 
+func TestGenerateRefusesToRemoveAKeyUntilThePackageIsDeleted(t *testing.T) {
+	t.Parallel()
+	dir, r := generated(t, annotated)
+	wantCode(t, r, 0)
+	sql, queries := filepath.Join(dir, "q.sql"), filepath.Join(dir, "locks", "queries.go")
+	before, err := os.ReadFile(queries)
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(sql, []byte("-- pglock: key invoice:{id bigint}\n-- pglock: key report:nightly\n"), 0o600))
+	generate := []string{"generate", "--out", filepath.Join(dir, "locks"), sql}
+	r = command(t, nil, generate...).run()
+	wantCode(t, r, 1)
+	wantText(t, r.stderr, "queries.go: the package has a key nightly-report, which the SQL has no more (new are report:nightly)")
+	if after, err := os.ReadFile(queries); err != nil || string(after) != string(before) {
+		t.Errorf("the file has changed: %v", err)
+	}
+	must.Succeed(t, os.Remove(queries))
+	wantCode(t, command(t, nil, generate...).run(), 0)
+}
+
+func TestGenerateCanDemandKeys(t *testing.T) {
+	t.Parallel()
+	const sql = "-- name: Pay :exec\n-- pglock: lock invoice:{id=$1 bigint}\nUPDATE invoices SET paid = true WHERE id = $1;\n"
+	_, r := generated(t, sql)
+	wantCode(t, r, 0)
+	_, r = generated(t, sql, "--require-keys")
+	wantCode(t, r, 1)
+	wantText(t, r.stderr, "q.sql:2: lock invoice:{id} is not declared, which require_keys demands: write -- pglock: key invoice:{id bigint}")
+}
+
 func TestGenerateChecksThatOutputIsUpToDate(t *testing.T) {
 	t.Parallel()
 	dir, r := generated(t, annotated)

@@ -3,7 +3,41 @@
 
 package pgxdb
 
+import (
+	"context"
+)
+
 type AddInvoicesParams struct {
 	ID     int64
 	Tenant string
+}
+
+const SliceInvoices = `-- name: SliceInvoices :many
+SELECT id, paid FROM invoices WHERE id = ANY($1) ORDER BY id
+`
+
+type SliceInvoicesRow struct {
+	ID   int64
+	Paid bool
+}
+
+// pglock: lock invoice:{id=ids} try savepoint
+func (q *Queries) SliceInvoices(ctx context.Context, ids []int64) ([]SliceInvoicesRow, error) {
+	rows, err := q.db.Query(ctx, SliceInvoices, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SliceInvoicesRow
+	for rows.Next() {
+		var i SliceInvoicesRow
+		if err := rows.Scan(&i.ID, &i.Paid); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

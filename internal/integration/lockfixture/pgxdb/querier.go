@@ -35,6 +35,8 @@ type Querier interface {
 	// pglock: lock invoice:{id} max_wait=100ms
 	PayInvoices(ctx context.Context, id []int64) *PayInvoicesBatchResults
 	PlainInvoices(ctx context.Context, arg []PlainInvoicesParams) *PlainInvoicesBatchResults
+	// pglock: lock invoice:{id=ids} try savepoint
+	SliceInvoices(ctx context.Context, ids []int64) ([]SliceInvoicesRow, error)
 	// pglock: lock tenant:{tenant}:invoice:{id}
 	// pglock: lock nightly-report shared
 	TenantInvoices(ctx context.Context, arg TenantInvoicesParams) ([]TenantInvoicesRow, error)

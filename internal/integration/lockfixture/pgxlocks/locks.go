@@ -31,7 +31,7 @@ func Document(id [16]byte, version int32, seen time.Time, fresh bool) pglock.Key
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.
 //
 // Owner: billing. Queries GetInvoice (shared), LockedInvoices, NoteInvoice, OneInvoice, PaidInvoices, PayInvoice,
-// PayInvoiceResult, PayInvoiceRows and 1 more take it.
+// PayInvoiceResult, PayInvoiceRows and 2 more take it.
 func Invoice(id int64) pglock.Key {
 	return keyInvoice.Key(id)
 }

@@ -67,6 +67,9 @@ var queries = querylock.NewSet(
 			{Key: keyInvoice, Args: []int{1}},
 		}},
 		{Name: "PlainInvoices", Digest: "7bc70e1cbb4c4fe3c552b3e9e639e84c"},
+		{Name: "SliceInvoices", Digest: "f8b9f227294c4d95b7e412f2016bb842", Try: true, Savepoint: true, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}, Each: 1},
+		}},
 		{Name: "TenantInvoices", Digest: "6818fcfc76ee15cc13a4356d406261b5", Locks: []querylock.Lock{
 			{Key: keyTenantInvoice, Args: []int{1, 2}},
 			{Key: keyNightlyReport, Shared: true},

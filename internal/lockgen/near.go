@@ -1,0 +1,115 @@
+package lockgen
+
+import (
+	"math/bits"
+	"strings"
+	"unicode"
+
+	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+)
+
+// A misspelled name is another lock, which excludes nobody. So a lock that no key line declares is refused if its name is
+// near that of another.
+
+// outline is what names of a template are compared by: the text, with a mark for each parameter and each number.
+type outline struct {
+	text    string // in lower case
+	written string // in any case
+	params  int
+	letters int
+	has     uint64 // a bit for each letter
+}
+
+const paramMark, numberMark = '\x01', '\x02'
+
+func outlineOf(t keytemplate.Template) outline {
+	var o outline
+	var b strings.Builder
+	number := false
+	t.Pieces(func(text string) {
+		for _, r := range text {
+			switch digit := unicode.IsDigit(r); {
+			case digit && number:
+				continue
+			case digit:
+				r = numberMark
+			case unicode.IsLetter(r):
+				o.letters++
+			}
+			number = r == numberMark
+			o.has |= 1 << (uint(unicode.ToLower(r)) % 64)
+			b.WriteRune(r)
+		}
+	}, func(*keytemplate.Param) {
+		o.params++
+		number = false
+		b.WriteRune(paramMark)
+	})
+	o.written = b.String()
+	o.text = strings.ToLower(o.written)
+	return o
+}
+
+// Bounds of what is near: so many letters differ, of names with at least so many.
+const (
+	fewLetters, nearOfFew   = 4, 1
+	manyLetters, nearOfMany = 9, 2
+)
+
+// near reports whether one of the outlines is likely a misspelling of the other. Names that differ in their numbers alone
+// are a series, and two letters that differ at the beginning are another word, such as import and export.
+func (o outline) near(other outline) bool {
+	most := 0
+	switch letters := min(o.letters, other.letters); {
+	case letters >= manyLetters && o.text[0] == other.text[0]:
+		most = nearOfMany
+	case letters >= fewLetters:
+		most = nearOfFew
+	}
+	if most == 0 || o.params != other.params || o.written == other.written || bits.OnesCount64(o.has^other.has) > 2*most {
+		return false
+	}
+	return editDistance(o.text, other.text) <= most
+}
+
+// checkDeclared refuses locks that no key line declares, where the options demand one, or whose name is near another's.
+func (p *project) checkDeclared() {
+	outlines := make([]outline, len(p.keys))
+	for i, k := range p.keys {
+		outlines[i] = outlineOf(k.template)
+	}
+	for i, k := range p.keys {
+		if k.declared {
+			continue
+		}
+		other := p.nearest(i, outlines)
+		switch {
+		case other != nil:
+			p.problems.add(k.at, "lock %s is near %s (at %s): if it is misspelled, correct it, since it would be another lock; "+
+				"if it is meant, declare %s: -- pglock: key %s", k.template, other.template, other.at, which(other), k.template.Declaration())
+		case p.RequireKeys:
+			p.problems.add(k.at, "lock %s is not declared, which require_keys demands: write -- pglock: key %s", k.template, k.template.Declaration())
+		}
+	}
+}
+
+func which(other *key) string {
+	if other.declared {
+		return "it"
+	}
+	return "both"
+}
+
+// nearest returns the key whose name is near that of key i, a declared one if there is any, or nil. Of two that are not
+// declared the first is meant to be right.
+func (p *project) nearest(i int, outlines []outline) (found *key) {
+	for j, other := range p.keys {
+		if j == i || (!other.declared && j > i) || (found != nil && found.declared) {
+			continue
+		}
+		if (found == nil || other.declared) && outlines[i].near(outlines[j]) {
+			found = other
+		}
+	}
+	return found
+}
