@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 )
 
-// A misspelled name is another lock, which excludes nobody. So a lock that no key line declares is refused if its name is
+// A misspelled name is another lock, which excludes none of the others. So a lock that no key line declares is refused if its name is
 // near that of another.
 
 // outline is what names of a template are compared by: the text, with a mark for each parameter and each number.

@@ -29,6 +29,7 @@ type Server struct {
 	clients map[*pglock.Locker]*backend
 	fence   int64
 	jobs    map[string]*jobRuns
+	records map[work]record // of package once
 }
 
 // NewServer returns a server that holds no locks.

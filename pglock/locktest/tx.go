@@ -13,9 +13,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
-// Tx is a transaction on a [Server]: pglock's LockTx, TryLockTx, LockAllTx and BeginFunc take their locks there, and GuardTx
-// of a Lock of that Server guards it, all as on PostgreSQL. The locks end with the transaction, and those that were taken
-// after a savepoint (Begin) also with its rollback. QueueLockTx and locks in sqlc's queries are not simulated.
+// Tx is a transaction on a [Server]: pglock's LockTx, TryLockTx, LockAllTx and BeginFunc take their locks there, as QueueLockTx
+// and its relatives do in a batch, and queries of a generated package (locks.Tx). GuardTx of a Lock of that Server guards it,
+// and package once records in it what is done. All that is as on PostgreSQL. The locks end with the transaction, and
+// those that were taken after a savepoint (Begin) also with its rollback.
 //
 // Statements go to the pgx.Tx that [Server.Tx] was given, for example a mock. Without one, Exec only records its statement
 // for [Tx.Statements], and every method that would return rows returns an error. Methods may be called concurrently.
@@ -29,6 +30,8 @@ type Tx struct {
 	aborted    error
 	closed     bool
 	statements []string
+	marks      []int           // of savepoints that queries with locks set: how many of held are older
+	records    map[work]record // of package once, until the end
 }
 
 // Begin begins a transaction whose statements are only recorded. With this method s is a pglock.TxBeginner.
@@ -146,6 +149,9 @@ func (t *Tx) end(committed bool) {
 	t.closed = true
 	held := t.held
 	t.held = nil
+	if committed {
+		t.publishLocked() // before others get the locks
+	}
 	if committed && t.outer != nil {
 		t.outer.held = append(t.outer.held, held...)
 		return
@@ -174,6 +180,9 @@ func (t *Tx) Begin(ctx context.Context) (pgx.Tx, error) {
 
 // Exec implements [pgx.Tx].
 func (t *Tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if isSavepoint(sql) {
+		return pgconn.CommandTag{}, t.savepoint(sql)
+	}
 	if err := t.usable(); err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -195,4 +204,7 @@ func (t *Tx) Conn() *pgx.Conn {
 	return t.inner.Conn()
 }
 
-var _ txlock.Tx = (*Tx)(nil)
+var _ interface {
+	txlock.Tx
+	txlock.Records
+} = (*Tx)(nil)

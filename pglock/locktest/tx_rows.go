@@ -38,14 +38,6 @@ func (t *Tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return t.inner.QueryRow(ctx, sql, args...)
 }
 
-// SendBatch implements [pgx.Tx].
-func (t *Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if err := t.carries(); err != nil {
-		return nothing{err}
-	}
-	return t.inner.SendBatch(ctx, b)
-}
-
 // CopyFrom implements [pgx.Tx].
 func (t *Tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
 	if err := t.carries(); err != nil {

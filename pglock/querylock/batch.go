@@ -11,6 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // lockRequest is the locks of a query, or of a batch of them.
@@ -97,14 +98,22 @@ func (r *batchResults) read(queued *pgx.QueuedQuery) error {
 func (r *batchResults) refused(err error) error {
 	_ = r.BatchResults.Close() // its error is the server's error of the lock
 	err = fmt.Errorf("query %s: %w", r.query.Name, waited(r.asked, r.query, err))
-	conn := r.tx.Conn()
-	if !r.saved || conn == nil || conn.IsClosed() || conn.PgConn().TxStatus() != 'E' {
+	if !r.saved || !r.isAborted() {
 		return err
 	}
 	if _, back := r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol); back != nil {
 		return errors.Join(err, fmt.Errorf("pglock: roll back to the savepoint: %w", back))
 	}
 	return err
+}
+
+// isAborted reports whether the transaction is aborted, and so not lost.
+func (r *batchResults) isAborted() bool {
+	if _, ok := r.tx.(txlock.Tx); ok {
+		return true
+	}
+	conn := r.tx.Conn()
+	return conn != nil && !conn.IsClosed() && conn.PgConn().TxStatus() == 'E'
 }
 
 // waited adds to the error of a lock how long the query waited. It asks for all its locks at once.

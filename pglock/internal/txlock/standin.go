@@ -4,9 +4,11 @@ package txlock
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -29,6 +31,28 @@ type Tx interface {
 	HoldersTx(ctx context.Context, k driver.Key) ([]driver.Holder, error)
 	// Abort makes the transaction fail: after that it can only be rolled back.
 	Abort(why error)
+}
+
+// Records is implemented by a [Tx] that keeps the records of package once itself. Its methods are those of the statements
+// of the same names.
+type Records interface {
+	Once(ctx context.Context, p lockdb.OnceParams) (lockdb.OnceRow, error)
+	OnceRecord(ctx context.Context, p lockdb.OnceRecordParams) error
+}
+
+// QueuedLocks is implemented by the first argument of a statement in a batch that takes locks, for a [Tx].
+type QueuedLocks interface {
+	pgx.QueryRewriter
+	// Requested returns what the statement asks for. A wait that is bounded ends after maxWait, if its context does not
+	// end it.
+	Requested() (r Request, maxWait time.Duration, bounded bool)
+}
+
+// QueuedOnce is implemented by the first argument of a statement in a batch that is one of package once.
+type QueuedOnce interface {
+	pgx.QueryRewriter
+	// Asked returns what the statement asks, and whether it waits.
+	Asked() (p lockdb.OnceParams, wait bool)
 }
 
 // Request says what a [Tx] is asked to lock.
