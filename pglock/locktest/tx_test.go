@@ -123,7 +123,9 @@ func TestStatementsThatReturnRowsNeedATransactionThatCarriesThemOut(t *testing.T
 	if err := tx.QueryRow(ctx, "select 1").Scan(nil); err == nil {
 		t.Error("QueryRow returned no error")
 	}
-	if err := tx.SendBatch(ctx, &pgx.Batch{}).Close(); err == nil {
+	batch := &pgx.Batch{}
+	batch.Queue("select 1")
+	if _, err := tx.SendBatch(ctx, batch).Query(); err == nil {
 		t.Error("SendBatch returned no error")
 	}
 	outer := server.Tx(tx) // as on a mock

@@ -14,7 +14,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
@@ -339,16 +338,6 @@ func TestOnceWorksThroughATransactionPooler(t *testing.T) {
 	t.Cleanup(pool.Close)
 	must.Succeed(t, do(t, pool, "s", "1"))
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
-}
-
-func TestOnceInMemoryIsUnsupported(t *testing.T) {
-	tx, err := locktest.NewServer().Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantIs(t, scope(t, "s").Tx(t.Context(), tx, "1"), pglock.ErrUnsupported)
-	_, _, err = once.Result(t.Context(), tx, scope(t, "s"), "1", func(pgx.Tx) (int, error) { return 1, nil })
-	wantIs(t, err, pglock.ErrUnsupported)
 }
 
 func TestOnceTheObserverLearnsOfEachCall(t *testing.T) {

@@ -366,7 +366,7 @@ func (s *suite) misuse() {
 		opts []schedule.Option
 		want string
 	}{
-		"a long name":         {strings.Repeat("x", 1025), day, nil, "1025 bytes"},
+		"a long name":         {strings.Repeat("x", 1025), day, nil, "this one 1025"},
 		"NUL":                 {"a\x00", day, nil, "NUL"},
 		"no due time":         {"a", time.Time{}, nil, "zero"},
 		"a far due time":      {"a", day.AddDate(20000, 0, 0), nil, "year"},
