@@ -253,8 +253,8 @@ func (p Param) unusable(err error) error {
 
 // isArray reports whether sqlc passes a slice as it is, as an array.
 func (q *query) isArray(slice Param) bool {
-	any := regexp.MustCompile(fmt.Sprintf(`(?i)\b(?:any|all)\s*\(\s*\$%d\b`, slice.Number))
-	return any.MatchString(withoutTexts(q.SQL))
+	array := regexp.MustCompile(fmt.Sprintf(`(?i)\b(?:any|all)\s*\(\s*\$%d\b`, slice.Number))
+	return array.MatchString(withoutTexts(q.SQL))
 }
 
 func typeOf(param keytemplate.Param, declared *key) (keytemplate.Param, error) {

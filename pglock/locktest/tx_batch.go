@@ -218,7 +218,7 @@ func (r *results) QueryRow() pgx.Row {
 // Close implements [pgx.BatchResults]: it reads the results that have not been read.
 func (r *results) Close() error {
 	for r.err == nil && len(r.queue) > 0 {
-		err := error(nil)
+		var err error
 		if read := r.queue[0].Fn; read != nil {
 			err = read(r)
 		} else {
