@@ -51,7 +51,8 @@ Several servers are shown together: repeat --dsn, name services of
 pg_service.conf with --service, or list servers in a --dsn-file that only you
 can read. Keys and sessions then have a column SERVER, the worst come first, and
 a server that does not answer has a line. JSON names the server in "server", CSV
-in the last column. --record and --http take one server.
+in the last column. --http takes one server, and --record a folder, in which
+each server has a file.
 
 With --record FILE it records all snapshots, for "pglock replay" and "pglock
 report"; without a terminal and --output it does nothing else. Files have mode
@@ -83,9 +84,9 @@ part of a name. A name in a comment or string of a session's query is used if
 its hash is the key. A key without a name that a known tool uses is marked as
 probably or possibly that tool's.
 
-With --pgbouncer URL, of the console of a PgBouncer (admin_users or stats_users),
-sessions have the address of the client that uses them, "through PgBouncer". A
-session that changes its client meanwhile keeps the address of the pooler.
+With --pgbouncer URL, the console of a PgBouncer for its stats_users, sessions
+have the address of the client that uses them, "through PgBouncer". A session
+that changes its client meanwhile keeps the address of the pooler.
 
 With --fail-if-waiting or --warn-if-waiting it prints one line as a Nagios
 plugin does. The exit code is 0 OK, 1 WARNING or 2 CRITICAL if a session has

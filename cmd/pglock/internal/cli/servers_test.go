@@ -244,11 +244,11 @@ func TestServersWhereServersAreNamed(t *testing.T) {
 		"--service none":      "unable to find service: none",
 		"--service":           "needs an argument",
 		"--service gone shop": "contradicts --service",
-		"--service shop --service gone --record " + dir + "/r": "--record takes one server",
-		"--service shop --service gone --http 127.0.0.1:0":     "--http shows one server",
-		"--dsn " + unreachable + " --dsn  --once":              "--dsn is empty",
-		"--service shop --dsn service=shop":                    "shop is given twice",
-		"--service shop -h elsewhere":                          "contradict a connection string",
+		"--service shop --service gone --record " + dir + " --once": "--record contradicts --once",
+		"--service shop --service gone --http 127.0.0.1:0":          "--http shows one server",
+		"--dsn " + unreachable + " --dsn  --once":                   "--dsn is empty",
+		"--service shop --dsn service=shop":                         "shop is given twice",
+		"--service shop -h elsewhere":                               "contradict a connection string",
 	} {
 		r := command(t, []string{services}, append([]string{"monitor"}, strings.Split(args, " ")...)...).run()
 		wantCode(t, r, 64)
@@ -259,4 +259,35 @@ func TestServersWhereServersAreNamed(t *testing.T) {
 	wantText(t, r.stdout, fmt.Sprintf("shop (%s@%s)  PostgreSQL ", config.User, labelOf(db)))
 	r = command(t, []string{services}, "__complete", "monitor", "--service", "s").run()
 	wantText(t, r.stdout, "shop\n")
+}
+
+// One monitor records several servers, each in a file of its own, also if one does not answer.
+func TestServersAreRecordedInAFileEach(t *testing.T) {
+	t.Parallel()
+	a := testenv.Database(t)
+	hold(t, a, "SELECT pg_advisory_lock(41)")
+	folder := filepath.Join(t.TempDir(), "recordings")
+	p := several(t, []string{a.ConnString(), unreachable}, "monitor", "--record", folder, "--interval", "50ms").start()
+	p.waitForOutput("recording ")
+	of := func(label string) string {
+		return filepath.Join(folder, strings.NewReplacer(":", "_", "/", "_").Replace(label)+".rec")
+	}
+	testenv.WaitUntil(t, "a snapshot in the file", func() bool {
+		r := command(t, nil, "replay", of(labelOf(a)), "-o", "ndjson").run()
+		return strings.Contains(r.stdout, `"@41"`)
+	})
+	p.signal(syscall.SIGTERM)
+	r := p.end()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, "refused")
+	if r.stdout != "" {
+		t.Errorf("it printed %s", r.stdout)
+	}
+	for _, path := range []string{of(labelOf(a)), of(label(unreachable))} {
+		info, err := os.Stat(path)
+		must.Succeed(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+	}
 }

@@ -18,12 +18,13 @@ import (
 
 // watchServers watches more than one server.
 func (m *watch) watchServers(cmd *cobra.Command, dbs []database, filter view.Filter) error {
-	switch {
-	case m.record.path != "":
-		return misuse(cmd, "--record takes one server: run one pglock monitor for each")
-	case m.http.address != "":
+	if m.http.address != "" {
 		return misuse(cmd, "--http shows one server: run one pglock monitor for each")
 	}
+	if err := m.record.check(cmd, m.once); err != nil {
+		return err
+	}
+	m.quiet = m.quiet || m.record.path != "" && !cmd.Flags().Changed("output") && !m.events && !m.fillsScreen()
 	_, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
 		f, err := newServerGroup(ctx, dbs, "pglock monitor", m.options)
 		if err != nil {
@@ -39,10 +40,14 @@ func (m *watch) watchServers(cmd *cobra.Command, dbs []database, filter view.Fil
 		if m.once {
 			return struct{}{}, m.showServersOnce(ctx, f, filter)
 		}
-		if m.fillsScreen() {
-			return struct{}{}, m.fillScreenWithServers(ctx, f, filter)
+		stop, err := m.recordServers(f)
+		if err != nil {
+			return struct{}{}, err
 		}
-		return struct{}{}, m.followServers(ctx, f, filter)
+		if m.fillsScreen() {
+			return struct{}{}, errors.Join(m.fillScreenWithServers(ctx, f, filter), stop())
+		}
+		return struct{}{}, errors.Join(m.followServers(ctx, f, filter), stop())
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped && !m.once {
 		return nil // there is no other way to end it
