@@ -39,7 +39,7 @@ test-in/% test-long test-matrix: export PGLOCK_TEST_CLUSTER := $(cluster)
 
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
-	@$(prepare) -cluster $(cluster) postgres pgbouncer redis redis-py prometheus ps tmux shells race
+	@$(prepare) -cluster $(cluster) postgres pgbouncer redis redis-py prometheus ps tmux shells race spin
 
 # Most tests wait for servers more than they compute, so more of them run at a time than there are processors. Packages
 # have a server each. On one that they share they take turns, since some tests look at all of it.
@@ -50,7 +50,7 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
 # The tests of matrix are not among these: they compile programs, run other programs or measure, and have a run of their
 # own.
-matrix := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
+matrix := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestModelSearch.*|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
 # These take more than a few seconds each, and have a run of their own too.
 long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock|TestFaults|TestTrustOfSchemasThatAreRenamedAllTheTime|TestTreeOfRandomWaits|TestChainEqualsPgBlockingPidsOnScenesAtRest|TestSuite(ACluster|Redlock)PassesTheSuite|TestRedisLocksAreLinearizable.*|TestRedlockLocksAreLinearizable.*|TestToolsInstallTheSameOnADatabaseOfTraps|TestPrintedFilesLeadFromAVersionToTheLatestAndBack|TestRightsTheDocumentedRightsAreEnoughOnACluster|TestSemaphoreHoldsUnderFaults|TestFaultsPrimitivesExclude.*|TestTrustParametersHaveNoTypesOfTheSearchPath|TestServersAFrozenServerDoesNotDelayOthers|TestViewOfSeveralServers|TestRunTwentyProcessesLoseNoUpdate|TestDemonstration.*|TestCompletionNamesOfStrangersReachNoShell|TestSessionsAreOpenedAsFewCallersNeedThem|TestSessionsTenThousandLocksAreOnTwoConnections|TestMonitorPileUp.*
 
@@ -127,6 +127,11 @@ test-languages: ## Run the programs of docs/languages.md, in Python, Node.js, Ja
 .PHONY: faults
 faults: prepare ## Run the whole fault campaign, which takes minutes; with SCALE=0.1 a tenth of it
 	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestFaults -args -scale='$(or $(SCALE),1)'
+
+.PHONY: model
+model: ## Search the models of locks, and leave out each step of the argument; with FAST=1 without the big configurations
+	@$(prepare) spin race
+	@CGO_ENABLED=0 go run ./internal/model -big=$(if $(FAST),false,true)
 
 .PHONY: bench
 bench: bench-postgres bench-redis bench-records bench-monitor ## Measure pglock beside what else one would use, and the monitor

@@ -64,6 +64,11 @@ var needs = map[string]need{
 		find: findRedisPy,
 		apt:  []string{"python3-redis"}, dnf: []string{"python3-redis"}, brew: nil, // pip3 install redis
 	},
+	"spin": {
+		what: "Spin, which searches the models of internal/model",
+		find: func() error { _, err := exec.LookPath("spin"); return err },
+		apt:  []string{"spin"}, dnf: []string{"spin"}, brew: []string{"spin"},
+	},
 	"tmux": {
 		what: "tmux, the terminal of the tests",
 		find: func() error { _, err := exec.LookPath("tmux"); return err },

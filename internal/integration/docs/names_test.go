@@ -15,11 +15,12 @@ var (
 	testName  = regexp.MustCompile(`\bTest[A-Z]\w*`)
 )
 
-// Names in the pages that are not in docs/api.txt: of other libraries, some of which have packages named as ours, and of
-// keys on a keyboard.
+// Names in the pages that are not in docs/api.txt: of other libraries, some of which have packages named as ours, of
+// keys on a keyboard, and of the properties of internal/model.
 var foreignNames = words(`
 	PrepareStmt MaxConns Enter
 	MaxHoldEndsTheLock
+	HeldAlone InOrder NothingAfterError HolderKnown
 	WithLocker WithSessionLocker WithLocation WithInstance
 	WithExpiry LockContext TryLockContext WithTries WithRetryDelay UnlockContext ExtendContext Until ErrTaken
 	ErrLockAlreadyExpired RetryStrategy ErrNotObtained ErrLockNotHeld TryWithContext KeyValidity True Raise
