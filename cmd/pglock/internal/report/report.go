@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
@@ -43,8 +44,11 @@ type Key struct {
 	P50         float64 `json:"p50_seconds"`
 	P95         float64 `json:"p95_seconds"`
 	Max         float64 `json:"max_seconds"`
-	// Holders are the sessions that blocked longest, summed over the waiters. Waiters are those that waited longest.
+	// Holders are the sessions that blocked longest, summed over the waiters. Roots are those at the root of these waits: a
+	// holder that waits itself is only the next victim. If a root holds another lock than the key, its name says which. Waiters
+	// are those that waited longest.
 	Holders []Share `json:"holders"`
+	Roots   []Share `json:"roots"`
 	Waiters []Share `json:"waiters"`
 }
 
@@ -69,6 +73,7 @@ type wait struct {
 	name     string
 	from, to time.Time
 	open     bool
+	unknown  bool     // the server had not reported yet who waits
 	logged   bool     // whether the wait is only in the log
 	holders  []string // the holders that the log names
 }
@@ -97,7 +102,7 @@ type collector struct {
 	logged       map[lockID]bool  // the locks in the server's log; nil without one
 	current      map[waiter]*wait // those of the last snapshot, also by anyTime
 	waits        []*wait
-	held         map[lockID]map[string]time.Duration
+	held, roots  map[lockID]map[string]time.Duration
 	names        map[lockID]monitor.Lock
 	processNames map[int32][]named // by process ID, in the order of time
 	last         time.Time
@@ -131,7 +136,7 @@ func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Rep
 
 func newCollector(large bool, logged []serverlog.Wait) *collector {
 	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, mostWaits: maxWaits, current: map[waiter]*wait{},
-		held: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}}
+		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}}
 	if large {
 		c.mostWaits = math.MaxInt
 	}
@@ -157,7 +162,7 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 	if c.outage {
 		r.Outages++
 	}
-	seen := map[waiter]*wait{}
+	seen, tree := map[waiter]*wait{}, sync.OnceValue(s.Tree)
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		at := lockID{lock.DatabaseOID, lock.ID()}
@@ -175,7 +180,7 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 		if known := c.names[at]; known.Key != lock.Key || known.Database != lock.Database {
 			c.names[at] = monitor.Lock{Key: lock.Key, Database: lock.Database}
 		}
-		c.addBlockedTime(s, at, lock)
+		c.addBlockedTime(s, at, lock, tree)
 	}
 	for id, w := range c.current {
 		if seen[id] == nil {
@@ -194,13 +199,17 @@ func (c *collector) addWaiter(s *monitor.Snapshot, at lockID, waiter *monitor.Wa
 	if waiter.WaitingSince != nil {
 		began = *waiter.WaitingSince
 	}
-	w := &wait{lock: at, pid: waiter.PID, name: nameOf(&waiter.Session), from: began, to: s.TakenAt, open: true}
+	w := &wait{lock: at, pid: waiter.PID, name: nameOf(&waiter.Session), from: began, to: s.TakenAt, open: true,
+		unknown: slices.Contains(waiter.Hidden, "user")}
 	known := c.current[w.id()]
 	if known == nil && waiter.WaitingSince == nil {
 		known = c.current[w.anyTime()]
 	}
 	if known != nil {
 		known.to = s.TakenAt
+		if known.unknown && !w.unknown {
+			known.name, known.unknown = w.name, false
+		}
 		return known
 	}
 	c.waits = append(c.waits, w)
@@ -208,10 +217,13 @@ func (c *collector) addWaiter(s *monitor.Snapshot, at lockID, waiter *monitor.Wa
 }
 
 // addBlockedTime adds, for each waiter, the time since the last snapshot or since the start of its wait to the holders of
-// the lock.
-func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor.Lock) {
+// the lock, and to the session at the root of the wait.
+func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor.Lock, tree func() *monitor.Tree) {
 	if c.outage || len(lock.Waiters) == 0 {
 		return // without a snapshot before, the holders in between are not known
+	}
+	if c.held[at] == nil {
+		c.held[at], c.roots[at] = map[string]time.Duration{}, map[string]time.Duration{}
 	}
 	var waited time.Duration
 	for i := range lock.Waiters {
@@ -220,11 +232,12 @@ func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor
 			from = *since
 		}
 		if !from.IsZero() {
-			waited += max(0, s.TakenAt.Sub(from))
+			lasted := max(0, s.TakenAt.Sub(from))
+			waited += lasted
+			if root := rootName(tree().Node(lock.Waiters[i].ID()), lock); root != "" {
+				c.roots[at][root] += lasted
+			}
 		}
-	}
-	if c.held[at] == nil {
-		c.held[at] = map[string]time.Duration{}
 	}
 	names := map[string]bool{}
 	for i := range lock.Holders {
@@ -235,9 +248,30 @@ func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor
 	}
 }
 
+// rootName returns the name of the session at the root of a wait, with the lock that it holds if that is not the lock. It is
+// empty if no session is known to block the waiter.
+func rootName(n *monitor.Node, lock *monitor.Lock) string {
+	if n == nil || n.Parent() == nil {
+		return ""
+	}
+	for n.Parent().Parent() != nil {
+		n = n.Parent()
+	}
+	name := nameOf(n.Blocker.Session)
+	switch {
+	case n.Wait.Other != nil && n.Wait.Other.TransactionID != "":
+		return name + ", transaction" // they have different numbers
+	case n.Wait.Other != nil || n.Wait.Lock.ID() != lock.ID() || n.Wait.Lock.DatabaseOID != lock.DatabaseOID:
+		return name + ", " + n.Wait.Label()
+	}
+	return name
+}
+
 // nameOf returns the name by which sessions are grouped: the application, or else the role.
 func nameOf(s *monitor.Session) string {
 	switch {
+	case slices.Contains(s.Hidden, "user"):
+		return "(unknown)"
 	case s.PID == 0:
 		return "prepared transactions of " + s.User
 	case s.Application != "":
@@ -297,7 +331,7 @@ func (c *collector) key(at lockID, waits []*wait) Key {
 	}
 	slices.Sort(lengths)
 	k.P50, k.P95, k.Max = rank(lengths, 50), rank(lengths, 95), lengths[len(lengths)-1]
-	k.Holders, k.Waiters = shares(c.held[at]), shares(waiters)
+	k.Holders, k.Roots, k.Waiters = shares(c.held[at]), shares(c.roots[at]), shares(waiters)
 	return k
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,5 +75,41 @@ func TestTheWaitsOfAStrangersRecordingAreBounded(t *testing.T) {
 			t.Errorf("large %t: %+v, %v", large, r, err)
 		}
 		must.Succeed(t, past.Close())
+	}
+}
+
+// chainSnapshot has a waiter for the key 1, whose holder itself waits for a table of flyway.
+func chainSnapshot(at time.Time, waiter monitor.Session) *monitor.Snapshot {
+	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	holder := monitor.Session{PID: 8, Application: "sync-job"}
+	waiter.PID = 9
+	return &monitor.Snapshot{TakenAt: at, Database: "shop", Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{{
+		Key: "@1", Number: 1, Objsubid: 1, Database: "shop", Names: []string{}, Guesses: []monitor.Guess{},
+		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: holder}},
+		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &began, Session: waiter,
+			BlockedBy: []monitor.Blocker{{PID: 8, Kind: monitor.BlockHard}}}},
+	}}, OtherWaits: []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Database: "shop", Name: "orders"},
+		Waiter: monitor.Waiter{Mode: "RowExclusiveLock", WaitingSince: &began, Session: holder,
+			BlockedBy: []monitor.Blocker{{PID: 7, Kind: monitor.BlockHard}}}}},
+		OtherSessions: []monitor.Session{{PID: 7, Application: "flyway-migrate"}}}
+}
+
+// The holder of the key is only the next victim. A waiter whose details come one snapshot later is counted by its name.
+func TestTheRootOfAWaitIsNamed(t *testing.T) {
+	past, e := recording.NewPast(), recording.NewEncoder(false)
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	unknown := monitor.Session{Hidden: []string{"user", "application"}}
+	for i, waiter := range []monitor.Session{unknown, {Application: "shop", User: "app"}, {Application: "shop", User: "app"}} {
+		encoded, err := e.Snapshot(chainSnapshot(noon.Add(time.Duration(i+1)*time.Second), waiter), nil)
+		must.Succeed(t, err)
+		past.Add(encoded, 1<<20)
+	}
+	r, err := Of(past, noon, noon.Add(time.Hour), nil)
+	must.Succeed(t, err)
+	var text strings.Builder
+	must.Succeed(t, Text(&text, r))
+	const want = "  held by: sync-job 3.0s\n  at the root: flyway-migrate, relation orders 3.0s\n  waited: shop 3.0s\n"
+	if !strings.Contains(text.String(), want) || len(r.Keys) != 1 {
+		t.Errorf("the report is\n%s\nwant\n%s", text.String(), want)
 	}
 }

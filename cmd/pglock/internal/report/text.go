@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ func Text(w io.Writer, r *Report) error {
 			age(k.P95), age(k.Max))
 		fmt.Fprintf(&b, "  database %s%s\n", view.Printable(k.Database), open(k))
 		names(&b, "held by", k.Holders)
+		if !sameNames(k.Roots, k.Holders) {
+			names(&b, "at the root", k.Roots)
+		}
 		names(&b, "waited", k.Waiters)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -45,6 +49,13 @@ func open(k Key) string {
 		text += fmt.Sprintf(", %d from the log", k.FromLog)
 	}
 	return text
+}
+
+// sameNames reports whether all roots are holders, so that they say nothing new.
+func sameNames(roots, holders []Share) bool {
+	return !slices.ContainsFunc(roots, func(r Share) bool {
+		return !slices.ContainsFunc(holders, func(h Share) bool { return h.Name == r.Name })
+	})
 }
 
 func names(b *strings.Builder, what string, all []Share) {
