@@ -153,6 +153,13 @@ func reportLines(target string, r *doctor.Report, width int) []string {
 	version, _, _ := strings.Cut(r.ServerVersion, " ") // packagers append their own version
 	all := []string{fmt.Sprintf("%s  PostgreSQL %s  role %s", view.Printable(target), view.Printable(version),
 		view.Printable(r.Role)), ""}
+	if r.Headline != "" {
+		all = append(all, view.Wrap(view.Printable(r.Headline), width, "  ")...)
+		if r.End != "" {
+			all = append(all, "  "+r.End)
+		}
+		all = append(all, "")
+	}
 	counts := map[doctor.Level]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++

@@ -185,3 +185,43 @@ func TestWhatPostgreSQL19Changes(t *testing.T) {
 		t.Errorf("switched off: %+v", found)
 	}
 }
+
+// Locks in rows are examined as those of sessions are.
+func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	process := func(name string, left time.Duration) monitor.RowProcess {
+		expires := at.Add(left)
+		return monitor.RowProcess{Holder: "00000000000000" + name, Application: name, LeaseExpires: &expires, User: "app"}
+	}
+	s := &monitor.Snapshot{TakenAt: at, Database: "shop", RowLocks: []monitor.RowLock{{
+		Key: "invoice:42", Kind: monitor.KindLock,
+		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, RowProcess: process("aa", 400*time.Millisecond)}},
+		Waiters: []monitor.RowWaiter{
+			{Mode: monitor.ModeExclusive, WaitingSince: at.Add(-time.Hour), RowProcess: process("bb", time.Minute), BlockedBy: []string{"00000000000000aa"}},
+			{Mode: monitor.ModeExclusive, WaitingSince: at.Add(-2 * time.Minute), RowProcess: process("cc", time.Minute), BlockedBy: []string{"00000000000000aa"}}},
+	}, {
+		Key: "job", Kind: monitor.KindLeader,
+		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, RowProcess: process("dd", -time.Minute)}},
+		Waiters: []monitor.RowWaiter{{Mode: monitor.ModeExclusive, WaitingSince: at.Add(-time.Hour), RowProcess: process("ee", time.Minute)}},
+	}}}
+	f := facts{snapshot: s, server: " -d shop"}
+	found := rowWaits(f, time.Minute)
+	if len(found) != 1 || found[0].Level != Warning || found[0].What != "bb has waited 1h0m0s for invoice:42 in a row of database shop; 1 more wait behind the same process" ||
+		!strings.Contains(found[0].Why, "aa holds invoice:42 (excl), lease left 400ms") || !strings.HasSuffix(found[0].Do, "pglock terminate -d shop --holder 00000000000000aa") {
+		t.Errorf("%+v", found)
+	}
+	leases := rowLeases(f)
+	if len(leases) != 2 || leases[0].Level != Note || !strings.Contains(leases[0].What, "dd, role app, lease over for 1m00s") ||
+		leases[1].Level != Warning || !strings.Contains(leases[1].What, "lease left 400ms") {
+		t.Errorf("%+v", leases)
+	}
+	for _, found := range [][]Finding{rowWaits(f, 2*time.Hour), rowLeases(facts{snapshot: &monitor.Snapshot{}})} {
+		if len(found) != 1 || found[0].Level != OK {
+			t.Errorf("%+v", found)
+		}
+	}
+	r := report(f, Options{LongWait: time.Minute, Server: " -d shop", Ignore: Checks})
+	if !strings.HasPrefix(r.Headline, "aa holds invoice:42 (excl) in a row") || r.End != "pglock terminate -d shop --holder 00000000000000aa" {
+		t.Errorf("%q, %q", r.Headline, r.End)
+	}
+}

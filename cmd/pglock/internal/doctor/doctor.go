@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
 // Level says how bad a finding is.
@@ -35,7 +37,7 @@ func (l Level) AtLeast(other Level) bool {
 var Checks = []string{"server", "proxy", "standby", isolationSetting, "lease", idleSession, transactionTimeout, idleInTransaction,
 	statementTimeout, lockTimeout, checkInterval, "tcp_keepalives", "temp", "connections", "lock-table", "schema", "trust",
 	"event-triggers", "log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend", "schema-rights",
-	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits"}
+	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits", "row-waits", "row-leases"}
 
 // Finding is one result of a check. Its texts can contain names from the server.
 type Finding struct {
@@ -60,6 +62,10 @@ type Report struct {
 	ServerVersion string    `json:"server_version"`
 	Database      string    `json:"database"`
 	Role          string    `json:"role"`
+	// Headline is what matters most among the present waits ([monitor.Snapshot.Headline]), and End what ends the session or
+	// process at their root. Both are as on all faces of the monitor.
+	Headline string `json:"headline"`
+	End      string `json:"end"`
 	// Worst is the worst level of all findings.
 	Worst Level `json:"worst"`
 	// Findings are sorted, the worst first.
@@ -99,6 +105,8 @@ func report(f facts, o Options) *Report {
 	if f.snapshot != nil {
 		r.TakenAt, r.ServerVersion = f.snapshot.TakenAt, f.snapshot.ServerVersion
 		r.Database, r.Role = f.snapshot.Database, f.snapshot.Role
+		headline := f.snapshot.Headline()
+		r.Headline, r.End = headline.String(), view.EndCommand(headline, o.Server)
 	}
 	for _, finding := range findings(f, o.LongWait) {
 		if slices.Contains(o.Ignore, finding.Check) {
@@ -131,7 +139,9 @@ func findings(f facts, longWait time.Duration) []Finding {
 	all = append(all, prepared(f)...)
 	all = append(all, cycles(f)...)
 	all = append(all, idleHolders(f)...)
-	return append(all, waits(f, longWait)...)
+	all = append(all, waits(f, longWait)...)
+	all = append(all, rowWaits(f, longWait)...)
+	return append(all, rowLeases(f)...)
 }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -1,0 +1,118 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// rowWaits reports long waits for locks in rows, once for each process at the root.
+func rowWaits(f facts, long time.Duration) []Finding {
+	const check = "row-waits"
+	s := f.snapshot
+	byRoot, roots := map[*monitor.Node][]*monitor.Node{}, []*monitor.Node{}
+	for _, n := range s.RowTree().All() {
+		if n.Wait == nil || n.Wait.Expected() || s.TakenAt.Sub(*n.Wait.WaitingSince) <= long {
+			continue
+		}
+		root := rootOf(n)
+		if byRoot[root] == nil {
+			roots = append(roots, root)
+		}
+		byRoot[root] = append(byRoot[root], n)
+	}
+	if len(roots) == 0 {
+		what := fmt.Sprintf("no process has waited longer than %v for a lock in a row", long)
+		if s.RowLocksMissing != "" {
+			what = "it is unknown whether processes wait for locks in rows: " + s.RowLocksMissing
+		}
+		return []Finding{{Check: check, Level: OK, What: what}}
+	}
+	var all []Finding
+	for _, root := range roots {
+		all = append(all, f.rowWait(root, byRoot[root]))
+	}
+	return atMost(all, "such processes")
+}
+
+// rowWait describes the longest of the waits behind a process.
+func (f facts) rowWait(root *monitor.Node, waits []*monitor.Node) Finding {
+	s := f.snapshot
+	first := slices.MinFunc(waits, func(a, b *monitor.Node) int { return a.Wait.WaitingSince.Compare(*b.Wait.WaitingSince) })
+	finding := Finding{
+		Check: "row-waits", Level: Warning,
+		What: fmt.Sprintf("%s has waited %v for %s in a row of database %s", first.Who(),
+			s.TakenAt.Sub(*first.Wait.WaitingSince).Round(time.Second), first.Wait.Label(), s.Database),
+		Why: "it is unknown which process is in the way; it may have ended meanwhile",
+		Do:  "look again (pglock monitor)",
+	}
+	if others := len(waits) - 1; others > 0 {
+		finding.What += fmt.Sprintf("; %d more wait behind the same process", others)
+	}
+	if root.Behind == 0 {
+		return finding
+	}
+	label, mode, _ := root.Held()
+	finding.Why = fmt.Sprintf("at the root: %s holds %s (%s), %s. Its locks stay until it releases them or its lease is over",
+		root.Who(), label, mode.Short(), view.Lease(*root.Process, s.TakenAt))
+	finding.Do = "find out what that process does, or end it: " + view.EndProcess(root.Process.Holder, f.server)
+	return finding
+}
+
+// leaseLate is how little of a lease is left of a process that is late: it renews when two thirds are left, and a lease lasts
+// for seconds.
+const leaseLate = time.Second
+
+// rowLeases reports processes whose lease is over, or nearly so.
+func rowLeases(f facts) []Finding {
+	const check = "row-leases"
+	s := f.snapshot
+	late, over := []*monitor.RowProcess{}, []*monitor.RowProcess{}
+	seen := map[string]bool{}
+	for i := range s.RowLocks {
+		for j := range s.RowLocks[i].Holders {
+			p := &s.RowLocks[i].Holders[j].RowProcess
+			left, known := p.LeaseLeft(s.TakenAt)
+			if seen[p.Holder] || !known || left > leaseLate {
+				continue
+			}
+			if seen[p.Holder] = true; left <= 0 {
+				over = append(over, p)
+			} else {
+				late = append(late, p)
+			}
+		}
+	}
+	var all []Finding
+	for _, p := range late {
+		all = append(all, Finding{Check: check, Level: Warning,
+			What: fmt.Sprintf("process %s holds locks in rows, and has not renewed its lease: %s", view.Process(*p), view.Lease(*p, s.TakenAt)),
+			Why:  "it is cut off or too busy, or waits for a connection of its pool; its locks are lost with its lease",
+			Do:   "see whether that process and its pool, or the pooler before the server, have a queue; or give it a longer lease (WithLease)",
+		})
+	}
+	if len(over) > 0 {
+		longest := slices.MinFunc(over, func(a, b *monitor.RowProcess) int { return a.LeaseExpires.Compare(*b.LeaseExpires) })
+		all = append(all, Finding{Check: check, Level: Note,
+			What: fmt.Sprintf("%s in rows past the end of their leases; first %s, %s", haveLocks(len(over)), view.Process(*longest), view.Lease(*longest, s.TakenAt)),
+			Why:  "these processes ended without releasing their locks, or are cut off; the locks are free, and the next caller takes them",
+			Do:   "if they should run, find out why they do not",
+		})
+	}
+	if len(all) == 0 {
+		return []Finding{{Check: check, Level: OK, What: "all processes that hold locks in rows renew their leases"}}
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.What, b.What) })
+	return atMost(all, "such processes")
+}
+
+func haveLocks(processes int) string {
+	if processes == 1 {
+		return "1 process has locks"
+	}
+	return fmt.Sprintf("%d processes have locks", processes)
+}
