@@ -248,7 +248,7 @@ func Explain(err error) error {
 		}
 		return explained(row[0], row[1], row[2])
 	case server.Code == sqlstate.InvalidSchemaName || server.Code == sqlstate.UndefinedTable:
-		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
+		return fmt.Errorf("%w, or is older than this needs (run: pglock migrate up): %w", driver.ErrSchemaMissing, err)
 	}
 	return err
 }
@@ -262,7 +262,7 @@ func explained(kind, object, owner string) error {
 	case kindTooMany:
 		return ErrTooMany
 	case kindMissing:
-		return fmt.Errorf("%w (install it with: pglock migrate up)", driver.ErrSchemaMissing)
+		return fmt.Errorf("%w, or is older than this needs (run: pglock migrate up)", driver.ErrSchemaMissing)
 	}
 	return &driver.UntrustedError{Object: object, Owner: owner}
 }

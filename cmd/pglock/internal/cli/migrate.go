@@ -17,6 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func newMigrate() *cobra.Command {
@@ -94,6 +95,10 @@ It asks first. Without a terminal to ask on, it needs --yes.`,
 				return err
 			}
 			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+				if _, err := migrations.Version(ctx, pool, db.migrating()); errors.Is(err, pglock.ErrSchemaMissing) {
+					say(cmd.ErrOrStderr(), "%s: schema pglock is not installed, so nothing was removed", db.target)
+					return nil
+				}
 				if err := migrations.Down(ctx, pool, db.migrating()); err != nil {
 					return err
 				}

@@ -1,0 +1,46 @@
+package cli_test
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+)
+
+// blockersSQL runs the file for psql, and returns what it prints.
+func blockersSQL(t *testing.T, db *testenv.DB) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "psql", "-X", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1", "-d", db.ConnString(),
+		"-f", "../../../../docs/blockers.sql").CombinedOutput()
+	if err != nil {
+		t.Fatalf("psql: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// The file for psql names the roots of waits for locks of all types. It needs no schema.
+func TestBlockersSQLNamesTheRoots(t *testing.T) {
+	t.Parallel()
+	db := testenv.On(t, testenv.NewServer(t, map[string]string{"max_prepared_transactions": "2"}))
+	execute(t, db, "CREATE TABLE orders (id int)")
+	hold(t, db, "SET application_name = 'ddl-owner'; BEGIN; LOCK TABLE orders")
+	job := db.Connect(t)
+	_, err := job.Exec(t.Context(), "SET application_name = 'job'; SELECT pg_advisory_lock(3333)")
+	must.Succeed(t, err)
+	queue(t, db, "SELECT pg_advisory_lock(3333)")
+	queueTable(t, db, job, "SELECT * FROM orders")
+	prepare(t, db, "SELECT pg_advisory_xact_lock(7, -42)", gid(db))
+	queue(t, db, "SELECT pg_advisory_lock(7, -42)")
+	text := regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(blockersSQL(t, db), "AGE")
+	for _, want := range []string{" postgres ddl-owner idle in transaction AGE public.orders AccessExclusiveLock 2 AGE SET application_name",
+		"'" + strings.ReplaceAll(gid(db), "'", "''") + "' postgres  prepared AGE @7/-42 ExclusiveLock 1 AGE",
+		"\n@3333 ExclusiveLock 1 AGE\n", "\npublic.orders AccessShareLock 1 AGE\n"} {
+		wantText(t, text, want)
+	}
+	if strings.Contains(text, " job ") {
+		t.Errorf("a session that waits itself is a root:\n%s", text)
+	}
+}

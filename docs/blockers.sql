@@ -1,0 +1,79 @@
+-- Who is at the root of the waits, for locks of all types: \i blockers.sql in psql. It needs no schema and no rights, reads
+-- only, and works on a managed server and on a standby. Members of pg_read_all_stats also see the states and statements of
+-- other roles. A deadlock has no root; PostgreSQL ends it.
+BEGIN READ ONLY;
+SET LOCAL search_path = pg_catalog;
+SET LOCAL statement_timeout = '10s';
+SET LOCAL jit = off; -- it would take longer than the query
+
+\echo Sessions and prepared transactions at the root, and how many sessions wait for them, directly or through others
+WITH RECURSIVE lock AS MATERIALIZED (
+    SELECT l.*, COALESCE(COALESCE(a.leader_pid, l.pid)::text, l.virtualtransaction) AS owner,
+           concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid,
+                     l.objid, l.objsubid) AS target,
+           (to_jsonb(l) ->> 'waitstart')::timestamptz AS began
+    FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+),
+pair AS MATERIALIZED (
+    SELECT DISTINCT w.owner, w.target, b.pid
+    FROM lock AS w, unnest(pg_blocking_pids(w.pid)) AS b (pid)
+    WHERE NOT w.granted
+),
+edge AS MATERIALIZED (
+    SELECT p.owner AS waiter, p.target, p.pid::text AS blocker FROM pair AS p WHERE p.pid <> 0 AND p.pid::text <> p.owner
+    UNION
+    SELECT p.owner, p.target, h.virtualtransaction
+    FROM pair AS p JOIN lock AS h ON h.target = p.target AND h.granted AND h.pid IS NULL
+    WHERE p.pid = 0
+),
+behind (root, waiter) AS (
+    SELECT e.blocker, e.waiter FROM edge AS e WHERE e.blocker NOT IN (SELECT w.waiter FROM edge AS w)
+    UNION
+    SELECT b.root, e.waiter FROM behind AS b JOIN edge AS e ON e.blocker = b.waiter
+),
+root AS (
+    SELECT b.root, count(DISTINCT b.waiter) AS behind, max(now() - w.began) AS longest_wait
+    FROM behind AS b LEFT JOIN lock AS w ON w.owner = b.waiter AND NOT w.granted
+    GROUP BY b.root
+),
+held AS (
+    SELECT DISTINCT ON (e.blocker) e.blocker, e.target, count(*) AS waiters
+    FROM edge AS e JOIN root AS r ON r.root = e.blocker
+    GROUP BY e.blocker, e.target ORDER BY e.blocker, count(*) DESC
+)
+SELECT COALESCE(a.pid::text, quote_literal(x.gid)) AS root, COALESCE(a.usename, x.owner) AS usename, a.application_name,
+       COALESCE(a.state, 'prepared') AS state,
+       date_trunc('second', now() - COALESCE(a.state_change, x.prepared)) AS since,
+       CASE l.locktype
+           WHEN 'relation' THEN l.relation::regclass::text
+           WHEN 'transactionid' THEN 'its transaction'
+           WHEN 'advisory' THEN CASE l.objsubid WHEN 1 THEN concat('@', (l.classid::bigint << 32) | l.objid::bigint)
+                                     ELSE concat('@', l.classid::integer, '/', l.objid::integer) END
+           ELSE l.locktype END AS holds,
+       l.mode, r.behind, date_trunc('second', r.longest_wait) AS longest_wait,
+       left(regexp_replace(a.query, '\s+', ' ', 'g'), 60) AS query
+FROM root AS r
+JOIN held AS h ON h.blocker = r.root
+LEFT JOIN LATERAL (
+    SELECT k.* FROM lock AS k WHERE k.owner = r.root AND k.target = h.target AND k.granted
+    ORDER BY array_position(ARRAY['AccessShareLock', 'RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock',
+                                  'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'], k.mode) DESC LIMIT 1
+) AS l ON true
+LEFT JOIN pg_stat_activity AS a ON a.pid::text = r.root
+LEFT JOIN LATERAL (
+    SELECT p.gid, p.owner, p.prepared FROM lock AS k JOIN pg_prepared_xacts AS p ON p.transaction = k.transactionid
+    WHERE k.owner = r.root AND k.pid IS NULL LIMIT 1
+) AS x ON true
+ORDER BY r.behind DESC, r.root;
+
+\echo What is waited for, with the number of waiters
+SELECT CASE l.locktype
+           WHEN 'relation' THEN l.relation::regclass::text
+           WHEN 'advisory' THEN CASE l.objsubid WHEN 1 THEN concat('@', (l.classid::bigint << 32) | l.objid::bigint)
+                                     ELSE concat('@', l.classid::integer, '/', l.objid::integer) END
+           ELSE concat_ws(' ', l.locktype, l.transactionid::text, l.virtualxid) END AS lock,
+       l.mode, count(*) AS waiters,
+       date_trunc('second', max(now() - (to_jsonb(l) ->> 'waitstart')::timestamptz)) AS longest_wait
+FROM pg_locks AS l WHERE NOT l.granted
+GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2;
+COMMIT;
