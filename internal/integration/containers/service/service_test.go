@@ -50,7 +50,7 @@ func newPool(t *testing.T) *pgxpool.Pool {
 	container, err := testcontainers.Run(ctx, image,
 		testcontainers.WithEnv(map[string]string{"POSTGRES_PASSWORD": "test"}),
 		testcontainers.WithExposedPorts("5432/tcp"),
-		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithOccurrence(2)),
+		testcontainers.WithWaitStrategy(wait.ForListeningPort("5432/tcp")),
 	)
 	testcontainers.CleanupContainer(t, container)
 	if err != nil {
