@@ -247,3 +247,51 @@ func (q *Queries) Settings(ctx context.Context, names []string) ([]SettingsRow, 
 	}
 	return items, nil
 }
+
+const Snapshots = `-- name: Snapshots :many
+SELECT a.pid::int4 AS pid, COALESCE(a.usename, '')::text AS role, COALESCE(a.application_name, '')::text AS application,
+       COALESCE(a.state, '')::text AS state,
+       (EXTRACT(epoch FROM pg_catalog.clock_timestamp() - a.xact_start) * 1000)::int8 AS age_ms
+FROM pg_catalog.pg_stat_activity AS a
+WHERE a.datname = pg_catalog.current_database() AND a.backend_xmin IS NOT NULL AND a.backend_type = 'client backend'
+  AND a.pid <> pg_catalog.pg_backend_pid() AND a.xact_start IS NOT NULL
+  AND EXISTS (SELECT FROM pg_catalog.pg_stat_all_tables AS t
+              WHERE t.schemaname = 'pglock' AND t.relname = 'leases' AND t.n_tup_upd > 0)
+ORDER BY a.xact_start
+`
+
+type SnapshotsRow struct {
+	Pid         int32
+	Role        string
+	Application string
+	State       string
+	AgeMs       int64
+}
+
+// Sessions whose snapshots keep the server from removing old versions of rows in this database, as far as the role sees
+// them, the oldest first; and whether locks in rows were ever taken here.
+func (q *Queries) Snapshots(ctx context.Context) ([]SnapshotsRow, error) {
+	rows, err := q.db.Query(ctx, Snapshots)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SnapshotsRow
+	for rows.Next() {
+		var i SnapshotsRow
+		if err := rows.Scan(
+			&i.Pid,
+			&i.Role,
+			&i.Application,
+			&i.State,
+			&i.AgeMs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func (l Level) AtLeast(other Level) bool {
 var Checks = []string{"server", "proxy", "standby", isolationSetting, "lease", idleSession, transactionTimeout, idleInTransaction,
 	statementTimeout, lockTimeout, checkInterval, "tcp_keepalives", "temp", "connections", "lock-table", "schema", "trust",
 	"event-triggers", "log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend", "schema-rights",
-	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits", "row-waits", "row-leases"}
+	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits", "row-waits", "row-leases", oldSnapshots}
 
 // Finding is one result of a check. Its texts can contain names from the server.
 type Finding struct {
@@ -95,6 +96,8 @@ type Options struct {
 	Trusted []string
 	// Ignore are the names of checks without findings in the report.
 	Ignore []string
+	// OldSnapshot is the age from which a snapshot is reported; zero stands for ten minutes.
+	OldSnapshot time.Duration
 	// Server are the flags that name the server, with a space before each, for commands that findings suggest.
 	Server string
 }
@@ -108,7 +111,7 @@ func report(f facts, o Options) *Report {
 		headline := f.snapshot.Headline()
 		r.Headline, r.End = headline.String(), view.EndCommand(headline, o.Server)
 	}
-	for _, finding := range findings(f, o.LongWait) {
+	for _, finding := range findings(f, o) {
 		if slices.Contains(o.Ignore, finding.Check) {
 			continue
 		}
@@ -127,7 +130,7 @@ func report(f facts, o Options) *Report {
 	return r
 }
 
-func findings(f facts, longWait time.Duration) []Finding {
+func findings(f facts, o Options) []Finding {
 	if f.cockroach != "" {
 		return []Finding{cockroach(f)}
 	}
@@ -139,9 +142,10 @@ func findings(f facts, longWait time.Duration) []Finding {
 	all = append(all, prepared(f)...)
 	all = append(all, cycles(f)...)
 	all = append(all, idleHolders(f)...)
-	all = append(all, waits(f, longWait)...)
-	all = append(all, rowWaits(f, longWait)...)
-	return append(all, rowLeases(f)...)
+	all = append(all, waits(f, o.LongWait)...)
+	all = append(all, rowWaits(f, o.LongWait)...)
+	all = append(all, rowLeases(f)...)
+	return append(all, rowSnapshots(f, cmp.Or(o.OldSnapshot, 10*time.Minute))...)
 }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -30,6 +30,8 @@ type facts struct {
 	port uint16
 	// triggers are event triggers that run for DDL.
 	triggers []monitordb.EventTriggersRow
+	// snapshots are sessions that have one, if locks in rows are in use.
+	snapshots []monitordb.SnapshotsRow
 	// lockWorks reports that a granted lock is in the lock table.
 	lockWorks bool
 	// server are the flags of commands that name the server.
@@ -140,6 +142,9 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	}
 	if f.triggers, err = queries.EventTriggers(ctx); err != nil {
 		return fmt.Errorf("read event triggers: %w", err)
+	}
+	if f.snapshots, err = queries.Snapshots(ctx); err != nil {
+		return fmt.Errorf("read pg_stat_activity: %w", err)
 	}
 	if f.connections, err = queries.Connections(ctx); err != nil {
 		return fmt.Errorf("count connections: %w", err)
