@@ -25,7 +25,10 @@ type mutation struct {
 	Breaks  string // the property; "" if other steps cover for this one
 }
 
-const session = "session.pml"
+const (
+	session = "session.pml"
+	rows    = "rows.pml"
+)
 
 var configurations = []configuration{
 	{Name: "silence", Fast: true, Model: session, Defines: []string{"TXS=0", "KILLS=0"}},
@@ -40,6 +43,15 @@ var configurations = []configuration{
 	{Name: "guard, time passes", Model: session, Big: true, Defines: []string{"DRIFTS=0", "TRIES=0", "CANCELS=0"}},
 	{Name: "2 clients, 1 key, a stranger, no time", Model: session, Big: true, Defines: []string{"STRANGERS=1", "TICKS=0", "DRIFTS=0"}},
 	{Name: "2 clients, 2 keys, no time", Model: session, Big: true, Defines: []string{"KEYS=2", "TICKS=0", "DRIFTS=0"}},
+	{Name: "lease", Model: rows, Big: true, Defines: []string{"TXS=0", "CALLS=1", "LOSSES=0", "PRUNES=0"}},
+	{Name: "clock of rows", Fast: true, Model: rows, Defines: []string{"TXS=0", "CALLS=1", "LOSSES=0", "PRUNES=0", "TICKS=0", "DRIFTS=0", "JUMPS=1", "BACKS=1"}},
+	{Name: "ended", Fast: true, Model: rows, Defines: []string{"TXS=0", "LOSSES=0", "PRUNES=0", "TICKS=0", "DRIFTS=0", "KILLS=1"}},
+	{Name: "lost answer", Fast: true, Model: rows, Defines: []string{"TXS=0", "PRUNES=0", "TICKS=0", "DRIFTS=0"}},
+	{Name: "guard in rows", Big: true, Model: rows, Defines: []string{"LOSSES=0", "PRUNES=0", "TICKS=0", "DRIFTS=0", "JUMPS=1", "KILLS=1"}},
+	{Name: "guard in rows, no faults", Fast: true, Model: rows, Defines: []string{"LOSSES=0", "PRUNES=0", "TICKS=0", "DRIFTS=0"}},
+	{Name: "pruning and crash", Big: true, Model: rows, Defines: []string{"TXS=0", "LOSSES=0", "TICKS=0", "DRIFTS=0", "JUMPS=1", "BACKS=1", "CRASHES=1"}},
+	{Name: "2 processes, 1 key, time passes", Model: rows, Big: true, Defines: []string{"CALLS=1", "LOSSES=0", "PRUNES=0", "DRIFTS=0"}},
+	{Name: "2 processes, 2 keys, no time", Model: rows, Big: true, Defines: []string{"KEYS=2", "CALLS=1", "PRUNES=0", "TICKS=0", "DRIFTS=0", "JUMPS=1"}},
 }
 
 // The number of a mutation is its place here, from 1 on, in the mutations of its model.
@@ -67,6 +79,28 @@ var mutations = []mutation{
 	{"JUMPS_COUNT", "clock", "the exception: a server's clock that is set forward", "HeldAlone"},
 	{"SERVERS_COUNT", "failover", "the exception: an old primary that lives on", "HeldAlone"},
 	{"UNGUARDED", "guard", "GuardTx itself", "InOrder"},
+
+	{"NO_MARGIN", "lease", "the margin of the process's lease, while the server's clock is faster", "HeldAlone"},
+	{"FROM_RECEIPT", "lease", "counting the lease from the sending of the renewal, not from its answer", "HeldAlone"},
+	{"NO_CLOCK", "lease", "the comparison of the clock in Err", "HeldAlone"},
+	{"OVER_IN_SNAPSHOT", "clock of rows", "looking after locking: one statement with EXISTS (its holder is over)", "HeldAlone"},
+	{"NOT_LIVE_IN_SNAPSHOT", "ended", "looking after locking: one statement with NOT EXISTS (live holder)", "HeldAlone"},
+	{"NO_MARK", "clock of rows", "marking an expired holder as ended", "HeldAlone"},
+	{"RENEWS_THE_ENDED", "clock of rows", "the condition of a renewal that the holder is not ended", "HeldAlone"},
+	{"RENEWS_THE_EXPIRED", "clock of rows", "the condition of a renewal that the holder has not expired", ""},
+	{"NO_SETTLEMENT", "lost answer", "the settlement of a call whose answer was lost", "NothingAfterError"},
+	{"NO_FLOOR", "lost answer", "refusing a late call after its settlement", "NothingAfterError"},
+	{"SETTLES_BESIDE_CALLS", "lost answer", "the wait of a settlement for a call that runs", "NothingAfterError"},
+	{"NO_LOCK_ON_HOLDER", "lost answer", "the lock of a call on the row of its holder", "NothingAfterError"},
+	{"NO_UNDO", "lost answer", "giving back what a settled call took", "NothingAfterError"},
+	{"GUARD_LOCKS_NOTHING", "guard in rows", "the lock of GuardTx on the row of the lock", "InOrder"},
+	{"GUARD_OF_ANY_GENERATION", "guard in rows, no faults", "the generation in GuardTx", "InOrder"},
+	{"TAKES_LOCKED_ROWS", "guard in rows", "passing over rows that are locked", "InOrder"},
+	{"PRUNE_LEAVES_LEASES", "pruning and crash", "freeing the locks of a holder before its row is deleted", "HolderKnown"},
+	{"KILLS_COUNT", "ended", "the exception: a holder that a person ends", "HeldAlone"},
+	{"JUMPS_COUNT", "clock of rows", "the exception: a server's clock that is set forward", "HeldAlone"},
+	{"UNGUARDED", "guard in rows", "GuardTx itself", "InOrder"},
+	{"NOT_DURABLE", "pruning and crash", "waiting until the commit of a grant is durable", "HeldAlone"},
 }
 
 // files returns the models.
