@@ -56,7 +56,7 @@ func (m Model) prepareHolderEnd(signal monitor.Signal, p *monitor.RowProcess) (M
 }
 
 // handleHolder shows everything that ends with a process, and asks for confirmation. The ID of a process is never used
-// again, so it is the same process when the user confirms.
+// again, so it is the same process when the user confirms. Locks that it takes meanwhile are freed with those that are shown.
 func (m Model) handleHolder(h holderMsg) (Model, tea.Cmd) {
 	m.inspecting = false
 	switch {

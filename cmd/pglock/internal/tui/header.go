@@ -157,6 +157,9 @@ func (m Model) summary() string {
 	if gaps := m.gaps(); len(gaps) > 0 {
 		parts = append(parts, "no "+strings.Join(gaps.names(), ", ")+" (i)")
 	}
+	if m.snapshot.RowLocksMissing != "" {
+		parts = append(parts, "not all locks in rows (i)")
+	}
 	return " " + strings.Join(parts, "  ")
 }
 

@@ -46,6 +46,10 @@ func (m Model) describeServer(t *text) {
 		t.blank()
 		t.add(1, "no %s: %s", gap.what, view.Printable(gap.why))
 	}
+	if s.RowLocksMissing != "" {
+		t.blank()
+		t.add(1, "locks in rows: %s", view.Printable(s.RowLocksMissing))
+	}
 }
 
 func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {

@@ -145,6 +145,71 @@ func TestEndingAHolderOfLocksInRows(t *testing.T) {
 	}
 }
 
+// A process is ended on the server of its row.
+func TestHoldersOfSeveralServersAreApart(t *testing.T) {
+	o, ended := Options{}, -1
+	for i := range 2 {
+		s := withRows(emptySnapshot())
+		s.Server.Label = fmt.Sprintf("db%d:5432/shop", i+1)
+		if i == 1 { // its wait is longer, so it is first
+			s.RowLocks[0].Waiters[0].WaitingSince = *ago(time.Hour)
+		}
+		o.Servers = append(o.Servers, Server{Label: s.Server.Label, First: s, End: sendNothing,
+			Take: func(context.Context, bool) (*monitor.Snapshot, error) { return s, nil },
+			EndHolder: EndHolder{
+				Inspect: func(context.Context, string) (monitor.RowTarget, error) {
+					return monitor.RowTarget{RowProcess: s.RowLocks[0].Holders[0].RowProcess}, nil
+				},
+				End: func(context.Context, monitor.RowTarget) error { ended = i; return nil },
+			}})
+	}
+	for want := range 2 {
+		u := open(t, o, 120, 30)
+		u.presses("/db"+fmt.Sprint(want+1), "enter", "t")
+		u.send(u.command())
+		u.wants(fmt.Sprintf("── end process 4711@web-1 billing on db%d:5432/shop?", want+1))
+		u.presses("yes", "enter")
+		u.send(u.command())
+		if ended != want {
+			t.Errorf("the process of server %d was ended, want %d", ended, want)
+		}
+	}
+}
+
+func TestTheViewWaitsForAProcessThatIsBeingEnded(t *testing.T) {
+	var g drainer
+	running, release := make(chan struct{}), make(chan struct{})
+	end := g.wrapHolder(func(context.Context, monitor.RowTarget) error {
+		close(running)
+		<-release
+		return nil
+	})
+	result := make(chan error, 1)
+	go func() { result <- end(t.Context(), monitor.RowTarget{}) }()
+	<-running
+	if g.mu.TryLock() {
+		t.Fatal("the view can end before")
+	}
+	close(release)
+	g.close()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	if err := end(t.Context(), monitor.RowTarget{}); !errors.Is(err, errLeft) {
+		t.Errorf("a process was ended afterwards: %v", err)
+	}
+}
+
+// What is not all there says so.
+func TestMissingLocksInRowsAreSaid(t *testing.T) {
+	s := withRows(emptySnapshot())
+	s.RowLocksMissing = "2001 of 3002 holders and waiters of locks in rows are left out"
+	u := open(t, Options{First: s}, 120, 30)
+	u.wants("not all locks in rows (i)")
+	u.presses("i")
+	u.wants("locks in rows: 2001 of 3002")
+}
+
 func TestManyLocksInRowsAreGroups(t *testing.T) {
 	s := emptySnapshot()
 	for i := range 30 {
