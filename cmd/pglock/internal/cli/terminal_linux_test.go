@@ -136,8 +136,8 @@ func TestTerminalTheMouseChoosesOnATerminal(t *testing.T) {
 	p := on(t, db, "monitor").onTerminal()
 	p.waitForOutput("\x1b[?1002h")
 	p.waitForOutput("@8")
-	p.types("\x1b[<0;12;4M\x1b[<0;12;4m") // the second page, below three lines of header
-	p.waitForOutput("no session waits for an advisory lock")
+	p.types("\x1b[<0;12;5M\x1b[<0;12;5m") // the second page, below four lines of header
+	p.waitForOutput("nothing waits")
 	p.types("m")
 	p.waitForOutput("\x1b[?1002l")
 	p.types("m")
