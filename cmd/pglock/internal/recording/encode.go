@@ -71,12 +71,25 @@ func (e *Encoder) Snapshot(s *monitor.Snapshot, ended []int32) (Encoded, error) 
 	return Encoded{m.info(), m.Kind == memberKeyframe, member}, nil
 }
 
+// summary counts all waits of a snapshot, for locks of any type, apart from those that belong to normal work.
 func summary(s *monitor.Snapshot) mark {
 	m := mark{At: s.TakenAt.UnixMicro()}
-	for _, w := range s.Waiters() {
+	note := func(since *time.Time) {
 		m.Waiters++
-		if w.WaitingSince != nil {
-			m.Longest = max(m.Longest, s.TakenAt.Sub(*w.WaitingSince).Microseconds())
+		if since != nil {
+			m.Longest = max(m.Longest, s.TakenAt.Sub(*since).Microseconds())
+		}
+	}
+	for wait := range s.Waits() {
+		if !wait.Expected() {
+			note(wait.WaitingSince)
+		}
+	}
+	for i := range s.RowLocks {
+		for j := range s.RowLocks[i].Waiters {
+			if !s.RowLocks[i].Expected() {
+				note(&s.RowLocks[i].Waiters[j].WaitingSince)
+			}
 		}
 	}
 	for _, cycle := range s.Cycles {
