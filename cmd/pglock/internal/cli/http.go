@@ -93,7 +93,7 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, past *recor
 		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	token := web.NewToken()
-	handler := web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: o.live, Past: past, Hosts: m.http.hosts,
+	handler := web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, All: m.all, Live: o.live, Past: past, Hosts: m.http.hosts,
 		Secure: secure != nil, Clients: m.http.clients})
 	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
 	say(os.Stderr, "%s: open %s", db.target, address)

@@ -290,9 +290,10 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 // isView reports whether the command shows the full-screen view.
 func (m *watch) isView() bool { return !m.once && m.http.address == "" && m.fillsScreen() }
 
-// readOptions sets what is asked of each server. In the view, a key decides about waits of every kind.
+// readOptions sets what is asked of each server. In the view a key decides about waits of every kind, and on
+// the page a switch.
 func (m *watch) readOptions(cmd *cobra.Command) (err error) {
-	if m.options, err = m.names.options(cmd); m.all && !m.isView() {
+	if m.options, err = m.names.options(cmd); m.all && !m.isView() || m.http.address != "" {
 		m.options = append(m.options, monitor.WithAllWaits())
 	}
 	return err

@@ -1,12 +1,10 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -21,7 +19,7 @@ const maxKey = 1000
 // pages.
 type cache struct {
 	mu     sync.Mutex
-	states map[string][]*encodedState // states by key, the latest last
+	states map[choice][]*encodedState // by what they show, the latest last
 }
 
 // maxStates is how many states of one key are kept. A page that polls every second has one of the last two.
@@ -29,13 +27,12 @@ const maxStates = 4
 
 // serveNow answers with the changes since the state that the page has, or that nothing has changed.
 func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	only, since := query.Get("key"), query.Get("since")
-	if len(only) > maxKey {
+	c, ok := s.choice(r)
+	if !ok {
 		http.Error(w, "the key is too long", http.StatusBadRequest)
 		return
 	}
-	text, err := s.latest(only, since)
+	text, err := s.latest(c, r.URL.Query().Get("since"))
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -46,8 +43,18 @@ func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// choice returns what a page has chosen to see, or false if its key is too long.
+func (s *server) choice(r *http.Request) (choice, bool) {
+	query := r.URL.Query()
+	c := choice{key: query.Get("key"), all: s.All}
+	if text := query.Get("all"); text != "" {
+		c.all = text == "1"
+	}
+	return c, len(c.key) <= maxKey
+}
+
 // latest returns the answer, or nil if the page has the latest state.
-func (s *server) latest(only, since string) ([]byte, error) {
+func (s *server) latest(c choice, since string) ([]byte, error) {
 	s.now.mu.Lock()
 	defer s.now.mu.Unlock()
 	live := s.Live()
@@ -58,16 +65,16 @@ func (s *server) latest(only, since string) ([]byte, error) {
 	if tag == since {
 		return nil, nil
 	}
-	states := s.now.states[only]
+	states := s.now.states[c]
 	if len(states) == 0 || states[len(states)-1].tag != tag {
-		latest, err := encodeState(newState(live, s.Target, only), tag)
+		latest, err := encodeState(newState(live, s.Options, c), tag)
 		if err != nil {
 			return nil, err
 		}
 		s.now.evict(tag, s.Clients)
 		states = append(states, latest)
 		states = slices.Clone(states[max(0, len(states)-maxStates):])
-		s.now.states[only] = states
+		s.now.states[c] = states
 	}
 	known := slices.IndexFunc(states, func(f *encodedState) bool { return f.tag == since })
 	if known < 0 {
@@ -78,9 +85,9 @@ func (s *server) latest(only, since string) ([]byte, error) {
 
 // evict makes room if there are many keys. It first drops those that no page has requested since the last snapshot.
 func (c *cache) evict(tag string, most int) {
-	for only, states := range c.states {
+	for of, states := range c.states {
 		if len(c.states) > most && states[len(states)-1].tag != tag {
-			delete(c.states, only)
+			delete(c.states, of)
 		}
 	}
 	if len(c.states) > most {
@@ -140,8 +147,9 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	at, err := time.Parse(time.RFC3339Nano, query.Get("at"))
 	first, last, ok := s.Past.Bounds()
+	c, fits := s.choice(r)
 	switch {
-	case err != nil || len(query.Get("key")) > maxKey:
+	case err != nil || !fits:
 		http.Error(w, "want at=2026-11-22T01:14:00Z, and a key that is not too long", http.StatusBadRequest)
 		return
 	case !ok || at.Before(first.Add(-time.Second)) || at.After(last.Add(time.Second)):
@@ -153,7 +161,7 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	state, err := encodeState(newState(live, s.Target, query.Get("key")), "")
+	state, err := encodeState(newState(live, s.Options, c), "")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -164,54 +172,4 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, text)
-}
-
-// maxBars is how many bars a timeline has.
-const maxBars = 400
-
-type timeline struct {
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
-	Bars  []bar     `json:"bars"`
-}
-
-// bar is the worst state in a part of the period.
-type bar struct {
-	Waiters   int     `json:"waiters"`
-	Longest   float64 `json:"longest_seconds"`
-	Deadlocks int     `json:"deadlocks"`
-	Seen      bool    `json:"seen"` // whether there was a snapshot
-}
-
-// serveTimeline answers with the numbers of waiters over the recorded past.
-func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
-	n := 200
-	if text := r.URL.Query().Get("n"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > maxBars {
-			http.Error(w, fmt.Sprintf("want n between 1 and %d", maxBars), http.StatusBadRequest)
-			return
-		}
-	}
-	first, last, _ := s.Past.Bounds()
-	text, err := json.Marshal(timelineOf(first, last, slices.Collect(s.Past.Timeline(first, last)), n))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	writeJSON(w, text)
-}
-
-// timelineOf returns no more bars than there are snapshots.
-func timelineOf(first, last time.Time, infos []recording.Info, n int) timeline {
-	n = max(1, min(n, len(infos)))
-	t := timeline{first, last, make([]bar, n)}
-	width := max(last.Sub(first)/time.Duration(n), 1)
-	for _, info := range infos {
-		b := &t.Bars[min(n-1, max(0, int(info.At.Sub(first)/width)))]
-		b.Seen = true
-		b.Waiters, b.Deadlocks = max(b.Waiters, info.Waiters), max(b.Deadlocks, info.Deadlocks)
-		b.Longest = max(b.Longest, info.Longest.Seconds())
-	}
-	return t
 }

@@ -124,7 +124,8 @@ func TestBrowserShowsNowAndThen(t *testing.T) {
 	s := serve(t, nil)
 	page := s.browse("/")
 	now := page.text("document.body.innerText") + page.text("document.getElementById('keys').textContent")
-	for _, part := range []string{"2 waiters", "invoice:1", "seen since 12:00:00", "3 leaf", "blocked by 1 root",
+	for _, part := range []string{"2 waiting", "1m00s longest", "invoice:1", "12:00:00", "3 leaf", "ending it frees 2", "1 root",
+		"holds invoice:1 (excl)", "pglock terminate -d shop --session 1@2026-01-02T11:00:00Z", "12:01:59 UTC",
 		`<img src=x onerror=alert(1)>\u001b[31m</script>`} {
 		if !strings.Contains(now, part) {
 			t.Errorf("now it does not say %q:\n%s", part, now)
@@ -135,8 +136,11 @@ func TestBrowserShowsNowAndThen(t *testing.T) {
 		strings.Contains(page.text("location.href + document.cookie + document.referrer"), "token") {
 		t.Errorf("a name became HTML, or the token or cookie can be read:\n%s", html)
 	}
+	if title := page.text("document.title"); title != "(2) app@db · PostgreSQL 15.18 · pglock" {
+		t.Errorf("the title is %q", title)
+	}
 	then := s.browse("/?at=2026-01-02T12:00:30Z&key=invoice:1").text("document.body.innerText")
-	for _, part := range []string{"1 waiter", "2026-01-02 12:00:30 UTC"} {
+	for _, part := range []string{"1 waiting", "12:00:30 UTC, 1 minute ago", "Back to live", "Only invoice:1"} {
 		if !strings.Contains(then, part) {
 			t.Errorf("then it does not say %q:\n%s", part, then)
 		}
@@ -207,17 +211,18 @@ func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 		}
 	}
 	live.Store(&Live{Snapshot: &monitor.Snapshot{TakenAt: noon.Add(2 * time.Second)}})
-	page.wait(`!document.querySelector('#tree > div') && !document.getElementById('no-tree').hidden`)
+	page.wait(`!document.querySelector('#tree > div') && document.getElementById('calm').innerText.includes('Nothing waits. No locks held.')`)
 }
 
 func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
 	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: chain()} } }).browse("/")
+	const focus = "document.activeElement.id || document.activeElement.dataset.id || document.activeElement.className"
 	var way []string
-	for range 6 {
+	for range 7 {
 		page.do(chromedp.KeyEvent(kb.Tab))
-		way = append(way, page.text("document.activeElement.id || document.activeElement.className || document.activeElement.dataset.id"))
+		way = append(way, page.text(focus))
 	}
-	if got := strings.Join(way, " "); got != "skip slider live share 9 journal" {
+	if got := strings.Join(way, " "); got != "skip wide share slider root-copy 9 lock" {
 		t.Errorf("Tab leads to %s", got)
 	}
 	page.text(`document.querySelector('[data-id="9"]').focus()`)
@@ -229,7 +234,9 @@ func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
 		}
 	}
 	page.do(chromedp.KeyEvent(kb.Enter))
-	page.wait(`location.search === '?key=invoice%3A1' && !document.getElementById('all').hidden`)
+	page.wait(`document.activeElement.querySelector('.details').innerText.includes('pglock terminate -d shop --session 2@')`)
+	page.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter)) // the lock that it waits for
+	page.wait(`location.search === '?key=invoice%3A1' && !document.getElementById('only').hidden`)
 }
 
 func TestBrowserSupportsScreenReaders(t *testing.T) {
@@ -254,10 +261,11 @@ func TestBrowserSupportsScreenReaders(t *testing.T) {
 		}
 		tree.WriteString("\n")
 	}
-	for _, part := range []string{"link 'Skip to the blocking tree'", "heading 'pglock", "status ''", "alert '' live=assertive",
-		"region 'Time'", "slider 'Recorded past'", "button 'Live' pressed=true", "button 'Copy link'", "main ''",
-		"tree 'Blocking tree'", "treeitem '9 ddl-owner", " level=1\n", "blocked by 9 ddl-owner, relation t", " level=2\n",
-		"list 'Journal'", "table 'Keys'", "columnheader 'Longest wait'", "row '", "cell 'invoice:1 shop'"} {
+	for _, part := range []string{"link 'Skip to the blocking tree'", "heading 'pglock", "status ''",
+		"region 'Time'", "slider 'Recorded past'", "switch 'All locks'", "button 'Copy link'", "main ''", "region 'At the root'",
+		"button 'Copy command'", "treegrid 'Blocking tree'", "columnheader 'Waits for'", "row '9 ddl-owner idle in tx holds relation t 3' level=1\n", "gridcell '9 ddl-owner",
+		"row 'deadlock 3 leaf ", " level=4\n", "gridcell 'relation t", "group 'Kinds of events'", "button 'Deadlocks' pressed=false", "list 'Journal'", "table 'Keys'",
+		"columnheader 'Longest wait'", "row '", "cell 'invoice:1 shop'"} {
 		if !strings.Contains(tree.String(), part) {
 			t.Errorf("the accessibility tree lacks %q", part)
 		}
@@ -279,6 +287,11 @@ func TestBrowserFitsAPhone(t *testing.T) {
 	page := serve(t, nil).browse("/", phone(740))
 	if wide := page.text("document.documentElement.scrollWidth"); wide != "360" {
 		t.Errorf("on a phone it is %s pixels wide", wide)
+	}
+	const scrolling = `[...document.querySelectorAll('body *')].filter(e => e.scrollHeight > e.clientHeight + 1 &&
+		['auto', 'scroll'].includes(getComputedStyle(e).overflowY)).map(e => e.id)`
+	if found := page.text(scrolling); found != "" {
+		t.Errorf("on a phone a part of the page scrolls: %s", found)
 	}
 }
 

@@ -14,6 +14,7 @@ type answer struct {
 
 	Tree   patch `json:"tree"`
 	Keys   patch `json:"keys"`
+	Rows   patch `json:"rows"`
 	Events patch `json:"events"`
 }
 
@@ -27,8 +28,8 @@ type patch struct {
 // encodedState is a state with its items encoded as JSON.
 type encodedState struct {
 	head
-	tag                string
-	tree, keys, events list
+	tag                      string
+	tree, keys, rows, events list
 }
 
 type list struct {
@@ -43,6 +44,9 @@ func encodeState(s *state, tag string) (*encodedState, error) {
 		return nil, err
 	}
 	if f.keys, err = encodeList(s.Keys, func(k *key) string { return k.ID }); err != nil {
+		return nil, err
+	}
+	if f.rows, err = encodeList(s.Rows, func(r *rowLock) string { return r.ID }); err != nil {
 		return nil, err
 	}
 	f.events, err = encodeList(s.Events, func(e *event) string { return e.ID })
@@ -69,7 +73,8 @@ func (f *encodedState) answer(before *encodedState) ([]byte, error) {
 		before = &encodedState{}
 	}
 	a.Since = before.tag
-	a.Tree, a.Keys, a.Events = f.tree.since(before.tree), f.keys.since(before.keys), f.events.since(before.events)
+	a.Tree, a.Keys = f.tree.since(before.tree), f.keys.since(before.keys)
+	a.Rows, a.Events = f.rows.since(before.rows), f.events.since(before.events)
 	return json.Marshal(a)
 }
 

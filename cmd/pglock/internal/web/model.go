@@ -1,23 +1,26 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Limits of one answer.
 const (
-	maxLocks  = 300
-	maxNodes  = 500
-	maxEvents = 200
+	maxLocks    = 300
+	maxNodes    = 500
+	maxMembers  = 300 // of a fold
+	maxQuery    = 600 // bytes of a statement
+	maxNoteText = 500
 )
 
 // state is what the page shows: a head that is always sent, and lists of which only changes are sent. Ages are sent as
@@ -26,65 +29,58 @@ type state struct {
 	head
 	Tree   []node
 	Keys   []key
+	Rows   []rowLock
 	Events []event
 }
 
 type head struct {
-	At        time.Time  `json:"at"`
-	Target    string     `json:"target"`
-	Version   string     `json:"version"`
-	Lost      string     `json:"lost"`
-	Locks     int        `json:"locks"`
-	Holders   int        `json:"holders"`
-	Waiters   int        `json:"waiters"`
-	Others    int        `json:"other_waiters"`
-	Elsewhere int        `json:"waits_elsewhere"`
+	At      *time.Time `json:"at"` // nil before the first snapshot
+	Target  string     `json:"target"`
+	Version string     `json:"version"` // of the server
+	Standby bool       `json:"standby"`
+	Lost    string     `json:"lost"`
+	// All says that waits of every type are shown, also those without an advisory lock.
+	All bool `json:"all"`
+	// Root is what matters most, or nil if nothing waits. Then Quiet says so, and how many locks are held.
+	Root  *root  `json:"root"`
+	Quiet string `json:"quiet"`
+	// Waiting is how many waits are shown; Expected more belong to normal work, and Elsewhere sessions wait without an
+	// advisory lock, unless these are shown.
+	Waiting   int        `json:"waiting"`
+	Expected  int        `json:"expected"`
+	Elsewhere int        `json:"elsewhere"`
+	Held      int        `json:"held"`
 	Longest   *time.Time `json:"longest_since"`
 	Deadlocks []string   `json:"deadlocks"`
+	Notes     []string   `json:"notes"` // what the snapshot lacks, and why
+	// Horizon is the time since when all events are sent. Before it only some are.
+	Horizon *time.Time `json:"horizon"`
 	// Numbers of items that were left out.
 	MoreKeys     int `json:"more_keys"`
+	MoreRows     int `json:"more_rows"`
 	MoreSessions int `json:"more_sessions"`
 }
 
-// node is a session in the blocking tree. Its parent is the last node before it whose depth is smaller by one.
-type node struct {
-	ID    string `json:"id"`
-	Depth int    `json:"depth"`
-	party
-	// Wait is its wait, or nil for a root. Holds are its contended locks.
-	Wait     *wait     `json:"wait"`
-	Holds    *lockName `json:"holds"`
-	Behind   int       `json:"behind"`
-	Deadlock bool      `json:"deadlock"`
+// choice is what a page has chosen to see: a key or all, and whether waits of every type.
+type choice struct {
+	key string
+	all bool
 }
 
-// wait says which session blocks another, for which lock.
-type wait struct {
-	Lock        lockName   `json:"lock"`
-	Since       *time.Time `json:"since"`
-	PID         int32      `json:"pid"`
-	GID         string     `json:"gid"`
-	Application string     `json:"application"`
-	Soft        bool       `json:"soft"` // the blocker is ahead in the queue
-	More        int        `json:"more"` // number of other blockers
-}
-
-// lockName is the name of a lock, for links and as text. Only advisory locks have a key.
+// lockName is the name of a lock, for links and as text. Only advisory locks and locks in rows have a key.
 type lockName struct {
 	Key   string `json:"key"`
 	Label string `json:"label"`
 }
 
-// party is a session as the page shows it.
+// party is a session, a prepared transaction, or a process that uses locks in rows, as the page shows it.
 type party struct {
-	PID         int32      `json:"pid"`
-	GID         string     `json:"gid"`
-	Application string     `json:"application"`
-	User        string     `json:"user"`
-	State       string     `json:"state"`
-	Mode        string     `json:"mode"`
-	SeenSince   *time.Time `json:"seen_since"`
-	Code        string     `json:"code"`
+	PID         int32  `json:"pid"`
+	GID         string `json:"gid"`
+	Holder      string `json:"holder"` // of a process
+	Host        string `json:"host"`   // of a process
+	Application string `json:"application"`
+	User        string `json:"user"`
 }
 
 type key struct {
@@ -92,23 +88,36 @@ type key struct {
 	lockName
 	Database string `json:"database"`
 	// Holder is the first of the Held holders, and Blocked says which session blocks it.
-	Holder  *party     `json:"holder"`
-	Blocked *wait      `json:"blocked"`
-	Held    int        `json:"held"`
-	Waiting int        `json:"waiting"`
-	Longest *time.Time `json:"longest_since"`
+	Holder    *party     `json:"holder"`
+	Mode      string     `json:"mode"`
+	SeenSince *time.Time `json:"seen_since"`
+	Code      string     `json:"code"`
+	Blocked   *wait      `json:"blocked"`
+	Held      int        `json:"held"`
+	Waiting   int        `json:"waiting"`
+	Longest   *time.Time `json:"longest_since"`
 }
 
-type event struct {
-	ID   string    `json:"id"`
-	At   time.Time `json:"at"`
-	Kind string    `json:"kind"`
-	Key  string    `json:"key"`
-	Text string    `json:"text"`
+// rowLock is a lock in a row.
+type rowLock struct {
+	ID string `json:"id"`
+	lockName
+	// Holder is the first of the Held holders; the next fields are about it.
+	Holder     *party     `json:"holder"`
+	Mode       string     `json:"mode"`
+	Since      *time.Time `json:"since"`
+	Lease      *time.Time `json:"lease_until"`
+	Generation string     `json:"generation"`
+	Held       int        `json:"held"`
+	Waiting    int        `json:"waiting"`
+	Longest    *time.Time `json:"longest_since"`
 }
 
 func idOf(id monitor.SessionID) string {
-	if id.PID != 0 {
+	switch {
+	case id.Holder != "":
+		return "process-" + short(id.Holder)
+	case id.PID != 0:
 		return fmt.Sprint(id.PID)
 	}
 	return "prepared-" + short(id.GID)
@@ -121,57 +130,102 @@ func short(text string) string {
 	return strconv.FormatUint(sum.Sum64(), 36)
 }
 
-func partyOf(s *monitor.Session, mode monitor.Mode) party {
-	return party{PID: s.PID, GID: s.GID, Application: s.Application, User: s.User, State: s.State, Mode: string(mode)}
+func partyOf(s *monitor.Session) party {
+	application, _ := appname.Split(s.Application)
+	return party{PID: s.PID, GID: s.GID, Application: application, User: s.User}
 }
 
-// newState returns the state for the page. If only is not empty, the state is limited to that key.
-func newState(live Live, target, only string) *state {
+func processOf(p *monitor.RowProcess) party {
+	application, _ := appname.Split(p.Application)
+	return party{PID: p.PID, Holder: p.Holder, Host: p.Host, Application: application, User: p.User}
+}
+
+func nodeParty(n *monitor.Node) party {
+	if n.Process != nil {
+		return processOf(n.Process)
+	}
+	return partyOf(n.Session)
+}
+
+// newState returns the state for the page.
+func newState(live Live, o Options, c choice) *state {
 	s := live.Snapshot
-	st := &state{head: head{Target: target, Deadlocks: []string{}}}
+	st := &state{head: head{Target: o.Target, All: c.all, Deadlocks: []string{}, Notes: []string{}}}
 	if live.Lost != nil {
-		st.Lost = live.Lost.Error()
+		st.Lost = cause(live.Lost)
 	}
 	if s == nil {
 		return st
 	}
-	st.At, st.Version = s.TakenAt, s.ServerVersion
+	at := s.TakenAt.UTC()
+	st.At, st.Version, st.Standby = &at, s.ServerVersion, s.Server.InRecovery
 	for _, cycle := range s.Cycles {
 		e := journal.Event{Kind: journal.Deadlock, Steps: cycle.Steps, Certain: cycle.Certain}
 		st.Deadlocks = append(st.Deadlocks, e.String())
 	}
-	shown := chosen(s, only)
-	for _, lock := range shown {
-		st.Locks++
-		st.Holders += len(lock.Holders)
-		st.Waiters += len(lock.Waiters)
-		st.Longest = earlier(st.Longest, longest(lock))
+	for _, note := range []string{s.NamesMissing, s.DetailsHidden, s.BlockersMissing, s.RowLocksMissing} {
+		if note != "" {
+			st.Notes = append(st.Notes, cut(oneLine(note), maxNoteText))
+		}
 	}
-	tree := newBlocking(s, shown, only == "")
-	st.Tree, st.MoreSessions = tree.nodes()
-	if only == "" {
-		st.Others, st.Elsewhere = s.OtherWaiters(), s.WaitsElsewhere
-	}
-	slices.SortStableFunc(shown, func(a, b *monitor.Lock) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) })
-	st.MoreKeys = max(0, len(shown)-maxLocks)
-	for _, lock := range shown[:min(len(shown), maxLocks)] {
-		st.Keys = append(st.Keys, tree.keyOf(lock))
-	}
-	st.Events = eventsOf(live.Events, only)
+	locks := newChosen(s, c.key)
+	tree := newBlocking(s, locks, c)
+	st.setHeadline(s, tree, o.Flags)
+	st.Tree, st.MoreSessions = tree.rows(o.Flags)
+	st.setLocks(locks, tree)
+	st.Events, st.Horizon = eventsOf(live.Events, c.key)
 	return st
 }
 
-// chosen returns the locks with the key, or all. A key that cannot be parsed is compared as text.
-func chosen(s *monitor.Snapshot, only string) []*monitor.Lock {
+// setLocks fills in the keys and the locks in rows, those with the most waiters first.
+func (st *state) setLocks(locks chosen, tree blocking) {
+	slices.SortStableFunc(locks.locks, func(a, b *monitor.Lock) int { return len(b.Waiters) - len(a.Waiters) })
+	st.MoreKeys = max(0, len(locks.locks)-maxLocks)
+	for _, lock := range locks.locks[:min(len(locks.locks), maxLocks)] {
+		st.Keys = append(st.Keys, tree.keyRow(lock))
+	}
+	slices.SortStableFunc(locks.rows, func(a, b *monitor.RowLock) int { return len(b.Waiters) - len(a.Waiters) })
+	st.MoreRows = max(0, len(locks.rows)-maxLocks)
+	for _, lock := range locks.rows[:min(len(locks.rows), maxLocks)] {
+		st.Rows = append(st.Rows, rowOf(lock))
+	}
+}
+
+// chosen are the locks with a key, or all.
+type chosen struct {
+	all   bool
+	locks []*monitor.Lock
+	rows  []*monitor.RowLock
+}
+
+// newChosen returns the locks with the key, or all. A key that cannot be parsed is compared as text.
+func newChosen(s *monitor.Snapshot, only string) chosen {
+	c := chosen{all: only == ""}
 	parsed, err := pglock.ParseKey(only)
-	var locks []*monitor.Lock
 	for i := range s.Locks {
 		lock := &s.Locks[i]
-		if only == "" || lock.Key == only || err == nil && lock.ID() == parsed.ID() {
-			locks = append(locks, lock)
+		if c.all || lock.Key == only || err == nil && lock.ID() == parsed.ID() {
+			c.locks = append(c.locks, lock)
 		}
 	}
-	return locks
+	for i := range s.RowLocks {
+		lock := &s.RowLocks[i]
+		if c.all || lock.Key == only || err == nil && lock.ID() == parsed.ID() {
+			c.rows = append(c.rows, lock)
+		}
+	}
+	return c
+}
+
+// has reports whether a lock is chosen. It may be a copy of the snapshot's.
+func (c chosen) has(lock *monitor.Lock) bool {
+	return c.all || slices.ContainsFunc(c.locks, func(other *monitor.Lock) bool {
+		return other.ID() == lock.ID() && other.DatabaseOID == lock.DatabaseOID
+	})
+}
+
+func (c chosen) hasRow(lock *monitor.RowLock) bool {
+	return c.all || slices.ContainsFunc(c.rows, func(other *monitor.RowLock) bool { return other.ID() == lock.ID() })
 }
 
 // longest returns the start of the longest wait for a lock, or nil if there is none or it is unknown.
@@ -189,42 +243,42 @@ func earlier(a, b *time.Time) *time.Time {
 	return a
 }
 
-func (b blocking) keyOf(lock *monitor.Lock) key {
+func (b blocking) keyRow(lock *monitor.Lock) key {
 	k := key{ID: fmt.Sprintf("%d/%d/%d", lock.DatabaseOID, lock.Objsubid, lock.Number), lockName: lockName{lock.Key, lock.Label()},
 		Database: lock.Database, Held: len(lock.Holders), Waiting: len(lock.Waiters), Longest: longest(lock)}
 	if len(lock.Holders) == 0 {
 		return k
 	}
-	first := holderOf(&lock.Holders[0])
-	k.Holder = &first
-	if n := b.Node(lock.Holders[0].ID()); n != nil && n.Wait != nil {
+	first := &lock.Holders[0]
+	holder := partyOf(&first.Session)
+	k.Holder, k.Mode, k.SeenSince, k.Code = &holder, first.Mode.Short(), first.SeenSince, cut(journal.CodeText(first.Code), maxQuery)
+	if n := b.sessions.Node(first.ID()); n != nil && n.Wait != nil {
 		k.Blocked = waitOf(n)
 	}
 	return k
 }
 
-func holderOf(h *monitor.Holder) party {
-	p := partyOf(&h.Session, h.Mode)
-	p.SeenSince, p.Code = h.SeenSince, journal.CodeText(h.Code)
-	return p
+func rowOf(lock *monitor.RowLock) rowLock {
+	r := rowLock{ID: fmt.Sprintf("row/%s/%d", lock.Space, lock.Number), lockName: lockName{lock.Key, lock.Label()},
+		Held: len(lock.Holders), Waiting: len(lock.Waiters)}
+	for i := range lock.Waiters {
+		r.Longest = earlier(r.Longest, &lock.Waiters[i].WaitingSince)
+	}
+	if len(lock.Holders) > 0 {
+		first := &lock.Holders[0]
+		holder := processOf(&first.RowProcess)
+		r.Holder, r.Mode, r.Since, r.Lease = &holder, first.Mode.Short(), &first.HeldSince, first.LeaseExpires
+		r.Generation = fmt.Sprint(first.Generation)
+	}
+	return r
 }
 
-func eventsOf(events []journal.Event, only string) []event {
-	var shown []event
-	seen := map[string]int{}
-	for _, e := range slices.Backward(events) {
-		if only != "" && e.Key != only {
-			continue
-		}
-		one := event{At: e.At, Kind: string(e.Kind), Key: e.Key, Text: e.String()}
-		one.ID = fmt.Sprintf("%d-%s", e.At.UnixMicro(), short(one.Text))
-		if seen[one.ID]++; seen[one.ID] > 1 { // for example in another database
-			one.ID = fmt.Sprintf("%s-%d", one.ID, seen[one.ID])
-		}
-		shown = append(shown, one)
-		if len(shown) == maxEvents {
-			break
-		}
+// cut shortens a text to about n bytes, at a character's end.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
 	}
-	return shown
+	return strings.ToValidUTF8(text[:n], "") + "…"
 }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,70 +1,252 @@
 package web
 
-import "github.com/pglock-toolkit/pglock/monitor"
+import (
+	"fmt"
+	"time"
 
-// blocking is the blocking tree of a snapshot, with what the page adds to it.
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// node is a row of the blocking tree: a session, a process that uses locks in rows, or a fold of alike ones. Its parent is
+// the last node before it whose depth is smaller by one.
+type node struct {
+	ID    string `json:"id"`
+	Depth int    `json:"depth"`
+	party
+	// Wait is its wait, or nil for a root.
+	Wait *wait `json:"wait"`
+	// Holds is what a root holds and most of those below it wait for.
+	Holds    *lockName `json:"holds"`
+	Mode     string    `json:"mode"` // how it holds or wants the lock
+	Behind   int       `json:"behind"`
+	Deadlock bool      `json:"deadlock"`
+	// Fold is set for a fold, whose members follow as far as there is room. In is the ID of the fold that a member is in.
+	Fold *fold  `json:"fold"`
+	In   string `json:"in"`
+	details
+}
+
+// wait says which session blocks another, for which lock.
+type wait struct {
+	Lock lockName `json:"lock"`
+	// Again says that the row above shows the same lock.
+	Again bool       `json:"again"`
+	Since *time.Time `json:"since"`
+	party            // the blocker
+	Soft  bool       `json:"soft"` // the blocker is ahead in the queue
+	More  int        `json:"more"` // number of other blockers
+}
+
+// fold is what a row says of several nodes.
+type fold struct {
+	Count    int        `json:"count"`
+	Sent     int        `json:"sent"` // how many of them follow
+	First    party      `json:"first"`
+	Last     party      `json:"last"`
+	Youngest *time.Time `json:"youngest"` // when the shortest wait began
+}
+
+// details are shown when a row is opened.
+type details struct {
+	Database   string     `json:"database"`
+	Client     string     `json:"client"`
+	State      string     `json:"state"`
+	StateSince *time.Time `json:"state_since"`
+	Since      *time.Time `json:"session_since"`
+	Query      string     `json:"query"`
+	SeenSince  *time.Time `json:"seen_since"`
+	Code       string     `json:"code"`
+	Lease      *time.Time `json:"lease_until"`
+	Command    string     `json:"command"` // ends it
+}
+
+// blocking is the part of a snapshot's blocking trees that the page shows, with what the page adds to it.
 type blocking struct {
-	*monitor.Tree
-	holders map[monitor.SessionID]holding // by session: the first of its locks that others wait for
+	choice
+	chosen
+	sessions, processes *monitor.Tree
+	elsewhere           int
+	holders             map[monitor.SessionID]*monitor.Holder // by session: of the first lock that others wait for
 }
 
-type holding struct {
-	*monitor.Holder
-	lock *monitor.Lock
-}
-
-// newBlocking returns the part of the blocking tree that concerns some locks, or the whole tree.
-func newBlocking(s *monitor.Snapshot, locks []*monitor.Lock, all bool) blocking {
-	b := blocking{s.Tree(), map[monitor.SessionID]holding{}}
-	shown := map[*monitor.Lock]bool{}
-	for _, lock := range locks {
-		shown[lock] = true
+// newBlocking returns the part of the blocking trees that concerns the locks, or with all of both, the whole trees.
+func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
+	b := blocking{choice: c, chosen: locks, sessions: s.Tree(), holders: map[monitor.SessionID]*monitor.Holder{}}
+	for _, lock := range locks.locks {
 		for i := range lock.Holders {
 			holder := &lock.Holders[i]
 			if _, known := b.holders[holder.ID()]; !known && len(lock.Waiters) > 0 {
-				b.holders[holder.ID()] = holding{holder, lock}
+				b.holders[holder.ID()] = holder
 			}
 		}
 	}
-	if !all {
-		b.Tree = b.Of(func(lock *monitor.Lock) bool { return shown[lock] })
+	if c.key != "" || !c.all {
+		part := b.sessions.Of(locks.has)
+		if c.key == "" {
+			b.elsewhere = s.WaitsElsewhere + waiting(b.sessions) - waiting(part)
+		}
+		b.sessions = part
 	}
+	rows := *s
+	rows.RowLocks = nil
+	for _, lock := range locks.rows {
+		rows.RowLocks = append(rows.RowLocks, *lock)
+	}
+	b.processes = rows.RowTree()
 	return b
 }
 
-// nodes returns the first sessions of the tree, and how many were left out.
-func (b blocking) nodes() (nodes []node, left int) {
-	nodes = []node{}
-	for depth, n := range b.All() {
-		if len(nodes) == maxNodes {
-			left++
-			continue
+func waiting(t *monitor.Tree) (n int) {
+	for _, node := range t.All() {
+		if node.Wait != nil {
+			n++
 		}
-		nodes = append(nodes, b.node(n, depth))
 	}
-	return nodes, left
+	return n
 }
 
-func (b blocking) node(n *monitor.Node, depth int) node {
-	shown := node{ID: idOf(n.ID()), Depth: depth, party: partyOf(n.Session, ""), Behind: n.Behind, Deadlock: n.Deadlock}
-	if holds, ok := b.holders[n.ID()]; ok {
-		shown.party = holderOf(holds.Holder)
-		shown.Holds = &lockName{holds.lock.Key, holds.lock.Label()}
+// headline returns what matters most of what is shown.
+func (b blocking) headline(s *monitor.Snapshot) monitor.Headline {
+	if b.key == "" && b.choice.all {
+		return s.Headline()
 	}
+	h := s.HeadlineOf(b.has, b.hasRow)
+	h.Elsewhere = b.elsewhere
+	return h
+}
+
+// longest returns when the longest wait began, apart from those that belong to normal work.
+func (b blocking) longest() (since *time.Time) {
+	for _, t := range []*monitor.Tree{b.sessions, b.processes} {
+		for _, n := range t.All() {
+			if n.Wait != nil && !n.Wait.Expected() {
+				since = earlier(since, n.Wait.WaitingSince)
+			}
+		}
+	}
+	return since
+}
+
+// placed is a branch in the tree.
+type placed struct {
+	monitor.Branch
+	depth int
+}
+
+// rows returns the first rows of the trees, and how many sessions were left out. Members of folds take what room there is.
+func (b blocking) rows(flags string) (rows []node, left int) {
+	var branches []placed
+	for _, t := range []*monitor.Tree{b.sessions, b.processes} {
+		for depth, branch := range t.Branches() {
+			if len(branches) == maxNodes {
+				left += len(branch.Nodes)
+				continue
+			}
+			branches = append(branches, placed{branch, depth})
+		}
+	}
+	rows = []node{}
+	room, last := maxNodes-len(branches), "" // last is the lock that the row above shows
+	for _, branch := range branches {
+		one := b.node(branch.First(), branch.depth, flags)
+		label := one.lock()
+		if one.Wait != nil {
+			one.Wait.Again = label == last
+		}
+		if last = label; !branch.Folded() {
+			rows = append(rows, one)
+			continue
+		}
+		members := branch.Nodes[:min(len(branch.Nodes), room, maxMembers)]
+		room -= len(members)
+		one = foldOf(branch, one, len(members))
+		rows = append(rows, one)
+		for _, n := range members {
+			member := b.node(n, branch.depth+1, flags)
+			member.In, member.Wait.Again = one.ID, true
+			rows = append(rows, member)
+		}
+	}
+	return rows, left
+}
+
+// lock returns the name of the lock that the row shows.
+func (n node) lock() string {
+	switch {
+	case n.Wait != nil:
+		return n.Wait.Lock.Label
+	case n.Holds != nil:
+		return n.Holds.Label
+	}
+	return ""
+}
+
+// foldOf makes a row of several nodes from that of the first.
+func foldOf(branch placed, first node, sent int) node {
+	parent := ""
+	if n := branch.First().Parent(); n != nil {
+		parent = idOf(n.ID())
+	}
+	last := nodeParty(branch.Last())
+	folded := node{ID: fmt.Sprintf("fold-%s-%s", parent, short(first.Wait.Lock.Label+" "+first.Mode)), Depth: first.Depth,
+		Wait: first.Wait, Mode: first.Mode}
+	folded.Fold = &fold{Count: len(branch.Nodes), Sent: sent, First: first.party, Last: last, Youngest: branch.Last().Wait.WaitingSince}
+	return folded
+}
+
+func (b blocking) node(n *monitor.Node, depth int, flags string) node {
+	shown := node{ID: idOf(n.ID()), Depth: depth, party: nodeParty(n), Behind: n.Behind, Deadlock: n.Deadlock, details: b.detailsOf(n, flags)}
 	if n.Wait != nil {
-		shown.Wait = waitOf(n)
-		shown.Mode = string(n.Wait.Mode)
+		shown.Wait, shown.Mode = waitOf(n), n.Wait.Mode.Short()
+	} else if label, mode, ok := n.Held(); ok {
+		shown.Holds, shown.Mode = &lockName{keyOfLabel(n, label), label}, mode.Short()
 	}
 	return shown
 }
 
-func waitOf(n *monitor.Node) *wait {
-	shown := &wait{Lock: lockName{Label: n.Wait.Label()}, Since: n.Wait.WaitingSince, More: max(0, len(n.Wait.BlockedBy)-1)}
-	if n.Wait.Lock != nil {
-		shown.Lock.Key = n.Wait.Lock.Key
+func (b blocking) detailsOf(n *monitor.Node, flags string) details {
+	d := details{Database: n.Database, Client: n.Client, State: n.State, StateSince: n.StateSince, Since: n.Session.Since,
+		Query: cut(n.Query, maxQuery)}
+	if holder := b.holders[n.ID()]; holder != nil {
+		d.SeenSince, d.Code = holder.SeenSince, cut(journal.CodeText(holder.Code), maxQuery)
 	}
+	switch {
+	case n.Process != nil:
+		d.Since, d.Lease, d.Command = n.Process.Since, n.Process.LeaseExpires, view.EndProcess(n.Process.Holder, flags)
+	case n.Prepared():
+		d.StateSince, d.Command = n.PreparedAt, view.Printable(n.RollbackSQL())
+	case d.Since != nil && n.LeaderPID == 0:
+		d.Command = view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: n.PID, Since: *d.Since}, flags)
+	}
+	return d
+}
+
+// keyOfLabel returns the key of a lock that children of the node wait for, or "" if it has none.
+func keyOfLabel(n *monitor.Node, label string) string {
+	for _, child := range n.Children {
+		if child.Wait.Label() == label {
+			return keyOf(child.Wait)
+		}
+	}
+	return ""
+}
+
+func keyOf(w *monitor.Wait) string {
+	switch {
+	case w.Lock != nil:
+		return w.Lock.Key
+	case w.Row != nil:
+		return w.Row.Key
+	}
+	return ""
+}
+
+func waitOf(n *monitor.Node) *wait {
+	shown := &wait{Lock: lockName{keyOf(n.Wait), n.Wait.Label()}, Since: n.Wait.WaitingSince, More: max(0, len(n.Wait.BlockedBy)-1)}
 	if n.Blocker != nil {
-		shown.PID, shown.GID, shown.Application = n.Blocker.PID, n.Blocker.GID, n.Blocker.Application
+		shown.party = nodeParty(n.Blocker)
 		shown.Soft = n.Kind == monitor.BlockSoft
 	}
 	return shown

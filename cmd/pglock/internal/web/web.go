@@ -51,6 +51,8 @@ type Options struct {
 	Target string
 	// Flags name the server on a command line, with a space before each, for [view.EndCommand]. It may be empty.
 	Flags string
+	// All says that the page shows waits of every type unless it is told not to.
+	All bool
 	// Live returns the current state, and Past finds earlier ones.
 	Live func() Live
 	Past *recording.Past
@@ -77,11 +79,12 @@ type server struct {
 
 // New returns the handler of the page.
 func New(o Options) http.Handler {
-	s := &server{Options: o, mux: http.NewServeMux(), secret: rand.Text(), now: cache{states: map[string][]*encodedState{}},
+	s := &server{Options: o, mux: http.NewServeMux(), secret: rand.Text(), now: cache{states: map[choice][]*encodedState{}},
 		then: history{past: o.Past}}
 	s.mux.HandleFunc("/{$}", s.file("page/index.html", "text/html; charset=utf-8"))
-	s.mux.HandleFunc("/text.js", s.file("page/text.js", "text/javascript; charset=utf-8"))
-	s.mux.HandleFunc("/app.js", s.file("page/app.js", "text/javascript; charset=utf-8"))
+	for _, name := range []string{"text", "list", "tree", "lists", "timeline", "app"} {
+		s.mux.HandleFunc("/"+name+".js", s.file("page/"+name+".js", "text/javascript; charset=utf-8"))
+	}
 	s.mux.HandleFunc("/style.css", s.file("page/style.css", "text/css; charset=utf-8"))
 	s.mux.HandleFunc("/api/now", s.serveNow)
 	s.mux.HandleFunc("/api/at", s.serveAt)

@@ -38,7 +38,7 @@ func snapshot(at time.Time) *monitor.Snapshot {
 			Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &since, Session: waiter,
 				BlockedBy: []monitor.Blocker{{PID: holder.PID, Kind: monitor.BlockHard}}}}}
 	}
-	return &monitor.Snapshot{TakenAt: at, Database: "shop", Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{
+	return &monitor.Snapshot{TakenAt: at, ServerVersion: "15.18 (Debian 15.18-0+deb12u1)", Database: "shop", Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{
 		lock(1, "invoice:1", session(1, "root"), session(2, hostile)),
 		lock(2, hostile, session(2, hostile), session(3, "leaf")),
 	}}
@@ -69,7 +69,7 @@ func serve(t testing.TB, change func(*Options)) *testPage {
 		must.Succeed(t, err)
 		past.Add(encoded, 1<<20)
 	}
-	o := Options{Token: "t0ken", Target: "app@db", Past: past, Clients: 3,
+	o := Options{Token: "t0ken", Target: "app@db", Flags: " -d shop", Past: past, Clients: 3,
 		Live: func() Live { return Live{Snapshot: last, Events: events} }}
 	if change != nil {
 		change(&o)
@@ -137,7 +137,7 @@ func (s *testPage) login() *testPage {
 	return s
 }
 
-var paths = []string{"/", "/app.js", "/text.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
+var paths = []string{"/", "/app.js", "/list.js", "/lists.js", "/text.js", "/timeline.js", "/tree.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
 
 // Cookies are shared by all ports of a host.
 func TestPagesOfSeveralMonitorsCanBeOpenInOneBrowser(t *testing.T) {
@@ -245,6 +245,7 @@ type got struct {
 	Tag, Since string
 	Tree       patchOf[node]
 	Keys       patchOf[key]
+	Rows       patchOf[rowLock]
 	Events     patchOf[event]
 }
 
@@ -268,14 +269,14 @@ func TestPageShowsNowAndThen(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil).login()
 	now := s.state("/api/now")
-	if now.Waiters != 2 || len(now.Keys.Set) != 2 || !slices.Equal(now.Tree.Order, []string{"1", "2", "3"}) ||
+	if now.Waiting != 2 || len(now.Keys.Set) != 2 || !slices.Equal(now.Tree.Order, []string{"1", "2", "3"}) ||
 		now.Tree.Set[2].Depth != 2 || now.Tree.Set[0].SeenSince == nil || now.Tree.Set[0].Behind != 2 || len(now.Events.Set) == 0 {
 		t.Errorf("now: %+v", now)
 	}
-	if then := s.state("/api/at?at=2026-01-02T12:00:30.5Z"); then.Waiters != 1 || !then.At.Equal(noon.Add(30*time.Second)) {
+	if then := s.state("/api/at?at=2026-01-02T12:00:30.5Z"); then.Waiting != 1 || !then.At.Equal(noon.Add(30*time.Second)) {
 		t.Errorf("half a minute after noon: %+v", then)
 	}
-	if one := s.state("/api/now?key=invoice:1"); one.Locks != 1 || one.Keys.Set[0].Key != "invoice:1" {
+	if one := s.state("/api/now?key=invoice:1"); len(one.Keys.Set) != 1 || one.Keys.Set[0].Key != "invoice:1" {
 		t.Errorf("one key: %+v", one)
 	}
 	s.want(http.StatusNoContent, "/api/now?since="+now.Tag)
@@ -284,7 +285,12 @@ func TestPageShowsNowAndThen(t *testing.T) {
 	if len(line.Bars) != 10 || line.Bars[0].Waiters != 1 || line.Bars[9].Waiters != 2 || !line.First.Equal(noon) {
 		t.Errorf("timeline: %+v", line)
 	}
+	must.Succeed(t, json.Unmarshal([]byte(s.want(http.StatusOK, "/api/timeline?n=10&seconds=20&to=2026-01-02T12:01:30Z")), &line))
+	if !line.First.Equal(noon.Add(70*time.Second)) || !line.Last.Equal(noon.Add(90*time.Second)) || !line.Begin.Equal(noon) {
+		t.Errorf("20 seconds of the timeline: %+v", line)
+	}
 	for path, status := range map[string]int{
+		"/api/timeline?seconds=-1": 400, "/api/timeline?seconds=x": 400, "/api/timeline?to=x": 400,
 		"/api/at": 400, "/api/at?at=now": 400, "/api/at?at=1999-01-01T00:00:00Z": 404, "/api/at?at=9999-01-01T00:00:00Z": 404,
 		"/api/timeline?n=0": 400, "/api/timeline?n=100000": 400, "/api/now?key=" + strings.Repeat("x", 2000): 400,
 	} {

@@ -1,11 +1,12 @@
 "use strict";
 const params = new URLSearchParams(location.search);
-let key = params.get("key") || "", moment = params.get("at") || "", tag = "", span = null, busy = false;
+let key = params.get("key") || "", moment = params.get("at") || "", wide = params.get("all") || "", tag = "", busy = false, shownAll = false;
 
-function link() {
+// link returns the address of what is shown, with changes.
+function link(changes = {}) {
   const q = new URLSearchParams();
-  if (moment) q.set("at", moment);
-  if (key) q.set("key", key);
+  const all = { at: moment, key, all: wide, ...changes };
+  for (const name of ["at", "key", "all"]) if (all[name]) q.set(name, all[name]);
   const text = q.toString();
   return location.pathname + (text ? "?" + text : "");
 }
@@ -40,112 +41,134 @@ async function ask(url) {
   return r;
 }
 
+// choose shows another key, moment, or kind of waits.
+function choose(changes) {
+  if (changes.key !== undefined) key = changes.key;
+  if (changes.moment !== undefined) moment = changes.moment;
+  if (changes.wide !== undefined) wide = changes.wide;
+  go();
+}
 function go() {
   history.replaceState(null, "", link());
-  at("all").hidden = !key;
-  at("live").setAttribute("aria-pressed", String(!moment));
+  showPast();
   tag = "";
   refresh();
-}
-function lockLink(lock) {
-  if (!lock.key) return make("span", printable(lock.label), "lock");
-  const a = make("a", printable(lock.label), "lock");
-  a.href = "/?key=" + encodeURIComponent(lock.key) + (moment ? "&at=" + encodeURIComponent(moment) : "");
-  a.addEventListener("click", e => { e.preventDefault(); key = lock.key; go(); });
-  return a;
+  if (moment && span && (Date.parse(moment) < Date.parse(span.first) || Date.parse(moment) > Date.parse(span.last))) timeline().catch(() => {});
+  else if (span) place();
 }
 
-const session = s => s.pid ? s.pid + " " + s.application : "prepared transaction " + s.gid;
-// blocked says by which session one is blocked, for which lock.
-function blocked(w) {
-  const e = make("span");
-  if (w.pid || w.gid) {
-    e.append(w.soft ? "behind " : "blocked by ", printable(session(w)));
-    if (w.more) e.append(" and " + w.more + " more");
-    e.append(", ");
-  } else e.append("waits for ");
-  e.append(lockLink(w.lock));
-  return e;
+// showPast says at the top whether the page shows the past, and only one key.
+function showPast() {
+  document.body.toggleAttribute("data-past", Boolean(moment));
+  at("past").hidden = !moment;
+  at("only").hidden = !key;
+  say(at("only-key"), printable(key));
+  if (!moment) return;
+  const last = span ? Date.parse(span.end) : now;
+  say(at("past-time"), (last && dayOf(moment) === dayOf(new Date(last).toISOString()) ? "" : dayOf(moment) + " ") + clock(moment) + " " + zone);
+  say(at("past-ago"), last ? ", " + ago((last - Date.parse(moment)) / 1000) : "");
 }
 
-// A node is a treeitem, of which one can have the focus with Tab: the arrow keys go on from there.
-const tree = new List(at("tree"), n => {
-  const row = make("div");
-  row.setAttribute("role", "treeitem");
-  row.setAttribute("aria-level", n.depth + 1);
-  row.tabIndex = -1;
-  row.style.setProperty("--depth", Math.min(n.depth, 24));
-  const add = (...parts) => { if (row.textContent) row.append(make("span", " · ", "dim")); row.append(...parts); };
-  if (n.deadlock) add(make("span", "deadlock", "bad"));
-  add(make("span", printable(session(n)), "who"));
-  if (n.user) add(make("span", printable(n.user), "dim"));
-  if (n.wait) {
-    add(blocked(n.wait));
-    if (n.mode) row.append(" (" + printable(n.mode) + ")");
-    if (n.wait.since) row.append(make("span", " since " + clock(n.wait.since) + ", ", "warn"), age(n.wait.since));
-  } else {
-    if (n.state) add(make("span", printable(n.state), "dim"));
-    if (n.holds) add("holds ", lockLink(n.holds));
-    if (n.seen_since) add(age(n.seen_since, "held ≥ "), make("span", ", seen since " + clock(n.seen_since), "dim"));
-  }
-  if (n.behind) add(make("span", count(n.behind, "session") + " behind", "dim"));
-  if (n.code) row.append(make("div", printable(n.code), "dim"));
-  for (const a of row.querySelectorAll("a")) a.tabIndex = -1;
-  return row;
-});
-
-const keys = new List(at("keys"), k => {
-  const row = make("tr"), cell = (name, ...parts) => {
-    const td = make("td");
-    td.setAttribute("role", "cell");
-    td.dataset.name = name;
-    td.append(...parts);
-    row.append(td);
-    return td;
-  };
-  row.setAttribute("role", "row");
-  cell("", lockLink(k), make("span", " " + printable(k.database), "dim"));
-  const holder = cell("held by", k.holder ? printable(session(k.holder)) + (k.held > 1 ? " and " + (k.held - 1) + " more" : "") : "free");
-  if (k.blocked) holder.append(make("br"), blocked(k.blocked));
-  cell("seen held since", k.holder && k.holder.seen_since ? clock(k.holder.seen_since) : "");
-  cell("waiters", String(k.waiting)).className = k.waiting ? "n warn" : "n";
-  cell("longest wait", ...(k.longest_since ? [age(k.longest_since)] : [])).className = "n";
-  return row;
-});
-
-const journal = new List(at("journal"), e => {
-  const li = make("li"), t = make("time", clock(e.at));
-  t.dateTime = e.at;
-  li.append(t, printable(e.text));
-  return li;
-});
+const sum = (id, value, what, bad) => {
+  const e = at("sum-" + id), [number, text] = e.children;
+  e.hidden = value === "";
+  say(number, String(value));
+  if (what) say(text, what);
+  e.classList.toggle("loud", Boolean(bad));
+};
 
 function show(s) {
-  now = Date.parse(s.at);
+  if (s.at) now = Date.parse(s.at);
+  shownAll = s.all;
+  horizon = s.horizon || "";
   tree.apply(s.tree);
   keys.apply(s.keys);
+  rows.apply(s.rows);
   journal.apply(s.events);
   tick();
   enter();
-  say(at("target"), printable(s.target) + (key ? " — " + printable(key) : ""));
-  const summary = count(s.locks, "key") + ", " + count(s.holders, "holder") + ", " + count(s.waiters, "waiter") +
-    (s.other_waiters ? ", " + s.other_waiters + " waiting for other locks" : "") +
-    (s.waits_elsewhere ? ", " + s.waits_elsewhere + " waiting without an advisory lock (--all)" : "");
-  say(at("summary"), summary + (s.longest_since ? ", longest wait " + ageOf((now - Date.parse(s.longest_since)) / 1000) : ""));
-  announce(summary);
-  const alerts = s.deadlocks.map(printable);
-  if (s.lost) alerts.unshift("No answer since " + clock(s.at) + ": " + printable(s.lost));
-  at("alert").hidden = !alerts.length;
-  say(at("alert"), alerts.join(" · "));
-  at("no-tree").hidden = tree.order.length > 0;
-  at("no-journal").hidden = journal.order.length > 0;
+  showKeys();
+  showJournal();
+  showSums(s);
+  showRoot(s);
+  showStale(s.at, s.lost);
+  at("rows-section").hidden = !rows.order.length;
+  at("tree-section").hidden = !tree.order.length;
   say(at("more-tree"), s.more_sessions ? "… " + s.more_sessions + " more sessions" : "");
   say(at("more-keys"), s.more_keys ? "… " + s.more_keys + " more keys" : "");
-  say(at("when"), moment ? s.at.slice(0, 19).replace("T", " ") + " UTC" : "live, " + clock(s.at));
-  at("slider").setAttribute("aria-valuetext", at("when").textContent);
-  const title = (s.waiters ? "(" + s.waiters + ") " : "") + "pglock monitor";
+  say(at("more-rows"), s.more_rows ? "… " + s.more_rows + " more locks in rows" : "");
+  say(at("notes"), s.notes.map(printable).join(" · "));
+}
+
+function showSums(s) {
+  say(at("target"), printable(s.target));
+  const version = s.version ? "PostgreSQL " + printable(s.version.split(" ")[0]) : "";
+  say(at("version"), version + (s.standby ? " · STANDBY" : ""));
+  at("version").title = printable(s.version);
+  const longest = s.longest_since ? ageOf((now - Date.parse(s.longest_since)) / 1000) : "";
+  sum("waiting", s.waiting, "waiting", s.waiting);
+  sum("longest", s.waiting && longest ? longest : "");
+  sum("held", s.held, s.held === 1 ? "lock held" : "locks held");
+  sum("deadlocks", s.deadlocks.length || "", s.deadlocks.length === 1 ? "deadlock" : "deadlocks", true);
+  announce(s.waiting + " waiting, " + s.held + " held" + (s.deadlocks.length ? ", " + count(s.deadlocks.length, "deadlock") : ""));
+  at("wide").setAttribute("aria-checked", String(s.all));
+  const title = (s.lost ? "(no answer) " : s.waiting ? "(" + s.waiting + ") " : "") + printable(s.target) +
+    (version ? " · " + version : "") + " · pglock";
   if (document.title !== title) document.title = title;
 }
+
+// showRoot shows who is at the root of the waits, or that nothing waits.
+function showRoot(s) {
+  const r = s.root;
+  at("root").hidden = !r;
+  at("calm").hidden = Boolean(r) || !s.at;
+  at("calm").classList.toggle("waits", s.waiting > 0 || s.elsewhere > 0);
+  say(at("quiet"), printable(s.quiet));
+  const lacks = s.all && s.elsewhere > 0; // the recording has only their number
+  at("elsewhere").hidden = !r || !s.elsewhere;
+  at("elsewhere-show").hidden = lacks;
+  at("calm-show").hidden = lacks || !s.elsewhere;
+  say(at("elsewhere-text"), s.elsewhere + (s.elsewhere === 1 ? " session waits" : " sessions wait") + " without an advisory lock" +
+    (lacks ? ", as far as is recorded." : "."));
+  if (!r) return;
+  say(at("root-title"), r.deadlock ? "Deadlock" : "At the root");
+  at("root").classList.toggle("dead", Boolean(r.deadlock));
+  say(at("root-frees"), String(r.frees));
+  const name = who(r);
+  if (at("root-who").dataset.text !== name.textContent + r.user + r.database + r.client) {
+    at("root-who").dataset.text = name.textContent + r.user + r.database + r.client;
+    const place = [r.user, r.database, r.client].filter(Boolean).map(printable).join(" · ");
+    at("root-who").replaceChildren(name, make("span", place, "dim"));
+  }
+  showWhat(r);
+  say(at("root-statement"), r.statement ? (r.state === "active" ? "runs: " : "ran last: ") + printable(r.statement) : "");
+  say(at("root-command"), r.command);
+  at("root-end").hidden = !r.command || Boolean(moment);
+  const more = r.more ? r.more + (r.more === 1 ? " more root is" : " more roots are") + " in the tree below." : "";
+  const others = s.deadlocks.filter(text => text !== r.deadlock).slice(0, 2).map(printable);
+  say(at("root-more"), [...others, more].filter(Boolean).join(" · "));
+}
+function showWhat(r) {
+  const parts = [];
+  if (r.deadlock) parts.push(printable(r.deadlock).replace(/^deadlock: /, ""));
+  else if (r.state) parts.push(printable(r.state) + (r.since ? " for " + ageOf((now - Date.parse(r.since)) / 1000) + ", since " + clock(r.since) : ""));
+  const holds = r.lock ? "holds " + printable(r.lock.label) + (r.mode ? " (" + printable(r.mode) + ")" : "") : "";
+  if (holds) parts.push(holds + (r.holder ? " in a row" : "") + (!r.state && r.since ? " for " + ageOf((now - Date.parse(r.since)) / 1000) : ""));
+  say(at("root-what"), parts.join(" · "));
+}
+
+// showStale greys the page out while there are no snapshots, and says what is seen.
+let lastSeen = "";
+function showStale(seenAt, why) {
+  const stale = Boolean(why) && !moment;
+  lastSeen = seenAt || lastSeen;
+  document.body.toggleAttribute("data-stale", stale);
+  for (const e of document.querySelectorAll(".stale")) say(e, stale ? lastSeen ? "last seen " + clock(lastSeen) : "never seen" : "");
+  at("alert").hidden = !stale;
+  if (stale) say(at("alert"), (lastSeen ? "No answer since " + clock(lastSeen) + " " + zone : "No answer yet") + ", trying again: " + printable(why));
+  say(at("clock"), !lastSeen ? "not seen yet" : stale ? "last seen " + clock(lastSeen) : clock(seenAt) + " " + zone);
+}
+
 // announce says the sums to a screen reader when they have changed, but not each second.
 let announced = 0;
 function announce(text) {
@@ -153,57 +176,18 @@ function announce(text) {
   announced = Date.now();
   say(at("said"), text);
 }
-function complain(text) {
-  at("alert").hidden = false;
-  say(at("alert"), text);
-}
-
-// enter makes the tree one stop of the Tab key: at the item that had the focus last, or the first one.
-function enter() {
-  const items = at("tree").children;
-  if (items.length && !at("tree").querySelector('[tabindex="0"]')) items[0].tabIndex = 0;
-}
-at("tree").addEventListener("focusin", e => {
-  const item = e.target.closest("[role=treeitem]");
-  for (const old of at("tree").querySelectorAll(':scope > [tabindex="0"]')) old.tabIndex = -1;
-  item.tabIndex = 0;
-});
-at("tree").addEventListener("keydown", e => {
-  const item = e.target.closest("[role=treeitem]"), level = row => Number(row.getAttribute("aria-level"));
-  if (!item || e.ctrlKey || e.altKey || e.metaKey) return;
-  let to = null;
-  switch (e.key) {
-  case "ArrowDown": to = item.nextElementSibling; break;
-  case "ArrowUp": to = item.previousElementSibling; break;
-  case "Home": to = item.parentElement.firstElementChild; break;
-  case "End": to = item.parentElement.lastElementChild; break;
-  case "ArrowLeft": // to the session in the way
-    for (to = item.previousElementSibling; to && level(to) >= level(item);) to = to.previousElementSibling;
-    break;
-  case "ArrowRight": // to the first session that it blocks
-    to = item.nextElementSibling;
-    if (to && level(to) <= level(item)) to = null;
-    break;
-  case "Enter":
-    if (e.target === item && item.querySelector("a")) item.querySelector("a").click();
-    break;
-  default: return;
-  }
-  e.preventDefault();
-  if (to) to.focus();
-});
 
 async function refresh() {
   if (busy) return;
   busy = true;
-  const asked = moment + "\n" + key;
+  const asked = link();
   try {
-    const url = moment ? "/api/at?at=" + encodeURIComponent(moment) + "&key=" + encodeURIComponent(key)
-      : "/api/now?key=" + encodeURIComponent(key) + "&since=" + encodeURIComponent(tag);
-    const r = await ask(url);
+    const q = new URLSearchParams({ key, all: wide });
+    if (moment) q.set("at", moment); else q.set("since", tag);
+    const r = await ask((moment ? "/api/at?" : "/api/now?") + q);
     if (r.status === 200) {
       const s = await r.json();
-      if (asked === moment + "\n" + key && (s.since === "" || s.since === tag)) {
+      if (asked === link() && (s.since === "" || s.since === tag)) {
         show(s);
         tag = s.tag;
       }
@@ -211,56 +195,35 @@ async function refresh() {
       complain(await r.text());
     }
   } catch {
-    complain("pglock monitor does not answer.");
+    complain("pglock monitor does not answer");
   } finally {
     busy = false;
   }
-  if (asked !== moment + "\n" + key) refresh();
+  if (asked !== link()) refresh();
+}
+function complain(text) {
+  if (!moment) { showStale("", text); tag = ""; return; }
+  at("alert").hidden = false;
+  say(at("alert"), text);
 }
 
-async function timeline() {
-  const r = await ask("/api/timeline?n=200");
-  if (r.status !== 200) return;
-  span = await r.json();
-  const canvas = at("bars"), width = canvas.clientWidth, high = Math.max(1, ...span.bars.map(b => b.waiters));
-  canvas.width = width;
-  const draw = canvas.getContext("2d"), each = width / span.bars.length;
-  const color = name => getComputedStyle(at(name)).color;
-  const normal = color("paint-waiters"), bad = color("paint-deadlock"), dim = color("paint-none");
-  span.bars.forEach((b, i) => {
-    const h = b.waiters ? Math.max(3, 40 * b.waiters / high) : b.seen ? 1 : 0;
-    draw.fillStyle = b.deadlocks ? bad : b.waiters ? normal : dim;
-    draw.fillRect(i * each, 44 - h, Math.max(1, each - 1), h);
+at("live").addEventListener("click", () => { at("slider").value = 1000; choose({ moment: "" }); timeline().catch(() => {}); at("slider").focus(); });
+at("all").addEventListener("click", () => choose({ key: "" }));
+at("wide").addEventListener("click", () => choose({ wide: shownAll ? "0" : "1" }));
+for (const id of ["elsewhere-show", "calm-show"]) at(id).addEventListener("click", () => choose({ wide: "1" }));
+at("root-copy").addEventListener("click", () => copy(at("root-command").textContent, at("root-copy"), at("root-command")));
+// A link to what is seen: of the live view, to this moment.
+at("share").addEventListener("click", () =>
+  copy(location.origin + link(moment || !now ? {} : { at: new Date(now).toISOString() }), at("share")));
+for (const button of document.querySelectorAll("[data-step]")) {
+  button.addEventListener("click", () => {
+    const time = Date.parse(moment) + 1000 * Number(button.dataset.step);
+    if (span) moment = new Date(Math.min(Math.max(time, Date.parse(span.begin)), Date.parse(span.end))).toISOString();
+    go();
   });
-  if (moment && document.activeElement !== at("slider")) {
-    const first = Date.parse(span.first), last = Date.parse(span.last);
-    at("slider").value = 1000 * (Date.parse(moment) - first) / Math.max(1, last - first);
-  }
 }
-let waiting = 0;
-at("slider").addEventListener("input", () => {
-  if (!span) return;
-  const v = Number(at("slider").value), first = Date.parse(span.first), last = Date.parse(span.last);
-  moment = v >= 1000 ? "" : new Date(first + (last - first) * v / 1000).toISOString();
-  if (moment) say(at("when"), moment.slice(0, 19).replace("T", " ") + " UTC");
-  clearTimeout(waiting);
-  waiting = setTimeout(go, 120);
-});
-at("live").addEventListener("click", () => { moment = ""; at("slider").value = 1000; go(); });
-at("all").addEventListener("click", () => { key = ""; go(); });
-at("share").addEventListener("click", async () => {
-  // A link to what is seen: of the live view, to this moment.
-  const keep = moment;
-  if (!moment && now) moment = new Date(now).toISOString();
-  const url = location.origin + link();
-  moment = keep;
-  try { await navigator.clipboard.writeText(url); say(at("share"), "Copied"); }
-  catch { prompt("The link:", url); }
-  setTimeout(() => say(at("share"), "Copy link"), 1500);
-});
 setInterval(() => { if (!document.hidden && !moment) refresh(); }, 1000);
-setInterval(() => { if (!document.hidden) timeline().catch(() => {}); }, 10000);
-at("all").hidden = !key;
-at("live").setAttribute("aria-pressed", String(!moment));
+setInterval(() => { if (!document.hidden) timeline().then(showPast).catch(() => {}); }, 10000);
+showPast();
 refresh();
-timeline().catch(() => {});
+timeline().then(showPast).catch(() => {});

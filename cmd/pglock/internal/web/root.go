@@ -1,0 +1,73 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// root is the session or process at the root of the waits.
+type root struct {
+	party
+	ID       string     `json:"id"`
+	Database string     `json:"database"`
+	Client   string     `json:"client"`
+	State    string     `json:"state"`
+	Since    *time.Time `json:"since"` // since when it is in this state, or a process holds the lock
+	// Lock is what it holds and most others wait for.
+	Lock      *lockName `json:"lock"`
+	Mode      string    `json:"mode"`
+	Statement string    `json:"statement"`
+	Frees     int       `json:"frees"`
+	More      int       `json:"more"`     // further roots
+	Deadlock  string    `json:"deadlock"` // that it is part of
+	Command   string    `json:"command"`  // ends it
+}
+
+// setHeadline fills in what matters most.
+func (st *state) setHeadline(s *monitor.Snapshot, tree blocking, flags string) {
+	h := tree.headline(s)
+	st.Waiting, st.Expected, st.Elsewhere, st.Held = h.Waiting, h.Expected, h.Elsewhere, h.Held
+	st.Longest = tree.longest()
+	if h.Root == nil {
+		st.Quiet = strings.ReplaceAll(h.String(), " (--all)", "") // the page has a switch
+		return
+	}
+	st.Root = rootOf(h, flags)
+	for i := range s.Cycles {
+		if h.Cycle == &s.Cycles[i] {
+			st.Root.Deadlock = st.Deadlocks[i]
+		}
+	}
+}
+
+func rootOf(h monitor.Headline, flags string) *root {
+	r := &root{party: nodeParty(h.Root), ID: idOf(h.Root.ID()), Database: h.Root.Database, Client: h.Root.Client, State: h.Root.State,
+		Since: h.Since, Mode: h.Mode.Short(), Statement: cut(h.Statement(), maxQuery), Frees: h.Frees, More: h.More,
+		Command: view.EndCommand(h, flags)}
+	if h.Lock != "" {
+		r.Lock = &lockName{keyOfLabel(h.Root, h.Lock), h.Lock}
+	}
+	return r
+}
+
+// cause says in a few words why there is no snapshot. An error can name each address of the server, and say of each the same.
+func cause(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	for {
+		inner := errors.Unwrap(err)
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			inner = joined.Unwrap()[0]
+		}
+		if inner == nil {
+			return cut(oneLine(err.Error()), maxNoteText)
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,250 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// pileUp is a snapshot in which n sessions wait for one key.
+func pileUp(at time.Time, n int) *monitor.Snapshot {
+	s := snapshot(at)
+	s.Locks = s.Locks[:1]
+	lock := &s.Locks[0]
+	lock.Key = "tenant:7f3a9c42:warehouse:frankfurt-main-03:reconcile:full:2026-11"
+	lock.Names, lock.Waiters = []string{lock.Key}, nil
+	for i := range n {
+		since, began := at.Add(-time.Minute+time.Duration(i)*100*time.Millisecond), noon.Add(-time.Hour)
+		lock.Waiters = append(lock.Waiters, monitor.Waiter{Mode: monitor.ModeExclusive, WaitingSince: &since,
+			Session:   monitor.Session{PID: int32(1000 + i), Application: fmt.Sprintf("waiter-%d", i), State: "active", Since: &began},
+			BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.BlockHard}}})
+	}
+	return s
+}
+
+// elsewhere is a snapshot in which sessions 71 and 72 wait for a table, without an advisory lock.
+func elsewhere() *monitor.Snapshot {
+	s := snapshot(noon)
+	for pid := int32(71); pid <= 72; pid++ {
+		s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 7, Schema: "public", Name: "customers"},
+			Waiter: monitor.Waiter{Mode: "AccessShareLock", Session: monitor.Session{PID: pid, Application: "web"},
+				BlockedBy: []monitor.Blocker{{PID: 70, Kind: monitor.BlockHard, Mode: "AccessExclusiveLock"}}}})
+	}
+	s.OtherSessions = append(s.OtherSessions, monitor.Session{PID: 70, Application: "vacuum-full", State: "active"})
+	return s
+}
+
+// inRows is a snapshot with a lock in a row that one process holds and another waits for.
+func inRows() *monitor.Snapshot {
+	s := &monitor.Snapshot{TakenAt: noon, Database: "shop"}
+	process := func(holder, application string) monitor.RowProcess {
+		expires := noon.Add(17 * time.Second)
+		return monitor.RowProcess{Holder: holder, Application: application, Host: "web-1", PID: 77, User: "app", LeaseExpires: &expires}
+	}
+	s.RowLocks = []monitor.RowLock{{Key: "billing:run", Name: "billing:run", Space: monitor.SpaceBigint, Number: 5,
+		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: 4711, HeldSince: noon.Add(-90 * time.Second), RowProcess: process("aa", "billing")}},
+		Waiters: []monitor.RowWaiter{{Mode: monitor.ModeExclusive, Arrival: 1, WaitingSince: noon.Add(-12 * time.Second), RowProcess: process("bb", hostile),
+			BlockedBy: []string{"aa"}}}}}
+	return s
+}
+
+func showing(live func() Live) func(*Options) { return func(o *Options) { o.Live = live } }
+
+func TestPageFoldsWaitersThatAreAlike(t *testing.T) {
+	t.Parallel()
+	st := newState(Live{Snapshot: pileUp(noon, 2000)}, Options{}, choice{})
+	fold := st.Tree[1].Fold
+	if fold == nil || fold.Count != 2000 || fold.Sent != maxMembers || fold.First.Application != "waiter-0" ||
+		fold.Last.Application != "waiter-1999" || st.Tree[2].In != st.Tree[1].ID || len(st.Tree) != 2+maxMembers || st.MoreSessions != 0 {
+		t.Errorf("%d rows, %d more, the fold is %+v", len(st.Tree), st.MoreSessions, fold)
+	}
+	if st.Root == nil || st.Root.Frees != 2000 || st.Root.Lock.Key != st.Tree[0].Holds.Key || !st.Tree[1].Wait.Again {
+		t.Errorf("root: %+v", st.Root)
+	}
+	few := newState(Live{Snapshot: pileUp(noon, 3)}, Options{}, choice{})
+	if len(few.Tree) != 4 || few.Tree[1].Fold != nil {
+		t.Errorf("three waiters are %d rows", len(few.Tree))
+	}
+}
+
+func TestPageShowsWaitsElsewhereIfAsked(t *testing.T) {
+	t.Parallel()
+	without := newState(Live{Snapshot: elsewhere()}, Options{}, choice{})
+	with := newState(Live{Snapshot: elsewhere()}, Options{}, choice{all: true})
+	if without.Elsewhere != 2 || len(without.Tree) != 3 || without.Waiting != 2 || with.Elsewhere != 0 || len(with.Tree) != 6 || with.Waiting != 4 {
+		t.Errorf("without: %d elsewhere, %d rows, %d waiting; with: %d, %d, %d", without.Elsewhere, len(without.Tree), without.Waiting,
+			with.Elsewhere, len(with.Tree), with.Waiting)
+	}
+	only := newState(Live{Snapshot: elsewhere()}, Options{}, choice{"invoice:1", true})
+	if only.Elsewhere != 0 || len(only.Keys) != 1 {
+		t.Errorf("of one key: %+v", only.head)
+	}
+}
+
+func TestPageSaysWhyThereIsNoAnswerOnce(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("connection refused\n\t")
+	err := fmt.Errorf("monitor: cannot read: %w", errors.Join(fmt.Errorf("[::1]:5432: %w", refused), fmt.Errorf("127.0.0.1:5432: %w", refused)))
+	if st := newState(Live{Lost: err}, Options{}, choice{}); st.Lost != "connection refused" || st.At != nil {
+		t.Errorf("lost: %q", st.Lost)
+	}
+}
+
+func TestBrowserFoldsAPileUp(t *testing.T) {
+	page := serve(t, showing(func() Live { return Live{Snapshot: pileUp(noon, 200)} })).browse("/")
+	page.do(chromedp.EmulateViewport(1440, 900))
+	for _, condition := range []string{`document.querySelectorAll('#tree > div').length === 2`,
+		`document.querySelector('#tree .fold').innerText.includes('200 sessions')`,
+		`document.querySelector('#tree .fold').innerText.includes('waiter-0 … waiter-199')`,
+		`document.querySelector('#tree > div + div').getBoundingClientRect().bottom < 900`,
+		`document.querySelectorAll('#tree .lock').length === 1`, // the key is shown once
+		`document.getElementById('root-frees').textContent === '200'`} {
+		if page.text(condition) != "true" {
+			t.Errorf("not true: %s", condition)
+		}
+	}
+	page.text(`document.querySelector('#tree > div + div').focus()`)
+	page.do(chromedp.KeyEvent(kb.ArrowRight))
+	page.wait(`document.querySelectorAll('#tree > div').length === 202 && document.activeElement.getAttribute('aria-expanded') === 'true'`)
+	page.do(chromedp.KeyEvent(kb.ArrowLeft))
+	page.wait(`document.querySelectorAll('#tree > div').length === 2 && document.activeElement.getAttribute('aria-expanded') === 'false'`)
+}
+
+func TestBrowserCopiesTheCommand(t *testing.T) {
+	page := serve(t, nil).browse("/")
+	page.text(`(navigator.clipboard.writeText = async text => { window.copied = text; }, document.getElementById('root-copy').click())`)
+	page.wait(`window.copied === 'pglock terminate -d shop --session 1@2026-01-02T11:00:00Z' && document.getElementById('root-copy').textContent === 'Copied'`)
+	page.wait(`document.getElementById('root-copy').textContent === 'Copy command'`)
+	// Without the permission the command is selected.
+	page.text(`(navigator.clipboard.writeText = async () => { throw new Error(); }, document.getElementById('root-copy').click())`)
+	page.wait(`String(getSelection()) === 'pglock terminate -d shop --session 1@2026-01-02T11:00:00Z'`)
+}
+
+func TestBrowserShowsThePastAsThePast(t *testing.T) {
+	page := serve(t, nil).browse("/")
+	page.text(`(document.getElementById('slider').value = 250, document.getElementById('slider').dispatchEvent(new Event('input')))`)
+	page.wait(`!document.getElementById('past').hidden && document.body.hasAttribute('data-past') && document.getElementById('past-time').textContent === '12:00:29 UTC'`)
+	page.wait(`document.getElementById('sum-waiting').textContent.includes('1 waiting') && document.getElementById('root-end').hidden`)
+	page.text(`document.querySelector('[data-step="60"]').click()`)
+	page.wait(`document.getElementById('past-time').textContent === '12:01:29 UTC' && document.getElementById('sum-waiting').textContent.includes('2 waiting')`)
+	if text := page.text(`document.getElementById('slider').getAttribute('aria-valuetext')`); text != "12:01:29 UTC: 2 waiting, longest 1m00s" {
+		t.Errorf("the slider says %q", text)
+	}
+	page.text(`document.getElementById('live').click()`)
+	page.wait(`document.getElementById('past').hidden && !document.body.hasAttribute('data-past') && location.search === '' && !document.getElementById('root-end').hidden`)
+}
+
+func TestBrowserGreysOutInAnOutage(t *testing.T) {
+	var live atomic.Pointer[Live]
+	live.Store(&Live{Snapshot: snapshot(noon)})
+	page := serve(t, showing(func() Live { return *live.Load() })).browse("/")
+	page.wait(`document.getElementById('alert').hidden && !document.body.hasAttribute('data-stale')`)
+	live.Store(&Live{Snapshot: snapshot(noon), Lost: errors.New("dial error\n\t127.0.0.1: connection refused")})
+	page.wait(`document.body.hasAttribute('data-stale') && document.getElementById('alert').getAttribute('role') === 'alert'`)
+	text := page.text("document.body.innerText")
+	if alert := page.text("document.getElementById('alert').innerText"); alert != "No answer since 12:00:00 UTC, trying again: dial error 127.0.0.1: connection refused" {
+		t.Errorf("the banner says %q", alert)
+	}
+	if strings.Contains(text, `\u`) && !strings.Contains(text, `\u001b`) || strings.Count(text, "connection refused") != 1 ||
+		strings.Count(text, "last seen 12:00:00") < 3 || !strings.Contains(page.text("document.title"), "(no answer)") {
+		t.Errorf("in an outage it says:\n%s", text)
+	}
+	next := snapshot(noon.Add(time.Second))
+	live.Store(&Live{Snapshot: next})
+	page.wait(`!document.body.hasAttribute('data-stale') && document.getElementById('alert').hidden && !document.body.innerText.includes('last seen')`)
+}
+
+func TestBrowserFiltersTheJournal(t *testing.T) {
+	j := journal.New()
+	j.See(pileUp(noon.Add(-2*time.Second), 0))
+	events := j.See(pileUp(noon, 200))
+	deadlock := pileUp(noon.Add(time.Second), 200)
+	deadlock.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 1000, Key: "a", BlockedBy: 1001}, {PID: 1001, Key: "b", BlockedBy: 1000}}}}
+	events = append(events, j.See(deadlock)...)
+	page := serve(t, showing(func() Live { return Live{Snapshot: deadlock, Events: events} })).browse("/")
+	page.wait(`document.querySelectorAll('#journal > li').length === 2`)
+	if text := page.text("document.getElementById('journal').innerText"); !strings.Contains(text, "200 sessions began to wait, blocked by 1 root") ||
+		!strings.Contains(text, "12:00:00") || !strings.Contains(text, "deadlock: 1000 waits for a") {
+		t.Errorf("the journal says:\n%s", text)
+	}
+	page.text(`[...document.querySelectorAll('#classes button')].find(b => b.textContent === 'Deadlocks').click()`)
+	page.wait(`document.querySelectorAll('#journal > li').length === 1 && document.querySelector('#journal > li').className === 'deadlocks deadlock'`)
+	page.text(`[...document.querySelectorAll('#classes button')].find(b => b.textContent === 'Waits').click()`)
+	page.text(`document.querySelector('#journal button').click()`)
+	page.wait(`document.querySelectorAll('#journal ul li').length === 21 && document.querySelector('#journal button').getAttribute('aria-expanded') === 'true'`)
+}
+
+func TestBrowserSwitchesToAllLocks(t *testing.T) {
+	page := serve(t, showing(func() Live { return Live{Snapshot: elsewhere()} })).browse("/")
+	page.wait(`document.getElementById('elsewhere').innerText.includes('2 sessions wait without an advisory lock.') && document.querySelectorAll('#tree > div').length === 3`)
+	page.text(`document.getElementById('wide').click()`)
+	page.wait(`document.querySelectorAll('#tree > div').length === 6 && document.getElementById('wide').getAttribute('aria-checked') === 'true' &&
+		document.getElementById('elsewhere').hidden && location.search === '?all=1'`)
+	page.text(`document.getElementById('wide').click()`)
+	page.wait(`document.querySelectorAll('#tree > div').length === 3 && location.search === '?all=0'`)
+}
+
+func TestBrowserShowsLocksInRows(t *testing.T) {
+	page := serve(t, showing(func() Live { return Live{Snapshot: inRows()} })).browse("/")
+	row := page.text("document.getElementById('rows').innerText")
+	for _, part := range []string{"billing:run", "billing (process 77 on web-1)", "11:58:30", "17s", "4711", "1", "12s"} {
+		if !strings.Contains(row, part) {
+			t.Errorf("the lock in a row has no %q: %q", part, row)
+		}
+	}
+	if text := page.text("document.body.innerText"); !strings.Contains(text, "pglock terminate -d shop --holder aa") || !strings.Contains(text, "in a row for 1m30s") ||
+		!strings.Contains(page.text("document.getElementById('tree').innerText"), `<img src=x onerror=alert(1)>\u001b[31m</script> (process 77 on web-1)`) {
+		t.Errorf("the page says:\n%s", text)
+	}
+}
+
+func TestBrowserDrawsATimeline(t *testing.T) {
+	page := serve(t, nil).browse("/")
+	page.wait(`document.querySelector('#chart svg .heat2')`) // the waits last a minute
+	labels := page.text(`[...document.querySelectorAll('#chart text')].map(e => e.textContent).join(' ')`)
+	for _, part := range []string{"0 1 2", "12:00:30", "12:01:00", "UTC"} {
+		if !strings.Contains(labels, part) {
+			t.Errorf("the timeline has no %q: %s", part, labels)
+		}
+	}
+	if most := page.text(`document.getElementById('most').textContent`); most != "most 2 at 12:00:59" && most != "most 2 at 12:01:00" {
+		t.Errorf("the timeline says %q", most)
+	}
+}
+
+// Texts have the contrast that WCAG 2.2 asks for, 4.5 to 1, in the light, in the dark, in the past and in an outage.
+func TestBrowserHasContrast(t *testing.T) {
+	lost := Live{Snapshot: elsewhere(), Lost: errors.New("refused")}
+	for name, prepare := range map[string][]chromedp.Action[chromedp.Void]{"light": nil, "dark": {dark()}} {
+		for path, options := range map[string]func(*Options){"/": nil, "/?at=2026-01-02T12:01:30Z": nil, "/?all=1": showing(func() Live { return lost })} {
+			page := serve(t, options).browse(path, prepare...)
+			if found := page.text(lowContrast); found != "" {
+				t.Errorf("%s %s: %s", name, path, found)
+			}
+		}
+	}
+}
+
+const lowContrast = `(() => {
+	const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+	const rgb = color => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return canvas.getImageData(0, 0, 1, 1).data; };
+	const light = color => [...color].slice(0, 3).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+		.reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+	const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] === 255) return c; } return rgb('white'); };
+	const low = [];
+	for (const e of document.querySelectorAll('body *')) {
+		if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) || !e.getClientRects().length || e.closest('svg')) continue;
+		const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e)), ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+		if (ratio < 4.5) low.push(e.tagName + '.' + e.className + ' "' + e.textContent.slice(0, 30) + '" ' + ratio.toFixed(2));
+	}
+	return low.join('; ');
+})()`
