@@ -26,7 +26,7 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 			for _, node := range nodes[:2] {
 				node.Must(t, "SET", "pglock:k", "theirs")
 			}
-			r.Keys = []driver.Key{{Name: "k", Named: true}}
+			r.Keys = []driver.Key{{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "k", Named: true}}
 			g := b.newGrant(r)
 			late := b.releaseCalls(g, 0, releaseSilent)
 			if a := b.attempt(t.Context(), g, 0, b.askCalls(g, 0, noLine, false), true); !a.refused() {
