@@ -25,7 +25,7 @@ func TestMonitorCSVOnATerminalIsHarmless(t *testing.T) {
 // When a pile-up has taken all connections of a server, the view has one left for the signal that ends it.
 func TestMonitorTheViewKeepsAConnectionForSignals(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
+	db := testenv.On(t, testenv.NewServer(t, nil)) // where no other test has waiters
 	pool := db.Pool(t)
 	sessions := func() (n int) {
 		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity "+

@@ -77,7 +77,7 @@ func TestMonitorTheCheckForNagios(t *testing.T) {
 // No face takes a server for healthy where sessions wait without any advisory lock. The server is shared with other tests.
 func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
+	db := testenv.On(t, testenv.NewServer(t, nil)) // where no other test has waiters
 	execute(t, db, "CREATE TABLE orders (id int)")
 	hold(t, db, "BEGIN; LOCK TABLE orders")
 	conn := db.Connect(t)
