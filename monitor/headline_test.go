@@ -172,6 +172,10 @@ func TestHeadlineOfLocksInRows(t *testing.T) {
 	shop := rowLocker(t, pool, pglock.WithApplicationName("shop"))
 	waitRow(t, shop, invoice)
 	s := takeWaiting(t, pool, invoice, 1)
+	testenv.WaitUntil(t, "the wait has lasted for a time", func() bool {
+		s = takeWaiting(t, pool, invoice, 1)
+		return s.Headline().Longest > 0
+	})
 	h := s.Headline()
 	text := general(h.String())
 	if want := "holds invoice:42 (excl) in a row for AGE: frees 1, longest wait AGE"; !strings.HasPrefix(text, "billing (process ") || !strings.HasSuffix(text, want) {
