@@ -27,7 +27,11 @@ type fixture struct {
 	j  *journal.Journal
 }
 
-func newFixture(t testing.TB) *fixture { return &fixture{t, testenv.Database(t), journal.New()} }
+// newFixture has a server of its own: a database that another test makes while a snapshot is taken has no name there, by
+// which its events could be told.
+func newFixture(t testing.TB) *fixture {
+	return &fixture{t, testenv.On(t, testenv.NewServer(t, nil)), journal.New()}
+}
 
 // observe takes a snapshot and returns it with the events in the fixture's database.
 func (s *fixture) observe() (*monitor.Snapshot, []journal.Event) {
