@@ -34,7 +34,7 @@ func TestReadFindsWaitsInEveryFormat(t *testing.T) {
 		{"session ID", Stderr, "%m %c ", fmt.Sprintf("2026-11-22 02:10:05.123 UTC %x.%x LOG:  %s\n", 1795312800, 41, message), ""},
 		{"start", Stderr, "%m [%p] %s ", "2026-11-22 02:10:05.123 UTC [41] 2026-11-22 02:10:00 UTC LOG:  " + message + "\n", ""},
 		{"seconds", Stderr, "%t:%r:%u@%d:[%p]: ", "2026-11-22 02:09:59 UTC:[local]:app@shop:[41]: LOG:  x\n2026-11-22 02:10:05 UTC:[local]:app@shop:[41]: LOG:  " + message + "\n", ""},
-		{"epoch", Stderr, "%n %-8p %q%a %% ", "1795313400.000 7 % LOG:  x\n1795313400.000 41       my app % LOG:  x\n1795313405.123 41       my app % LOG:  " + message + "\n", "my app"},
+		{"epoch", Stderr, "%n %-8p %q%a %% ", "1795313400.000 7        LOG:  x\n1795313405.123 41       my app % LOG:  " + message + "\n", "my app"},
 		{"offset", Stderr, "%m ", "2026-11-22 03:10:00.000 +01 LOG:  x\n2026-11-22 03:10:05.123 +01 LOG:  " + message + "\n", ""},
 	}
 	for _, test := range tests {
@@ -173,6 +173,7 @@ func TestReadRefusesWhatItCannotRead(t *testing.T) {
 		want        string
 	}{
 		"another prefix": {Stderr, "<%m> ", line, "no line begins"},
+		"another rest":   {Stderr, "%m [%p] %q<%u> ", "2026-11-22 02:10:05.000 UTC [7] LOG:  x\n" + line, "no line begins"},
 		"no time":        {Stderr, "[%p] ", line, "has no time"},
 		"unknown escape": {Stderr, "%m %z ", line, "unknown escape"},
 		"cut prefix":     {Stderr, "%m %", line, "ends with %"},

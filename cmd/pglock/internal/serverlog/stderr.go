@@ -20,6 +20,9 @@ var escapes = map[byte]string{
 	'a': `(?P<a>.*?)`, 'u': `.*?`, 'd': `.*?`, 'r': `.*?`, 'h': `.*?`, 'i': `.*?`, 'b': `.*?`, 'L': `.*?`,
 }
 
+// session begins what only the lines of sessions have.
+const session = `(?P<session>`
+
 // compile turns a log_line_prefix into a regular expression.
 func compile(prefix string) (*regexp.Regexp, error) {
 	var b strings.Builder
@@ -36,7 +39,10 @@ func compile(prefix string) (*regexp.Regexp, error) {
 		switch {
 		case i == len(prefix):
 			return nil, errors.New("log_line_prefix ends with %")
-		case prefix[i] == 'q': // the rest appears only for sessions, and only sessions wait
+		case prefix[i] == 'q': // the rest is missing in lines of processes that are no sessions
+			if !strings.Contains(b.String(), session) && i+1 < len(prefix) {
+				b.WriteString(session)
+			}
 			continue
 		case escapes[prefix[i]] == "":
 			return nil, fmt.Errorf("log_line_prefix has the unknown escape %%%c", prefix[i])
@@ -47,6 +53,9 @@ func compile(prefix string) (*regexp.Regexp, error) {
 		}
 		b.WriteString(optional + escape + optional)
 		optional = ""
+	}
+	if strings.Contains(b.String(), session) {
+		b.WriteString(")?")
 	}
 	b.WriteString(`(\S+):  (.*)$`)
 	expression, err := regexp.Compile(b.String())
@@ -78,7 +87,9 @@ func (c *collector) stderr(r io.Reader, prefix string) error {
 		if match == nil {
 			return // a continuation line, or a line from the server's start
 		}
-		matched++
+		if i := expression.SubexpIndex("session"); i < 0 || match[i] != "" {
+			matched++
+		}
 		e := c.entryOf(expression, match)
 		switch {
 		case e.severity == "DETAIL" && last != nil:
