@@ -17,6 +17,8 @@ const (
 	Fast Mode = iota
 	// Immediate ends every process at once, as a crash does; the next start recovers.
 	Immediate
+	// Killed ends every process by SIGKILL. That is possible on Unix.
+	Killed
 )
 
 func (m Mode) signal() os.Signal {
@@ -75,7 +77,11 @@ func (s *Server) shutDown(ctx context.Context, mode Mode) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := postmaster.Signal(mode.signal()); err != nil {
+	if mode == Killed {
+		if err := s.signalAll(os.Kill); err != nil {
+			return err
+		}
+	} else if err := postmaster.Signal(mode.signal()); err != nil {
 		return err
 	}
 	select {

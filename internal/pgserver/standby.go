@@ -38,6 +38,10 @@ func (s *Server) follow(ctx context.Context, primary *Server) error {
 	if err := s.startOnFreePort(ctx); err != nil {
 		return err
 	}
+	return s.awaitStandby(ctx)
+}
+
+func (s *Server) awaitStandby(ctx context.Context) error {
 	return s.withConn(ctx, func(conn *pgx.Conn) error { return awaitStreaming(ctx, conn) })
 }
 

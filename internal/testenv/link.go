@@ -69,6 +69,13 @@ func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, err
 // closed when the test ends. Clients can connect even while it drops data.
 func NewProxy(t testing.TB, target string) (*Link, *net.TCPAddr) {
 	t.Helper()
+	return NewMovingProxy(t, func() string { return target })
+}
+
+// NewMovingProxy is [NewProxy] whose later connections lead to what target returns then. Connections end at once
+// while that is empty.
+func NewMovingProxy(t testing.TB, target func() string) (*Link, *net.TCPAddr) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -97,13 +104,13 @@ func SilentServer(t testing.TB) *net.TCPAddr {
 	return listener.Addr().(*net.TCPAddr)
 }
 
-func (l *Link) serve(listener net.Listener, target string) {
+func (l *Link) serve(listener net.Listener, target func() string) {
 	for {
 		client, err := listener.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", target)
+		server, err := net.Dial("tcp", target())
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -1,0 +1,193 @@
+package failover_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/integration/faults"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+var promotions = flag.Int("promotions", 1, "how often each test promotes a standby")
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+var allModes = []mode{killed, cutOff, immediate, frozen, fast, zombie}
+
+// TestFailoverSynchronousLosesNothing: guarded writes, tokens, runs, what is done once and rates survive.
+func TestFailoverSynchronousLosesNothing(t *testing.T) {
+	c := &campaign{T: t, title: "PostgreSQL, failover, synchronous", synchronous: true, guarded: true, modes: allModes}
+	c.run(*promotions)
+}
+
+// TestFailoverAsynchronousLosesOnlyWhatWasNotReplicated: the rest is as ever, and what is left is consistent.
+func TestFailoverAsynchronousLosesOnlyWhatWasNotReplicated(t *testing.T) {
+	c := &campaign{T: t, title: "PostgreSQL, failover, asynchronous", guarded: true, modes: allModes}
+	c.run(*promotions)
+}
+
+// TestFailoverBesideAnOldPrimaryThatLivesOn is the same while the old primary confirms writes, all of which are lost: the
+// control of the synchronous test.
+func TestFailoverBesideAnOldPrimaryThatLivesOn(t *testing.T) {
+	c := &campaign{T: t, title: "PostgreSQL, failover, old primary lives on", guarded: true, modes: []mode{zombie}}
+	o := c.run(*promotions)
+	if o.figures.lost["guarded"]+o.figures.lost["leader"] == 0 {
+		t.Error("the old primary lost no writes, so the oracle may not see what is lost")
+	}
+}
+
+// campaign is a number of failovers.
+type campaign struct {
+	*testing.T
+	title                string
+	synchronous, guarded bool
+	modes                []mode
+
+	pair    *pair
+	history *history
+	tally   faults.Tally
+}
+
+const schema = `create table counter (unit text primary key, n int not null);
+	create table written (kind text, unit text, id text primary key, n int not null)`
+
+func (c *campaign) run(times int) *oracle {
+	start := time.Now()
+	c.tally.Part = c.title
+	c.pair, c.history = newPair(c.T, c.synchronous), newHistory()
+	conn := c.pair.connect()
+	_, err := conn.Exec(context.Background(), schema)
+	must.Succeed(c.T, err)
+	must.Succeed(c.T, conn.Close(context.Background()))
+	end := c.startWorkers()
+	for i := range times {
+		c.awaitWork()
+		c.failOver(c.modes[i%len(c.modes)], i/len(c.modes)%2 == 0)
+		if c.Failed() {
+			break
+		}
+	}
+	c.awaitWork()
+	end()
+	conn = c.pair.connect()
+	o := &oracle{T: c.T, history: c.history, tally: &c.tally, synchronous: c.synchronous}
+	o.check(conn)
+	must.Succeed(c.T, conn.Close(context.Background()))
+	c.tally.Operations.Store(int64(c.history.total))
+	c.tally.Took = time.Since(start)
+	fmt.Print("\n", faults.Table([]*faults.Tally{&c.tally}), "\n", o.report(), "\n")
+	return o
+}
+
+// startWorkers starts four processes, half of which know all places, and half an address that moves.
+func (c *campaign) startWorkers() (end func()) {
+	hosts, moving := c.pair.urls()
+	ctx, stop := context.WithCancel(context.Background())
+	var all []*worker
+	var working sync.WaitGroup
+	for i, url := range []string{hosts, moving, hosts, moving} {
+		w := newWorker(c.T, c.history, i, c.guarded, url)
+		if i == 0 {
+			must.Succeed(c.T, migrations.Up(ctx, w.pool))
+		}
+		all = append(all, w)
+		for _, do := range kinds {
+			working.Go(func() { w.work(ctx, do) })
+		}
+	}
+	return func() {
+		stop()
+		working.Wait()
+		for _, w := range all {
+			w.close()
+		}
+	}
+}
+
+// awaitWork returns when each kind of work has been done on the primary since now, and each worker has written.
+func (c *campaign) awaitWork() {
+	c.history.forget()
+	wanted := map[string]int{}
+	for kind := range kinds {
+		wanted[kind] = 3
+	}
+	for i := range 4 {
+		wanted[fmt.Sprint("guarded", i)] = 1
+	}
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		var missing []string
+		for what, n := range wanted {
+			if c.history.done(what) < n {
+				missing = append(missing, what)
+			}
+		}
+		if len(missing) == 0 {
+			return
+		}
+		if time.Since(began) > patience {
+			slices.Sort(missing)
+			c.tally.Violations.Add(1)
+			c.Fatalf("VIOLATION: after %v these did not go on: %s", patience, strings.Join(missing, ", "))
+		}
+	}
+}
+
+func (c *campaign) failOver(m mode, rewind bool) {
+	h, p := c.history, c.pair
+	e := h.begins(m, p.port(), p.server(p.standby).Port())
+	p.fail(m)
+	c.count(m)
+	old := p.promote()
+	e.promoted = h.now()
+	e.switched = p.switched()
+	if m.livesOn() {
+		c.shadow(e, old, rewind)
+	} else {
+		e.end = h.now() + lease
+		p.rebuild(old, rewind)
+		if !rewind {
+			p.retire(old)
+		}
+	}
+	c.tally.Trials.Add(1)
+}
+
+// shadow lets the old primary answer beside the new one for a while.
+func (c *campaign) shadow(e *era, old int, rewind bool) {
+	if e.mode != zombie {
+		time.Sleep(lease) // an overlap would be seen
+	}
+	c.pair.revive(e.mode, old)
+	e.revived = c.history.now()
+	if !rewind {
+		c.pair.rebuild(old, false)
+	}
+	time.Sleep(shadow)
+	c.pair.end(old)
+	e.end = c.history.now() + lease
+	if rewind {
+		c.pair.rebuild(old, true)
+	} else {
+		c.pair.retire(old)
+	}
+}
+
+func (c *campaign) count(m mode) {
+	switch m {
+	case frozen:
+		c.tally.Freezes.Add(1)
+	case cutOff:
+		c.tally.Partitions.Add(1)
+	case zombie:
+	default:
+		c.tally.Kills.Add(1)
+	}
+}
