@@ -35,7 +35,7 @@ demo: ## See locks, holders and waiters on a temporary PostgreSQL server
 
 # The servers of the tests are copies of one cluster.
 cluster := $(CURDIR)/.tmp/cluster
-test-in/% test-long test-matrix: export PGLOCK_TEST_CLUSTER := $(cluster)
+test-in/% test-long test-programs: export PGLOCK_TEST_CLUSTER := $(cluster)
 
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
@@ -48,11 +48,11 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 
 # make check vets all packages, with more analysers than go test does. No test reads debug information, which costs a
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
-# The tests of matrix are not among these: they compile programs, run other programs or measure, and have a run of their
+# The tests of programs are not among these: they compile programs, run other programs or measure, and have a run of their
 # own.
-matrix := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestModelSearch.*|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
+programs := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestModelSearch.*|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
 # These take more than a few seconds each, and have a run of their own too.
-long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock|TestFaults|TestTrustOfSchemasThatAreRenamedAllTheTime|TestTreeOfRandomWaits|TestChainEqualsPgBlockingPidsOnScenesAtRest|TestSuite(ACluster|Redlock)PassesTheSuite|TestRedisLocksAreLinearizable.*|TestRedlockLocksAreLinearizable.*|TestToolsInstallTheSameOnADatabaseOfTraps|TestPrintedFilesLeadFromAVersionToTheLatestAndBack|TestRightsTheDocumentedRightsAreEnoughOnACluster|TestSemaphoreHoldsUnderFaults|TestFaultsPrimitivesExclude.*|TestTrustParametersHaveNoTypesOfTheSearchPath|TestServersAFrozenServerDoesNotDelayOthers|TestViewOfSeveralServers|TestRunTwentyProcessesLoseNoUpdate|TestDemonstration.*|TestCompletionNamesOfStrangersReachNoShell|TestSessionsAreOpenedAsFewCallersNeedThem|TestSessionsTenThousandLocksAreOnTwoConnections|TestMonitorPileUp.*|TestTrustATenantGainsNothingByAnyCommand|TestViewWithoutColours|TestViewShowsADeadlock|TestSuitePassesDirectly
+long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock|TestFaults|TestTrustOfSchemasThatAreRenamedAllTheTime|TestTreeOfRandomWaits|TestChainEqualsPgBlockingPidsOnScenesAtRest|TestSuite(ACluster|Redlock)PassesTheSuite|TestRedisLocksAreLinearizable.*|TestRedlockLocksAreLinearizable.*|TestToolsInstallTheSameOnADatabaseOfTraps|TestPrintedFilesLeadFromAVersionToTheLatestAndBack|TestRightsTheDocumentedRightsAreEnoughOnACluster|TestSemaphoreHoldsUnderFaults|TestFaultsPrimitivesExclude.*|TestTrustParametersHaveNoTypesOfTheSearchPath|TestServersAFrozenServerDoesNotDelayOthers|TestViewOfSeveralServers|TestRunTwentyProcessesLoseNoUpdate|TestDemonstration.*|TestCompletionNamesOfStrangersReachNoShell|TestSessionsAreOpenedAsFewCallersNeedThem|TestSessionsTenThousandLocksAreOnTwoConnections|TestMonitorPileUp.*|TestTrustATenantGainsNothingByAnyCommand|TestViewWithoutColours|TestViewShowsADeadlock|TestSuitePassesDirectly|TestFailover.*
 
 common_flags := -count=1 -timeout=20m -vet=off -ldflags=-w
 test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4
@@ -81,15 +81,15 @@ test-in/.: export GOWORK := off
 
 .PHONY: $(test_modules)
 $(test_modules): test-in/%:
-	@mkdir -p .tmp/test && cd $* && echo "$*: go test" && go test $(test_flags) -skip='^($(matrix))|^($(long))$$' -p=$(if $(shared_server),1,3) $(longest) ./... \
+	@mkdir -p .tmp/test && cd $* && echo "$*: go test" && go test $(test_flags) -skip='^($(programs))|^($(long))$$' -p=$(if $(shared_server),1,3) $(longest) ./... \
 		| tee $(CURDIR)/.tmp/test/log$(subst /,-,$*)
 
 # Without cgo, as make check, whose compiled packages the go command uses again.
-.PHONY: test-matrix
-test-matrix: export CGO_ENABLED := 0
-test-matrix: prepare ## Run the tests that compile programs, run other programs or measure
-	@set -e; for package in $$(git grep -lE '^func ($(matrix))' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
-		( cd $$package && go test $(common_flags) -run='^($(matrix))' . ); done
+.PHONY: test-programs
+test-programs: export CGO_ENABLED := 0
+test-programs: prepare ## Run the tests that compile programs, run other programs or measure
+	@set -e; for package in $$(git grep -lE '^func ($(programs))' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		( cd $$package && go test $(common_flags) -run='^($(programs))' . ); done
 
 .PHONY: test-long
 test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
@@ -125,8 +125,9 @@ test-languages: ## Run the programs of docs/languages.md, in Python, Node.js, Ja
 	@cd internal/integration && PGLOCK_TEST_LANGUAGES=1 go test -count=1 -run=Languages -v ./docs
 
 .PHONY: faults
-faults: prepare ## Run the whole fault campaign, which takes minutes; with SCALE=0.1 a tenth of it
+faults: prepare ## Run the whole fault campaign, which takes an hour; with SCALE=0.1 and PROMOTIONS=5 a tenth of it
 	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestFaults -args -scale='$(or $(SCALE),1)'
+	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -args -promotions='$(or $(PROMOTIONS),50)'
 
 .PHONY: model
 model: ## Search the models of locks, and leave out each step of the argument; with FAST=1 without the big configurations

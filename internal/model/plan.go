@@ -13,7 +13,7 @@ type configuration struct {
 	Name    string
 	Model   string
 	Defines []string
-	Fast    bool // make test-matrix searches it too
+	Fast    bool // make test-programs searches it too
 	Big     bool // only make model without FAST=1 searches it
 }
 

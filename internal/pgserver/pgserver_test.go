@@ -275,3 +275,32 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 	}
 	t.Fatalf("timed out after a minute waiting until %s", what)
 }
+
+// TestAPromotedStandbyAndItsOldPrimaryChangePlaces twice: what only the old primary has written is lost.
+func TestAPromotedStandbyAndItsOldPrimaryChangePlaces(t *testing.T) {
+	t.Parallel()
+	primary := start(t, map[string]string{"wal_log_hints": "on", "wal_keep_size": "128MB"})
+	standby, err := primary.Standby(t.Context())
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, standby.Stop()) })
+	for _, mode := range []pgserver.Mode{pgserver.Killed, pgserver.Fast} {
+		must.Succeed(t, standby.Promote(t.Context()))
+		exec := func(s *pgserver.Server, sql string) {
+			_, err := connect(t, s).Exec(t.Context(), sql)
+			must.Succeed(t, err)
+		}
+		exec(primary, "CREATE TABLE lost ()")
+		exec(standby, "CREATE TABLE IF NOT EXISTS kept ()")
+		if mode == pgserver.Killed {
+			must.Succeed(t, primary.Freeze())
+		}
+		must.Succeed(t, primary.Down(t.Context(), mode))
+		must.Succeed(t, primary.Rejoin(t.Context(), standby))
+		waitUntil(t, "the old primary has what the new one has", func() (has bool) {
+			must.Succeed(t, connect(t, primary).QueryRow(t.Context(), `SELECT pg_is_in_recovery()
+				AND to_regclass('kept') IS NOT NULL AND to_regclass('lost') IS NULL`).Scan(&has))
+			return has
+		})
+		primary, standby = standby, primary
+	}
+}

@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,7 +20,6 @@ type history struct {
 	passes []pass
 	counts map[string]int // what succeeded since the last promotion, by kind and by worker
 	total  int
-	limits int // how many holders each key may have, 0 for one
 }
 
 // era is a failover: the time in which two servers can be taken for the primary.
@@ -116,9 +116,9 @@ func (h *history) forget() {
 	clear(h.counts)
 }
 
-// during returns the first era that meets the time, or nil.
+// during returns the last era that meets the time, or nil.
 func (h *history) during(from, to time.Duration) *era {
-	for _, e := range h.eras {
+	for _, e := range slices.Backward(h.eras) {
 		if e.begin <= to && from <= e.end {
 			return e
 		}

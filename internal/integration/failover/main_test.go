@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -34,8 +37,7 @@ func TestFailoverAsynchronousLosesOnlyWhatWasNotReplicated(t *testing.T) {
 	c.run(*promotions)
 }
 
-// TestFailoverBesideAnOldPrimaryThatLivesOn is the same while the old primary confirms writes, all of which are lost: the
-// control of the synchronous test.
+// TestFailoverBesideAnOldPrimaryThatLivesOn is the same while the old primary confirms writes, all of which are lost.
 func TestFailoverBesideAnOldPrimaryThatLivesOn(t *testing.T) {
 	c := &campaign{T: t, title: "PostgreSQL, failover, old primary lives on", guarded: true, modes: []mode{zombie}}
 	o := c.run(*promotions)
@@ -44,11 +46,28 @@ func TestFailoverBesideAnOldPrimaryThatLivesOn(t *testing.T) {
 	}
 }
 
+// TestFailoverControl shows that the oracle sees what it looks for: with an asynchronous standby, and workers without guards,
+// the assertions of synchronous failovers fail.
+func TestFailoverControl(t *testing.T) {
+	if *promotions < len(controls) {
+		t.Skipf("it needs -promotions=%d", len(controls))
+	}
+	c := &campaign{T: t, title: "the same without guards and standby: control", control: true, modes: controls}
+	f := c.run(len(controls)).figures
+	if f.lost["guarded"] == 0 || f.repeated == 0 || f.goneBack == 0 || f.overwritten == 0 || f.violations == 0 {
+		t.Errorf("the control lost %d, repeated %d, had %d tokens go back and %d updates overwritten, of %d violations; want some of each",
+			f.lost["guarded"], f.repeated, f.goneBack, f.overwritten, f.violations)
+	}
+}
+
+var controls = []mode{zombie, cutOff, frozen, zombie, cutOff, frozen}
+
 // campaign is a number of failovers.
 type campaign struct {
 	*testing.T
 	title                string
 	synchronous, guarded bool
+	control              bool // of an asynchronous pair, by the assertions of a synchronous one
 	modes                []mode
 
 	pair    *pair
@@ -63,10 +82,7 @@ func (c *campaign) run(times int) *oracle {
 	start := time.Now()
 	c.tally.Part = c.title
 	c.pair, c.history = newPair(c.T, c.synchronous), newHistory()
-	conn := c.pair.connect()
-	_, err := conn.Exec(context.Background(), schema)
-	must.Succeed(c.T, err)
-	must.Succeed(c.T, conn.Close(context.Background()))
+	c.install()
 	end := c.startWorkers()
 	for i := range times {
 		c.awaitWork()
@@ -77,8 +93,8 @@ func (c *campaign) run(times int) *oracle {
 	}
 	c.awaitWork()
 	end()
-	conn = c.pair.connect()
-	o := &oracle{T: c.T, history: c.history, tally: &c.tally, synchronous: c.synchronous}
+	conn := c.pair.connect()
+	o := &oracle{T: c.T, history: c.history, tally: &c.tally, synchronous: c.synchronous || c.control, control: c.control}
 	o.check(conn)
 	must.Succeed(c.T, conn.Close(context.Background()))
 	c.tally.Operations.Store(int64(c.history.total))
@@ -87,17 +103,29 @@ func (c *campaign) run(times int) *oracle {
 	return o
 }
 
+func (c *campaign) install() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, c.pair.server(0).ConnString(pgserver.Superuser))
+	must.Succeed(c.T, err)
+	defer pool.Close()
+	must.Succeed(c.T, migrations.Up(ctx, pool))
+	_, err = pool.Exec(ctx, schema)
+	must.Succeed(c.T, err)
+}
+
 // startWorkers starts four processes, half of which know all places, and half an address that moves.
 func (c *campaign) startWorkers() (end func()) {
 	hosts, moving := c.pair.urls()
+	return c.start([]string{hosts, moving, hosts, moving}, 0)
+}
+
+// start starts a process at each of the addresses, and numbers them.
+func (c *campaign) start(urls []string, first int) (end func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var all []*worker
 	var working sync.WaitGroup
-	for i, url := range []string{hosts, moving, hosts, moving} {
-		w := newWorker(c.T, c.history, i, c.guarded, url)
-		if i == 0 {
-			must.Succeed(c.T, migrations.Up(ctx, w.pool))
-		}
+	for i, url := range urls {
+		w := newWorker(c.T, c.history, first+i, c.guarded, url)
 		all = append(all, w)
 		for _, do := range kinds {
 			working.Go(func() { w.work(ctx, do) })
@@ -170,7 +198,9 @@ func (c *campaign) shadow(e *era, old int, rewind bool) {
 	if !rewind {
 		c.pair.rebuild(old, false)
 	}
+	late := c.startLate()
 	time.Sleep(shadow)
+	late()
 	c.pair.end(old)
 	e.end = c.history.now() + lease
 	if rewind {
@@ -178,6 +208,12 @@ func (c *campaign) shadow(e *era, old int, rewind bool) {
 	} else {
 		c.pair.retire(old)
 	}
+}
+
+// startLate starts two processes that have never known the old primary, so that work goes on beside it.
+func (c *campaign) startLate() (end func()) {
+	hosts, moving := c.pair.urls()
+	return c.start([]string{moving, hosts}, 4)
 }
 
 func (c *campaign) count(m mode) {

@@ -20,6 +20,7 @@ type oracle struct {
 	*history
 	tally       *faults.Tally
 	synchronous bool
+	control     bool // violations are only counted
 	figures     figures
 }
 
@@ -29,12 +30,18 @@ type figures struct {
 	repeated        int            // runs of one due time, beyond the first
 	runs, tokens    int
 	goneBack        int // tokens
+	overwritten     int // updates, and writes of terms that are over
+	violations      int // of a control
 	passes, excess  int // what a rate limit permitted, and windows with too much of it
 	overlaps        map[mode]time.Duration
 }
 
 func (o *oracle) violation(format string, args ...any) {
 	o.Helper()
+	if o.control {
+		o.figures.violations++
+		return
+	}
 	o.tally.Violations.Add(1)
 	o.Errorf("VIOLATION: "+format, args...)
 }
@@ -71,6 +78,7 @@ func (o *oracle) checkServer(conn *pgx.Conn) (there map[string]bool) {
 		switch row.Kind {
 		case "guarded", "leader":
 			if want := 1; first && row.N != want || !first && row.N != all[i-1].N+1 {
+				o.figures.overwritten++
 				o.violation("%s of %s wrote %d after %d others", row.ID, row.Unit, row.N, all[max(i-1, 0)].N)
 			}
 		default:
@@ -82,6 +90,7 @@ func (o *oracle) checkServer(conn *pgx.Conn) (there map[string]bool) {
 			term, _, _ := strings.Cut(row.ID, ":")
 			previous, _, _ := strings.Cut(all[max(i-1, 0)].ID, ":")
 			if terms[term] && term != previous {
+				o.figures.overwritten++
 				o.violation("%s wrote after %s had begun", term, previous)
 			}
 			terms[term] = true

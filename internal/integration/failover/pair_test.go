@@ -89,8 +89,6 @@ func (p *pair) addStandby(place int) {
 	p.mu.Unlock()
 }
 
-func (p *pair) free() int { return 3 - p.primary - p.standby }
-
 // hosts is an address with all places, of which one accepts writes; and moving one that leads to the primary.
 func (p *pair) urls() (hosts, moving string) {
 	var all []string

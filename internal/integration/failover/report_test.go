@@ -38,8 +38,8 @@ func (o *oracle) report() string {
 	for _, kind := range []string{"guarded", "leader", "once", "runTx"} {
 		fmt.Fprintf(&text, " %s %d and %d;", kind, f.confirmed[kind], f.lost[kind])
 	}
-	fmt.Fprintf(&text, " runs %d, repeated %d; tokens %d, not larger %d; calls permitted %d, windows with too many %d\n",
-		f.runs, f.repeated, f.tokens, f.goneBack, f.passes, f.excess)
+	fmt.Fprintf(&text, " runs %d, repeated %d; tokens %d, not larger %d; calls permitted %d, windows with too many %d; overwritten %d\n",
+		f.runs, f.repeated, f.tokens, f.goneBack, f.passes, f.excess, f.overwritten)
 	return text.String()
 }
 
