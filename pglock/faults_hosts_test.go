@@ -55,7 +55,7 @@ func TestFaultsASilentAddressIsPassedOver(t *testing.T) {
 			}
 			config := db.Config(t)
 			prepend(t, &config.ConnConfig.Config)
-			config.ConnConfig.ConnectTimeout = 400 * time.Millisecond
+			config.ConnConfig.ConnectTimeout = time.Second
 			l, _ := openConfig(t, config, pglock.WithNames())
 			key, ctx := pglock.NewKey("k"), minuteContext(t)
 			held, err := l.Lock(ctx, key, pglock.RetryUnavailable(time.Hour))

@@ -427,11 +427,7 @@ func TestFaultsAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer closeLocker(t, l)
 	lock := mustLock(t, l, pglock.NewKey("k"))
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error)

@@ -3,6 +3,7 @@ package pglock_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -16,12 +17,18 @@ func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Loc
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closeLocker(t, l) })
 	return l
+}
+
+// closeLocker does not wait for ever for the locks of a test that has failed.
+func closeLocker(t testing.TB, l *pglock.Locker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // migrate installs the schema.
