@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -42,10 +43,11 @@ var elsewhere = map[string]string{
 }
 
 // TestDocsProgramsPrintWhatThePagesSay builds each complete program of README.md and docs as it is printed there, runs
-// it with an empty database, and compares its output. A program that runs until it is ended is run twice, and gets
-// SIGINT the first time and SIGTERM the second time. Either way it must succeed, and leave no session and no lock.
+// it twice, and compares its output. The first time it has a database of its own, the second time one in which the
+// programs of all pages before it have run, as they do for a reader. A program that runs until it is ended gets SIGINT
+// the first time and SIGTERM the second time. Either way it must succeed, and what was in the database before must stay.
 func TestDocsProgramsPrintWhatThePagesSay(t *testing.T) {
-	count := 0
+	count, shared := 0, withTables(t)
 	for _, page := range pages(t) {
 		if elsewhere[pageName(page)] != "" {
 			continue
@@ -54,18 +56,52 @@ func TestDocsProgramsPrintWhatThePagesSay(t *testing.T) {
 			count++
 			t.Run(p.name, func(t *testing.T) {
 				binary := build(t, p)
-				signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}
-				if !p.endsBySignal {
-					signals = signals[:1]
-				}
-				for _, signal := range signals {
-					t.Run(signal.String(), func(t *testing.T) { p.run(t, binary, signal) })
-				}
+				t.Run("alone", func(t *testing.T) {
+					p.database = withTables(t)
+					p.run(t, binary, syscall.SIGINT)
+					checkTables(t, p.database)
+				})
+				t.Run("after the others", func(t *testing.T) {
+					p.database = shared
+					p.run(t, binary, syscall.SIGTERM)
+					checkTables(t, shared)
+				})
 			})
 		}
 	}
 	if count < 8 {
 		t.Errorf("there are only %d programs", count)
+	}
+}
+
+// tables are what a reader may have, with names that examples like too.
+var tables = []string{"accounts", "counter", "jobs", "orders", "seats", "users"}
+
+// withTables returns a database with tables of one row each.
+func withTables(t *testing.T) *testenv.DB {
+	t.Helper()
+	db := testenv.Database(t)
+	conn := db.Connect(t)
+	for _, table := range tables {
+		_, err := conn.Exec(t.Context(), fmt.Sprintf("CREATE TABLE %[1]s (mine text); INSERT INTO %[1]s VALUES ('mine')", table))
+		must.Succeed(t, err)
+	}
+	return db
+}
+
+// checkTables fails the test if a program has touched what withTables has made.
+func checkTables(t *testing.T, db *testenv.DB) {
+	t.Helper()
+	conn := db.Connect(t)
+	for _, table := range tables {
+		var mine []string
+		rows, err := conn.Query(t.Context(), "SELECT mine FROM "+table)
+		if err == nil {
+			mine, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		if err != nil || !slices.Equal(mine, []string{"mine"}) {
+			t.Errorf("the program has changed table %s, which was there before: %q, %v", table, mine, err)
+		}
 	}
 }
 
