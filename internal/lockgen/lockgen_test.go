@@ -102,7 +102,7 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		"-- pglock: key a:{" + strings.Repeat("b", 64) + " text}\n":                                    "PostgreSQL's names have at most 63 bytes",
 		"-- pglock: key a:" + manyParams + "\n":                                                        "has 101 parameters: a function of PostgreSQL has at most 100",
 		"-- name: A :exec\n-- pglock: lock a:{x=many}\nSELECT id IN ($7), 'any($7)';":                  "it is a sqlc.slice, which is an array only for pgx, as the argument of ANY: write = ANY(@many::int8[])",
-		"-- name: A :exec\n-- pglock: lock a:{mood}\n;":                                                "if it is an enum, write @mood::text::mood, which also keeps NULL away",
+		"-- name: A :exec\n-- pglock: lock a:{mood}\n;":                                                "if it is an enum, write (@mood::text)::mood, which also keeps NULL away",
 		"-- pglock: key a -- \u202eone\n":                                                              "contains invisible characters",
 		"-- pglock: key a owner=\x1b[2J\n":                                                             "contains invisible characters",
 	} {

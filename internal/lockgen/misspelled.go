@@ -85,7 +85,8 @@ func resemblesLock(text string) bool {
 }
 
 // editDistance is how many letters have to be added, removed, replaced or swapped with their neighbour.
-func editDistance(a, b string) int {
+func editDistance(one, other string) int {
+	a, b := []rune(one), []rune(other)
 	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {

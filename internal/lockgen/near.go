@@ -13,8 +13,8 @@ import (
 
 // outline is what names of a template are compared by: the text, with a mark for each parameter and each number.
 type outline struct {
-	text    string // in lower case
-	written string // in any case
+	text    string // in lower case, without accents that are characters of their own
+	written string // as it is
 	params  int
 	letters int
 	has     uint64 // a bit for each letter
@@ -37,7 +37,9 @@ func outlineOf(t keytemplate.Template) outline {
 				o.letters++
 			}
 			number = r == numberMark
-			o.has |= 1 << (uint(unicode.ToLower(r)) % 64)
+			if !unicode.Is(unicode.Mn, r) {
+				o.has |= 1 << (uint(unicode.ToLower(r)) % 64)
+			}
 			b.WriteRune(r)
 		}
 	}, func(*keytemplate.Param) {
@@ -46,12 +48,18 @@ func outlineOf(t keytemplate.Template) outline {
 		b.WriteRune(paramMark)
 	})
 	o.written = b.String()
-	o.text = strings.ToLower(o.written)
+	o.text = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, o.written)
 	return o
 }
 
 // Bounds of what is near: so many letters differ, of names with at least so many.
 const (
+	leastLetters            = 3 // of which two are swapped
 	fewLetters, nearOfFew   = 4, 1
 	manyLetters, nearOfMany = 9, 2
 )
@@ -63,7 +71,7 @@ func (o outline) near(other outline) bool {
 	switch letters := min(o.letters, other.letters); {
 	case letters >= manyLetters && o.text[0] == other.text[0]:
 		most = nearOfMany
-	case letters >= fewLetters:
+	case letters >= fewLetters, letters == leastLetters && o.has == other.has && o.letters == other.letters:
 		most = nearOfFew
 	}
 	if most == 0 || o.params != other.params || o.written == other.written || bits.OnesCount64(o.has^other.has) > 2*most {
@@ -85,12 +93,44 @@ func (p *project) checkDeclared() {
 		other := p.nearest(i, outlines)
 		switch {
 		case other != nil:
-			p.problems.add(k.at, "lock %s is near %s (at %s): if it is misspelled, correct it, since it would be another lock; "+
-				"if it is meant, declare %s: -- pglock: key %s", k.template, other.template, other.at, which(other), k.template.Declaration())
+			p.addNear(k.at, k.template, other)
 		case p.RequireKeys:
 			p.problems.add(k.at, "lock %s is not declared, which require_keys demands: write -- pglock: key %s", k.template, k.template.Declaration())
 		}
 	}
+}
+
+func (p *project) addNear(at Position, template keytemplate.Template, other *key) {
+	p.problems.add(at, "lock %s is near %s (at %s): if it is misspelled, correct it, since it would be another lock; "+
+		"if it is meant, declare %s: -- pglock: key %s", template, other.template, other.at, which(other), template.Declaration())
+}
+
+// checkUntyped refuses a lock whose types only a key line can tell, if there is none for it and one for a name that is
+// near: the advice to declare it would make a second lock.
+func (p *project) checkUntyped(u use) bool {
+	if !u.query.Untyped || p.byText[u.lock.Template.String()] != nil {
+		return true
+	}
+	outline := outlineOf(u.lock.Template)
+	for _, k := range p.keys {
+		if k.declared && outline.near(outlineOf(k.template)) {
+			p.addNear(u.at, withTypesOf(u.lock.Template, k.template), k)
+			return false
+		}
+	}
+	return true
+}
+
+// withTypesOf gives a template that has no types those of another with as many parameters.
+func withTypesOf(template, typed keytemplate.Template) keytemplate.Template {
+	types := typed.Params()
+	return template.WithParams(func(param keytemplate.Param) keytemplate.Param {
+		if param.Type == keytemplate.Unknown {
+			param.Type = types[0].Type
+		}
+		types = types[1:]
+		return param
+	})
 }
 
 func which(other *key) string {

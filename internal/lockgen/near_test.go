@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // queryWith is a query that takes a lock.
@@ -24,6 +25,11 @@ func TestLocksThatAreLikelyMisspelledAreErrors(t *testing.T) {
 		queryWith("A", "nightly-report") + queryWith("B", "nigthly-reprot"):        "q.sql:5: lock nigthly-reprot is near nightly-report (at q.sql:2)",
 		queryWith("A", "ordre:{id}") + queryWith("B", "order:{id}") + "\n":         "q.sql:5: lock order:{id} is near ordre:{id} (at q.sql:2): if it is misspelled, correct it, since it would be another lock; if it is meant, declare both",
 		queryWith("A", "orders:{id}") + queryWith("B", "ordres:{id}") + "\n" + key: "q.sql:2: lock orders:{id} is near order:{id} (at q.sql:8)",
+		queryWith("A", "job:{id}") + queryWith("B", "jbo:{id}"):                    "lock jbo:{id} is near job:{id}",
+		// Letters outside of ASCII: a Cyrillic o, two that are swapped, and an accent that is a character of its own.
+		key + queryWith("A", "\u043erder:{id}"):                              "lock \u043erder:{id} is near order:{id}",
+		queryWith("A", "заказ:{id}") + queryWith("B", "закза:{id}"):          "lock закза:{id} is near заказ:{id}",
+		queryWith("A", "caf\u00e9:{id}") + queryWith("B", "cafe\u0301:{id}"): "lock cafe\u0301:{id} is near caf\u00e9:{id}",
 	} {
 		_, err := Generate(read(sql, all...))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -32,9 +38,33 @@ func TestLocksThatAreLikelyMisspelledAreErrors(t *testing.T) {
 	}
 }
 
+// Without sqlc only a key line tells types, and so a misspelled lock looks like one that lacks its key line.
+func TestAMisspelledLockWithoutTypesIsNotSentToBeDeclared(t *testing.T) {
+	var in Input
+	must.Succeed(t, in.ReadAnnotated("q.sql", "-- pglock: key order:{id bigint}\n-- name: A :exec\n-- pglock: lock ordre:{id=$1}\nSELECT $1;\n"))
+	in.Options.Package = "locks"
+	const want = "q.sql:3: lock ordre:{id} is near order:{id} (at q.sql:1): if it is misspelled, correct it, since it would be another lock; " +
+		"if it is meant, declare it: -- pglock: key ordre:{id bigint}"
+	if _, err := Generate(in); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestTheSecondOfTwoKeyLinesIsReported(t *testing.T) {
+	var in Input
+	must.Succeed(t, in.ReadAnnotated("q.sql", "-- pglock: key a\n-- pglock: key a\n-- name: A :exec\nSELECT 1;\n"))
+	comments := in.Queries[0].Comments
+	in.Comments, in.Queries[0].Comments = comments[1:], comments[:1] // sqlc passes the last above a query, and the plugin finds the others
+	in.Options.Package = "locks"
+	const want = "q.sql:2: key a is already declared at q.sql:1: declare a template once"
+	if _, err := Generate(in); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestNamesThatAreOtherNamesAreNotNear(t *testing.T) {
 	for _, pair := range [][2]string{
-		{"invoice:{id}", "tenant:{id}"}, {"a:{id}", "b:{id}"}, {"job-1", "job-2"}, {"v1:order:{id}", "v12:order:{id}"},
+		{"invoice:{id}", "tenant:{id}"}, {"job:{id}", "jab:{id}"}, {"a:{id}", "b:{id}"}, {"job-1", "job-2"}, {"v1:order:{id}", "v12:order:{id}"},
 		{"import-products:{id}", "export-products:{id}"}, {"order:{id}", "order:{id}:item:{nr}"},
 		{"daily-report", "weekly-report"}, {"account:open", "account:close"}, {"shop:{id}:in", "shop:{id}:out"},
 	} {

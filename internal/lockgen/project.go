@@ -110,8 +110,12 @@ func (p *project) declare(text string, at Position) {
 		return
 	}
 	name := directive.template.String()
-	if first := p.byText[name]; first != nil {
-		p.problems.add(at, "key %s is already declared at %s: declare a template once", name, first.at)
+	if other := p.byText[name]; other != nil {
+		first, second := other.at, at
+		if first.File == second.File && first.Line > second.Line { // comments above queries are read last
+			first, second = second, first
+		}
+		p.problems.add(second, "key %s is already declared at %s: declare a template once", name, first)
 		return
 	}
 	p.add(&key{keyDirective: directive, at: at, declared: true})
@@ -126,6 +130,9 @@ func (p *project) add(k *key) {
 // use resolves a lock's parameters to those of its query, and its template to a key. It declares the key of an unknown
 // template.
 func (p *project) use(u use) {
+	if !p.checkUntyped(u) {
+		return
+	}
 	lock, ok := p.resolve(u)
 	if !ok {
 		return
@@ -238,13 +245,18 @@ func (p Param) cast() string {
 	return cast
 }
 
+// noEnums are types of PostgreSQL as a schema names them.
+var noEnums = strings.Fields(`bit bpchar bytea char cidr citext date decimal float float4 float8 inet interval json jsonb
+	macaddr money numeric real time timestamp timetz varbit xml`)
+
 // unusable adds to the error of a type how to write the parameter, if the type may be an enum, and what that does about NULL.
+// sqlc reads two casts that follow each other only if parentheses part them.
 func (p Param) unusable(err error) error {
-	if strings.HasPrefix(p.Type, "pg_catalog.") {
+	if strings.HasPrefix(p.Type, "pg_catalog.") || slices.Contains(noEnums, p.Type) {
 		return err
 	}
 	array := strings.TrimPrefix(p.cast(), p.Type)
-	err = fmt.Errorf("%w; if it is an enum, write @%s::text%s::%s", err, p.Name, array, p.cast())
+	err = fmt.Errorf("%w; if it is an enum, write (@%s::text%s)::%s", err, p.Name, array, p.cast())
 	if p.Nullable {
 		err = fmt.Errorf("%w, which also keeps NULL away, of which no name can be made", err)
 	}

@@ -47,6 +47,32 @@ func TestDocsProgramsOfSqlcPrintWhatThePageSays(t *testing.T) {
 	})
 }
 
+// TestSqlcReadsTheFormOfEnumsThatThePageNames generates a query with the casts that the page names for a parameter of an enum.
+func TestSqlcReadsTheFormOfEnumsThatThePageNames(t *testing.T) {
+	page := read(t, filepath.Join(root, "docs", "sqlc.md"))
+	form := regexp.MustCompile("An enum is cast twice[^`]*`([^`]+)`").FindStringSubmatch(page)
+	if form == nil {
+		t.Fatal("the page does not name it")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"sqlc.yaml":   regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(page)[1],
+		"schema.sql":  "CREATE TYPE mood AS ENUM ('good', 'bad');\nCREATE TABLE people (id bigint PRIMARY KEY, feels mood);\n",
+		"queries.sql": "-- name: Count :one\n-- pglock: lock mood:{mood}\nSELECT count(*) FROM people WHERE feels = " + form[1] + ";\n",
+	} {
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	generate := exec.Command(sqlc(t), "generate")
+	generate.Dir = dir
+	generate.Env = append(os.Environ(), "PATH="+built(t, "cmd/sqlc-gen-pglock")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if out, err := generate.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", generate.Args, err, out)
+	}
+	if code := read(t, filepath.Join(dir, "locks", "locks.go")); !strings.Contains(code, "func Mood(mood string) pglock.Key") {
+		t.Errorf("the package has no function Mood:\n%s", code)
+	}
+}
+
 // project writes the files that a part of the page names, and returns what the page says that the program prints.
 func project(t *testing.T, part string) (dir string, output []string) {
 	t.Helper()

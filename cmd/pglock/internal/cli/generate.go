@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,8 +81,9 @@ func (g *generation) run(cmd *cobra.Command, args []string) error {
 		}
 		problems = errors.Join(problems, input.ReadAnnotated(path, string(text)))
 	}
-	// A package that cannot be read is one that is not there, for this purpose; writing will say why.
-	if text, err := os.ReadFile(filepath.Join(g.out, lockgen.TemplatesFile)); err == nil {
+	// A package that cannot be read is one that is not there, for this purpose; writing will say why. Keys may be missing
+	// because a statement is wrong.
+	if text, err := os.ReadFile(filepath.Join(g.out, lockgen.TemplatesFile)); err == nil && problems == nil {
 		input.Previous = lockgen.File{Name: filepath.Join(g.out, lockgen.TemplatesFile), Contents: text}
 	}
 	files, err := lockgen.Generate(input)
@@ -106,7 +111,34 @@ func (g *generation) compare(files []lockgen.File) error {
 	return nil
 }
 
+// checkFolder refuses a folder with code of another package, which would no longer compile, or with code that would be
+// overwritten although it was not generated.
+func (g *generation) checkFolder(files []lockgen.File) error {
+	paths, err := filepath.Glob(filepath.Join(g.out, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		code, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			continue // it says no package, and the compiler will say why
+		}
+		written := slices.ContainsFunc(files, func(f lockgen.File) bool { return f.Name == filepath.Base(path) })
+		switch {
+		case written && !ast.IsGenerated(code):
+			return fmt.Errorf("%s would be overwritten, and was not generated: choose another --out", path)
+		case !written && strings.TrimSuffix(code.Name.Name, "_test") != g.options.Package:
+			return fmt.Errorf("%s belongs to package %s, and the generated code to package %s: choose another --out, or --package %[2]s",
+				path, code.Name.Name, g.options.Package)
+		}
+	}
+	return nil
+}
+
 func (g *generation) write(files []lockgen.File) error {
+	if err := g.checkFolder(files); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(g.out, 0o755); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -81,6 +82,39 @@ func TestGenerateRefusesToRemoveAKeyUntilThePackageIsDeleted(t *testing.T) {
 	}
 	must.Succeed(t, os.Remove(queries))
 	wantCode(t, command(t, nil, generate...).run(), 0)
+}
+
+func TestGenerateOverwritesNoCodeThatItHasNotWritten(t *testing.T) {
+	t.Parallel()
+	dir, r := generated(t, annotated)
+	wantCode(t, r, 0)
+	again := func(name, code string) result {
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "locks", name), []byte(code), 0o600))
+		return command(t, nil, "generate", "--out", filepath.Join(dir, "locks"), filepath.Join(dir, "q.sql")).run()
+	}
+	wantCode(t, again("by_hand.go", "package locks\n"), 0)
+	wantCode(t, again("by_hand_test.go", "package locks_test\n"), 0)
+	r = again("main.go", "package main\n")
+	wantCode(t, r, 1)
+	wantText(t, r.stderr, "main.go belongs to package main, and the generated code to package locks")
+	must.Succeed(t, os.Remove(filepath.Join(dir, "locks", "main.go")))
+	r = again("locks.go", "package locks\n\n// by hand\n")
+	wantCode(t, r, 1)
+	wantText(t, r.stderr, "locks.go would be overwritten, and was not generated: choose another --out")
+}
+
+// A key whose line is wrong is not gone.
+func TestGenerateReportsNoKeyAsGoneBesideMistakes(t *testing.T) {
+	t.Parallel()
+	dir, r := generated(t, annotated)
+	wantCode(t, r, 0)
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "q.sql"), []byte("-- pglock: key nightly-report\n-- name: A :exce\nSELECT 1;\n"), 0o600))
+	r = command(t, nil, "generate", "--out", filepath.Join(dir, "locks"), filepath.Join(dir, "q.sql")).run()
+	wantCode(t, r, 1)
+	wantText(t, r.stderr, "unknown command :exce")
+	if strings.Contains(r.stderr, "invoice") {
+		t.Errorf("it speaks of other keys: %s", r.stderr)
+	}
 }
 
 func TestGenerateCanDemandKeys(t *testing.T) {
