@@ -117,6 +117,9 @@ func (s *Server) Start() error {
 	return fmt.Errorf("it does not answer; it said:\n%s", process.Said())
 }
 
+// Path returns the path of a file in the server's directory, where it keeps its data if it is told to.
+func (s *Server) Path(name string) string { return s.supervisor.Path(name) }
+
 // Addr returns the server's address.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
@@ -21,7 +22,15 @@ import (
 
 var promotions = flag.Int("promotions", 1, "how often each test promotes a standby")
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	testenv.Main(m)
+}
+
+// silent is a logger of go-redis, which would log each attempt to connect.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 var allModes = []mode{killed, cutOff, immediate, frozen, fast, zombie}
 
@@ -142,7 +151,6 @@ func (c *campaign) start(urls []string, first int) (end func()) {
 
 // awaitWork returns when each kind of work has been done on the primary since now, and each worker has written.
 func (c *campaign) awaitWork() {
-	c.history.forget()
 	wanted := map[string]int{}
 	for kind := range kinds {
 		wanted[kind] = 3
@@ -150,6 +158,12 @@ func (c *campaign) awaitWork() {
 	for i := range 4 {
 		wanted[fmt.Sprint("guarded", i)] = 1
 	}
+	c.await(wanted)
+}
+
+// await returns when what is wanted has been done as often since now.
+func (c *campaign) await(wanted map[string]int) {
+	c.history.forget()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		var missing []string
 		for what, n := range wanted {

@@ -20,7 +20,7 @@ func (o *oracle) report() string {
 	}
 	line("old primary", "promotions", "promoted after, median", "longest", "then first guarded, median", "longest", "longest overlap")
 	line("---", "--:", "--:", "--:", "--:", "--:", "--:")
-	for _, m := range allModes {
+	for _, m := range append(slices.Clone(allModes), oldData, shortAOF, moving) {
 		var promoted, guarded []time.Duration
 		for _, e := range o.eras {
 			if e.mode == m {
@@ -34,12 +34,14 @@ func (o *oracle) report() string {
 	}
 	_ = w.Flush()
 	f := o.figures
-	fmt.Fprintf(&text, "\nconfirmed and lost:")
-	for _, kind := range []string{"guarded", "leader", "once", "runTx"} {
-		fmt.Fprintf(&text, " %s %d and %d;", kind, f.confirmed[kind], f.lost[kind])
+	if len(f.confirmed) > 0 {
+		fmt.Fprintf(&text, "\nconfirmed and lost:")
+		for _, kind := range []string{"guarded", "leader", "once", "runTx"} {
+			fmt.Fprintf(&text, " %s %d and %d;", kind, f.confirmed[kind], f.lost[kind])
+		}
+		fmt.Fprintf(&text, " calls permitted %d, windows with too many %d; overwritten %d", f.passes, f.excess, f.overwritten)
 	}
-	fmt.Fprintf(&text, " runs %d, repeated %d; tokens %d, not larger %d; calls permitted %d, windows with too many %d; overwritten %d\n",
-		f.runs, f.repeated, f.tokens, f.goneBack, f.passes, f.excess, f.overwritten)
+	fmt.Fprintf(&text, "\nruns %d, repeated %d; tokens %d, not larger %d\n", f.runs, f.repeated, f.tokens, f.goneBack)
 	return text.String()
 }
 
