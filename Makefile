@@ -129,6 +129,11 @@ faults: prepare ## Run the whole fault campaign, which takes an hour; with SCALE
 	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestFaults -args -scale='$(or $(SCALE),1)'
 	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -args -promotions='$(or $(PROMOTIONS),50)'
 
+.PHONY: test-patroni
+test-patroni: ## Let Patroni change primaries under load, PROMOTIONS times (needs its packages, and etcd's)
+	@$(prepare) postgres
+	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -run=Patroni -args -promotions='$(or $(PROMOTIONS),3)'
+
 .PHONY: model
 model: ## Search the models of locks, and leave out each step of the argument; with FAST=1 without the big configurations
 	@$(prepare) spin race

@@ -28,7 +28,7 @@ type era struct {
 	begin, end time.Duration // end is a lease after the last answer of the old primary
 	promoted   time.Duration
 	revived    time.Duration // when the old primary answered again, if it was silent
-	old, new   int           // the ports of the servers
+	old, new   int           // the ports of the servers; 0 if that is not known before
 	switched   uint64        // where the WAL of the new one begins
 	guarded    time.Duration // when a guarded transaction had its lock on the new one
 }
@@ -98,7 +98,7 @@ func (h *history) reached(port int) {
 	if len(h.eras) == 0 {
 		return
 	}
-	if e := h.eras[len(h.eras)-1]; e.new == port && e.guarded == 0 {
+	if e := h.eras[len(h.eras)-1]; e.guarded == 0 && (e.new == port || e.new == 0 && e.old != port) {
 		e.guarded = h.now()
 	}
 }

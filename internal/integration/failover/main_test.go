@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -91,7 +92,7 @@ func (c *campaign) run(times int) *oracle {
 	start := time.Now()
 	c.tally.Part = c.title
 	c.pair, c.history = newPair(c.T, c.synchronous), newHistory()
-	c.install()
+	c.install(c.pair.server(0).ConnString(pgserver.Superuser))
 	end := c.startWorkers()
 	for i := range times {
 		c.awaitWork()
@@ -102,7 +103,11 @@ func (c *campaign) run(times int) *oracle {
 	}
 	c.awaitWork()
 	end()
-	conn := c.pair.connect()
+	return c.finish(c.pair.connect(), start)
+}
+
+// finish checks what the workers were told against the last primary, and prints what it has cost.
+func (c *campaign) finish(conn *pgx.Conn, start time.Time) *oracle {
 	o := &oracle{T: c.T, history: c.history, tally: &c.tally, synchronous: c.synchronous || c.control, control: c.control}
 	o.check(conn)
 	must.Succeed(c.T, conn.Close(context.Background()))
@@ -112,9 +117,9 @@ func (c *campaign) run(times int) *oracle {
 	return o
 }
 
-func (c *campaign) install() {
+func (c *campaign) install(url string) {
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, c.pair.server(0).ConnString(pgserver.Superuser))
+	pool, err := pgxpool.New(ctx, url)
 	must.Succeed(c.T, err)
 	defer pool.Close()
 	must.Succeed(c.T, migrations.Up(ctx, pool))
