@@ -50,7 +50,7 @@ shared_server := $(PGLOCK_TEST_DATABASE_URL)
 # third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
 # The tests of programs are not among these: they compile programs, run other programs or measure, and have a run of their
 # own.
-programs := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Scene)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestModelSearch.*|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
+programs := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Scene|Kind)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestModelSearch.*|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
 # These take more than a few seconds each, and have a run of their own too.
 long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock|TestFaults|TestTrustOfSchemasThatAreRenamedAllTheTime|TestTreeOfRandomWaits|TestChainEqualsPgBlockingPidsOnScenesAtRest|TestSuite(ACluster|Redlock)PassesTheSuite|TestRedisLocksAreLinearizable.*|TestRedlockLocksAreLinearizable.*|TestToolsInstallTheSameOnADatabaseOfTraps|TestPrintedFilesLeadFromAVersionToTheLatestAndBack|TestRightsTheDocumentedRightsAreEnoughOnACluster|TestSemaphoreHoldsUnderFaults|TestFaultsPrimitivesExclude.*|TestTrustParametersHaveNoTypesOfTheSearchPath|TestServersAFrozenServerDoesNotDelayOthers|TestViewOfSeveralServers|TestRunTwentyProcessesLoseNoUpdate|TestDemonstration.*|TestCompletionNamesOfStrangersReachNoShell|TestSessionsAreOpenedAsFewCallersNeedThem|TestSessionsTenThousandLocksAreOnTwoConnections|TestMonitorPileUp.*|TestTrustATenantGainsNothingByAnyCommand|TestViewWithoutColours|TestViewShowsADeadlock|TestSuitePassesDirectly|TestFailover.*
 
@@ -158,6 +158,11 @@ bench-page: ## Measure what a recording costs, and the page of pglock monitor --
 	@cd bench && go run ./page
 
 .PHONY: bench-redis
+.PHONY: bench-compare
+bench-compare: ## Measure all kinds of locks that one may choose from, on one page
+	@$(prepare) postgres redis
+	@cd bench && go run ./compare
+
 bench-redis: ## Measure redisfallback beside rueidislock, redsync and bsm/redislock
 	@$(prepare) redis
 	@cd bench && go run ./redis

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/bench/internal/redispeer"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
@@ -39,7 +40,7 @@ type turn struct {
 // handoff lets eight processes contend for one key.
 func handoff(how strategy) func(context.Context, *lab) ([]report.Line, error) {
 	return func(ctx context.Context, l *lab) ([]report.Line, error) {
-		names := append([]string{ours}, rivals...)
+		names := append([]string{redispeer.Ours}, redispeer.Rivals...)
 		p99s, unevenness, err := l.contend(ctx, how, names)
 		if err != nil {
 			return nil, err

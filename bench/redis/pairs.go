@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/bench/internal/redispeer"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
 // A peer is measured with goroutines that lock and unlock separate keys.
 
 func control(ctx context.Context, l *lab) ([]report.Line, error) {
-	all, err := l.measure(ctx, l.plan.Finer(finest), contest.Latency, 1, bare, bare)
+	all, err := l.measure(ctx, l.plan.Finer(finest), contest.Latency, 1, redispeer.Bare, redispeer.Bare)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +23,7 @@ func control(ctx context.Context, l *lab) ([]report.Line, error) {
 }
 
 func latency(ctx context.Context, l *lab) ([]report.Line, error) {
-	all, err := l.measure(ctx, l.plan.Finer(finest), contest.Latency, 1, ours, bare)
+	all, err := l.measure(ctx, l.plan.Finer(finest), contest.Latency, 1, redispeer.Ours, redispeer.Bare)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ const finest = 10
 func throughput(goroutines int) func(context.Context, *lab) ([]report.Line, error) {
 	return func(ctx context.Context, l *lab) ([]report.Line, error) {
 		rate := func(work contest.Work) measurement { return contest.Rate(goroutines, work) }
-		names := append([]string{ours, bare}, rivals...)
+		names := append([]string{redispeer.Ours, redispeer.Bare}, redispeer.Rivals...)
 		all, err := l.measure(ctx, l.plan, rate, goroutines, names...)
 		if err != nil {
 			return nil, err
@@ -52,7 +53,7 @@ func throughput(goroutines int) func(context.Context, *lab) ([]report.Line, erro
 			}
 			lines = append(lines, against(what, report.PerSecond, all[0], all[i+1]))
 			for round, figure := range all[i+1] {
-				if name != bare {
+				if name != redispeer.Bare {
 					best[round] = max(best[round], figure)
 				}
 			}
@@ -73,24 +74,24 @@ func (l *lab) measure(
 ) (_ []contest.Series, err error) {
 	var contestants []contest.Contestant
 	for _, name := range names {
-		p, openErr := peers[name](l.server.Addr())
+		p, openErr := redispeer.Open[name](l.server.Addr())
 		if openErr != nil {
 			return nil, fmt.Errorf("%s: %w", name, openErr)
 		}
-		defer func() { err = errors.Join(err, p.close()) }()
-		contestants = append(contestants, contest.Contestant{Name: name, Measure: kind(p.pair(goroutines))})
+		defer func() { err = errors.Join(err, p.Close()) }()
+		contestants = append(contestants, contest.Contestant{Name: name, Measure: kind(pair(p, goroutines))})
 	}
 	return contest.Run(ctx, plan, contestants...)
 }
 
 // pair locks and unlocks a key of the worker's own.
-func (p *peer) pair(workers int) contest.Work {
+func pair(p *redispeer.Peer, workers int) contest.Work {
 	names := make([]string, workers)
 	for i := range names {
 		names[i] = "key:" + strconv.Itoa(i)
 	}
 	return func(ctx context.Context, worker, _ int) error {
-		unlock, err := p.lock(ctx, names[worker])
+		unlock, err := p.Lock(ctx, names[worker])
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/bench/internal/redispeer"
 	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
@@ -55,7 +56,7 @@ func (w *contender) contend(process int, d time.Duration) (turns []turn, err err
 // work is the worker's side: it reads how long to contend, and answers with its turns.
 func work(commands io.Reader, answers io.Writer) (err error) {
 	said := strings.Split(worker.Order(), "|")
-	if len(said) != 4 || peers[said[0]] == nil {
+	if len(said) != 4 || redispeer.Open[said[0]] == nil {
 		return fmt.Errorf("unknown order %q", worker.Order())
 	}
 	o := order{said[0], said[1], strategy(said[2]), said[3]}
@@ -63,11 +64,11 @@ func work(commands io.Reader, answers io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := peers[o.peer](o.addr)
+	p, err := redispeer.Open[o.peer](o.addr)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
+	defer func() { err = errors.Join(err, p.Close()) }()
 	out := bufio.NewWriter(answers)
 	for {
 		var d int64
@@ -76,7 +77,7 @@ func work(commands io.Reader, answers io.Writer) (err error) {
 		} else if err != nil {
 			return err
 		}
-		mine, err := p.contend(time.Duration(d), o.how, turns)
+		mine, err := contend(p, time.Duration(d), o.how, turns)
 		if err != nil {
 			return err
 		}
@@ -90,11 +91,11 @@ func work(commands io.Reader, answers io.Writer) (err error) {
 }
 
 // contend locks and unlocks one key for a time.
-func (p *peer) contend(d time.Duration, how strategy, all *atomic.Uint64) (turns []turn, err error) {
+func contend(p *redispeer.Peer, d time.Duration, how strategy, all *atomic.Uint64) (turns []turn, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	for ctx.Err() == nil {
-		unlock, err := p.lock(ctx, "contended")
+		unlock, err := p.Lock(ctx, "contended")
 		if err != nil {
 			break // the time is over
 		}

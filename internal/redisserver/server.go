@@ -23,6 +23,7 @@ type Server struct {
 	supervisor *supervise.Supervisor
 	args       []string // its configuration
 	port       int
+	program    string
 
 	mu      sync.Mutex
 	process *supervise.Process
@@ -40,20 +41,33 @@ func Find() (string, error) {
 
 // Start starts a Redis that keeps nothing on disk, with additional directives of redis.conf, such as "maxmemory 1mb".
 func Start(directives ...string) (*Server, error) {
-	return start(nil, slices.Concat([]string{`save ""`, "appendonly no"}, directives))
+	program, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	return StartProgram(program, directives...)
+}
+
+// StartProgram is Start with another program, such as valkey-server.
+func StartProgram(program string, directives ...string) (*Server, error) {
+	return start(program, nil, slices.Concat([]string{`save ""`, "appendonly no"}, directives))
 }
 
 // StartSentinel starts a Sentinel with directives of sentinel.conf.
 func StartSentinel(directives ...string) (*Server, error) {
-	return start([]string{"--sentinel"}, directives)
+	program, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	return start(program, []string{"--sentinel"}, directives)
 }
 
-func start(flags, directives []string) (*Server, error) {
+func start(program string, flags, directives []string) (*Server, error) {
 	g, err := supervise.New("pglock-redis-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{supervisor: g}
+	s := &Server{supervisor: g, program: program}
 	if err := s.startOnFreePort(flags, directives); err != nil {
 		return nil, errors.Join(fmt.Errorf("start Redis: %w", err), g.Close())
 	}
@@ -92,11 +106,7 @@ const patience = 30 * time.Second
 
 // Start restarts a killed server, empty, on the same port, and waits until it answers.
 func (s *Server) Start() error {
-	program, err := Find()
-	if err != nil {
-		return err
-	}
-	process, err := s.supervisor.Start(s.supervisor.Command(context.Background(), program, s.args...), s.supervisor.Path("log"))
+	process, err := s.supervisor.Start(s.supervisor.Command(context.Background(), s.program, s.args...), s.supervisor.Path("log"))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,6 @@
-package main
+// Package redispeer takes and releases locks on Redis with package redisfallback and with what else one would use, each
+// configured as its documentation advises for one server.
+package redispeer
 
 import (
 	"context"
@@ -16,23 +18,24 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// peer takes and releases locks of one library, configured as its documentation advises for one server.
-type peer struct {
-	lock  func(ctx context.Context, name string) (unlock func() error, err error) // waits
-	close func() error
+// Peer takes and releases locks of one library.
+type Peer struct {
+	Lock  func(ctx context.Context, name string) (unlock func() error, err error) // waits
+	Close func() error
 }
 
-// What is compared.
+// Names of peers.
 const (
-	ours = "pglock"
-	bare = "bare"
+	Ours = "pglock"
+	Bare = "bare"
 )
 
-var rivals = []string{"rueidislock", "redsync", "bsm/redislock"}
+// Rivals are the names of the other libraries.
+var Rivals = []string{"rueidislock", "redsync", "bsm/redislock"}
 
-// peers make a peer for the server at an address.
-var peers = map[string]func(addr string) (*peer, error){
-	ours: newPglock, bare: newBare, "rueidislock": newRueidislock, "redsync": newRedsync, "bsm/redislock": newBsm,
+// Open makes a peer for the server at an address.
+var Open = map[string]func(addr string) (*Peer, error){
+	Ours: openPglock, Bare: openBare, "rueidislock": openRueidislock, "redsync": openRedsync, "bsm/redislock": openBsm,
 }
 
 const lease = 15 * time.Second
@@ -42,25 +45,36 @@ func clientFor(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64, PoolTimeout: time.Minute})
 }
 
-func newPglock(addr string) (*peer, error) {
+func openPglock(addr string) (*Peer, error) {
 	client := clientFor(addr)
 	l, err := redisfallback.New(client, pglock.WithLease(lease))
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	return &peer{
-		lock: func(ctx context.Context, name string) (func() error, error) {
+	return Of(l, client.Close), nil
+}
+
+// Of returns a peer that takes the locks of l. Its Close closes l, and then what else it needs.
+func Of(l *pglock.Locker, more ...func() error) *Peer {
+	return &Peer{
+		Lock: func(ctx context.Context, name string) (func() error, error) {
 			k, err := l.Lock(ctx, pglock.NewKey(name))
 			if err != nil {
 				return nil, err
 			}
 			return func() error { return k.Unlock(ctx) }, nil
 		},
-		close: func() error { return errors.Join(l.Close(context.Background()), client.Close()) },
-	}, nil
+		Close: func() error {
+			err := l.Close(context.Background())
+			for _, closeOne := range more {
+				err = errors.Join(err, closeOne())
+			}
+			return err
+		},
+	}
 }
 
-func newRueidislock(addr string) (*peer, error) {
+func openRueidislock(addr string) (*Peer, error) {
 	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
 		KeyMajority:  1, KeyValidity: lease,
@@ -68,8 +82,8 @@ func newRueidislock(addr string) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &peer{
-		lock: func(ctx context.Context, name string) (func() error, error) {
+	return &Peer{
+		Lock: func(ctx context.Context, name string) (func() error, error) {
 			for {
 				// It sometimes waits for ever for a free key, so the call is repeated.
 				bounded, stop := context.WithTimeout(ctx, time.Second)
@@ -83,41 +97,41 @@ func newRueidislock(addr string) (*peer, error) {
 				}
 			}
 		},
-		close: func() error { l.Close(); return nil },
+		Close: func() error { l.Close(); return nil },
 	}, nil
 }
 
-func newRedsync(addr string) (*peer, error) {
+func openRedsync(addr string) (*Peer, error) {
 	client := clientFor(addr)
 	rs := redsync.New(goredis.NewPool(client))
-	return &peer{
-		lock: func(ctx context.Context, name string) (func() error, error) {
+	return &Peer{
+		Lock: func(ctx context.Context, name string) (func() error, error) {
 			m := rs.NewMutex(name, redsync.WithExpiry(lease), redsync.WithTries(1<<30))
 			if err := m.LockContext(ctx); err != nil {
 				return nil, err
 			}
 			return func() error { _, err := m.UnlockContext(ctx); return err }, nil
 		},
-		close: client.Close,
+		Close: client.Close,
 	}, nil
 }
 
 // retryEvery is half the interval in the example of bsm/redislock's documentation.
 const retryEvery = 50 * time.Millisecond
 
-func newBsm(addr string) (*peer, error) {
+func openBsm(addr string) (*Peer, error) {
 	client := clientFor(addr)
 	l := redislock.New(client)
 	options := &redislock.Options{RetryStrategy: redislock.LinearBackoff(retryEvery)}
-	return &peer{
-		lock: func(ctx context.Context, name string) (func() error, error) {
+	return &Peer{
+		Lock: func(ctx context.Context, name string) (func() error, error) {
 			k, err := l.Obtain(ctx, name, lease, options)
 			if err != nil {
 				return nil, err
 			}
 			return func() error { return k.Release(ctx) }, nil
 		},
-		close: client.Close,
+		Close: client.Close,
 	}, nil
 }
 
@@ -125,17 +139,17 @@ func newBsm(addr string) (*peer, error) {
 var release = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end
 return 0`)
 
-// newBare is the least that a lock costs: SET NX PX, and a script that compares and deletes. It does not
+// openBare is the least that a lock costs: SET NX PX, and a script that compares and deletes. It does not
 // wait.
-func newBare(addr string) (*peer, error) {
+func openBare(addr string) (*Peer, error) {
 	client := clientFor(addr)
-	return &peer{
-		lock: func(ctx context.Context, name string) (func() error, error) {
+	return &Peer{
+		Lock: func(ctx context.Context, name string) (func() error, error) {
 			if err := client.SetArgs(ctx, name, "token", redis.SetArgs{Mode: "NX", TTL: lease}).Err(); err != nil {
 				return nil, err
 			}
 			return func() error { return release.Run(ctx, client, []string{name}, "token").Err() }, nil
 		},
-		close: client.Close,
+		Close: client.Close,
 	}, nil
 }
