@@ -815,8 +815,9 @@ COMMENT ON FUNCTION pglock.lease_prune(bigint, integer) IS
 
 -- What people and the monitor read: who holds these locks, and who waits for them. The id of a holder is a secret, so there
 -- is a digest of it instead, by which pglock.lease_terminate ends the holder. What a holder that is over has is free,
--- and not shown. A lease that has run out may still be renewed, until another holder wants one of its locks. Where a
--- process runs is shown to those to whom PostgreSQL shows the address of its sessions.
+-- and not shown. What a holder has whose lease has run out is shown until another holder wants it, with a negative
+-- lease_left: such a lease is not renewed any more. Where a process runs is shown to those to whom PostgreSQL shows the
+-- address of its sessions.
 
 CREATE VIEW pglock.row_locks AS
 SELECT CASE

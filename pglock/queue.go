@@ -67,6 +67,7 @@ type hold struct {
 	shared bool
 	over   bool  // lost or released
 	index  uint8 // of its home
+	why    uint8 // why it was lost, in lostReasons
 	passed int32 // how often it was handed off or joined
 	locks  lockSet
 

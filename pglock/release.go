@@ -3,6 +3,7 @@ package pglock
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -15,7 +16,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	l.lock(h.shards())
 	if !h.locks.remove(k) { // lost while it was being unlocked: endHold has counted it
 		l.unlock(h.shards())
-		return k.lostError(LostSession, nil)
+		return k.lostError(lostReasons[h.why], nil)
 	}
 	home.counts.Held--
 	next := l.successorLocked(h)
@@ -110,6 +111,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 		return false
 	}
 	h.endLocked()
+	h.why = uint8(max(slices.Index(lostReasons, why), 0))
 	locks := h.locks.all()
 	h.locks = lockSet{}
 	home := h.home()
@@ -138,6 +140,9 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	return true
 }
 
+// lostReasons numbers the reasons, so that a hold stays small. A reason that is not here is that of a session.
+var lostReasons = []LostReason{LostSession, LostLease, LostGone, LostMaxHold, LostClosed}
+
 // report reports losses to the log and to Observers.
 func (l *Locker) report(h *hold, why LostReason, err error, ended []loss) {
 	if len(ended) == 0 {
@@ -165,7 +170,7 @@ func (l *Lock) lossDuringUnlock(err error) error {
 		return nil
 	}
 	if errors.Is(err, ErrLost) {
-		return l.lostError(LostSession, err)
+		return l.lostError(driver.ReasonOf(err), err)
 	}
 	return l.says("unlock", err)
 }

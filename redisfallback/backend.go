@@ -136,7 +136,7 @@ func (b *backend) Release(ctx context.Context, held driver.Grant) error {
 		return err
 	}
 	if !b.renewer.remove(g) {
-		return driver.ErrLost
+		return g.lostError()
 	}
 	return b.release(g, driver.ReleaseTimeout)
 }

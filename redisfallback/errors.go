@@ -80,6 +80,6 @@ func (e *nodeErrors) Error() string { return e.text }
 func (e *nodeErrors) Unwrap() []error { return e.causes }
 
 var (
-	errGone    = fmt.Errorf("%w: the server has forgotten it, or it was deleted, overwritten or evicted", driver.ErrLost)
+	errGone    = fmt.Errorf("%w: the server has forgotten it, or it was deleted, overwritten or evicted", driver.Lost(driver.LostGone))
 	errTooLate = errors.New("no answer came before the lease was over")
 )

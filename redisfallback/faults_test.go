@@ -203,6 +203,7 @@ func TestFaultsAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("Verify of what the server forgot: %v", err)
 	}
+	wantLost(t, held, pglock.LostGone)
 }
 
 func TestFaultsFlushedScriptsAreSentAgain(t *testing.T) {

@@ -125,6 +125,14 @@ func (r *renewer) tick() (next time.Duration, more bool) {
 	return next, more
 }
 
+// lostError is the error of a grant that was lost before.
+func (g *grant) lostError() error {
+	if driver.Now() >= g.Deadline() {
+		return driver.Lost(driver.LostLease)
+	}
+	return driver.Lost(driver.LostGone)
+}
+
 // lose reports the loss of g, once, and releases what may be left of it.
 func (r *renewer) lose(g *grant, why driver.LostReason, err error) {
 	if !r.remove(g) {

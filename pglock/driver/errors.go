@@ -75,6 +75,23 @@ func (r LostReason) String() string {
 	return string(r)
 }
 
+// Lost returns an error that matches [ErrLost] and says why, for backends. An [ErrLost] that does not say why is of a
+// session that has ended.
+func Lost(why LostReason) error { return lostError(why) }
+
+// ReasonOf returns what [Lost] has put into err, and [LostSession] if there is nothing.
+func ReasonOf(err error) LostReason {
+	if lost, ok := errors.AsType[lostError](err); ok {
+		return LostReason(lost)
+	}
+	return LostSession
+}
+
+type lostError LostReason
+
+func (lostError) Error() string { return ErrLost.Error() }
+func (lostError) Unwrap() error { return ErrLost }
+
 // LogValue implements slog.LogValuer: every handler logs the reason as one word.
 func (r LostReason) LogValue() slog.Value { return slog.StringValue(string(r)) }
 

@@ -169,7 +169,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 		return err
 	}
 	if g.holder.isOver() {
-		return driver.ErrLost
+		return g.holder.lostError()
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
 	defer cancel()
@@ -187,7 +187,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	case err != nil: // so whether the lock is held is unknown
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	case !holds:
-		return driver.ErrLost
+		return driver.Lost(driver.LostGone)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 		return err
 	})
 	if err == nil && token == 0 {
-		err = driver.ErrLost
+		err = driver.Lost(driver.LostGone)
 	}
 	return token, err
 }

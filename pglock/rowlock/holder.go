@@ -1,10 +1,10 @@
 package rowlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -30,7 +30,7 @@ type holder struct {
 	told    chan struct{} // closed when the server has been told so, or could not be
 
 	mu        sync.Mutex
-	over      error              // why; nil while it lives
+	over      driver.LostReason  // why it is over; empty while it lives
 	attempt   int64              // of the last call
 	inFlight  map[int64]struct{} // attempts whose answers are outstanding
 	grants    map[*grant]struct{}
@@ -140,11 +140,11 @@ func (h *holder) pause(d time.Duration) bool {
 // lose ends the holder, and with it all its grants, unless it is over already.
 func (h *holder) lose(why driver.LostReason, err error) {
 	h.mu.Lock()
-	if h.over != nil {
+	if h.over != "" {
 		h.mu.Unlock()
 		return
 	}
-	h.over = fmt.Errorf("%w: %w", driver.ErrLost, err)
+	h.over = why
 	lost := h.grants
 	h.grants = nil
 	close(h.ended)
@@ -155,6 +155,13 @@ func (h *holder) lose(why driver.LostReason, err error) {
 	if !h.backend.background.start(h.end) {
 		close(h.told)
 	}
+}
+
+// lostError is the error of a lock that is lost: with the holder, or since the server has forgotten it.
+func (h *holder) lostError() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return driver.Lost(cmp.Or(h.over, driver.LostGone))
 }
 
 // end tells the server that the holder is over, so that its locks need not wait for the end of the lease there.
@@ -188,7 +195,7 @@ func (h *holder) add(g *grant) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over != nil {
+	if h.over != "" {
 		return false
 	}
 	h.grants[g] = struct{}{}

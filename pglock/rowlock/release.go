@@ -18,7 +18,7 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	}
 	defer g.holder.released(g)
 	if !g.holder.release(g) {
-		return driver.ErrLost
+		return g.holder.lostError()
 	}
 	c := b.combined.submit(&call{holder: g.holder, drops: g.drops()})
 	timeout := time.NewTimer(driver.ReleaseTimeout)
@@ -32,7 +32,7 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 		return b.releaseLater(g, c)
 	}
 	if c.wasGone() && c.tries == 0 { // the first try, whose answer was lost, may have dropped it
-		err = driver.ErrLost
+		err = driver.Lost(driver.LostGone)
 	}
 	left := c.stillBusy()
 	if left == nil {
