@@ -157,12 +157,12 @@ bench-page: ## Measure what a recording costs, and the page of pglock monitor --
 	@$(prepare) postgres
 	@cd bench && go run ./page
 
-.PHONY: bench-redis
 .PHONY: bench-compare
 bench-compare: ## Measure all kinds of locks that one may choose from, on one page
 	@$(prepare) postgres redis
 	@cd bench && go run ./compare
 
+.PHONY: bench-redis
 bench-redis: ## Measure redisfallback beside rueidislock, redsync and bsm/redislock
 	@$(prepare) redis
 	@cd bench && go run ./redis
