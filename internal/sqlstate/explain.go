@@ -21,9 +21,12 @@ import (
 // are: among the latter is a statement that the server has cancelled (57014). This file is the one place that knows what
 // errors of PostgreSQL and of the network mean; docs/errors.md has the table.
 func Explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	connecting := errors.As(err, new(*pgconn.ConnectError))
 	switch {
-	case err == nil || hasSentinel(err) || !connecting && isContext(err):
+	case hasSentinel(err) || !connecting && isContext(err):
 		return err
 	case connecting && Denied(err):
 		return match(driver.ErrDenied, " ("+DeniedAdvice+")", err)
@@ -57,13 +60,16 @@ func ExplainSchema(err error) error {
 // ExplainOwn is [ExplainSchema] for a statement that is a transaction of its own, or on a connection of this library's. A
 // statement that the server did not carry through is an outage there, and so is every error that is not the server's.
 func ExplainOwn(err error) error {
+	if err == nil {
+		return nil
+	}
 	switch Of(err) {
 	case QueryCanceled, LockNotAvailable:
 		if !IsExplained(err) {
 			return match(driver.ErrUnavailable, ": the server cancelled the statement", err)
 		}
 	}
-	if err = ExplainSchema(err); err == nil || Of(err) != "" || IsExplained(err) {
+	if err = ExplainSchema(err); Of(err) != "" || IsExplained(err) {
 		return err
 	}
 	return match(driver.ErrUnavailable, "", err)

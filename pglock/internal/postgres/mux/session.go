@@ -109,15 +109,20 @@ func (s *Session) removeLocked(g *Grant) bool {
 func (s *Session) await(ctx context.Context, o *op) error {
 	done := ctx.Done()
 	for {
-		select {
-		case signal := <-o.wake:
-			if signal == haveAnswer {
-				return s.result(o)
+		var why signal
+		if done == nil { // as for releases: a channel alone is cheaper than a select
+			why = <-o.wake
+		} else {
+			select {
+			case why = <-o.wake:
+			case <-done:
+				return s.leave(ctx, o)
 			}
-			s.lead(ctx, o)
-		case <-done:
-			return s.leave(ctx, o)
 		}
+		if why == haveAnswer {
+			return s.result(o)
+		}
+		s.lead(ctx, o)
 	}
 }
 
