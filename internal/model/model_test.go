@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,3 +144,30 @@ func TestModelResultsThatAreIncompleteAreErrors(t *testing.T) {
 		t.Errorf("the steps are %q, and break %q", got, broken)
 	}
 }
+
+// proofs are the rows of the table that says what proves each promise.
+var proofs = regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]* \| (session|rows): `+"`(\\w+)`"+` \| ([^|]*) \|$`)
+
+// The page names each mutation that breaks something, beside the property that it breaks, and no other.
+func TestModelProvesWhatThePageOfGuaranteesSays(t *testing.T) {
+	text := readPage(t, root+"docs/guarantees.md")
+	named := map[string]bool{}
+	for _, row := range proofs.FindAllStringSubmatch(text, -1) {
+		model, breaks := row[1], row[2]
+		for _, name := range regexp.MustCompile("`([A-Z_]{3,})`").FindAllStringSubmatch(row[3], -1) {
+			i := slices.IndexFunc(mutations, func(m mutation) bool { return modelOf(m)+":"+m.Name == model+":"+name[1] })
+			if i < 0 || mutations[i].Breaks != breaks && !strings.Contains(row[3], "of `"+mutations[i].Breaks+"`") {
+				t.Errorf("no mutation %s of %s breaks %s", name[1], model, breaks)
+			}
+			named[model+":"+name[1]] = true
+		}
+	}
+	for _, m := range mutations {
+		if m.Breaks != "" && !named[modelOf(m)+":"+m.Name] {
+			t.Errorf("the page does not name %s of %s, which breaks %s", m.Name, modelOf(m), m.Breaks)
+		}
+	}
+}
+
+// modelOf returns the name of a mutation's model.
+func modelOf(m mutation) string { return strings.TrimSuffix(find(m.In).Model, ".pml") }
