@@ -15,6 +15,7 @@ const (
 	ReadOnlyTransaction        = "25006"
 	SerializationFailure       = "40001"
 	NoActiveTransaction        = "25P01"
+	InFailedTransaction        = "25P02"
 	IdleInTransactionTimeout   = "25P03" // idle_in_transaction_session_timeout
 	TransactionTimeout         = "25P04" // transaction_timeout
 	DependentObjectsStillExist = "2BP01"

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // guarded is a transaction that is tied to a lock.
@@ -28,6 +29,11 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 		return err
 	}
 	t, ok := tx.(*Tx)
+	if !ok { // a transaction of OpenDB, by which package sqltx calls again, or one on a server, which this does not change
+		if _, err := tx.Exec(ctx, ""); errors.Is(err, txlock.ErrCaught) {
+			return err
+		}
+	}
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: the transaction is not one of a Server (begin it with Server.Begin or Server.Tx)", driver.ErrUnsupported)

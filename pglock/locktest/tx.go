@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
@@ -106,10 +107,16 @@ func (t *Tx) usable() error {
 		case tx.closed:
 			return pgx.ErrTxClosed
 		case tx.aborted != nil:
-			return fmt.Errorf("the transaction is aborted: %w", tx.aborted)
+			return abortedBy(tx.aborted)
 		}
 	}
 	return nil
+}
+
+// abortedBy returns the server's error of a statement in a transaction that an earlier error has aborted.
+func abortedBy(earlier error) error {
+	return fmt.Errorf("locktest: after %q: %w", earlier, &pgconn.PgError{Severity: "ERROR", Code: sqlstate.InFailedTransaction,
+		Message: "current transaction is aborted, commands ignored until end of transaction block"})
 }
 
 // Commit implements [pgx.Tx]. A transaction that was aborted is rolled back, with [pgx.ErrTxCommitRollback].

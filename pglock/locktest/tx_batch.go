@@ -139,7 +139,7 @@ func (t *Tx) savepoint(sql string) error {
 		t.marks = append(t.marks, len(t.held))
 		return nil
 	case t.aborted != nil && (sql == lockdb.Savepoint || sql == lockdb.ReleaseSavepoint):
-		return fmt.Errorf("the transaction is aborted: %w", t.aborted)
+		return abortedBy(t.aborted)
 	case last < 0:
 		return errors.New("the transaction has no savepoint")
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -119,6 +121,10 @@ func TestQueriesTakeTheirLocksInMemory(t *testing.T) {
 	aborted := server.Tx(nil)
 	_, err = locks(querylock.Query{Try: true}).Tx(aborted).Exec(ctx, payInvoice, int64(42))
 	wantError(t, err, pglock.ErrNotAcquired, "without a savepoint")
+	_, err = locks(querylock.Query{Try: true}).Tx(aborted).Exec(ctx, payInvoice, int64(43))
+	if failed, ok := errors.AsType[*pgconn.PgError](err); !ok || failed.Code != sqlstate.InFailedTransaction || errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("the next query: %v", err)
+	}
 	wantError(t, aborted.Commit(ctx), pgx.ErrTxCommitRollback, "without a savepoint the commit")
 	must.Succeed(t, tx.Commit(ctx))
 }

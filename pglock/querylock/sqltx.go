@@ -12,6 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // SQLTx is [Tx] for a transaction of database/sql: it satisfies the DBTX interface that sqlc generates. It works with
@@ -75,10 +76,15 @@ func (t *SQLTx) lock(ctx context.Context, text string, arguments []any) error {
 	if len(locks) == 0 {
 		return nil
 	}
+	var caught txlock.Caught
+	statements := txlock.Catch(ctx, &caught)
 	if query.Savepoint {
-		err = t.inSavepoint(ctx, query, locks)
+		err = t.inSavepoint(statements, query, locks)
 	} else {
-		err = t.take(ctx, query, locks)
+		err = t.take(statements, query, locks)
+	}
+	if caught.Tx != nil { // the transaction is one of package locktest
+		return lockRequest{query, locks}.send(ctx, caught.Tx, nil).Close()
 	}
 	if err != nil {
 		return fmt.Errorf("query %s: %w", query.Name, err)
