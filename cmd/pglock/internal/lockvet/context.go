@@ -22,7 +22,7 @@ var Context = &analysis.Analyzer{
 
 func runContext(pass *analysis.Pass) (any, error) {
 	eachAcquisition(pass, func(a acquisition) {
-		if a.lock == nil || a.watched(pass) {
+		if a.lock == nil || permits(pass, a.call) || a.watched(pass) {
 			return
 		}
 		ctx := contextOf(pass, a.call)

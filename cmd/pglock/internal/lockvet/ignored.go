@@ -87,7 +87,7 @@ func (i ignored) report(pass *analysis.Pass) {
 	}
 }
 
-// unlocks reports an Unlock whose error is ignored though the work has succeeded: the error says that the lock was lost
+// unlocks reports an Unlock or a Release whose error is ignored though the work has succeeded: the error says that the lock was lost
 // before. A deferred Unlock is not reported, nor one where another error has been found.
 func unlocks(pass *analysis.Pass, n ast.Node) (further bool) {
 	switch n := n.(type) {
@@ -108,13 +108,18 @@ func unlocks(pass *analysis.Pass, n ast.Node) (further bool) {
 			continue
 		}
 		call, ok := ast.Unparen(expression.X).(*ast.CallExpr)
-		if !ok || !isMethod(callee(pass, call), pglock, "Lock", "Unlock") || fails(pass, list[at+1:]) {
+		if !ok || !frees(callee(pass, call)) || fails(pass, list[at+1:]) {
 			continue
 		}
-		pass.Reportf(call.Pos(), "the error of Unlock is ignored, and it says if the lock was lost before the work was done: "+
-			"return it, or write _ = and why that does no harm")
+		pass.Reportf(call.Pos(), "the error of %s is ignored, and it says if the lock was lost before the work was done: "+
+			"return it, or write _ = and why that does no harm", callee(pass, call).Name())
 	}
 	return true
+}
+
+// frees reports whether a method gives a lock or a permit back.
+func frees(f *types.Func) bool {
+	return isMethod(f, pglock, "Lock", "Unlock") || isMethod(f, semaphore, "Permit", "Release")
 }
 
 // findsError reports whether a condition compares an error with nil, and is true if there is one.

@@ -55,16 +55,22 @@ func textHere(pass *analysis.Pass, e ast.Expr) string {
 	return value
 }
 
-const rawFunction = `(pg_(?:try_)?advisory_(?:xact_)?(?:un)?lock(?:_shared|_all)?)`
+const (
+	rawFunction = `(pg_(?:try_)?advisory_(?:xact_)?(?:un)?lock(?:_shared|_all)?)`
+	inCatalog   = `(?:"?pg_catalog"?\s*\.\s*)?"?` // and the quote of what follows
+)
+
+// ofTransaction reports whether a function takes a lock of a transaction.
+func ofTransaction(function string) bool { return strings.Contains(strings.ToLower(function), "xact") }
 
 var (
 	// ignoredSQL are comments, and constants other than those that are quoted with dollars, which are the bodies of functions.
 	ignoredSQL = regexp.MustCompile(`(?s)--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'`)
-	rawCall    = regexp.MustCompile(`(?i)\b` + rawFunction + `\s*\(`)
+	rawCall    = regexp.MustCompile(`(?i)\b` + rawFunction + `"?\s*\(`)
 	// rawInQuery are calls within a statement, which a text about such a call lacks.
-	rawInQuery = regexp.MustCompile(`(?i)(?:\b(?:select|perform|where|and|or|not|when|then|else|if|return|on)|:=|[=,(])\s*\(?\s*(?:pg_catalog\.)?` + rawFunction + `\s*\(`)
+	rawInQuery = regexp.MustCompile(`(?i)(?:\b(?:select|perform|where|and|or|not|when|then|else|if|return|on)|:=|[=,(])\s*\(?\s*` + inCatalog + rawFunction + `"?\s*\(`)
 	// rawAlone is a text that is only a call, as builders of queries take it.
-	rawAlone = regexp.MustCompile(`(?is)^\s*(?:pg_catalog\.)?` + rawFunction + `\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(?:as\s+\w+)?\s*;?\s*$`)
+	rawAlone = regexp.MustCompile(`(?is)^\s*` + inCatalog + rawFunction + `"?\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(?:as\s+\w+)?\s*;?\s*$`)
 	// beginsSQL is how a text with a statement begins.
 	beginsSQL = regexp.MustCompile(`(?i)^[\s(]*(?:select|with|do|begin|create|insert|update|delete|set|perform|call|lock|merge|values|explain)\b`)
 )
@@ -101,7 +107,7 @@ func RawInSQL(text string) map[int]string {
 			continue
 		}
 		said[i+1] = rawAdvice(function)
-		if strings.Contains(function, "xact") {
+		if ofTransaction(function) {
 			said[i+1] += "; in a function of the database take its key from one of locks.sql"
 		}
 	}
@@ -117,7 +123,7 @@ func rawInLine(line string) string {
 	for _, at := range rawCall.FindAllStringSubmatchIndex(line, -1) {
 		function := line[at[2]:at[3]]
 		schema := ofFunction.FindStringSubmatch(line[at[1]:])
-		if !strings.Contains(strings.ToLower(function), "xact") || schema == nil || strings.EqualFold(schema[1], "pg_catalog") {
+		if !ofTransaction(function) || schema == nil || strings.EqualFold(schema[1], "pg_catalog") {
 			return function
 		}
 	}
@@ -137,7 +143,7 @@ func allowsFile(text string) (allows bool) {
 }
 
 func rawAdvice(function string) string {
-	if strings.Contains(function, "xact") {
+	if ofTransaction(function) {
 		return fmt.Sprintf("%s by hand has no name in the monitor, and does not notice a stale snapshot or a standby: use pglock.LockTx, "+
 			"or in SQL a comment -- pglock: lock name:{id}", function)
 	}

@@ -24,21 +24,30 @@ func acquires(pass *analysis.Pass, call *ast.CallExpr) bool {
 	return isMethod(callee(pass, call), pglock, "Locker", "Lock", "TryLock", "LockAll", "TryLockAll")
 }
 
+// permits reports whether a call returns a permit of a semaphore that must be released.
+func permits(pass *analysis.Pass, call *ast.CallExpr) bool {
+	return isMethod(callee(pass, call), semaphore, "Semaphore", "Acquire", "TryAcquire", "AcquireN")
+}
+
 func runUnlock(pass *analysis.Pass) (any, error) {
 	eachAcquisition(pass, func(a acquisition) {
+		what, done, free := "lock", "unlocked", "Unlock"
+		if permits(pass, a.call) {
+			what, done, free = "permit", "released", "Release"
+		}
 		if a.lock == nil {
-			pass.Reportf(a.call.Pos(), "the lock is dropped, so it stays locked until its Locker is closed: keep it and Unlock it")
+			pass.Reportf(a.call.Pos(), "the %s is dropped, so it is held until its Locker is closed: keep it and %s it", what, free)
 			return
 		}
 		if leak := a.leak(pass); leak.IsValid() {
-			pass.Reportf(a.call.Pos(), "the lock %s is not unlocked on the path that returns in line %d: defer %[1]s.Unlock(ctx)",
-				a.lock.Name(), pass.Fset.Position(leak).Line)
+			pass.Reportf(a.call.Pos(), "the %s %s is not %s on the path that returns in line %d: defer %[2]s.%[5]s(ctx)",
+				what, a.lock.Name(), done, pass.Fset.Position(leak).Line, free)
 		}
 	})
 	return nil, nil
 }
 
-// acquisition is a call that returns a lock.
+// acquisition is a call that returns a lock, or a permit.
 type acquisition struct {
 	call      *ast.CallExpr
 	statement ast.Stmt
@@ -49,7 +58,7 @@ type acquisition struct {
 
 // eachAcquisition calls visit for each acquisition whose lock is discarded or kept in a variable of the function.
 func eachAcquisition(pass *analysis.Pass, visit func(acquisition)) {
-	if !imports(pass, pglock) {
+	if !imports(pass, pglock) && !imports(pass, semaphore) {
 		return
 	}
 	eachFunction(pass, func(signature *ast.FuncType, body *ast.BlockStmt, graph *cfg.CFG) {
@@ -81,12 +90,12 @@ func inFunction(pass *analysis.Pass, signature *ast.FuncType, body *ast.BlockStm
 		case *ast.FuncLit:
 			return false // visited separately
 		case *ast.ExprStmt:
-			if call, ok := ast.Unparen(n.X).(*ast.CallExpr); ok && acquires(pass, call) {
+			if call, ok := ast.Unparen(n.X).(*ast.CallExpr); ok && (acquires(pass, call) || permits(pass, call)) {
 				visit(acquisition{call: call, statement: n, body: body, graph: graph})
 			}
 		case *ast.AssignStmt:
 			call, ok := ast.Unparen(n.Rhs[0]).(*ast.CallExpr)
-			if !ok || len(n.Lhs) != 2 || !acquires(pass, call) {
+			if !ok || len(n.Lhs) != 2 || (!acquires(pass, call) && !permits(pass, call)) {
 				return true
 			}
 			a := acquisition{call: call, statement: n, body: body, graph: graph, err: local(pass, signature.Pos(), body.End(), n.Lhs[1])}

@@ -46,7 +46,8 @@ func unlocks(ctx context.Context, lock *pglock.Lock, work func() error) error {
 			lock.Unlock(ctx)
 			continue
 		} else {
-			lock.Unlock(ctx) // want `the error of Unlock is ignored`
+			new(semaphore.Permit).Release(ctx) // want `the error of Release is ignored, and it says if the lock was lost`
+			lock.Unlock(ctx)                   // want `the error of Unlock is ignored`
 		}
 	}
 	if work() == nil {

@@ -22,6 +22,9 @@ func raw(conn *pgx.Conn, key int64) {
 	_ = conn.Exec(nil, "SELECT id FROM jobs WHERE pg_try_advisory_xact_lock(id) LIMIT 1") // want `pg_try_advisory_xact_lock by hand has no name in the monitor`
 	_ = conn.Exec(nil, "DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$")                 // want `pg_advisory_lock by hand`
 	_ = columns("pg_try_advisory_xact_lock(hashtext(?)) AS locked")                       // want `pg_try_advisory_xact_lock by hand`
+	_ = conn.Exec(nil, "SELECT PG_TRY_ADVISORY_XACT_LOCK(1)")                             // want `PG_TRY_ADVISORY_XACT_LOCK by hand has no name in the monitor`
+	_ = conn.Exec(nil, "SELECT pg_catalog . pg_advisory_lock (1)")                        // want `pg_advisory_lock by hand`
+	_ = conn.Exec(nil, `SELECT "pg_catalog"."pg_advisory_lock"(1)`)                       // want `pg_advisory_lock by hand`
 	_ = conn.Exec(nil, take)
 	_ = conn.Exec(nil, rawdb.Take)
 	_ = conn.Exec(nil, take+";\n"+rawdb.Take)

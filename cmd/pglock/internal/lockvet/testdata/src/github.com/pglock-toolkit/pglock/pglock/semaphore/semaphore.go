@@ -20,4 +20,8 @@ func (*Semaphore) Do(context.Context, func(context.Context, *Permit) error, ...p
 	return nil
 }
 
-func (*Permit) GuardTx(context.Context, pgx.Tx) error { return nil }
+func (*Semaphore) AcquireN(context.Context, int, ...pglock.Option) (*Permit, error) { return nil, nil }
+
+func (*Permit) Context(ctx context.Context) context.Context { return ctx }
+func (*Permit) Release(context.Context) error               { return nil }
+func (*Permit) GuardTx(context.Context, pgx.Tx) error       { return nil }
