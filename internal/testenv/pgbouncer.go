@@ -23,6 +23,19 @@ const (
 	SessionPooling     Pooling = "session"
 )
 
+// PoolerVariable is the environment variable with a connection string through another pooler, in front of the server that
+// [DatabaseVariable] names. It takes the place of a PgBouncer in [Pooled].
+const PoolerVariable = "PGLOCK_TEST_POOLER_URL"
+
+// Pooled returns a connection string of the owner of db through a pooler of transactions.
+func Pooled(t testing.TB, db *DB) (connString string) {
+	t.Helper()
+	if external := os.Getenv(PoolerVariable); external != "" {
+		return withDatabase(external, db.name)
+	}
+	return PgBouncer(t, db, TransactionPooling)
+}
+
 // PgBouncer starts a real PgBouncer in front of db and returns a connection string that goes through it. It knows the
 // database's owner and the roles that [DB.Role] has made so far, and stops when the test ends.
 func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {

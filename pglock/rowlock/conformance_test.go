@@ -31,10 +31,10 @@ func installed(t *testing.T) (*pgxpool.Pool, *testenv.DB) {
 	return db.Pool(t), db
 }
 
-// pooled returns a pool that goes through PgBouncer in transaction mode, where the application prepares no statements.
+// pooled returns a pool that goes through a pooler of transactions, where the application prepares no statements.
 func pooled(t *testing.T, db *testenv.DB) *pgxpool.Pool {
 	t.Helper()
-	return connect(t, testenv.PgBouncer(t, db, testenv.TransactionPooling)+"&default_query_exec_mode=exec")
+	return connect(t, testenv.Pooled(t, db)+"&default_query_exec_mode=exec")
 }
 
 func connect(t *testing.T, connString string) *pgxpool.Pool {

@@ -201,18 +201,21 @@ func (w *worker) believe(ctx context.Context, key string, from time.Duration, he
 	w.holds = append(w.holds, hold{key, from, last})
 }
 
-// lead leads for a term of a second, with guarded writes.
+// term is longer than a lease, so that an overlap of two leaders can last as long as it may.
+const term = lease + time.Second
+
+// lead leads for a term, with guarded writes.
 func (w *worker) lead(ctx context.Context) {
 	over := errors.New("the term is over")
 	_ = leader.Run(ctx, w.locker, pglock.NewKey("leader"), func(ctx context.Context, lock *pglock.Lock) error {
-		from, term := w.now(), newName("term")
+		from, name := w.now(), newName("term")
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			w.believe(ctx, "leader", from, lock.Err, time.Second)
+			w.believe(ctx, "leader", from, lock.Err, term)
 		}()
-		for w.now() < from+time.Second && ctx.Err() == nil {
-			_ = w.increment(ctx, lock, "leader", "leader", term+newName(":"))
+		for w.now() < from+term && ctx.Err() == nil {
+			_ = w.increment(ctx, lock, "leader", "leader", name+newName(":"))
 			w.pause()
 		}
 		<-done
