@@ -113,6 +113,11 @@ test-lowest-pgx: ## Run the tests of locks, guards and snapshots with the lowest
 test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
 	@cd internal/integration/containers && go run . -- $(MAKE) -C $(CURDIR) test
 
+.PHONY: test-matrix
+test-matrix: ## Run the conformance suites on many versions of servers and poolers; with ONLY=REGEXP on some, without docs
+	@$(prepare) -optional containers
+	@cd internal/integration/containers/matrix && CGO_ENABLED=0 go run . -only='$(ONLY)' $(if $(ONLY),,-write=$(CURDIR)/docs/compatibility.md)
+
 .PHONY: test-browser
 test-browser: ## Show the page of pglock monitor --http in a headless Chromium, and take pictures in .tmp/pictures
 	@mkdir -p .tmp/pictures
@@ -130,8 +135,8 @@ faults: prepare ## Run the whole fault campaign, which takes an hour; with SCALE
 	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -args -promotions='$(or $(PROMOTIONS),50)'
 
 .PHONY: test-patroni
-test-patroni: ## Let Patroni change primaries under load, PROMOTIONS times (needs its packages, and etcd's)
-	@$(prepare) postgres
+test-patroni: ## Let Patroni change primaries under load, PROMOTIONS times
+	@$(prepare) postgres patroni
 	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -run=Patroni -args -promotions='$(or $(PROMOTIONS),3)'
 
 .PHONY: model

@@ -69,6 +69,25 @@ var needs = map[string]need{
 		find: func() error { _, err := exec.LookPath("spin"); return err },
 		apt:  []string{"spin"}, dnf: []string{"spin"}, brew: []string{"spin"},
 	},
+	"containers": {
+		what: "Docker's engine, and mmdebstrap, which makes images",
+		find: func() error {
+			_, docker := exec.LookPath("docker")
+			_, engine := exec.LookPath("dockerd")
+			_, mmdebstrap := exec.LookPath("mmdebstrap")
+			return errors.Join(docker, engine, mmdebstrap)
+		},
+		apt: []string{"docker.io", "mmdebstrap"},
+	},
+	"patroni": {
+		what: "Patroni and etcd",
+		find: func() error {
+			_, patroni := exec.LookPath("patroni")
+			_, etcd := exec.LookPath("etcd")
+			return errors.Join(patroni, etcd)
+		},
+		apt: []string{"patroni", "python3-etcd", "etcd-server"},
+	},
 	"tmux": {
 		what: "tmux, the terminal of the tests",
 		find: func() error { _, err := exec.LookPath("tmux"); return err },

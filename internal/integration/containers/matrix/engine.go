@@ -36,7 +36,7 @@ func findEngine(ctx context.Context) (*engine, error) {
 	e := &engine{}
 	if docker(ctx, "info") != nil {
 		if err := e.start(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("Docker's engine does not run, and cannot be started: %w", err), e.end())
+			return nil, errors.Join(fmt.Errorf("the engine of Docker does not run, and cannot be started: %w", err), e.end())
 		}
 	}
 	return e, e.removeContainers(ctx)

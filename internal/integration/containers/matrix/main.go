@@ -28,7 +28,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, *only, *page); err != nil {
 		fmt.Fprintln(os.Stderr, "matrix:", err)
-		os.Exit(1) //nolint:gocritic // stop only unregisters signals
+		os.Exit(1)
 	}
 }
 

@@ -67,7 +67,7 @@ func packageVersion(ctx context.Context, container *testcontainers.DockerContain
 		version = after
 	}
 	if !strings.HasPrefix(version, s.version) {
-		return "", fmt.Errorf("Debian %s has %s %s", s.release, s.packages[0], version)
+		return "", fmt.Errorf("version %s of %s is that of Debian %s", version, s.packages[0], s.release)
 	}
 	return version, nil
 }
