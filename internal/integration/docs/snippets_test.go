@@ -110,7 +110,7 @@ var declaration = regexp.MustCompile(`(?m)^\t?(\w+(?:, \w+)*) := `)
 
 // inFrame makes a whole file from a snippet.
 func inFrame(code string) string {
-	if strings.HasPrefix(code, "package ") {
+	if strings.HasPrefix(code, "package ") || strings.Contains(code, "\npackage ") {
 		return code
 	}
 	if strings.HasPrefix(code, "func ") {
