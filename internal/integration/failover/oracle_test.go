@@ -217,10 +217,20 @@ func (o *oracle) judge(key string, over hold) {
 		o.violation("%s had too many holders from %v to %v", key, over.from, over.to)
 		return
 	}
-	o.figures.overlaps[e.mode] = max(o.figures.overlaps[e.mode], over.to-over.from)
-	if silent := min(over.to, e.revived) - over.from; (e.mode == frozen || e.mode == cutOff) && silent > lease {
+	if e.mode != frozen && e.mode != cutOff {
+		o.longest(e.mode, over.to-over.from)
+		return
+	}
+	silent := min(over.to, e.revived) - over.from
+	o.longest(e.mode, silent)
+	o.longest(zombie, over.to-max(over.from, e.revived)) // it has answered again
+	if silent > lease {
 		o.violation("%s had too many holders for %v while the old primary was %s", key, silent, e.mode)
 	}
+}
+
+func (o *oracle) longest(m mode, overlap time.Duration) {
+	o.figures.overlaps[m] = max(o.figures.overlaps[m], overlap)
 }
 
 // tooMany returns the times in which there were more holders than there may be.

@@ -102,19 +102,20 @@ func (c *redisCampaign) fails(m mode) {
 	e.promoted = c.history.now()
 	c.await(map[string]int{"token": 1})
 	e.guarded = c.history.now()
+	e.revived = e.guarded
 	settled()
 	e.end = c.history.now() + lease
 }
 
 // checkRedis checks what holds of Redis whatever it forgets: between faults there is one holder, and after one two holders overlap
-// for no longer than a lease. Slots that move are no fault.
+// for no longer than a lease, unless the old primary answers again. Slots that move are no fault.
 func (o *oracle) checkRedis() {
 	o.figures = figures{confirmed: map[string]int{}, lost: map[string]int{}, overlaps: map[mode]time.Duration{}}
 	o.checkRuns()
 	o.checkTokens()
 	o.checkHolds()
 	for m, longest := range o.figures.overlaps {
-		if longest > lease || m == moving && longest > 0 {
+		if m != zombie && longest > lease || m == moving && longest > 0 {
 			o.violation("two holders overlapped for %v although Redis %s", longest, m)
 		}
 	}
