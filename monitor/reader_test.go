@@ -36,6 +36,7 @@ func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 			t.Run(c.name+" "+mode.String(), func(t *testing.T) {
 				config := db.Config(t).ConnConfig
 				config.DefaultQueryExecMode = mode
+				config.RuntimeParams["jit"] = "on" // the default until version 18
 				conn, err := pgx.ConnectConfig(t.Context(), config)
 				must.Succeed(t, err)
 				defer func() { must.Succeed(t, conn.Close(context.Background())) }()
