@@ -75,6 +75,6 @@ func row(results []result) string {
 		}
 	}
 	first := results[0]
-	return fmt.Sprintf("| %s | %s, %s | %s | %s |\n", first.system.name, first.version, first.system.release,
+	return fmt.Sprintf("| %s | %s | %s | %s |\n", first.system.name, strings.TrimPrefix(first.version+", "+first.system.release, ", "),
 		strings.Join(outcomes, "; "), first.when.UTC().Format("2 January 2006"))
 }
