@@ -1,6 +1,7 @@
 package lockgen
 
 import (
+	"fmt"
 	"math/bits"
 	"strings"
 	"unicode"
@@ -101,8 +102,19 @@ func (p *project) checkDeclared() {
 }
 
 func (p *project) addNear(at Position, template keytemplate.Template, other *key) {
-	p.problems.add(at, "lock %s is near %s (at %s): if it is misspelled, correct it, since it would be another lock; "+
-		"if it is meant, declare %s: -- pglock: key %s", template, other.template, other.at, which(other), template.Declaration())
+	p.problems.add(at, "lock %s is near %s%s (at %s): if it is misspelled, correct it, since it would be another lock; "+
+		"if it is meant, declare %s: -- pglock: key %s",
+		template, other.template, spelledOut(template.String(), other.template.String()), other.at, which(other), template.Declaration())
+}
+
+// spelledOut returns both names with the numbers of their letters, if they may look the same.
+func spelledOut(one, other string) string {
+	foreign := func(r rune) bool { return r > unicode.MaxASCII }
+	accent := func(r rune) bool { return unicode.Is(unicode.Mn, r) }
+	if strings.ContainsFunc(one, foreign) == strings.ContainsFunc(other, foreign) && !strings.ContainsFunc(one+other, accent) {
+		return ""
+	}
+	return fmt.Sprintf(", which looks like it: %+q and %+q", one, other)
 }
 
 // checkUntyped refuses a lock whose types only a key line can tell, if there is none for it and one for a name that is

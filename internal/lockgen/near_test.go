@@ -27,8 +27,8 @@ func TestLocksThatAreLikelyMisspelledAreErrors(t *testing.T) {
 		queryWith("A", "orders:{id}") + queryWith("B", "ordres:{id}") + "\n" + key: "q.sql:2: lock orders:{id} is near order:{id} (at q.sql:8)",
 		queryWith("A", "job:{id}") + queryWith("B", "jbo:{id}"):                    "lock jbo:{id} is near job:{id}",
 		// Letters outside of ASCII: a Cyrillic o, two that are swapped, and an accent that is a character of its own.
-		key + queryWith("A", "\u043erder:{id}"):                              "lock \u043erder:{id} is near order:{id}",
-		queryWith("A", "заказ:{id}") + queryWith("B", "закза:{id}"):          "lock закза:{id} is near заказ:{id}",
+		key + queryWith("A", "\u043erder:{id}"):                              "lock \u043erder:{id} is near order:{id}, which looks like it: \"\\u043erder:{id}\" and \"order:{id}\" (at q.sql:1)",
+		queryWith("A", "заказ:{id}") + queryWith("B", "закза:{id}"):          "lock закза:{id} is near заказ:{id} (at q.sql:2)",
 		queryWith("A", "caf\u00e9:{id}") + queryWith("B", "cafe\u0301:{id}"): "lock cafe\u0301:{id} is near caf\u00e9:{id}",
 	} {
 		_, err := Generate(read(sql, all...))
