@@ -12,6 +12,7 @@ require (
 	github.com/amacneil/dbmate/v2 v2.28.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/bsm/redislock v0.9.4
+	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/go-redsync/redsync/v4 v4.16.0
 	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/jackc/pgx/v5 v5.12.0
@@ -19,11 +20,17 @@ require (
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/lib/pq v1.10.9
 	github.com/pglock-toolkit/pglock v0.0.0
+	github.com/pglock-toolkit/pglock/pglock/adapter/atlas v0.0.0
+	github.com/pglock-toolkit/pglock/pglock/adapter/cron v0.0.0
+	github.com/pglock-toolkit/pglock/pglock/adapter/gocron v0.0.0
+	github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate v0.0.0
+	github.com/pglock-toolkit/pglock/pglock/adapter/goose v0.0.0
 	github.com/pglock-toolkit/pglock/pglock/adapter/otel v0.0.0
 	github.com/pglock-toolkit/pglock/pglock/adapter/prometheus v0.0.0
 	github.com/pressly/goose/v3 v3.29.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/testcontainers/testcontainers-go v0.44.0
 	github.com/uptrace/bun v1.3.0
 	github.com/uptrace/bun/dialect/pgdialect v1.3.0
@@ -83,6 +90,7 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/jinzhu/now v1.1.5 // indirect
+	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
 	github.com/lufia/plan9stats v0.0.0-20260330125221-c963978e514e // indirect
 	github.com/magiconair/properties v1.8.10 // indirect
@@ -109,7 +117,6 @@ require (
 	github.com/prometheus/common v0.66.1 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
-	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/shopspring/decimal v1.5.0 // indirect
@@ -152,6 +159,11 @@ require (
 replace (
 	github.com/pglock-toolkit/pglock => ../..
 	github.com/pglock-toolkit/pglock/cmd/pglock => ../../cmd/pglock
+	github.com/pglock-toolkit/pglock/pglock/adapter/atlas => ../../pglock/adapter/atlas
+	github.com/pglock-toolkit/pglock/pglock/adapter/cron => ../../pglock/adapter/cron
+	github.com/pglock-toolkit/pglock/pglock/adapter/gocron => ../../pglock/adapter/gocron
+	github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate => ../../pglock/adapter/golangmigrate
+	github.com/pglock-toolkit/pglock/pglock/adapter/goose => ../../pglock/adapter/goose
 	github.com/pglock-toolkit/pglock/pglock/adapter/otel => ../../pglock/adapter/otel
 	github.com/pglock-toolkit/pglock/pglock/adapter/prometheus => ../../pglock/adapter/prometheus
 )

@@ -30,6 +30,7 @@ type storm struct {
 	history *histories.History
 	keys    []pglock.Key
 	lockers []*stormLocker
+	last    string // the last fault
 }
 
 type stormLocker struct {
@@ -87,7 +88,9 @@ func (s *storm) run(name string) {
 		if s.Failed() {
 			break
 		}
-		stormFaults[(i+rand.IntN(2))%len(stormFaults)](s, s.lockers[rand.IntN(stormLockers)])
+		fault := stormFaults[(i+rand.IntN(2))%len(stormFaults)]
+		s.last = fault.what
+		fault.make(s, s.lockers[rand.IntN(stormLockers)])
 	}
 	s.awaitProgress()
 	stop()
@@ -99,15 +102,24 @@ func (s *storm) awaitProgress() {
 	enough := s.history.Len() + 100
 	for began := time.Now(); s.history.Len() < enough; time.Sleep(time.Millisecond) {
 		if time.Since(began) > 2*patience {
-			violation(s.T, s.tally, "no locks were granted for %v", 2*patience)
+			violation(s.T, s.tally, "no locks were granted for %v after %s; see %s", 2*patience, s.last, s.state())
 			return
 		}
 	}
 }
 
-var stormFaults = []func(*storm, *stormLocker){
-	(*storm).terminateSessions, (*storm).loseAnswers, (*storm).restartPooler, (*storm).silence, (*storm).freezePooler,
-	(*storm).breakConnections, (*storm).crashServer, (*storm).freezeServer,
+var stormFaults = []struct {
+	what string
+	make func(*storm, *stormLocker)
+}{
+	{"all sessions were ended", (*storm).terminateSessions},
+	{"answers were lost", (*storm).loseAnswers},
+	{"the pooler was killed", (*storm).restartPooler},
+	{"nothing passed", (*storm).silence},
+	{"the pooler was stopped for a while", (*storm).freezePooler},
+	{"connections broke", (*storm).breakConnections},
+	{"the server crashed", (*storm).crashServer},
+	{"the server was stopped for a while", (*storm).freezeServer},
 }
 
 func (s *storm) terminateSessions(*stormLocker) {
@@ -139,7 +151,9 @@ func (s *storm) breakConnections(l *stormLocker) {
 
 func (s *storm) restartPooler(*stormLocker) {
 	s.tally.Kills.Add(1)
-	s.report(s.pooler.Restart())
+	if err := s.pooler.Restart(); err != nil { // no client could come through any more
+		s.Errorf("the pooler was killed and did not come back: %v", err)
+	}
 }
 
 // freezePooler keeps statements and answers in the pooler, which pass on later.

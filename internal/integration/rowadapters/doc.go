@@ -1,0 +1,2 @@
+// Package rowadapters tests the adapters on locks in rows, behind a pooler of transactions.
+package rowadapters
