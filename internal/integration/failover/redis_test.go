@@ -108,11 +108,14 @@ func (c *redisCampaign) fails(m mode) {
 }
 
 // checkRedis checks what holds of Redis whatever it forgets: between faults there is one holder, and after one two holders overlap
-// for no longer than a lease, unless the old primary answers again. Slots that move are no fault.
+// for no longer than a lease, unless the old primary answers again. Tokens follow the clock, and grow. Slots that move are no fault.
 func (o *oracle) checkRedis() {
 	o.figures = figures{confirmed: map[string]int{}, lost: map[string]int{}, overlaps: map[mode]time.Duration{}}
 	o.checkRuns()
 	o.checkTokens()
+	if o.figures.goneBack > 0 {
+		o.violation("%d tokens were not larger than an earlier one, although all servers have the same clock", o.figures.goneBack)
+	}
 	o.checkHolds()
 	for m, longest := range o.figures.overlaps {
 		if m != zombie && longest > lease || m == moving && longest > 0 {

@@ -133,7 +133,7 @@ func said(container *testcontainers.DockerContainer) string {
 
 var (
 	passedTest  = regexp.MustCompile(`(?m)^ *--- PASS`)
-	failedTests = regexp.MustCompile(`(?m)^\s*--- FAIL: \S+`)
+	failedTests = regexp.MustCompile(`(?m)^--- FAIL: \S+`)
 )
 
 // runSuite runs the tests, one package after the other, since they share the server.
