@@ -40,6 +40,10 @@ func runIgnored(pass *analysis.Pass) (any, error) {
 		})
 		if !isTest(pass, file) {
 			ast.Inspect(file, func(n ast.Node) bool { return unlocks(pass, n) })
+			ast.Inspect(file, func(n ast.Node) bool {
+				logged(pass, n)
+				return true
+			})
 		}
 	}
 	return nil, nil
