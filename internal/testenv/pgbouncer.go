@@ -94,8 +94,8 @@ func PooledTraces(t testing.TB, db *DB, through string) (traces []string) {
 	err := db.asAdmin(func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE datname = $1", db.name).Scan(&sessions)
 	})
-	if err != nil || sessions > poolSize {
-		t.Fatalf("count the sessions, of which PgBouncer has at most %d: %d, %v", poolSize, sessions, err)
+	if err != nil || sessions > PoolSize {
+		t.Fatalf("count the sessions, of which PgBouncer has at most %d: %d, %v", PoolSize, sessions, err)
 	}
 	config, err := pgx.ParseConfig(through)
 	if err != nil {
@@ -161,8 +161,8 @@ func FindPgBouncer() (string, error) {
 		"install it (apt-get install pgbouncer, dnf install pgbouncer, brew install pgbouncer)")
 }
 
-// poolSize is how many server sessions PgBouncer makes for a role in a database.
-const poolSize = 20
+// PoolSize is how many server sessions PgBouncer makes for a role in a database.
+const PoolSize = 20
 
 type pgBouncer struct {
 	program    string
@@ -239,7 +239,7 @@ max_client_conn = 1000
 default_pool_size = %d
 server_login_retry = 1
 stats_users = %s
-`, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile, poolSize, b.server.User))
+`, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile, PoolSize, b.server.User))
 }
 
 // users contains plain passwords: PgBouncer needs them to log in to the server with SCRAM.

@@ -1,0 +1,100 @@
+package rowlock_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+const shortLease = 5 * time.Second
+
+// fill keeps n connections of a pool in transactions until the test ends, or empty is called.
+func fill(t *testing.T, pool *pgxpool.Pool, n int) (empty func()) {
+	t.Helper()
+	var open []pgx.Tx
+	for range n {
+		tx := begin(t, pool, pgx.TxOptions{})
+		_, err := tx.Exec(t.Context(), "SELECT 1") // from here on it has a server connection of a pooler
+		must.Succeed(t, err)
+		open = append(open, tx)
+	}
+	return func() {
+		for _, tx := range open {
+			must.Succeed(t, tx.Rollback(t.Context()))
+		}
+	}
+}
+
+// staysHeld checks that a lock is not lost for three leases.
+func staysHeld(t *testing.T, held *pglock.Lock) {
+	t.Helper()
+	select {
+	case <-held.Done():
+		t.Errorf("the lock was lost: %v", held.Err())
+	case <-time.After(3 * shortLease):
+	}
+	must.Succeed(t, held.Verify(t.Context()))
+}
+
+func limited(t *testing.T, connString string, most int32) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(connString + "&default_query_exec_mode=exec")
+	must.Succeed(t, err)
+	config.MaxConns = most
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	must.Succeed(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestFullAPoolOfTheApplicationCostsNoLock(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	pool := limited(t, testenv.PgBouncer(t, db, testenv.TransactionPooling), 2)
+	held := lock(t, open(t, pool, pglock.WithLease(shortLease)))
+	fill(t, pool, 2)
+	staysHeld(t, held)
+	unlock(t, held)
+}
+
+// All server connections of the pooler for this role and database are in use. Those of another role are others.
+func TestFullAPoolerCostsTheLocksOfThatRoleOnly(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	config, err := pgxpool.ParseConfig(db.Role(t, "pglock_app"))
+	must.Succeed(t, err)
+	role := config.ConnConfig.User
+	_, err = owner.Exec(t.Context(), migrations.LockerGrants(role))
+	must.Succeed(t, err)
+	pool := limited(t, testenv.PgBouncer(t, db, testenv.TransactionPooling), testenv.PoolSize+10)
+	apart := pool.Config()
+	apart.ConnConfig.User, apart.ConnConfig.Password = role, config.ConnConfig.Password
+	apartPool, err := pgxpool.NewWithConfig(t.Context(), apart)
+	must.Succeed(t, err)
+	t.Cleanup(apartPool.Close)
+	l := open(t, pool, pglock.WithLease(shortLease))
+	held := lock(t, l)
+	another, err := open(t, apartPool, pglock.WithLease(shortLease)).Lock(t.Context(), pglock.NewKey("another"))
+	must.Succeed(t, err)
+
+	empty := fill(t, pool, testenv.PoolSize)
+	staysHeld(t, another)
+	if lost, ok := errors.AsType[*pglock.LostError](held.Err()); !ok || lost.Reason != pglock.LostLease {
+		t.Errorf("got %v, want a loss for the reason %q", held.Err(), pglock.LostLease)
+	}
+	unlock(t, lock(t, open(t, owner))) // others can have it
+	empty()
+	testenv.WaitUntil(t, "the pooler serves the Locker again", func() bool {
+		again, err := l.TryLock(t.Context(), key)
+		return err == nil && again.Unlock(t.Context()) == nil
+	})
+	must.Succeed(t, another.Unlock(t.Context()))
+}
