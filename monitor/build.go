@@ -42,7 +42,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 		OtherWaits:      waits,
 		WaitsElsewhere:  max(0, int(t.rows[0].OtherWaiters)-len(waitersOf(waits))),
 		OtherSessions:   others,
-		RowLocks:        rowLocks(t.rowLocks, t.rows[0].ConnectedOid.Uint32, o.names),
+		RowLocks:        rowLocks(t.rowLocks, t.server.TakenAt.Time, t.rows[0].ConnectedOid.Uint32, o.names),
 		RowLocksMissing: t.noRows,
 	}, nil
 }

@@ -127,7 +127,9 @@ func (s *Snapshot) held() (held int) {
 		held += min(1, len(s.Locks[i].Holders))
 	}
 	for i := range s.RowLocks {
-		held += min(1, len(s.RowLocks[i].Holders))
+		if s.RowLocks[i].held(s.TakenAt) {
+			held++
+		}
 	}
 	return held
 }

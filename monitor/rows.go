@@ -27,9 +27,10 @@ type RowLock struct {
 	// Class and Object are the two integers of a pair, and the halves of a bigint.
 	Class  int32 `json:"class"`
 	Object int32 `json:"object"`
-	// Holders hold the lock, the oldest first.
+	// Holders hold the lock, the oldest first. One whose lease is over ([RowProcess.LeaseLeft]) has left it behind: it blocks
+	// no waiter, and the next caller takes the lock.
 	Holders []RowHolder `json:"holders"`
-	// Waiters wait for it, in the order of their arrival.
+	// Waiters wait for it, in the order of their arrival. Those whose leases are over are not among them.
 	Waiters []RowWaiter `json:"waiters"`
 }
 
@@ -90,6 +91,11 @@ func (p RowProcess) LeaseLeft(at time.Time) (left time.Duration, ok bool) {
 		return 0, false
 	}
 	return p.LeaseExpires.Sub(at), true
+}
+
+func (p RowProcess) over(at time.Time) bool {
+	left, known := p.LeaseLeft(at)
+	return known && left <= 0
 }
 
 // ID returns the identity of the key, for maps and ==.
@@ -167,9 +173,9 @@ func microseconds(us *int64) *time.Time {
 	return &t
 }
 
-// rowLocks returns the locks in rows, sorted by space and number. A lock that only says what another one is for is
-// not among them.
-func rowLocks(rows []rowLock, connected uint32, names *Dictionary) []RowLock {
+// rowLocks returns the locks in rows at a time, sorted by space and number. A lock that only says what another one is for
+// is not among them.
+func rowLocks(rows []rowLock, at time.Time, connected uint32, names *Dictionary) []RowLock {
 	byID, marks := map[identity]*RowLock{}, map[identity]bool{}
 	for _, row := range rows {
 		id := identity{connected, row.Space, row.Number}
@@ -180,12 +186,15 @@ func rowLocks(rows []rowLock, connected uint32, names *Dictionary) []RowLock {
 		if byID[id] == nil {
 			byID[id] = newRowLock(id, value(row.Name), names)
 		}
-		byID[id].add(row)
+		byID[id].add(row, at)
 	}
 	all := []RowLock{}
 	for id, lock := range byID {
 		lock.Kind = kindOfRow(id, marks)
-		lock.connect()
+		if len(lock.Holders)+len(lock.Waiters) == 0 {
+			continue
+		}
+		lock.connect(at)
 		all = append(all, *lock)
 	}
 	slices.SortFunc(all, func(a, b RowLock) int { return a.ID().Compare(b.ID()) })
@@ -204,24 +213,34 @@ func newRowLock(id identity, name string, names *Dictionary) *RowLock {
 	return lock
 }
 
-func (l *RowLock) add(row rowLock) {
+func (l *RowLock) add(row rowLock, at time.Time) {
 	mode := ModeExclusive
 	if row.Mode == "shared" {
 		mode = ModeShared
 	}
-	if since := time.UnixMicro(row.Since).UTC(); row.Granted {
-		l.Holders = append(l.Holders, RowHolder{mode, row.Generation, since, row.process()})
-	} else {
-		l.Waiters = append(l.Waiters, RowWaiter{mode, row.Generation, since, row.process(), []string{}})
+	since, process := time.UnixMicro(row.Since).UTC(), row.process()
+	switch {
+	case row.Granted:
+		l.Holders = append(l.Holders, RowHolder{mode, row.Generation, since, process})
+	case !process.over(at):
+		l.Waiters = append(l.Waiters, RowWaiter{mode, row.Generation, since, process, []string{}})
 	}
 }
 
+// held reports whether there is a holder whose lease is not over.
+func (l *RowLock) held(at time.Time) bool {
+	return slices.ContainsFunc(l.Holders, func(h RowHolder) bool { return !h.over(at) })
+}
+
 // connect sorts the holders and waiters, and notes which of the former are in the way of the latter.
-func (l *RowLock) connect() {
+func (l *RowLock) connect(at time.Time) {
 	slices.SortFunc(l.Holders, func(a, b RowHolder) int { return cmp.Compare(a.Generation, b.Generation) })
 	slices.SortFunc(l.Waiters, func(a, b RowWaiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	var exclusive, all []string
 	for _, h := range l.Holders {
+		if h.over(at) {
+			continue
+		}
 		all = append(all, h.Holder)
 		if h.Mode == ModeExclusive {
 			exclusive = append(exclusive, h.Holder)

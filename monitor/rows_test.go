@@ -193,6 +193,31 @@ func TestManyLocksInRowsAreBounded(t *testing.T) {
 	}
 }
 
+// A process that ended without a word leaves rows behind. When its lease is over it neither waits nor blocks.
+func TestAProcessWhoseLeaseIsOverIsNotWaitedForAndDoesNotWait(t *testing.T) {
+	t.Parallel()
+	db := testenv.Installed(t)
+	pool := db.Pool(t)
+	execute(t, pool, `SELECT pglock.lease_open(gen_random_uuid(), 60000, name, 'host', 1) FROM unnest(ARRAY['dead', 'live', 'other']) AS name`,
+		`INSERT INTO pglock.leases (space, number, holder, generation, since)
+			SELECT 1, CASE application WHEN 'dead' THEN 42 ELSE 43 END, id, 1, now() FROM pglock.holders WHERE application <> 'live'`,
+		`INSERT INTO pglock.lease_waiters (space, number, holder, shared, arrival, attempt, since)
+			SELECT 1, n, id, false, 2, 1, now() - interval '1 minute' FROM pglock.holders, generate_series(42, 44) AS n
+			WHERE application = CASE n WHEN 42 THEN 'live' ELSE 'dead' END`)
+	if h := take(t, pool).Headline(); h.Waiting != 3 || h.Frees != 2 || h.Held != 2 || h.Root.Application != "other" {
+		t.Fatalf("while all live: %+v", h)
+	}
+	execute(t, pool, `UPDATE pglock.holders SET expires = now() - interval '1 second' WHERE application = 'dead'`)
+	s := take(t, pool)
+	if len(s.RowLocks) != 2 || len(s.RowLocks[0].Holders) != 1 || len(s.RowLocks[0].Waiters) != 1 || len(s.RowLocks[0].Waiters[0].BlockedBy) != 0 ||
+		len(s.RowLocks[1].Holders) != 1 || len(s.RowLocks[1].Waiters) != 0 {
+		t.Errorf("%+v", s.RowLocks)
+	}
+	if h := s.Headline(); h.Root != nil || h.Waiting != 1 || h.Held != 1 {
+		t.Errorf("%+v", h)
+	}
+}
+
 func TestTrustLocksInRowsOfOthersAreNotRead(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
