@@ -7,6 +7,7 @@
 //	pglock.fence_draw(…)   draws fencing tokens from the sequence pglock.fence
 //	pglock.locks           who holds which advisory lock of this database, and who waits
 //	pglock.waits           who waits for whom
+//	pglock.blockers        who is at the root of the waits of the server, for locks of all types
 //	pglock.jobs, .runs     which jobs have run, and when (package schedule); written by pglock.tick(…)
 //	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) deletes old records
 //	pglock.rate_take(…)    rate limits (package ratelimit)
@@ -64,9 +65,9 @@
 // when it is a member of pg_read_all_stats too:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
-//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.row_locks, pglock.row_waits, pglock.names, pglock.schema_migrations TO "watcher";
+//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits, pglock.names, pglock.schema_migrations TO "watcher";
 //	GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO "watcher";
-//	GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text) TO "watcher";
+//	GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text), pglock.find_blockers() TO "watcher";
 //
 // A role that deletes old records of package once needs these ([PrunerGrants]), which a role that only takes locks
 // should not have:

@@ -29,9 +29,9 @@ GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `
 
 const watcherGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
-GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.row_locks, pglock.row_waits, pglock.names, pglock.schema_migrations TO %[1]s;
+GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits, pglock.names, pglock.schema_migrations TO %[1]s;
 GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text), pglock.find_blockers() TO %[1]s;
 `
 
 const prunerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;

@@ -65,6 +65,8 @@ var uses = map[string]string{
 	"find a semaphore":    "SELECT pglock.semaphore_of('pglock:semaphore:1:a')",
 	"read locks":          "SELECT FROM pglock.locks",
 	"read waits":          "SELECT FROM pglock.waits",
+	"read blockers":       "SELECT FROM pglock.blockers",
+	"find blockers":       "SELECT pglock.find_blockers()",
 	"record a run":        "SELECT pglock.tick('job', now(), 'start')",
 	"read runs":           "SELECT FROM pglock.runs",
 	"write runs":          "DELETE FROM pglock.runs",
@@ -130,7 +132,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 			"hold leases", "renew leases", "end a holder", "take leases", "settle leases", "poll leases", "check leases",
 			"fence leases", "guard by leases", "see who holds", "list leases", "prune leases"}},
 		"watcher": {migrations.WatcherGrants, []string{
-			"read names", "find a semaphore", "read locks", "read waits", "read row locks", "read row waits", "read the version", "read runs", "read jobs"}},
+			"read names", "find a semaphore", "read locks", "read waits", "read blockers", "find blockers", "read row locks", "read row waits", "read the version", "read runs", "read jobs"}},
 		"pruner": {migrations.PrunerGrants, []string{"forget what is old", "read the fence"}},
 	} {
 		t.Run(name, func(t *testing.T) {
