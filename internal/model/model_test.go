@@ -146,7 +146,7 @@ func TestModelResultsThatAreIncompleteAreErrors(t *testing.T) {
 }
 
 // proofs are the rows of the table that says what proves each promise.
-var proofs = regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]* \| (session|rows): `+"`(\\w+)`"+` \| ([^|]*) \|$`)
+var proofs = regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]* \| (session|rows): ` + "`(\\w+)`" + ` \| ([^|]*) \|$`)
 
 // The page names each mutation that breaks something, beside the property that it breaks, and no other.
 func TestModelProvesWhatThePageOfGuaranteesSays(t *testing.T) {
