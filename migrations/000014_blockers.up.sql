@@ -183,7 +183,8 @@ COMMENT ON FUNCTION pglock.find_blockers() IS 'The rows of pglock.blockers';
 CREATE VIEW pglock.blockers AS
 SELECT root.pid, root.prepared, root.usename, root.application_name, root.client_addr, root.state, root.state_since,
        root.lock_type, root.lock, root.mode, root.behind, root.waiting_since, root.query
-FROM pglock.find_blockers() AS root;
+FROM pglock.find_blockers() AS root (pid, prepared, usename, application_name, client_addr, state, state_since, lock_type, lock,
+     mode, behind, waiting_since, query);
 
 REVOKE ALL ON TABLE pglock.blockers FROM PUBLIC;
 
