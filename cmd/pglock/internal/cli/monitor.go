@@ -37,9 +37,9 @@ checked. Without it, the others are counted.
 
 On a terminal it is a full-screen view: keys, the blocking tree and sessions,
 with trends, filters and details. It can cancel and terminate sessions unless
---read-only is given; ? lists the keys. Every signal is logged to standard
-error, on exit if that is the terminal. NO_COLOR is respected; with TERM=dumb
-it prints instead.
+--read-only is given; a shows waits of every kind, as --all does, and ? lists
+all keyboard commands. Every signal is logged to standard error, on exit if that
+is the terminal. NO_COLOR is respected; with TERM=dumb it prints instead.
 
 Without a terminal, and with --output, it prints each snapshot: as a table, as
 JSON (ndjson: on one line), or as CSV (RFC 4180) under one header. In CSV, text

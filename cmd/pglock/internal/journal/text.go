@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/ages"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -66,7 +67,7 @@ func (e Event) waitedText() string {
 	if e.WaitedSeconds == nil {
 		return ""
 	}
-	return " after " + age(time.Duration(*e.WaitedSeconds*float64(time.Second)))
+	return " after " + ages.Text(time.Duration(*e.WaitedSeconds*float64(time.Second)))
 }
 
 func (e Event) reasonText() string {
@@ -80,7 +81,7 @@ func (e Event) heldText() string {
 	if e.SeenSince == nil || e.After == nil {
 		return ""
 	}
-	return ", held ≥ " + age(e.After.Sub(*e.SeenSince))
+	return ", held ≥ " + ages.Text(e.After.Sub(*e.SeenSince))
 }
 
 func (e Event) blockersText() string {
@@ -149,7 +150,7 @@ func parties(all []Party) string {
 
 // HeldText says how long a lock has been held at least, such as "held ≥ 4m00s, seen since 02:10:00", in now's time zone.
 func HeldText(since, now time.Time) string {
-	return fmt.Sprintf("held ≥ %s, seen since %s", age(now.Sub(since)), since.In(now.Location()).Format("15:04:05"))
+	return fmt.Sprintf("held ≥ %s, seen since %s", ages.Text(now.Sub(since)), since.In(now.Location()).Format("15:04:05"))
 }
 
 // CodeText says which code took a lock. It is empty if that is unknown.
@@ -171,19 +172,4 @@ func codeText(c *monitor.Code) string {
 		return ", statement: " + strings.Join(strings.Fields(c.Statement), " ")
 	}
 	return ""
-}
-
-func age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(d, 0); {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }

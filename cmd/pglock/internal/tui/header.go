@@ -1,8 +1,6 @@
 package tui
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,23 +107,6 @@ func (m Model) alert(text string) []styled {
 		lines = append(lines, styled{line, m.styles.alert})
 	}
 	return lines
-}
-
-// cause returns the innermost error. The outer ones name the server, which the header already shows.
-func cause(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("it takes more than %v", snapshotTimeout)
-	}
-	for {
-		inner := errors.Unwrap(err)
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			inner = joined.Unwrap()[0]
-		}
-		if inner == nil {
-			return err.Error()
-		}
-		err = inner
-	}
 }
 
 func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] }

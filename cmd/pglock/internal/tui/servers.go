@@ -111,7 +111,8 @@ func (m Model) multiAlerts() []styled {
 
 // lostText says since when and why a server does not answer.
 func (m Model) lostText() string {
-	since, why := m.snapshot.TakenAt, view.Printable(oneLine(cause(m.lost)))
+	late := fmt.Sprintf("it takes more than %v", snapshotTimeout)
+	since, why := m.snapshot.TakenAt, view.Printable(oneLine(view.Cause(m.lost, late)))
 	when := clock(since) + " " + since.Format("MST")
 	switch {
 	case m.multiServer() && m.seen:

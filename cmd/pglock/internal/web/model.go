@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -152,7 +153,7 @@ func newState(live Live, o Options, c choice) *state {
 	s := live.Snapshot
 	st := &state{head: head{Target: o.Target, All: c.all, Deadlocks: []string{}, Notes: []string{}}}
 	if live.Lost != nil {
-		st.Lost = cause(live.Lost)
+		st.Lost = cut(oneLine(view.Cause(live.Lost, "no answer in time")), maxNoteText)
 	}
 	if s == nil {
 		return st

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -53,21 +51,4 @@ func rootOf(h monitor.Headline, flags string) *root {
 		r.Lock = &lockName{keyOfLabel(h.Root, h.Lock), h.Lock}
 	}
 	return r
-}
-
-// cause says in a few words why there is no snapshot. An error can name each address of the server, and say of each the same.
-func cause(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	for {
-		inner := errors.Unwrap(err)
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			inner = joined.Unwrap()[0]
-		}
-		if inner == nil {
-			return cut(oneLine(err.Error()), maxNoteText)
-		}
-		err = inner
-	}
 }
