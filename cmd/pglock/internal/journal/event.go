@@ -76,6 +76,9 @@ type Event struct {
 	// WaitBegan and HolderBlocked if the session that blocks is itself blocked.
 	Root     *Party `json:"root"`
 	RootLock string `json:"root_lock"`
+	// Headline is what mattered most when it happened ([monitor.Headline]), as all faces of the monitor say it. It is set for
+	// WaitBegan, HolderBlocked and Deadlock.
+	Headline string `json:"headline"`
 	// WaitingSince is when the wait began, and WaitedSeconds how long it lasted at most, which is until At.
 	WaitingSince  *time.Time `json:"waiting_since"`
 	WaitedSeconds *float64   `json:"waited_seconds"`

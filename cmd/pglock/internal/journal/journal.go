@@ -156,9 +156,21 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	events = append(events, step.rowEvents(s)...)
 	events = append(events, j.sessionEvents(s.TakenAt, over)...)
 	events = append(events, j.cycleEvents(s)...)
+	setHeadlines(events, s)
 	j.dropUncontended(s.TakenAt, locks)
 	j.last, j.previous, j.locks, j.sessions = s.TakenAt, s, locks, sessions
 	return events
+}
+
+// setHeadlines sets the headline of the events that say that something waits.
+func setHeadlines(events []Event, s *monitor.Snapshot) {
+	headline := sync.OnceValue(func() string { return s.Headline().String() })
+	for i := range events {
+		switch events[i].Kind {
+		case WaitBegan, HolderBlocked, Deadlock:
+			events[i].Headline = headline()
+		}
+	}
 }
 
 // gapEvent also forgets since when locks are held, since they may have been released in the gap.

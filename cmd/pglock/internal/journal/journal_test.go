@@ -141,7 +141,7 @@ func TestJournalFollowsALock(t *testing.T) {
 	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(7) /*controller='orders',action='pay%20now',traceparent='00-1-2-01'*/")
 	_, events := s.wantEvents("wait-began @7 b < a")
 	if e := events[0]; e.WaitingSince == nil || e.BlockedBy[0].SeenSince == nil || e.After == nil ||
-		e.Code == nil || e.Code.Tags["action"] != "pay now" {
+		e.Code == nil || e.Code.Tags["action"] != "pay now" || !strings.Contains(e.Headline, "holds @7 (excl): frees 1") {
 		t.Errorf("a wait that began: %+v", e)
 	}
 	gotC := s.startWait(c, 2, "SELECT pg_advisory_lock(7)")

@@ -145,3 +145,14 @@ func TestNotifyTextHasOneLineForManyEventsOfAKindAndKey(t *testing.T) {
 		t.Errorf("the text of a hostile name is %q", text)
 	}
 }
+
+func TestNotifyTextBeginsWithTheLatestHeadlineOfEachServer(t *testing.T) {
+	g := notify.Group{Events: events(3)}
+	g.Events[0].Headline, g.Events[1].Headline, g.Events[2].Headline = "7 shop: frees 1", "7 shop\x1b[31m\n: frees 2", "8 desk: frees 3"
+	g.Events[2].Server.Label = "billing"
+	lines := strings.Split(g.Text(), "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "7 shop") || !strings.HasSuffix(lines[0], ": frees 2") || lines[1] != "billing: 8 desk: frees 3" ||
+		strings.Contains(g.Text(), "\x1b") {
+		t.Errorf("the text is %q", lines)
+	}
+}

@@ -15,13 +15,13 @@ const (
 )
 
 // Text describes the group in a few lines, which are printable: names of strangers are in them, but no control characters.
+// The first ones are the latest headline of each server.
 func (g Group) Text() string {
 	alike := map[string]int{}
 	for _, e := range g.Events {
 		alike[alikeness(e)]++
 	}
-	var lines []string
-	left := g.Omitted
+	lines, left := g.headlines(), g.Omitted
 	for _, e := range g.Events {
 		line, n := shorten(view.EventText(e)), alike[alikeness(e)]
 		switch {
@@ -43,6 +43,28 @@ func (g Group) Text() string {
 		lines = append(lines, fmt.Sprintf("%d more events", left))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// headlines returns the latest headline of each server that has one, at most half a text.
+func (g Group) headlines() (lines []string) {
+	latest, servers := map[string]string{}, []string{}
+	for _, e := range g.Events {
+		if e.Headline == "" {
+			continue
+		}
+		if latest[e.Server.Label] == "" {
+			servers = append(servers, e.Server.Label)
+		}
+		latest[e.Server.Label] = e.Headline
+	}
+	for _, label := range servers[:min(len(servers), maxLines/2)] {
+		line := latest[label]
+		if label != "" {
+			line = label + ": " + line
+		}
+		lines = append(lines, shorten(view.Printable(line)))
+	}
+	return lines
 }
 
 // alikeness is the same for events that have one line if they are many.
