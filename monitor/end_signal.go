@@ -117,22 +117,54 @@ func (c SignalTarget) heldKeys() (numbers []int64, spaces []int16, databases []i
 
 func optional(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
-// explainRefusal returns an error that says which right is missing
-// (https://www.postgresql.org/docs/current/functions-admin.html).
-func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal error) error {
-	var rights monitordb.SignalRightsRow
-	err := r.send(ctx, func(batch *pgx.Batch) {
+// CheckSend asks the server whether its role may signal the session of t at all, before a user is asked to confirm. It
+// signals nothing. If the role may not, the error matches [ErrNotPermitted] and says which right is missing. It returns nil
+// where that is not known, such as for a session that has ended: [Send] finds out.
+func CheckSend(ctx context.Context, db DBTX, t SignalTarget, signal Signal) error {
+	inside, err := inTransaction(ctx, db)
+	if err != nil {
+		return err
+	}
+	rights, err := reader{db: db, inTransaction: inside}.signalRights(ctx, t)
+	if err == nil && rights.Known {
+		err = missingRight(rights)
+	}
+	if err != nil {
+		return fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, t.Ref, serverText(db), err)
+	}
+	return nil
+}
+
+func (r reader) signalRights(ctx context.Context, c SignalTarget) (rights monitordb.SignalRightsRow, err error) {
+	err = r.send(ctx, func(batch *pgx.Batch) {
 		batch.Queue(monitordb.SignalRights, c.PID).Query(readOne(&rights))
 	})
+	return rights, err
+}
+
+// missingRight returns which right is missing, or nil
+// (https://www.postgresql.org/docs/current/functions-admin.html).
+func missingRight(rights monitordb.SignalRightsRow) error {
 	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w (and asking which right is missing failed: %v)", ErrNotPermitted, refusal, err)
+	case rights.BySuperuser:
+		return nil
 	case rights.Superuser:
-		return fmt.Errorf("%w: it is a session of a superuser, which only a superuser can signal: %w",
-			ErrNotPermitted, refusal)
-	case !rights.MaySignal:
-		return fmt.Errorf("%w: role %[2]s is neither a member of the session's role nor of pg_signal_backend: %w "+
-			"(GRANT pg_signal_backend TO %[2]s)", ErrNotPermitted, quote(rights.Role), refusal)
+		return fmt.Errorf("%w: it is a session of a superuser, which only a superuser can signal", ErrNotPermitted)
+	case !rights.MaySignal && !rights.Member:
+		return fmt.Errorf("%w: role %[2]s is neither a member of the session's role nor of pg_signal_backend "+
+			"(GRANT pg_signal_backend TO %[2]s)", ErrNotPermitted, quote(rights.Role))
+	}
+	return nil
+}
+
+// explainRefusal returns an error that says which right is missing.
+func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal error) error {
+	rights, err := r.signalRights(ctx, c)
+	if err != nil {
+		return fmt.Errorf("%w: %w (and asking which right is missing failed: %v)", ErrNotPermitted, refusal, err)
+	}
+	if missing := missingRight(rights); missing != nil {
+		return fmt.Errorf("%w: %w", missing, refusal)
 	}
 	return fmt.Errorf("%w: %w", ErrNotPermitted, refusal)
 }

@@ -298,9 +298,13 @@ func TestSignalARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 		"a superuser": {signaller(t, db), superuser, "which only a superuser can signal"},
 	} {
 		for _, signal := range signals {
-			o, err := monitor.Send(t.Context(), test.from, inspect(t, test.from, pidOf(test.to)), signal)
-			if !errors.Is(err, monitor.ErrNotPermitted) || !strings.Contains(err.Error(), test.want) || o.Sent {
-				t.Errorf("%s, %s: %v", name, signal, err)
+			target := inspect(t, test.from, pidOf(test.to))
+			before := monitor.CheckSend(t.Context(), test.from, target, signal)
+			o, err := monitor.Send(t.Context(), test.from, target, signal)
+			for _, err := range []error{before, err} {
+				if !errors.Is(err, monitor.ErrNotPermitted) || !strings.Contains(err.Error(), test.want) || o.Sent {
+					t.Errorf("%s, %s: %v", name, signal, err)
+				}
 			}
 			must.Succeed(t, test.to.Ping(t.Context()))
 		}
@@ -312,8 +316,11 @@ func TestSignalAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 	role := db.Role(t, "poor")
 	holder, from := connectAs(t, role), connectAs(t, role)
 	execute(t, holder, "SELECT pg_advisory_lock(1)")
-	o, err := monitor.Send(t.Context(), from, inspect(t, from, pidOf(holder)), monitor.SignalTerminate)
+	target := inspect(t, from, pidOf(holder))
+	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, monitor.SignalTerminate))
+	o, err := monitor.Send(t.Context(), from, target, monitor.SignalTerminate)
 	must.Succeed(t, err)
+	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, monitor.SignalTerminate)) // there is none any more
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}

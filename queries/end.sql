@@ -57,7 +57,12 @@ SELECT current_user::text AS role,
        EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
                JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
                WHERE a.pid = @pid::pg_catalog.int4 AND r.rolsuper) AS superuser,
-       pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal;
+       pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal,
+       EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = current_user AND r.rolsuper) AS by_superuser,
+       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
+               WHERE a.pid = @pid::pg_catalog.int4 AND pg_catalog.pg_has_role(a.usesysid, 'USAGE')) AS member,
+       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
+               WHERE a.pid = @pid::pg_catalog.int4 AND a.usesysid IS NOT NULL) AS known;
 
 -- The locks in rows that a process holds.
 -- name: HolderLocks :many

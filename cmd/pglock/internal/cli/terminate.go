@@ -176,6 +176,11 @@ func (s *signalRun) inspect(
 	if s.yes {
 		return target, nil
 	}
+	if !s.dryRun {
+		if err := monitor.CheckSend(cmd.Context(), pool, target, s.signal); err != nil {
+			return monitor.SignalTarget{}, err
+		}
+	}
 	shown, out := view.Preview(snapshot, target, s.signal, width()), os.Stderr
 	if s.dryRun {
 		out = os.Stdout

@@ -148,9 +148,14 @@ func TestSignalAMissingRightIsReported(t *testing.T) {
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
 	poor := []string{"DATABASE_URL=" + db.Role(t, "pglock_poor")}
-	shown := command(t, poor, "terminate", fmt.Sprint(pid)).run()
-	wantText(t, strings.Join(strings.Fields(shown.stderr), " "), "may not see when the session began",
+	shown := command(t, poor, "terminate", fmt.Sprint(pid), "--dry-run").run()
+	wantText(t, strings.Join(strings.Fields(shown.stdout), " "), "may not see when the session began",
 		"GRANT pg_read_all_stats TO")
+	shown.stderr = shown.stdout // where suggestedSession looks
+	first := command(t, poor, "terminate", fmt.Sprint(pid)).run()
+	if wantCode(t, first, 77); !strings.Contains(first.stderr, "which only a superuser can signal") || strings.Contains(first.stderr, "--session") {
+		t.Errorf("before it asks it says %s", first.stderr)
+	}
 	r := command(t, poor, "terminate", "--session", suggestedSession(t, shown), "--yes").run()
 	wantCode(t, r, 77)
 	wantText(t, r.stderr, "level=ERROR msg=\"session not signalled\"", "which only a superuser can signal")
