@@ -66,7 +66,7 @@ func (e *engine) start(ctx context.Context) error {
 	e.daemon = exec.CommandContext(context.WithoutCancel(ctx), program, "--data-root="+e.dir+"/data", "--exec-root="+e.dir+"/exec",
 		"--pidfile="+e.dir+"/pid", "--host="+socket)
 	e.daemon.Stdout, e.daemon.Stderr = log, log
-	e.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of this command is not the engine's
+	lead(e.daemon) // an interrupt of this command is not the engine's
 	err = errors.Join(e.daemon.Start(), log.Close())
 	for deadline := time.Now().Add(time.Minute); err == nil && docker(ctx, "info") != nil; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
