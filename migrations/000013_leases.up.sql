@@ -3,7 +3,7 @@
 -- A process has one row in pglock.holders, which it renews. A lock is a row of pglock.leases that names its holder, and
 -- ends with it. So a process renews all its locks with one row.
 --
--- A holder is over when its row says ended, and only then. It is set by whoever wants a lock of a holder that has
+-- A holder is over when its row says ended, and only then. It is set by a process that wants a lock of a holder that has
 -- expired, and never taken back: after that no late renewal, and no clock that jumps back, can revive the holder. A
 -- holder without a row is not over. So its locks are set free before its row is deleted, in the same transaction.
 --
@@ -640,7 +640,7 @@ COMMENT ON FUNCTION pglock.lease_holds(pg_catalog.uuid, bigint, boolean, smallin
     'Whether a holder holds keys, all with one generation';
 
 -- Draws one more fencing token for a lock. The holder's row stays locked until the commit, so that it cannot be found to
--- have expired before: whoever takes the lock after it draws a larger number. The lock on the row makes the commit write
+-- have expired before: the next holder draws a larger number. The lock on the row makes the commit write
 -- to the log, and wait (see migration 11).
 
 CREATE FUNCTION pglock.lease_fence(
@@ -760,7 +760,7 @@ REVOKE ALL ON FUNCTION pglock.lease_rows(pg_catalog.uuid) FROM PUBLIC;
 
 COMMENT ON FUNCTION pglock.lease_rows(pg_catalog.uuid) IS 'What a holder has, and what it waits for';
 
--- Forgets holders that ended long ago, and keys that nobody uses. The locks of a holder are free before its row goes. A
+-- Forgets holders that ended long ago, and keys that no process uses. The locks of a holder are free before its row goes. A
 -- key that is locked, or whose row was locked since the look, stays.
 
 CREATE FUNCTION pglock.lease_prune(keep_ms bigint, most integer) RETURNS bigint
@@ -895,7 +895,7 @@ COMMENT ON COLUMN pglock.row_locks.host IS
 COMMENT ON COLUMN pglock.row_locks.pid IS 'Its process ID there';
 COMMENT ON COLUMN pglock.row_locks.process_since IS 'When it began';
 COMMENT ON COLUMN pglock.row_locks.expires IS 'When its lease runs out unless it is renewed, by the clock of the server';
-COMMENT ON COLUMN pglock.row_locks.lease_left IS 'How long that is from now. Negative: whoever wants its locks can have them';
+COMMENT ON COLUMN pglock.row_locks.lease_left IS 'How long that is from now. Negative: others can have its locks';
 
 -- Who waits for whom on these locks. Who arrived earlier is in the way too, unless both are readers.
 

@@ -339,7 +339,7 @@ func ExampleLock_MaxHoldLeft() {
 	// <nil>
 }
 
-// The token is one's own, such as the number of a request, and the log of whoever takes the lock can name it.
+// The token is one's own, such as the number of a request, and a log can name it.
 func ExampleWithToken() {
 	ctx := context.Background()
 	locker := exampleLocker()
