@@ -60,9 +60,9 @@ func (s *Snapshot) Headline() Headline {
 }
 
 // HeadlineOf returns the headline of the waits that concern some of the locks: for them, and for locks that their holders and
-// waiters hold or wait for ([Tree.Of]). What is said of the root, such as Frees, is still about the whole snapshot. Waits
-// without an advisory lock are not counted.
-func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bool) Headline {
+// waiters hold or wait for, and of some waits for locks of other types ([Tree.Of]). What is said of the root, such as Frees, is
+// still about the whole snapshot. Elsewhere is 0. showsOther may be nil, for none.
+func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bool, showsOther func(*OtherWait) bool) Headline {
 	part := *s
 	part.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(l Lock) bool { return !shows(&l) })
 	part.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(l RowLock) bool { return !showsRow(&l) })
@@ -70,7 +70,7 @@ func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bo
 	h := Headline{Expected: expected, Held: part.held(), at: s.TakenAt, database: s.Database}
 	bare, _ := s.unexpected()
 	rows, _ := part.unexpected()
-	return h.of(s, bare.Tree().Of(shows), rows.RowTree())
+	return h.of(s, bare.Tree().Of(shows, showsOther), rows.RowTree())
 }
 
 // of fills in the headline of two trees that have no expected waits.
@@ -248,10 +248,11 @@ func (h Headline) rootText() string {
 		parts = append(parts, "holds "+h.heldText())
 	}
 	text := strings.Join(parts, ", ")
-	if db := h.Root.Database; db != "" && db != h.database {
-		text += " in database " + db
+	where := " in database " + h.Root.Database
+	if h.Root.Database == "" || h.Root.Database == h.database || strings.HasSuffix(h.Lock, where) {
+		return text
 	}
-	return text
+	return text + where
 }
 
 func (h Headline) forText(before, after string) string {

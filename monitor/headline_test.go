@@ -59,11 +59,11 @@ func TestHeadlineNamesTheRoot(t *testing.T) {
 		t.Errorf("the headline is %+v, with %q", h, h.Statement())
 	}
 	all := func(*monitor.RowLock) bool { return true }
-	one := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 1 }, all)
+	one := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 1 }, all, nil)
 	if one.Root == nil || one.Root.PID != pidOf(other) || one.More != 0 || one.Held != 1 || one.Waiting != 1 {
 		t.Errorf("of the key 1 the headline is %v: %+v", one, one)
 	}
-	chain := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 3333 }, all)
+	chain := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 3333 }, all, nil)
 	if chain.Root == nil || chain.Root.PID != pidOf(owner) || chain.Root.Children[0].PID != job {
 		t.Errorf("of the key 3333 the headline is %v", chain)
 	}

@@ -291,12 +291,13 @@ func (t *Tree) link() {
 	}
 }
 
-// Of returns the part of the tree that concerns some locks: the sessions that hold these or wait for them, those behind
-// these that wait for locks of other types, and all sessions that any of these wait for, directly or through others. What
-// the nodes say, such as Behind, is still about the whole snapshot.
-func (t *Tree) Of(shows func(*Lock) bool) *Tree {
+// Of returns the part of the tree that concerns some locks and some waits for locks of other types: the sessions that hold
+// these locks or wait for them, those behind these that wait for locks of other types, and all sessions that any of these wait
+// for, directly or through others. What the nodes say, such as Behind, is still about the whole snapshot. showsOther may be nil,
+// for none.
+func (t *Tree) Of(shows func(*Lock) bool, showsOther func(*OtherWait) bool) *Tree {
 	part := &Tree{snapshot: t.snapshot, waits: t.waits, numbers: t.numbers, nodes: make([]*Node, len(t.nodes))}
-	for _, n := range t.above(t.behind(t.concerned(shows))) {
+	for _, n := range t.above(t.behind(t.concerned(shows, showsOther))) {
 		one := *n
 		one.Children = nil
 		part.nodes[n.number] = &one
@@ -323,8 +324,8 @@ func (s *nodeSet) add(n *Node) {
 	}
 }
 
-// concerned returns the holders and waiters of some locks.
-func (t *Tree) concerned(shows func(*Lock) bool) *nodeSet {
+// concerned returns the holders and waiters of some locks, and the sessions of some other waits.
+func (t *Tree) concerned(shows func(*Lock) bool, showsOther func(*OtherWait) bool) *nodeSet {
 	found := &nodeSet{has: make([]bool, len(t.nodes))}
 	for i := range t.snapshot.Locks {
 		lock := &t.snapshot.Locks[i]
@@ -336,6 +337,11 @@ func (t *Tree) concerned(shows func(*Lock) bool) *nodeSet {
 		}
 		for j := range lock.Waiters {
 			found.add(t.Node(lock.Waiters[j].ID()))
+		}
+	}
+	for i := range t.snapshot.OtherWaits {
+		if wait := &t.snapshot.OtherWaits[i]; showsOther != nil && showsOther(wait) {
+			found.add(t.Node(wait.ID()))
 		}
 	}
 	return found

@@ -201,7 +201,7 @@ func TestTreeOfSomeLocks(t *testing.T) {
 	for seed := range uint64(2000) {
 		s := randomWaits(rand.New(rand.NewPCG(seed, 2)))
 		whole := s.Tree()
-		part := whole.Of(func(lock *monitor.Lock) bool { return lock.Number%2 == 0 })
+		part := whole.Of(func(lock *monitor.Lock) bool { return lock.Number%2 == 0 }, func(wait *monitor.OtherWait) bool { return wait.PID%3 == 0 })
 		for _, n := range part.All() {
 			same := whole.Node(n.ID())
 			if n == same || n.Behind != same.Behind || n.Wait != same.Wait || (n.Blocker == nil) != (same.Blocker == nil) ||
@@ -221,8 +221,11 @@ func TestTreeOfSomeLocks(t *testing.T) {
 			if slices.ContainsFunc(wait.BlockedBy, func(b monitor.Blocker) bool { return waitsForEven(s, b) }) && part.Node(wait.ID()) == nil {
 				t.Fatalf("seed %d: %v, which waits behind a shown session, is missing", seed, wait.ID())
 			}
+			if wait.PID%3 == 0 && part.Node(wait.ID()) == nil {
+				t.Fatalf("seed %d: %v, whose wait is shown, is missing", seed, wait.ID())
+			}
 		}
-		if none := whole.Of(func(*monitor.Lock) bool { return false }); len(none.Roots) > 0 {
+		if none := whole.Of(func(*monitor.Lock) bool { return false }, nil); len(none.Roots) > 0 {
 			t.Fatalf("seed %d: the tree of no lock has %d roots", seed, len(none.Roots))
 		}
 	}

@@ -108,7 +108,7 @@ func newSessionList(s *monitor.Snapshot, tree *monitor.Tree, match matcher) sess
 	shown.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(l monitor.RowLock) bool { return !match.allowed(keyInfo{inRow: &l}) })
 	sessions := tree
 	if match.narrows() {
-		sessions = tree.Of(func(l *monitor.Lock) bool { return match.allowed(keyInfo{lock: l}) })
+		sessions = tree.Of(func(l *monitor.Lock) bool { return match.allowed(keyInfo{lock: l}) }, match.only.ShowsOther)
 	}
 	list := sessionList{byID: map[monitor.SessionID]*sessionInfo{}, trees: []*monitor.Tree{sessions, shown.RowTree()}}
 	for i := range s.Locks {

@@ -8,9 +8,9 @@ import (
 
 type sessionSet map[monitor.SessionID]bool
 
-// keepConnected copies to shown those waits of all for other locks that are connected with the holders and waiters of
-// the shown locks, directly or through others, and the sessions that block them.
-func keepConnected(shown, all *monitor.Snapshot) {
+// keepConnected copies to shown those waits of all for other locks that the filter shows or that are connected with them or with
+// the holders and waiters of the shown locks, directly or through others, and the sessions that block them.
+func (f Filter) keepConnected(shown, all *monitor.Snapshot) {
 	before, behind := sessionSet{}, sessionSet{}
 	for i := range shown.Locks {
 		for _, holder := range shown.Locks[i].Holders {
@@ -18,6 +18,11 @@ func keepConnected(shown, all *monitor.Snapshot) {
 		}
 		for _, waiter := range shown.Locks[i].Waiters {
 			before[waiter.ID()], behind[waiter.ID()] = true, true
+		}
+	}
+	for i := range all.OtherWaits {
+		if wait := &all.OtherWaits[i]; f.ShowsOther(wait) {
+			before[wait.ID()], behind[wait.ID()] = true, true
 		}
 	}
 	waits := slices.Collect(all.Waits())

@@ -9,7 +9,7 @@ import (
 )
 
 // Two unrelated chains: 1 waits for a table of 9 and holds @1, 2 waits for a row of 1 and for 8; 3 holds @3 and waits
-// for a table of 7.
+// for a table of 7. In another database 5 waits for 6, and none of them has an advisory lock.
 func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 	session := func(pid int32) monitor.Session { return monitor.Session{PID: pid, Database: "shop"} }
 	waiter := func(pid int32, blockers ...int32) monitor.OtherWait {
@@ -24,10 +24,13 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 		return monitor.Lock{Key: key.String(), Space: monitor.SpaceBigint, Objsubid: 1, Number: number, Database: "shop",
 			Holders: []monitor.Holder{{Session: session(holder)}}}
 	}
+	apart := waiter(5, 6)
+	apart.Database, apart.User = "other", "app"
 	s := &monitor.Snapshot{
-		Locks:         []monitor.Lock{lock(1, 1), lock(3, 3)},
-		OtherWaits:    []monitor.OtherWait{waiter(1, 9), waiter(2, 1, 8), waiter(3, 7)},
-		OtherSessions: []monitor.Session{session(2), session(7), session(8), session(9)},
+		Locks:          []monitor.Lock{lock(1, 1), lock(3, 3)},
+		OtherWaits:     []monitor.OtherWait{waiter(1, 9), waiter(2, 1, 8), waiter(3, 7), apart},
+		OtherSessions:  []monitor.Session{session(2), session(5), session(6), session(7), session(8), session(9)},
+		WaitsElsewhere: 4,
 	}
 	pids := func(s *monitor.Snapshot) (waits, others []int32) {
 		for _, wait := range s.OtherWaits {
@@ -42,17 +45,28 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 		filter        Filter
 		waits, others []int32
 	}{
-		"all":              {Filter{}, []int32{1, 2, 3}, []int32{2, 7, 8, 9}},
+		"all":              {Filter{}, []int32{1, 2, 3, 5}, []int32{2, 5, 6, 7, 8, 9}},
 		"@1":               {Filter{Keys: []pglock.Key{pglock.Int64Key(1)}}, []int32{1, 2}, []int32{2, 8, 9}},
 		"@3":               {Filter{Keys: []pglock.Key{pglock.Int64Key(3)}}, []int32{3}, []int32{7}},
-		"another database": {Filter{Databases: []string{"other"}}, nil, nil},
+		"another database": {Filter{Databases: []string{"other"}}, []int32{5}, []int32{5, 6}},
+		"its user":         {Filter{Users: []string{"app"}}, []int32{5}, []int32{5, 6}},
 	} {
 		waits, others := pids(test.filter.Apply(s))
 		if !slices.Equal(waits, test.waits) || !slices.Equal(others, test.others) {
 			t.Errorf("%s: waits of %v, sessions %v; want %v, %v", name, waits, others, test.waits, test.others)
 		}
+		elsewhere := 4
+		if len(test.filter.Keys) > 0 {
+			elsewhere = 0
+		}
+		if got := test.filter.Apply(s).WaitsElsewhere; got != elsewhere || test.filter.Headline(s).Elsewhere != elsewhere {
+			t.Errorf("%s: %d wait elsewhere, want %d", name, got, elsewhere)
+		}
+		if waits := test.filter.Headline(s).Waiting; waits != len(test.waits) {
+			t.Errorf("%s: the headline counts %d waits, want %d", name, waits, len(test.waits))
+		}
 	}
-	if waits, others := pids(s); len(waits) != 3 || len(others) != 4 {
+	if waits, others := pids(s); len(waits) != 4 || len(others) != 6 {
 		t.Errorf("the snapshot was changed: %v, %v", waits, others)
 	}
 }

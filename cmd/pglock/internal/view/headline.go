@@ -14,8 +14,12 @@ func (f Filter) Headline(all *monitor.Snapshot) monitor.Headline {
 		return named.Headline()
 	}
 	f.Waiting = false
-	return named.HeadlineOf(func(l *monitor.Lock) bool { return f.Shows(*l) },
-		func(l *monitor.RowLock) bool { return f.ShowsRow(named, *l) })
+	h := named.HeadlineOf(func(l *monitor.Lock) bool { return f.Shows(*l) },
+		func(l *monitor.RowLock) bool { return f.ShowsRow(named, *l) }, f.ShowsOther)
+	if len(f.Keys) == 0 {
+		h.Elsewhere = named.WaitsElsewhere
+	}
+	return h
 }
 
 // HeadlineLines returns a headline in printable lines of at most width columns: the sentence, what the root runs or ran

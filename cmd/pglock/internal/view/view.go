@@ -21,16 +21,19 @@ type Filter struct {
 	Waiting bool
 }
 
-// Apply returns a copy of the snapshot with only the locks to show, their deadlocks, and the waits for other locks that
-// are connected with their holders and waiters.
+// Apply returns a copy of the snapshot with only the locks to show, their deadlocks, the waits for other locks to show, and
+// those that are connected with any of these. Sessions that wait elsewhere are only counted, so they may be in another
+// database: they stay counted unless keys are chosen.
 func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown := *s
 	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
 	shown.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(lock monitor.RowLock) bool { return !f.ShowsRow(s, lock) })
 	shown.Cycles = slices.DeleteFunc(slices.Clone(s.Cycles), func(c monitor.Cycle) bool { return !f.showsCycle(s, c) })
 	if f.narrows() {
-		keepConnected(&shown, s)
-		shown.WaitsElsewhere = 0
+		f.keepConnected(&shown, s)
+		if len(f.Keys) > 0 {
+			shown.WaitsElsewhere = 0
+		}
 	}
 	return &shown
 }
@@ -64,6 +67,12 @@ func (f Filter) Shows(lock monitor.Lock) bool {
 		return false
 	}
 	return len(f.Keys) == 0 || slices.ContainsFunc(f.Keys, func(key pglock.Key) bool { return key.ID() == lock.ID() })
+}
+
+// ShowsOther reports whether the filter shows a wait for a lock that is not an advisory lock, whatever else it is connected
+// with.
+func (f Filter) ShowsOther(wait *monitor.OtherWait) bool {
+	return len(f.Keys) == 0 && f.inDatabases(wait.Database) && f.showsSession(wait.User, wait.Application)
 }
 
 // showsSessions reports whether the filter shows a holder or waiter of a lock.

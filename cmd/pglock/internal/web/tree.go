@@ -83,7 +83,7 @@ func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
 		}
 	}
 	if c.key != "" || !c.all {
-		part := b.sessions.Of(locks.has)
+		part := b.sessions.Of(locks.has, nil)
 		if c.key == "" {
 			b.elsewhere = s.WaitsElsewhere + waiting(b.sessions) - waiting(part)
 		}
@@ -112,7 +112,7 @@ func (b blocking) headline(s *monitor.Snapshot) monitor.Headline {
 	if b.key == "" && b.choice.all {
 		return s.Headline()
 	}
-	h := s.HeadlineOf(b.has, b.hasRow)
+	h := s.HeadlineOf(b.has, b.hasRow, nil)
 	h.Elsewhere = b.elsewhere
 	return h
 }
