@@ -97,16 +97,17 @@ var maxWaits = 100_000
 
 // collector collects the waits in snapshots.
 type collector struct {
-	report       *Report
-	mostWaits    int
-	logged       map[lockID]bool  // the locks in the server's log; nil without one
-	current      map[waiter]*wait // those of the last snapshot, also by anyTime
-	waits        []*wait
-	held, roots  map[lockID]map[string]time.Duration
-	names        map[lockID]monitor.Lock
-	processNames map[int32][]named // by process ID, in the order of time
-	last         time.Time
-	outage       bool
+	report         *Report
+	mostWaits      int
+	logged         map[lockID]bool  // the locks in the server's log; nil without one
+	current        map[waiter]*wait // those of the last snapshot, also by anyTime
+	waits          []*wait
+	held, roots    map[lockID]map[string]time.Duration
+	names          map[lockID]monitor.Lock
+	processNames   map[int32][]named // by process ID, in the order of time
+	sessions, seen map[int32]string  // the names of sessions in the last snapshot, and in this one
+	last           time.Time
+	outage         bool
 }
 
 // errNothing is the error of a recording without snapshots in the given period.
@@ -136,7 +137,7 @@ func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Rep
 
 func newCollector(large bool, logged []serverlog.Wait) *collector {
 	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, mostWaits: maxWaits, current: map[waiter]*wait{},
-		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}}
+		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}, seen: map[int32]string{}}
 	if large {
 		c.mostWaits = math.MaxInt
 	}
@@ -191,6 +192,7 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 		}
 	}
 	c.current, c.last, c.outage = seen, s.TakenAt, false
+	c.sessions, c.seen = c.seen, map[int32]string{}
 	r.To = s.TakenAt
 }
 
@@ -241,7 +243,7 @@ func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor
 	}
 	names := map[string]bool{}
 	for i := range lock.Holders {
-		names[nameOf(&lock.Holders[i].Session)] = true
+		names[c.holderName(&lock.Holders[i].Session)] = true
 	}
 	for name := range names {
 		c.held[at][name] += waited
@@ -280,15 +282,27 @@ func nameOf(s *monitor.Session) string {
 	return "(no application_name) " + s.User
 }
 
+// holderName is nameOf, but a session that ended while the snapshot was taken, so that nothing is known of it, has the name
+// that it had in the snapshot before.
+func (c *collector) holderName(s *monitor.Session) string {
+	if name := c.sessions[s.PID]; name != "" && slices.Contains(s.Hidden, "user") {
+		return name
+	}
+	return nameOf(s)
+}
+
 // named is the name by which a process is grouped, from a time on.
 type named struct {
 	from time.Time
 	name string
 }
 
-// noteName notes the name of a session, for waits from the log, which has only process IDs.
+// noteName notes the name of a session, for the next snapshot, and for waits from the log, which has only process IDs.
 func (c *collector) noteName(s *monitor.Session, at time.Time) {
 	known, name := c.processNames[s.PID], nameOf(s)
+	if s.PID != 0 && !slices.Contains(s.Hidden, "user") {
+		c.seen[s.PID] = name
+	}
 	if c.logged != nil && s.PID != 0 && (len(known) == 0 || known[len(known)-1].name != name) {
 		c.processNames[s.PID] = append(known, named{at, name})
 	}

@@ -113,3 +113,21 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 		t.Errorf("the report is\n%s\nwant\n%s", text.String(), want)
 	}
 }
+
+// A session that ends while a snapshot is taken still has its lock there, but no name.
+func TestAHolderThatEndsKeepsItsName(t *testing.T) {
+	past, e := recording.NewPast(), recording.NewEncoder(false)
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for i, holder := range []monitor.Session{{PID: 8, Application: "nightly", User: "app"}, {PID: 8, Hidden: []string{"user", "application"}}} {
+		encoded, err := e.Snapshot(&monitor.Snapshot{TakenAt: noon.Add(time.Duration(i+1) * time.Second), Cycles: []monitor.Cycle{},
+			Locks: []monitor.Lock{{Key: "@42", Objsubid: 1, Space: monitor.SpaceBigint, Number: 42, Holders: []monitor.Holder{{Session: holder}},
+				Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 9, Application: "shop", User: "app"}, WaitingSince: &noon}}}}}, nil)
+		must.Succeed(t, err)
+		past.Add(encoded, 1<<20)
+	}
+	r, err := Of(past, noon, noon.Add(time.Hour), nil)
+	must.Succeed(t, err)
+	if len(r.Keys) != 1 || len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" {
+		t.Errorf("the report is %+v", r.Keys)
+	}
+}
