@@ -120,12 +120,21 @@ func (p *Pool) probe() {
 }
 
 // inspect looks at a waiting session, and reports whether that showed if waits must be sliced.
+//
+// The server reads the snapshots of all sessions first, and what each waits for later. So a session that begins to wait in
+// between seems to have a snapshot while it waits. It does not at the second look.
 func (p *Pool) inspect(s *session) (known bool) {
-	value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, s.PID())
-	if err != nil || !waits {
-		return false // a wait that has not begun yet, or has ended, or is not one in the server
+	has := true
+	for range 2 {
+		value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, s.PID())
+		if err != nil || !waits {
+			return false // a wait that has not begun yet, or has ended, or is not one in the server
+		}
+		if has = value == "t"; !has {
+			break
+		}
 	}
-	if value == "t" && p.sliced.CompareAndSwap(false, true) {
+	if has && p.sliced.CompareAndSwap(false, true) {
 		p.warn(errors.New("the statement that should wait without a snapshot has one"))
 		p.endWaits()
 	}
