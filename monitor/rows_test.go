@@ -194,8 +194,8 @@ func TestManyLocksInRowsAreBounded(t *testing.T) {
 }
 
 // A process that ended without a word leaves rows behind. When its lease is over it neither waits nor blocks.
+// Not in parallel: the headline is about all waits of the server.
 func TestAProcessWhoseLeaseIsOverIsNotWaitedForAndDoesNotWait(t *testing.T) {
-	t.Parallel()
 	db := testenv.Installed(t)
 	pool := db.Pool(t)
 	execute(t, pool, `SELECT pglock.lease_open(gen_random_uuid(), 60000, name, 'host', 1) FROM unnest(ARRAY['dead', 'live', 'other']) AS name`,
