@@ -75,7 +75,8 @@ func TestPoolerClientsAreNamed(t *testing.T) {
 		if named := holder("--pgbouncer", console.String()).Client; named != its+" (through PgBouncer)" {
 			t.Errorf("the client is %q, want %s", named, its)
 		}
-		watching := on(t, db, "monitor", "--events", "-o", "ndjson", "--interval", "100ms", "--pgbouncer", console.String()).start()
+		watching := on(t, db, "monitor", "--events", "-o", "ndjson", "--interval", "100ms", "--database", db.Name(),
+			"--pgbouncer", console.String()).start()
 		watching.waitForOutput(`"wait-began"`)
 		watching.signal(syscall.SIGTERM)
 		r := watching.end()
