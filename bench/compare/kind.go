@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/redispeer"
 )
 
 // kind is a kind of lock.
@@ -60,7 +62,7 @@ var kinds = []kind{
 		lost: "with its connection", needs: "a connection for each lock", choose: "for golang-migrate's migrations",
 	},
 	{
-		name: "Redis", open: openRedis,
+		name: "Redis", open: openPeer(redispeer.Ours),
 		lost:   "process or network: after a lease; server: unless it keeps its data; failover: maybe. Fence numbers the holders",
 		needs:  "a Redis",
 		choose: "where there is no PostgreSQL",

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/golang-migrate/migrate/v4/database"
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
@@ -230,18 +229,4 @@ func openMigrate(_ context.Context, l *lab) (*locker, error) {
 			return err
 		},
 	}, nil
-}
-
-// wait waits until something has come true.
-func wait(ctx context.Context, what string, come func() (bool, error)) error {
-	for {
-		if ok, err := come(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

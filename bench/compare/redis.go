@@ -16,8 +16,6 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-func openRedis(ctx context.Context, l *lab) (*locker, error) { return openPeer(redispeer.Ours)(ctx, l) }
-
 func openPeer(name string) func(context.Context, *lab) (*locker, error) {
 	return func(_ context.Context, l *lab) (*locker, error) {
 		p, err := redispeer.Open[name](l.redis.Addr())
@@ -142,10 +140,16 @@ func openSentinel(ctx context.Context, l *lab) (*locker, error) {
 func said(ctx context.Context, s *redisserver.Server, what, text string, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return wait(ctx, what, func() (bool, error) {
-		answer, err := s.Do(command...)
-		return strings.Contains(answer, text), err
-	})
+	for {
+		if answer, err := s.Do(command...); err != nil || strings.Contains(answer, text) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // shared starts a Redis for all lockers of a kind, when the first of them needs it.
