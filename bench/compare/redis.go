@@ -77,7 +77,8 @@ func openRedlock(n int) func(context.Context, *lab) (*locker, error) {
 
 // openCluster uses a Cluster of three masters.
 func openCluster(ctx context.Context, l *lab) (*locker, error) {
-	const masters, slots = 3, 16384
+	const masters = 3
+	_, made := l.servers["cluster 0"]
 	var servers []*redisserver.Server
 	var addresses []string
 	for i := range masters {
@@ -87,22 +88,12 @@ func openCluster(ctx context.Context, l *lab) (*locker, error) {
 		}
 		servers, addresses = append(servers, s), append(addresses, s.Addr())
 	}
-	for i, s := range servers {
-		if info, err := s.Do("CLUSTER", "INFO"); err != nil || strings.Contains(info, "cluster_state:ok") {
-			continue // another locker has made it
+	if !made {
+		if err := redisserver.JoinCluster(servers...); err != nil {
+			return nil, err
 		}
-		for _, command := range [][]string{
-			{"CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i * slots / masters), strconv.Itoa((i+1)*slots/masters - 1)},
-			{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
-			{"CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(servers[0].Port())},
-		} {
-			if _, err := s.Do(command...); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, s := range servers {
-		if err := said(ctx, s, "the Cluster is ready", "cluster_state:ok", "CLUSTER", "INFO"); err != nil {
+		err := until(ctx, "the Cluster is ready", func() (bool, error) { return redisserver.ClusterReady(servers...) })
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +111,11 @@ func openSentinel(ctx context.Context, l *lab) (*locker, error) {
 	if _, err := l.shared("sentinel", 1, "replicaof 127.0.0.1 "+port); err != nil {
 		return nil, err
 	}
-	if err := said(ctx, primary, "the replica follows", "connected_slaves:1", "INFO", "replication"); err != nil {
+	err = until(ctx, "the replica follows", func() (bool, error) {
+		info, err := primary.Do("INFO", "replication")
+		return strings.Contains(info, "connected_slaves:1"), err
+	})
+	if err != nil {
 		return nil, err
 	}
 	var addresses []string
@@ -136,12 +131,12 @@ func openSentinel(ctx context.Context, l *lab) (*locker, error) {
 	return onClients(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: name, SentinelAddrs: addresses}))
 }
 
-// said waits until a server's answer to a command contains a text.
-func said(ctx context.Context, s *redisserver.Server, what, text string, command ...string) error {
+// until waits until something has come true.
+func until(ctx context.Context, what string, come func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		if answer, err := s.Do(command...); err != nil || strings.Contains(answer, text) {
+		if ok, err := come(); ok || err != nil {
 			return err
 		}
 		select {

@@ -90,18 +90,15 @@ func NewRedisCluster(t testing.TB, masters int, directives ...string) []*RedisSe
 			"cluster-enabled yes", "cluster-node-timeout 2000", "cluster-require-full-coverage yes",
 		}, directives...)...)
 	}
-	const slots = 16384
+	plain := make([]*redisserver.Server, masters)
 	for i, server := range servers {
-		server.Must(t, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/masters), strconv.Itoa((i+1)*slots/masters-1))
-		server.Must(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
-		server.Must(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(servers[0].Port()))
+		plain[i] = server.Server
 	}
+	must.Succeed(t, redisserver.JoinCluster(plain...))
 	WaitUntil(t, "the cluster is ready", func() bool {
-		return !slices.ContainsFunc(servers, func(s *RedisServer) bool {
-			info := s.Must(t, "CLUSTER", "INFO")
-			return !strings.Contains(info, "cluster_state:ok") ||
-				!strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters))
-		})
+		ready, err := redisserver.ClusterReady(plain...)
+		must.Succeed(t, err)
+		return ready
 	})
 	return servers
 }
