@@ -30,6 +30,10 @@ import (
 // ends the wait, which can happen only if ctx has no deadline, the error is a *[WaitError]. If PostgreSQL resolves a
 // deadlock against this transaction, the error is PostgreSQL's (40P01).
 //
+// When pgx closes the connection it asks the server to cancel the statement. A server so slow that it has not begun with
+// the statement ignores that. Its session then waits on, with the locks that it has, until it is granted this one, or until
+// client_connection_check_interval (since PostgreSQL 14, off by default) makes it notice that its client is gone.
+//
 // The wait keeps the connection. As many waiting transactions as a pool has connections leave none for any other query.
 // For keys that are contended use [TryLockTx], or a short MaxWait, or take the lock with [Locker.Lock] before the
 // transaction begins and write under [Lock.GuardTx].
