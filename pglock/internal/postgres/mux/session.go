@@ -181,12 +181,7 @@ func (s *Session) readIdle() {
 // right to send; o is nil for a goroutine.
 func (s *Session) lead(ctx context.Context, o *op) {
 	s.mu.Lock()
-	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
-		// Let the callers that have just been answered run first: they are likely to ask for more.
-		s.mu.Unlock()
-		runtime.Gosched()
-		s.mu.Lock()
-	}
+	s.gatherLocked()
 	b := s.nextBatchLocked()
 	reads := b != nil && o != nil && o.state == sent && !s.reading && s.conn.Interruptible
 	if reads {
@@ -207,6 +202,18 @@ func (s *Session) lead(ctx context.Context, o *op) {
 		s.End(s.lease.Reason(), err)
 	case reads:
 		s.read(ctx, o)
+	}
+}
+
+// gatherLocked lets the callers that have just been answered run first, since they are likely to ask for more. A round of
+// the scheduler runs only some of them, so it goes on while the queue grows, up to the length of the last batch. It unlocks
+// mu meanwhile; no other caller sends, since its caller has the right to.
+func (s *Session) gatherLocked() {
+	for before := -1; before < len(s.queue) && len(s.queue) < s.crowd && !s.farLocked(); {
+		before = len(s.queue)
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
 	}
 }
 
