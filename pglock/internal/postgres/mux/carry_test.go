@@ -37,7 +37,7 @@ func TestSessionRepeatsACancelledTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cancels atomic.Int32
 		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
-			if !st.Asks && st.SQL == "" && !st.Release[0] && cancels.Add(-1) >= 0 {
+			if !st.Asks && st.SQL == "" && !st.Releases(0) && cancels.Add(-1) >= 0 {
 				return wiretest.Verdict{Code: "57014"}
 			}
 			return wiretest.Verdict{}

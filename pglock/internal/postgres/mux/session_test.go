@@ -158,7 +158,7 @@ func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
 		if len(sent) != 3 {
 			t.Fatalf("got %d statements, want 3: %v", len(sent), sent)
 		}
-		if last := sent[2]; len(last.Keys) != 11 || last.Keys[0] != 100 || !last.Release[0] || last.Release[1] {
+		if last := sent[2]; len(last.Keys) != 11 || last.Keys[0] != 100 || !last.Releases(0) || last.Releases(1) {
 			t.Errorf("the last one was %v", last)
 		}
 		if n := r.locks.Len(); n != 11 {
@@ -393,7 +393,7 @@ func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 		frozen := make(chan struct{})
 		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
 			switch {
-			case slices.Contains(st.Keys, 7) && !st.Release[0]:
+			case slices.Contains(st.Keys, 7) && !st.Releases(0):
 				return wiretest.Verdict{Half: true}
 			case st.SQL == wiretest.Half:
 				<-frozen
@@ -575,7 +575,7 @@ func TestSessionReleaseOfAFrozenServer(t *testing.T) {
 				frozen := make(chan struct{})
 				var failed atomic.Bool
 				r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-					releases := len(st.Release) > 0 && st.Release[0] && !st.Asks
+					releases := len(st.Operations) > 0 && st.Releases(0) && !st.Asks
 					switch {
 					case fails && releases && failed.CompareAndSwap(false, true):
 						return wiretest.Verdict{Code: "57014"}

@@ -4,8 +4,6 @@ package wiretest
 
 import (
 	"crypto/tls"
-	"encoding/binary"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -41,14 +39,6 @@ func (l *Locks) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.holders)
-}
-
-// Statement is a statement that a session has sent.
-type Statement struct {
-	SQL     string // of a call
-	Keys    []int64
-	Release []bool // which of the keys it releases; it tries to lock the others
-	Asks    bool   // it asks which of the keys are held
 }
 
 // Verdict is what happens to a statement.
@@ -167,7 +157,6 @@ func (s *Server) run() {
 	defer close(s.done)
 	defer s.end()
 	var st Statement
-	var single bool
 	for {
 		message, err := s.back.Receive()
 		if err != nil {
@@ -175,15 +164,15 @@ func (s *Server) run() {
 		}
 		switch m := message.(type) {
 		case *pgproto3.Bind:
-			single = s.bind(&st, m)
+			st.Bind(m)
 		case *pgproto3.Query:
-			st, single = parse(m.String), false
-			if !s.answer(st, single) {
+			st = Parse(m.String)
+			if !s.answer(st) {
 				return
 			}
 			st = Statement{}
 		case *pgproto3.Sync:
-			if !s.answer(st, single) {
+			if !s.answer(st) {
 				return
 			}
 			st = Statement{}
@@ -193,78 +182,8 @@ func (s *Server) run() {
 	}
 }
 
-// bind adds to st what a prepared statement does; single reports whether that is for one key.
-func (s *Server) bind(st *Statement, m *pgproto3.Bind) (single bool) {
-	kind := strings.TrimPrefix(m.PreparedStatement, "pglock_")
-	kind = kind[:strings.LastIndexByte(kind, '_')]
-	add := func(key int64, release bool) { st.Keys, st.Release = append(st.Keys, key), append(st.Release, release) }
-	switch kind {
-	case "try", "unlock":
-		add(int64(binary.BigEndian.Uint64(m.Parameters[0])), kind == "unlock")
-		return true
-	case "plain_batch":
-		for i, release := range []bool{true, false} {
-			for _, key := range array(m.Parameters[i]) {
-				add(key, release)
-			}
-		}
-	case "batch", "reconcile":
-		operations := array(m.Parameters[0])
-		for i, key := range array(m.Parameters[1]) {
-			add(key, operations[i]&4 != 0)
-		}
-		st.Asks = kind == "reconcile"
-	}
-	return false
-}
-
-// array reads what array_recv does.
-func array(b []byte) (values []int64) {
-	for b = b[20:]; len(b) > 0; {
-		size := binary.BigEndian.Uint32(b)
-		if b = b[4:]; size == 2 {
-			values = append(values, int64(int16(binary.BigEndian.Uint16(b))))
-		} else {
-			values = append(values, int64(binary.BigEndian.Uint64(b)))
-		}
-		b = b[size:]
-	}
-	return values
-}
-
-// parse reads EXECUTE of a batch; anything else is a call.
-func parse(sql string) Statement {
-	var name, first, second string
-	if n, _ := fmt.Sscanf(strings.NewReplacer("('", " ", "','", " ", "')", "").Replace(sql), "EXECUTE %s %s %s", &name, &first, &second); n != 3 {
-		return Statement{SQL: sql}
-	}
-	var st Statement
-	numbers := func(text string) (values []int64) {
-		for _, field := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{},", r) }) {
-			n, _ := strconv.ParseInt(field, 10, 64)
-			values = append(values, n)
-		}
-		return values
-	}
-	if strings.HasPrefix(name, "pglock_plain") {
-		for _, key := range numbers(first) {
-			st.Keys, st.Release = append(st.Keys, key), append(st.Release, true)
-		}
-		for _, key := range numbers(second) {
-			st.Keys, st.Release = append(st.Keys, key), append(st.Release, false)
-		}
-		return st
-	}
-	operations := numbers(first)
-	for i, key := range numbers(second) {
-		st.Keys, st.Release = append(st.Keys, key), append(st.Release, operations[i]&4 != 0)
-	}
-	st.Asks = strings.HasPrefix(name, "pglock_reconcile")
-	return st
-}
-
 // answer carries a statement out and answers it, and reports whether the session is still usable.
-func (s *Server) answer(st Statement, single bool) bool {
+func (s *Server) answer(st Statement) bool {
 	v := s.judge(st)
 	if v.Fatal && !v.Half {
 		s.Terminate()
@@ -278,7 +197,7 @@ func (s *Server) answer(st Statement, single bool) bool {
 		said = append(said, &pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: v.Code, Message: "scripted"})
 	case st.SQL != "":
 		row("1")
-	case single:
+	case st.Rows:
 		for _, r := range results {
 			row(r)
 		}
@@ -315,9 +234,9 @@ func (s *Server) execute(st Statement, v Verdict) (results []string) {
 		done := holder == s
 		switch {
 		case v.Code != "" && v.Upto >= 0 && i >= v.Upto, st.Asks:
-		case st.Release[i] && done:
+		case st.Releases(i) && done:
 			delete(s.locks.holders, key)
-		case st.Release[i]:
+		case st.Releases(i):
 			s.locks.T.Errorf("key %d is released by a session that does not hold it", key)
 		case done:
 			s.locks.T.Errorf("key %d is locked twice by one session", key)

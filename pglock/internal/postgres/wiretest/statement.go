@@ -1,0 +1,100 @@
+package wiretest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// Statement is a statement that a session has sent.
+type Statement struct {
+	SQL        string // of a call
+	Keys       []int64
+	Operations []wire.Operation // what it does with each of the keys
+	Asks       bool             // it asks which of the keys are held
+	Rows       bool             // the answer has a row for each key, and not one array
+}
+
+// Releases reports whether it releases key i. Otherwise it tries to lock it.
+func (st *Statement) Releases(i int) bool { return st.Operations[i]&wire.Release != 0 }
+
+func (st *Statement) add(key int64, op wire.Operation) {
+	st.Keys, st.Operations = append(st.Keys, key), append(st.Operations, op)
+}
+
+// Bind adds to st what a prepared statement does.
+func (st *Statement) Bind(m *pgproto3.Bind) {
+	kind := strings.TrimPrefix(m.PreparedStatement, "pglock_")
+	switch kind = kind[:strings.LastIndexByte(kind, '_')]; kind {
+	case "try", "unlock":
+		op := wire.Operation(0)
+		if kind == "unlock" {
+			op = wire.Release
+		}
+		st.add(int64(binary.BigEndian.Uint64(m.Parameters[0])), op)
+		st.Rows = true
+	case "plain_batch":
+		st.addPlain(array(m.Parameters[0]), array(m.Parameters[1]))
+	case "batch", "reconcile":
+		st.addAll(array(m.Parameters[0]), array(m.Parameters[1]))
+		st.Asks = kind == "reconcile"
+	}
+}
+
+func (st *Statement) addPlain(releases, tries []int64) {
+	for _, key := range releases {
+		st.add(key, wire.Release)
+	}
+	for _, key := range tries {
+		st.add(key, 0)
+	}
+}
+
+func (st *Statement) addAll(operations, keys []int64) {
+	for i, key := range keys {
+		st.add(key, wire.Operation(operations[i]))
+	}
+}
+
+// array reads what array_recv does.
+func array(b []byte) (values []int64) {
+	for b = b[20:]; len(b) > 0; {
+		size := binary.BigEndian.Uint32(b)
+		if b = b[4:]; size == 2 {
+			values = append(values, int64(int16(binary.BigEndian.Uint16(b))))
+		} else {
+			values = append(values, int64(binary.BigEndian.Uint64(b)))
+		}
+		b = b[size:]
+	}
+	return values
+}
+
+// Parse reads EXECUTE of a batch; anything else is a call.
+func Parse(sql string) (st Statement) {
+	var name, first, second string
+	if n, _ := fmt.Sscanf(strings.NewReplacer("('", " ", "','", " ", "')", "").Replace(sql), "EXECUTE %s %s %s", &name, &first, &second); n != 3 {
+		return Statement{SQL: sql}
+	}
+	if strings.HasPrefix(name, "pglock_plain") {
+		st.addPlain(Numbers(first), Numbers(second))
+		return st
+	}
+	st.addAll(Numbers(first), Numbers(second))
+	st.Asks = strings.HasPrefix(name, "pglock_reconcile")
+	return st
+}
+
+// Numbers reads an array in text form.
+func Numbers(text string) (values []int64) {
+	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{},", r) }) {
+		n, _ := strconv.ParseInt(field, 10, 64)
+		values = append(values, n)
+	}
+	return values
+}
