@@ -96,7 +96,7 @@ func (lostError) Unwrap() error { return ErrLost }
 func (r LostReason) LogValue() slog.Value { return slog.StringValue(string(r)) }
 
 // UnsettledError is an error of Acquire or Release: the server did not answer in time, so it is not known yet what it
-// will do.
+// will do. It does not match ErrNotAcquired, after which the front end may ask again for the same request.
 type UnsettledError struct {
 	// Err says what has gone wrong.
 	Err error

@@ -29,7 +29,7 @@ func onlyUnsettled(err error) error {
 }
 
 // joinSettled joins errors. If all of them are ErrNotAcquired, so is the result. If some are unsettled, the result is
-// unsettled until all of them are settled.
+// unsettled until all of them are settled, and does not match ErrNotAcquired, after which a caller may ask again.
 func joinSettled(errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	err := errors.Join(errs...)
@@ -41,6 +41,7 @@ func joinSettled(errs []error) error {
 	case onlyUnsettled(err) == nil:
 		return err
 	}
+	err = errors.Join(slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, driver.ErrNotAcquired) })...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
