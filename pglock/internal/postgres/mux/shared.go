@@ -41,8 +41,10 @@ type Share struct {
 	owner driver.LossHandler
 
 	// Under sharedKeys.mu:
-	keys []*sharedKey
-	over bool // lost, or released
+	keys    []*sharedKey
+	over    bool   // lost, or released
+	granted bool   // its caller gets it
+	lost    func() // notifies its owner of a loss, when it is granted
 }
 
 // TryShared locks keys shared, all or none, without waiting for their holders. It asks for all of them at the same time, so
@@ -51,6 +53,7 @@ func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.Los
 	share := &Share{owner: owner}
 	err := together(keys, func(key driver.Key) error { return m.tryShared(ctx, key.KeyID, share) })
 	if err == nil {
+		m.keys.grant(share)
 		return share, nil // if it has been lost since, the owner has been notified
 	}
 	if held, ok := m.keys.end(share); ok {
@@ -197,7 +200,7 @@ func (k *sharedKey) addTo(share *Share) bool {
 func (k *sharedKey) Lost(why driver.LostReason, err error) {
 	lost := func(share *Share) {
 		if held, first := k.keys.end(share); first {
-			share.owner.Lost(why, err)
+			k.keys.notify(share, func() { share.owner.Lost(why, err) })
 			go func() { _ = together(held, (*sharedKey).drop) }() // the other keys are given back
 		}
 	}
@@ -223,6 +226,31 @@ func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
 		k.shares = slices.DeleteFunc(k.shares, func(other *Share) bool { return other == share })
 	}
 	return share.keys, true
+}
+
+// notify notifies the owner of a share that has been lost. An owner that never gets the share is not notified: it may ask
+// again, and its next share would pass for lost. Of grant and notify the later one, under mu, notifies.
+func (keys *sharedKeys) notify(share *Share, lost func()) {
+	keys.mu.Lock()
+	granted := share.granted
+	if !granted {
+		share.lost = lost
+	}
+	keys.mu.Unlock()
+	if granted {
+		lost()
+	}
+}
+
+// grant notes that the owner of a share gets it.
+func (keys *sharedKeys) grant(share *Share) {
+	keys.mu.Lock()
+	share.granted = true
+	lost := share.lost
+	keys.mu.Unlock()
+	if lost != nil {
+		lost()
+	}
 }
 
 // leave counts one user fewer. After the last one the session releases the key, and no caller asks for the key until that
