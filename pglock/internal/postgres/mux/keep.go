@@ -45,23 +45,21 @@ func (s *Session) nextLook() time.Duration {
 	return next
 }
 
-// giveUpReleasesLocked ends the waits for releases if the server has not answered for about [driver.ReleaseTimeout].
+// giveUpReleasesLocked ends the waits for releases that have lasted for about [driver.ReleaseTimeout], also if other statements
+// have been answered meanwhile.
 func (s *Session) giveUpReleasesLocked(now driver.Instant) {
-	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseTimeout-lookEvery {
-		return
-	}
 	for _, b := range s.batches {
-		s.giveUpLocked(b.ops)
+		s.giveUpLocked(b.ops, now)
 	}
-	s.giveUpLocked(s.queue)
+	s.giveUpLocked(s.queue, now)
 }
 
-func (s *Session) giveUpLocked(waiting []*op) {
+func (s *Session) giveUpLocked(waiting []*op, now driver.Instant) {
 	for _, o := range waiting {
 		if o.query != nil && o.query.about != nil { // the question about a batch that is being reconciled
-			s.giveUpLocked(o.query.about.ops)
+			s.giveUpLocked(o.query.about.ops, now)
 		}
-		if o.kind != release || o.failure != nil || o.gone {
+		if o.kind != release || o.failure != nil || o.gone || o.since == 0 || now.Sub(o.since) < driver.ReleaseTimeout-lookEvery {
 			continue
 		}
 		s.giveUpRightLocked(o)

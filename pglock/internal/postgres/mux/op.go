@@ -20,12 +20,13 @@ type op struct {
 
 	// Under the session's mu:
 	state   state
-	gone    bool          // its caller does not take the right to send any more
-	left    chan struct{} // made when its caller leaves without the answer; closed when nothing is left to be done
-	failure error         // of a try that got only some of its keys, which are being released
-	retried bool          // after a cancelled statement
-	err     error         // the answer
-	next    *op           // in a wakeList
+	gone    bool           // its caller does not take the right to send any more
+	left    chan struct{}  // made when its caller leaves without the answer; closed when nothing is left to be done
+	failure error          // of a try that got only some of its keys, which are being released
+	retried bool           // after a cancelled statement
+	since   driver.Instant // when its caller began to wait: set when it is sent, or when a release waits to be sent
+	err     error          // the answer
+	next    *op            // in a wakeList
 }
 
 // wakeList lists the ops whose answers have come and whose callers must be woken.

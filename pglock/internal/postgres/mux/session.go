@@ -94,6 +94,9 @@ func (s *Session) enqueueLocked(o *op) error {
 	case s.refusing && o.kind == try:
 		return driver.ErrClosed
 	}
+	if o.kind == release && len(s.batches) > 0 {
+		o.since = s.lease.Now()
+	}
 	s.queue = append(s.queue, o)
 	return nil
 }
@@ -233,6 +236,9 @@ func (s *Session) nextBatchLocked() *batch {
 	s.queue = slices.DeleteFunc(s.queue, func(o *op) bool { return o.state != queued })
 	b.sentAt = s.lease.Now() // a little early is on the safe side
 	s.lastSent = b.sentAt
+	for _, o := range b.ops {
+		o.since = cmp.Or(o.since, b.sentAt)
+	}
 	s.batches = append(s.batches, b)
 	return b
 }

@@ -567,9 +567,11 @@ func TestSessionEndsWhenNothingCanBeWritten(t *testing.T) {
 }
 
 // A release that gets no answer is given up after some seconds, even while it is not known which keys a failed statement
-// has released. Its key is settled later.
+// has released, and also if the answer to an earlier statement was late. Its key is settled later.
 func TestSessionReleaseOfAFrozenServer(t *testing.T) {
-	for name, fails := range map[string]bool{"before the release": false, "while it is reconciled": true} {
+	for name, c := range map[string]struct{ fails, slow bool }{
+		"before the release": {}, "while it is reconciled": {fails: true}, "after a late answer": {slow: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			overEach(t, func(t *testing.T, start transport) {
 				frozen := make(chan struct{})
@@ -577,15 +579,21 @@ func TestSessionReleaseOfAFrozenServer(t *testing.T) {
 				r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
 					releases := len(st.Operations) > 0 && st.Releases(0) && !st.Asks
 					switch {
-					case fails && releases && failed.CompareAndSwap(false, true):
+					case c.fails && releases && failed.CompareAndSwap(false, true):
 						return wiretest.Verdict{Code: "57014"}
 					case releases || st.Asks:
 						<-frozen
+					case st.SQL != "" && c.slow:
+						time.Sleep(driver.ReleaseTimeout - 2*time.Second)
 					}
 					return wiretest.Verdict{}
 				})
 				g := grantOf(new(owner), 1)
 				r.must(r.session.Try(t.Context(), g))
+				if c.slow {
+					go func() { _, _, _ = r.session.Call(t.Context(), "select 1") }()
+					synctest.Wait()
+				}
 				began := time.Now()
 				open, ok := errors.AsType[*driver.UnsettledError](g.Release(t.Context()))
 				if took := time.Since(began); !ok || took > driver.ReleaseTimeout || !errors.Is(open, driver.ErrUnavailable) {
