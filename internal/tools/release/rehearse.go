@@ -23,7 +23,7 @@ func (r *repository) rehearse(ctx context.Context, version string) (err error) {
 		return err
 	}
 	// All but our own modules comes from the cache of this machine.
-	if _, err := output(ctx, r.root, nil, "go", "mod", "download"); err != nil {
+	if err := r.download(ctx); err != nil {
 		return err
 	}
 	if err := s.inherit(ctx); err != nil {

@@ -9,17 +9,12 @@ import (
 	"strings"
 )
 
-// tidy runs go mod tidy in each module. A published module finds those that it requires in this checkout for that time:
-// in a copy of its go.mod, which has replace directives.
+// tidy runs go mod tidy in each module.
 func (r *repository) tidy(ctx context.Context, flags ...string) error {
-	temporary, err := os.MkdirTemp("", "pglock-tidy-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary)
 	var all []error
 	for _, m := range r.modules {
-		if err := r.tidyOne(ctx, m, filepath.Join(temporary, "x.mod"), flags); err != nil {
+		err := r.withCopy(ctx, m, func(copied string) error { return r.tidyOne(ctx, m, copied, flags) })
+		if err != nil {
 			all = append(all, fmt.Errorf("%s: %w", filepath.Join(m.dir, "go.mod"), err))
 		}
 	}
@@ -27,18 +22,6 @@ func (r *repository) tidy(ctx context.Context, flags ...string) error {
 }
 
 func (r *repository) tidyOne(ctx context.Context, m *mod, copied string, flags []string) error {
-	file := filepath.Join(r.folder(m), "go.mod")
-	sums, copiedSums := filepath.Join(r.folder(m), "go.sum"), strings.TrimSuffix(copied, ".mod")+".sum"
-	if err := errors.Join(copyFile(copied, file), copyFile(copiedSums, sums)); err != nil {
-		return err
-	}
-	if m.published {
-		for _, path := range m.needs {
-			if _, err := r.goIn(ctx, m, "mod", "edit", "-replace", path+"="+r.folder(r.module(path)), copied); err != nil {
-				return err
-			}
-		}
-	}
 	args := append([]string{"mod", "tidy", "-modfile=" + copied}, flags...)
 	if _, err := r.goIn(ctx, m, args...); err != nil {
 		return fmt.Errorf("not tidy, or not to be had: %w", err)
@@ -50,8 +33,49 @@ func (r *repository) tidyOne(ctx context.Context, m *mod, copied string, flags [
 			}
 		}
 	}
-	return errors.Join(copyFile(file, copied), copyFile(sums, copiedSums))
+	return errors.Join(copyFile(filepath.Join(r.folder(m), "go.mod"), copied), copyFile(filepath.Join(r.folder(m), "go.sum"), sumsOf(copied)))
 }
+
+// download fetches what a program that requires the published modules needs, tests of their dependencies included, of which
+// go mod tidy asks. The versions are those that each module has without go.work, which can raise them.
+func (r *repository) download(ctx context.Context) error {
+	for _, m := range r.published() {
+		err := r.withCopy(ctx, m, func(copied string) error {
+			_, err := r.goIn(ctx, m, "mod", "tidy", "-modfile="+copied)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withCopy calls use with a copy of a module's go.mod, beside one of its go.sum. In that of a published module replace
+// directives lead to those that it requires in this checkout.
+func (r *repository) withCopy(ctx context.Context, m *mod, use func(copied string) error) error {
+	temporary, err := os.MkdirTemp("", "pglock-module-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	copied := filepath.Join(temporary, "x.mod")
+	err = errors.Join(copyFile(copied, filepath.Join(r.folder(m), "go.mod")), copyFile(sumsOf(copied), filepath.Join(r.folder(m), "go.sum")))
+	if err != nil {
+		return err
+	}
+	if m.published {
+		for _, path := range m.needs {
+			if _, err := r.goIn(ctx, m, "mod", "edit", "-replace", path+"="+r.folder(r.module(path)), copied); err != nil {
+				return err
+			}
+		}
+	}
+	return use(copied)
+}
+
+// sumsOf returns the file of hashes that the go command uses with a go.mod of another name.
+func sumsOf(goMod string) string { return strings.TrimSuffix(goMod, ".mod") + ".sum" }
 
 func (r *repository) module(path string) *mod {
 	for _, m := range r.modules {
