@@ -5,9 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
+
+func (r *repository) check(ctx context.Context) error {
+	return errors.Join(r.checkReplaces(), r.tidy(ctx, "-diff"), r.checkLicences(), r.checkImports(ctx))
+}
+
+// checkReplaces checks that no published module has a replace directive, which the go command would ignore in the modules of
+// others.
+func (r *repository) checkReplaces() error {
+	var all []error
+	for _, m := range r.published() {
+		f, err := r.parse(path.Join(m.dir, "go.mod"))
+		if err == nil && len(f.Replace) > 0 {
+			err = fmt.Errorf("%s replaces %s: programs would not", path.Join(m.dir, "go.mod"), f.Replace[0].Old.Path)
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
 
 // checkLicences checks that every published module carries the LICENSE. The go command adds the root's to the zip of a
 // module without one, other tools do not, and then hashes differ.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -16,60 +16,75 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// prepare makes one commit in which every published module requires our others in the given version, with their hashes.
+// prepare makes one commit in which every module requires our others in the given version, published ones with their hashes.
 // It goes from required modules to those that require them: a hash needs the files of the module alone, and these are
-// complete once the hashes of what it requires are in its go.sum. Each of those steps amends the commit.
+// complete once the hashes of what it requires are in its go.sum. Each of those steps amends the commit. Modules that are
+// not published replace our others by folders, and need no hashes.
 func (r *repository) prepare(ctx context.Context, version string) error {
 	if changed, err := r.git(ctx, "status", "--porcelain"); err != nil || changed != "" {
 		return errors.Join(err, fmt.Errorf("commit or remove these changes first:\n%s", changed))
 	}
+	if err := r.checkUntagged(ctx, version); err != nil {
+		return err
+	}
 	if _, err := r.git(ctx, "commit", "--quiet", "--allow-empty", "--message", "Release "+version); err != nil {
 		return err
 	}
-	sums := map[string][]string{}
-	for _, m := range r.published() {
-		if err := r.require(m, version, sums); err != nil {
+	hashes := map[string][]string{}
+	for _, m := range r.modules {
+		if err := r.require(m, version, hashes); err != nil {
 			return err
 		}
 		if _, err := r.git(ctx, "commit", "--quiet", "--all", "--amend", "--no-edit", "--allow-empty"); err != nil {
 			return err
 		}
+		if !m.published {
+			continue
+		}
 		lines, err := r.hash(m, version)
 		if err != nil {
 			return err
 		}
-		sums[m.path] = lines
+		hashes[m.path] = lines
 	}
 	return nil
 }
 
-// require lets a module require the version of our others, with the given lines of go.sum.
-func (r *repository) require(m *mod, version string, sums map[string][]string) error {
-	if len(m.needs) == 0 {
-		return nil
+// checkUntagged fails if a module has a tag for the version already.
+func (r *repository) checkUntagged(ctx context.Context, version string) error {
+	args := []string{"tag", "--list"}
+	for _, m := range r.published() {
+		args = append(args, m.tagOf(version))
 	}
-	f, err := r.parse(filepath.ToSlash(filepath.Join(m.dir, "go.mod")))
+	tags, err := r.git(ctx, args...)
+	if err == nil && tags != "" {
+		err = fmt.Errorf("this version has been released: there are tags\n%s", tags)
+	}
+	return err
+}
+
+// require lets a module require the version of our others, a published one with these lines of go.sum.
+func (r *repository) require(m *mod, version string, hashes map[string][]string) error {
+	f, err := r.parse(path.Join(m.dir, "go.mod"))
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(r.folder(m), "go.sum")
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	var lines []string
 	for _, path := range m.needs {
 		if err := f.AddRequire(path, version); err != nil {
 			return err
 		}
-		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, path+" ") })
-		lines = append(lines, sums[path]...)
+		lines = append(lines, hashes[path]...)
 	}
-	slices.Sort(lines)
-	return errors.Join(
-		os.WriteFile(filepath.Join(r.folder(m), "go.mod"), modfile.Format(f.Syntax), 0o644),
-		os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o644),
-	)
+	err = os.WriteFile(filepath.Join(r.folder(m), "go.mod"), modfile.Format(f.Syntax), 0o644)
+	if err != nil || !m.published {
+		return err
+	}
+	_, others, err := r.readSums(filepath.Join(r.folder(m), "go.sum"))
+	if err != nil {
+		return err
+	}
+	return writeSums(filepath.Join(r.folder(m), "go.sum"), append(others, lines...))
 }
 
 // hash returns the lines of go.sum that name a module of the last commit.

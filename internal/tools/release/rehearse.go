@@ -52,6 +52,9 @@ func (r *repository) release(ctx context.Context, version, source, proxy string)
 	if err := copied.tag(ctx, version); err != nil {
 		return err
 	}
+	if err := copied.check(ctx); err != nil {
+		return fmt.Errorf("make check-modules fails after the release: %w", err)
+	}
 	return copied.serve(proxy, version)
 }
 

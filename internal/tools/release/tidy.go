@@ -33,7 +33,16 @@ func (r *repository) tidyOne(ctx context.Context, m *mod, copied string, flags [
 			}
 		}
 	}
-	return errors.Join(copyFile(filepath.Join(r.folder(m), "go.mod"), copied), copyFile(filepath.Join(r.folder(m), "go.sum"), sumsOf(copied)))
+	sums := filepath.Join(r.folder(m), "go.sum")
+	ours, _, err := r.readSums(sums)
+	if err != nil {
+		return err
+	}
+	_, others, err := r.readSums(sumsOf(copied))
+	if err != nil {
+		return err
+	}
+	return errors.Join(copyFile(filepath.Join(r.folder(m), "go.mod"), copied), writeSums(sums, append(ours, others...)))
 }
 
 // download fetches what a program that requires the published modules needs, tests of their dependencies included, of which
@@ -52,7 +61,7 @@ func (r *repository) download(ctx context.Context) error {
 }
 
 // withCopy calls use with a copy of a module's go.mod, beside one of its go.sum. In that of a published module replace
-// directives lead to those that it requires in this checkout.
+// directives lead to those that it requires in this checkout, so their hashes are left out.
 func (r *repository) withCopy(ctx context.Context, m *mod, use func(copied string) error) error {
 	temporary, err := os.MkdirTemp("", "pglock-module-")
 	if err != nil {
@@ -60,8 +69,11 @@ func (r *repository) withCopy(ctx context.Context, m *mod, use func(copied strin
 	}
 	defer os.RemoveAll(temporary)
 	copied := filepath.Join(temporary, "x.mod")
-	err = errors.Join(copyFile(copied, filepath.Join(r.folder(m), "go.mod")), copyFile(sumsOf(copied), filepath.Join(r.folder(m), "go.sum")))
+	_, others, err := r.readSums(filepath.Join(r.folder(m), "go.sum"))
 	if err != nil {
+		return err
+	}
+	if err := errors.Join(copyFile(copied, filepath.Join(r.folder(m), "go.mod")), writeSums(sumsOf(copied), others)); err != nil {
 		return err
 	}
 	if m.published {
@@ -97,8 +109,5 @@ func copyFile(to, from string) error {
 	if err != nil {
 		return err
 	}
-	if old, err := os.ReadFile(to); err == nil && string(old) == string(content) {
-		return nil
-	}
-	return os.WriteFile(to, content, 0o644)
+	return writeFile(to, string(content))
 }
