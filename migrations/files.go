@@ -12,7 +12,7 @@ import (
 var FS embed.FS
 
 // latest is the number of the last migration.
-const latest = 14
+const latest = 15
 
 // Latest returns the version that [Up] leads to.
 func Latest() uint { return latest }

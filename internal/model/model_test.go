@@ -97,7 +97,7 @@ func TestModelPageNamesFunctionsThatExist(t *testing.T) {
 		source := readPage(t, root+row[1])
 		for name := range strings.FieldsSeq(row[2]) {
 			name = name[strings.LastIndex(name, ".")+1:]
-			patterns := `(?m)^func (\(\w+ \*?\w+\) )?` + name + `[\[(]|^-- name: ` + name + ` |^CREATE FUNCTION pglock\.` + name + `\(`
+			patterns := `(?m)^func (\(\w+ \*?\w+\) )?` + name + `[\[(]|^-- name: ` + name + ` |^CREATE (OR REPLACE )?FUNCTION pglock\.` + name + `\(`
 			if !regexp.MustCompile(patterns).MatchString(source) {
 				t.Errorf("there is no %s in %s", name, row[1])
 			}

@@ -149,8 +149,8 @@ var wrongStatements = map[string]string{
 		WHERE NOT EXISTS (SELECT FROM pglock.holders AS h WHERE h.id = l.holder AND NOT h.ended AND h.expires > clock_timestamp())`,
 }
 
-// A take begins, and has to wait because another transaction inserts one of its keys. Meanwhile a holder takes the other
-// key: one that seemed to have expired and was renewed, or one that did not exist yet.
+// A take begins, and has to wait because another transaction inserts one of its keys. The other key is that of a holder that
+// has expired. Meanwhile that holder is renewed, or another one takes the key, which did not exist yet.
 func TestLeaseTakeNeverStealsFromAHolderThatLives(t *testing.T) {
 	t.Parallel()
 	_, db := installed(t)
@@ -175,25 +175,21 @@ func TestLeaseTakeNeverStealsFromAHolderThatLives(t *testing.T) {
 			number += 2
 			contested := number + 1
 			thief, helper := newProcess(t, db, byte(number)), db.Connect(t)
-			thief.take(contested)
-			thief.exec("UPDATE pglock.leases SET holder = NULL WHERE number = $1", contested)
-			var holder *process
-			if renewed {
-				holder = newProcess(t, db, byte(contested))
-				holder.exec("UPDATE pglock.holders SET expires = clock_timestamp() - interval '1 s' WHERE id = $1", holder.id)
-			}
+			holder := newProcess(t, db, byte(contested))
+			holder.take(contested)
+			holder.exec("UPDATE pglock.holders SET expires = clock_timestamp() - interval '1 s' WHERE id = $1", holder.id)
 			for _, sql := range []string{"BEGIN", fmt.Sprintf("INSERT INTO pglock.leases (space, number) VALUES (1, %d)", number)} {
 				if _, err := helper.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
 				}
 			}
 			done := thief.inBackground(func() error { return takes(thief) })
-			if renewed { // the renewal of a moment before
+			if renewed { // the renewal of a moment before it expired
 				holder.exec("UPDATE pglock.holders SET expires = clock_timestamp() + interval '1 h' WHERE id = $1", holder.id)
 			} else {
-				holder = newProcess(t, db, byte(contested))
+				holder = newProcess(t, db, byte(100+contested))
+				holder.take(contested)
 			}
-			holder.take(contested)
 			if _, err := helper.Exec(t.Context(), "COMMIT"); err != nil {
 				t.Fatal(err)
 			}
@@ -372,6 +368,58 @@ func TestLeaseTakePassesOverARowThatAnotherCallHasLocked(t *testing.T) {
 		writer.want(got, "held")
 		writer.exec("DELETE FROM pglock.lease_shares")
 		writer.exec("UPDATE pglock.leases SET holder = NULL")
+	}
+}
+
+// A call that waits for the insertion of one key has locked the others, which are free.
+func TestLeaseTakeThatWaitsForAnInsertionHoldsUpNoOtherCall(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	first, second, helper := newProcess(t, db, 1), newProcess(t, db, 2), newProcess(t, db, 3)
+	first.take(8, 9)
+	first.exec("UPDATE pglock.leases SET holder = NULL")
+	helper.exec("BEGIN; INSERT INTO pglock.leases (space, number) VALUES (1, 7)")
+	done := first.inBackground(func() error {
+		_, err := first.q.CallLeases(t.Context(), first.taking(false, false, 7, 8))
+		return err
+	})
+	second.exec("SET lock_timeout = '1 s'") // it does not wait
+	got, _ := second.outcomes(second.taking(false, false, 8, 9))
+	second.want(got, "busy", "granted")
+	helper.exec("COMMIT")
+	done()
+	if !first.holds(7) || !first.holds(8) {
+		t.Error("the call that waited has not got its keys")
+	}
+}
+
+// The plans of a session's statements can be older than most of the rows.
+func TestLeaseCallsFindTheirRowsByTheIndexWheneverTheyWerePlanned(t *testing.T) {
+	t.Parallel()
+	owner, db := installed(t)
+	p := newProcess(t, db, 1)
+	drop := func(number, generation int64) {
+		c := p.call()
+		c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = []string{"x"}, []int16{1}, []int64{number}, []int64{generation}
+		got, _ := p.outcomes(c)
+		p.want(got, "dropped")
+	}
+	p.exec("ALTER TABLE pglock.leases SET (autovacuum_enabled = false)")
+	drop(1, p.take(1)[0])
+	p.exec("ANALYZE pglock.leases") // it has one row
+	drop(1, p.take(1)[0])
+	const rows = 5000
+	if _, err := owner.Exec(t.Context(), "INSERT INTO pglock.leases (space, number) SELECT 1, n FROM generate_series(2, $1::bigint) AS n", rows); err != nil {
+		t.Fatal(err)
+	}
+	p.exec("BEGIN")
+	drop(7, p.take(7)[0])
+	p.take(2 * rows) // which has no row
+	var read int64
+	p.must(p.conn.QueryRow(t.Context(), "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'leases'").Scan(&read))
+	p.exec("COMMIT")
+	if read > 100 {
+		t.Errorf("two takes and a drop have read %d rows", read)
 	}
 }
 
