@@ -93,6 +93,9 @@ func (d *dsn) connString() (value string, ok bool) {
 
 // pair writes a keyword and its value for a connection string.
 func pair(keyword, value string) string {
+	if databaseName.MatchString(value) {
+		return keyword + "=" + value // readable in a command that is shown
+	}
 	return keyword + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "'"
 }
 

@@ -75,9 +75,8 @@ func (h *httpFlags) past(recorded string) (*recording.Past, error) {
 	return openRecording(recorded, true)
 }
 
-// serve watches, and serves the page until ctx ends.
-func (m *watch) serve(ctx context.Context, db database, o *observer, past *recording.Past, filter view.Filter) error {
-	defer func() { _ = past.Close() }() // it was only read
+// serve serves the pages of servers while follow watches these, until ctx ends.
+func (m *watch) serve(ctx context.Context, name string, servers []web.Server, follow func(context.Context) error) error {
 	listener, err := net.Listen("tcp", m.http.address)
 	if err != nil {
 		return &exit{codeOther, fmt.Errorf("serve the page: %w", err)}
@@ -93,19 +92,39 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, past *recor
 		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	token := web.NewToken()
-	handler := web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, All: m.all, Live: o.live, Past: past, Hosts: m.http.hosts,
-		Secure: secure != nil, Clients: m.http.clients})
+	handler := web.New(web.Options{Token: token, Servers: servers, All: m.all, Hosts: m.http.hosts, Secure: secure != nil,
+		Clients: m.http.clients})
 	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
-	say(os.Stderr, "%s: open %s", db.target, address)
+	say(os.Stderr, "%s: open %s", name, address)
 	ctx, cancel := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()
 		served <- web.Serve(ctx, listener, handler, m.http.clients, secure)
 	}()
-	err = m.follow(ctx, db, o, filter, newAppender(db, nil))
+	err = follow(ctx)
 	cancel()
 	return errors.Join(err, <-served)
+}
+
+// serveOne serves the page of a server.
+func (m *watch) serveOne(ctx context.Context, db database, o *observer, filter view.Filter) error {
+	one := web.Server{Target: db.target, Flags: db.flags, Live: o.live, Past: o.recorder.past}
+	return m.serve(ctx, db.target, []web.Server{one}, func(ctx context.Context) error {
+		return m.follow(ctx, db, o, filter, newAppender(db, nil))
+	})
+}
+
+// serveServers serves the pages of several servers.
+func (m *watch) serveServers(ctx context.Context, f *serverGroup, filter view.Filter) error {
+	var all []web.Server
+	for _, member := range f.members {
+		all = append(all, web.Server{Name: member.name, Label: member.db.label, Target: member.db.target, Flags: member.db.flags,
+			Live: member.live, Past: member.recorder.past})
+	}
+	return m.serve(ctx, fmt.Sprintf("%d servers", len(all)), all, func(ctx context.Context) error {
+		return m.followServers(ctx, f, filter)
+	})
 }
 
 // live returns the current state for the page.

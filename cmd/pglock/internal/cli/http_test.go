@@ -2,9 +2,7 @@ package cli_test
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,38 +24,16 @@ func TestMonitorServesAPage(t *testing.T) {
 	db.Queue(t, b, "SELECT pg_advisory_lock(42)")
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, "monitor", "--http", "127.0.0.1:0", "--record", file, "--interval", "50ms").start()
-	p.waitForOutput("token=")
-	found := printedURL.FindStringSubmatch(p.stderr.String())
-	jar, err := cookiejar.New(nil)
-	must.Succeed(t, err)
-	client := &http.Client{Jar: jar}
-	secret := ""
-	get := func(path string) (status int, text string) {
-		request, err := http.NewRequest(http.MethodGet, found[1]+path, nil)
-		must.Succeed(t, err)
-		request.Header.Set("Pglock-Secret", secret)
-		r, err := client.Do(request)
-		must.Succeed(t, err)
-		_, brought, ok := strings.Cut(r.Request.URL.Fragment, "secret=")
-		if ok {
-			secret = brought
-		}
-		body, err := io.ReadAll(r.Body)
-		must.Succeed(t, err)
-		must.Succeed(t, r.Body.Close())
-		return r.StatusCode, string(body)
-	}
-	if status, _ := get("/api/now"); status != http.StatusUnauthorized {
+	v := p.visit()
+	if status, _ := v.get("/api/now"); status != http.StatusUnauthorized {
 		t.Errorf("without the token: %d", status)
 	}
-	if status, _ := get("/?token=" + found[2]); status != http.StatusOK {
-		t.Errorf("with the token: %d", status)
-	}
+	v.login("/")
 	testenv.WaitUntil(t, "the page shows the wait", func() bool {
-		_, text := get("/api/now")
+		_, text := v.get("/api/now")
 		return strings.Contains(text, `"lock":{"key":"@42"`) && strings.Contains(text, `"wait-began"`)
 	})
-	if _, text := get("/api/timeline?n=5"); !strings.Contains(text, `"seen":true`) {
+	if _, text := v.get("/api/timeline?n=5"); !strings.Contains(text, `"seen":true`) {
 		t.Errorf("timeline: %s", text)
 	}
 	_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")

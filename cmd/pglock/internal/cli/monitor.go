@@ -51,8 +51,8 @@ Several servers are shown together: repeat --dsn, name services of
 pg_service.conf with --service, or list servers in a --dsn-file that only you
 can read. Keys and sessions then have a column SERVER, the worst come first, and
 a server that does not answer has a line. JSON names the server in "server", CSV
-in the last column. --http takes one server, and --record a folder, in which
-each server has a file.
+in the last column. --http lists the servers on one page and has a page for
+each, and --record takes a folder, in which each server has a file.
 
 With --record FILE it records all snapshots, for "pglock replay" and "pglock
 report"; without a terminal and --output it does nothing else. Files have mode
@@ -61,7 +61,8 @@ started. Statements are recorded only with --record-queries: they can contain
 data.
 
 With --http ADDRESS it serves a read-only page with the tree, the journal and a
-timeline. Only the URL that it prints opens the page. Beyond loopback it needs
+timeline; for several servers, a page that lists them, the worst first, and one
+for each. Only the URL that it prints opens the pages. Beyond loopback it needs
 TLS, or --insecure-http.
 
 With --on-event and --webhook it tells others of these events, and without
@@ -243,16 +244,12 @@ func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, po
 	}
 	defer clients.close(context.WithoutCancel(ctx))
 	o.clients = clients
-	past, err := m.http.past(m.record.path)
-	if err != nil {
-		return err
-	}
-	if o.recorder, err = m.record.begin(db.target, time.Duration(m.interval), past); err != nil {
+	if o.recorder, err = m.beginRecording(db.target, m.record.path, maxPast); err != nil {
 		return err
 	}
 	switch {
 	case m.http.address != "":
-		err = m.serve(ctx, db, o, past, filter)
+		err = m.serveOne(ctx, db, o, filter)
 	case m.fillsScreen():
 		err = m.fillScreen(ctx, db, o, filter)
 	case m.quiet || m.record.path != "" && !cmd.Flags().Changed("output") && !m.events:

@@ -18,13 +18,17 @@ type observer struct {
 	options []monitor.Option
 	snap    func(context.Context, ...monitor.Option) (*monitor.Snapshot, error) // takes one, with further options
 
-	mu       sync.Mutex
+	// noting is held while a snapshot is noted, which asks the server and poolers, and writes.
+	noting   sync.Mutex
 	clients  *clients // nil without a pooler
 	journal  *journal.Journal
-	events   []journal.Event // the latest maxEvents
-	recorder *recorder       // nil if nothing is recorded
-	latest   *monitor.Snapshot
-	lost     error // why there has been no snapshot since
+	recorder *recorder // nil if nothing is recorded
+
+	// mu is held only for a moment: what is known can be read while the server does not answer.
+	mu     sync.Mutex
+	events []journal.Event // the latest maxEvents
+	latest *monitor.Snapshot
+	lost   error // why there has been no snapshot since
 }
 
 // maxEvents is how many events the view keeps.
@@ -46,27 +50,40 @@ func (o *observer) take(ctx context.Context, more ...monitor.Option) (*monitor.S
 
 // note adds a snapshot, or the error of the attempt, to the journal, and returns the new events.
 func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*monitor.Snapshot, []journal.Event, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.noting.Lock()
+	defer o.noting.Unlock()
 	if err != nil {
 		if ctx.Err() == nil {
 			o.journal.Missed(err)
 			o.recorder.missed(err)
+			o.mu.Lock()
+			defer o.mu.Unlock()
 			o.lost = err
 		}
 		return nil, nil, err
 	}
 	o.clients.name(ctx, s)
-	ended, err := journal.Ended(ctx, o.pool, o.journal.Gone(s))
-	if err != nil {
-		ended = nil // the snapshot is good; only the ends of sessions are missing from the events
-	}
+	ended := o.ended(ctx, s)
 	o.recorder.add(s, ended)
-	o.latest, o.lost = s, nil
 	events := o.journal.See(s, ended...)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.latest, o.lost = s, nil
 	o.events = append(o.events, events...)
 	o.events = slices.Clone(o.events[max(0, len(o.events)-maxEvents):])
 	return s, events, nil
+}
+
+// ended returns which sessions have ended, or none if the server does not answer: the snapshot is good, and only the ends of
+// sessions are missing from the events.
+func (o *observer) ended(ctx context.Context, s *monitor.Snapshot) []int32 {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	ended, err := journal.Ended(ctx, o.pool, o.journal.Gone(s))
+	if err != nil {
+		return nil
+	}
+	return ended
 }
 
 // recentEvents returns the events, the latest last.

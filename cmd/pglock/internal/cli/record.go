@@ -57,31 +57,35 @@ type recorder struct {
 	encoder *recording.Encoder
 	writer  *recording.Writer // nil if nothing is written to a file
 	past    *recording.Past   // nil if nothing is kept in memory
+	room    int64             // bytes that past may have in memory
 	failed  error             // the error of the last attempt to write
 	lost    bool              // an outage was recorded since the last snapshot
 }
 
-// begin begins a recording: in a file if there is a --record flag, and in memory if there is a past
-// to add to.
-func (r *recordFlags) begin(target string, interval time.Duration, past *recording.Past) (*recorder, error) {
-	k := &recorder{encoder: recording.NewEncoder(r.queries), past: past}
-	if r.path == "" {
+// maxPast is how many bytes of recordings are kept in memory.
+const maxPast = 64 << 20
+
+// beginRecording begins a recording of a server: in a file if path is not empty, and with a page in memory, in at most room
+// bytes.
+func (m *watch) beginRecording(target, path string, room int64) (*recorder, error) {
+	past, err := m.http.past(path)
+	if err != nil {
+		return nil, err
+	}
+	k := &recorder{encoder: recording.NewEncoder(m.record.queries), past: past, room: room}
+	if path == "" {
 		return k, nil
 	}
-	writer, err := recording.NewWriter(r.path, recording.WriterOptions{
-		About: recording.About{Program: "pglock " + moduleVersion(), Target: target, Queries: r.queries,
-			Interval: interval.Seconds()},
-		MaxSize: r.size << 20, MaxAge: time.Duration(r.age), Keep: r.keep,
+	k.writer, err = recording.NewWriter(path, recording.WriterOptions{
+		About: recording.About{Program: "pglock " + moduleVersion(), Target: target, Queries: m.record.queries,
+			Interval: time.Duration(m.interval).Seconds()},
+		MaxSize: m.record.size << 20, MaxAge: time.Duration(m.record.age), Keep: m.record.keep,
 	})
 	if err != nil {
-		return nil, &exit{codeOther, err}
+		return nil, errors.Join(&exit{codeOther, err}, k.close())
 	}
-	k.writer = writer
 	return k, nil
 }
-
-// maxPast is how many bytes of the recording are kept in memory.
-const maxPast = 64 << 20
 
 // add records a snapshot. A failure is reported once, and the next snapshot is a new attempt.
 func (k *recorder) add(s *monitor.Snapshot, ended []int32) {
@@ -107,7 +111,7 @@ func (k *recorder) record(s *monitor.Snapshot, ended []int32) error {
 		return err
 	}
 	if k.past != nil {
-		k.past.Add(encoded, maxPast)
+		k.past.Add(encoded, k.room)
 	}
 	if k.writer == nil {
 		return nil
@@ -142,11 +146,17 @@ func (k *recorder) report(err error) {
 
 // close closes the recording.
 func (k *recorder) close() error {
-	if k == nil || k.writer == nil {
+	if k == nil {
 		return nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.past != nil {
+		_ = k.past.Close() // it was only read
+	}
+	if k.writer == nil {
+		return nil
+	}
 	return errors.Join(k.failed, k.writer.Close())
 }
 

@@ -28,11 +28,13 @@ type serverGroup struct {
 // member is one server of a group.
 type member struct {
 	*observer
-	db database
+	db   database
+	name string // of its file and its page
 }
 
 func newServerGroup(ctx context.Context, dbs []database, application string, options []monitor.Option) (*serverGroup, error) {
 	f := &serverGroup{found: make([]identity, len(dbs))}
+	var names []string
 	for i, db := range dbs {
 		pool, err := db.pool(ctx, application)
 		if err != nil {
@@ -43,7 +45,8 @@ func newServerGroup(ctx context.Context, dbs []database, application string, opt
 		o.snap = func(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
 			return f.snapshot(ctx, i, more)
 		}
-		f.members = append(f.members, &member{o, db})
+		names = append(names, memberName(db.label, names))
+		f.members = append(f.members, &member{o, db, names[i]})
 	}
 	return f, nil
 }

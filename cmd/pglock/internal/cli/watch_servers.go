@@ -18,13 +18,10 @@ import (
 
 // watchServers watches more than one server.
 func (m *watch) watchServers(cmd *cobra.Command, dbs []database, filter view.Filter) error {
-	if m.http.address != "" {
-		return misuse(cmd, "--http shows one server: run one pglock monitor for each")
-	}
-	if err := m.record.check(cmd, m.once); err != nil {
+	if err := errors.Join(m.record.check(cmd, m.once), m.http.check(cmd, m.once)); err != nil {
 		return err
 	}
-	m.quiet = m.quiet || m.record.path != "" && !cmd.Flags().Changed("output") && !m.events && !m.fillsScreen()
+	m.quiet = m.quiet || m.http.address != "" || m.record.path != "" && !cmd.Flags().Changed("output") && !m.events && !m.fillsScreen()
 	_, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
 		f, err := newServerGroup(ctx, dbs, "pglock monitor", m.options)
 		if err != nil {
@@ -44,10 +41,15 @@ func (m *watch) watchServers(cmd *cobra.Command, dbs []database, filter view.Fil
 		if err != nil {
 			return struct{}{}, err
 		}
-		if m.fillsScreen() {
-			return struct{}{}, errors.Join(m.fillScreenWithServers(ctx, f, filter), stop())
+		switch {
+		case m.http.address != "":
+			err = m.serveServers(ctx, f, filter)
+		case m.fillsScreen():
+			err = m.fillScreenWithServers(ctx, f, filter)
+		default:
+			err = m.followServers(ctx, f, filter)
 		}
-		return struct{}{}, errors.Join(m.followServers(ctx, f, filter), stop())
+		return struct{}{}, errors.Join(err, stop())
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped && !m.once {
 		return nil // there is no other way to end it

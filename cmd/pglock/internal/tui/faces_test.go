@@ -213,8 +213,8 @@ func treeOfPage(t *testing.T, s *monitor.Snapshot, key string) map[string]shownS
 
 // nodesOfPage logs in and asks for the tree, as the page does.
 func nodesOfPage(t *testing.T, s *monitor.Snapshot, key string) []nodeOfPage {
-	page := httptest.NewServer(web.New(web.Options{Token: "t0ken", Clients: 1, Past: recording.NewPast(),
-		Live: func() web.Live { return web.Live{Snapshot: s} }}))
+	page := httptest.NewServer(web.New(web.Options{Token: "t0ken", Clients: 1, Servers: []web.Server{{Past: recording.NewPast(),
+		Live: func() web.Live { return web.Live{Snapshot: s} }}}}))
 	t.Cleanup(page.Close)
 	jar, err := cookiejar.New(nil)
 	must.Succeed(t, err)

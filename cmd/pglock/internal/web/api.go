@@ -45,12 +45,16 @@ func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 
 // choice returns what a page has chosen to see, or false if its key is too long.
 func (s *server) choice(r *http.Request) (choice, bool) {
-	query := r.URL.Query()
-	c := choice{key: query.Get("key"), all: s.All}
-	if text := query.Get("all"); text != "" {
-		c.all = text == "1"
-	}
+	c := choice{key: r.URL.Query().Get("key"), all: chosenAll(r, s.all)}
 	return c, len(c.key) <= maxKey
+}
+
+// chosenAll says whether a page has chosen waits of every type.
+func chosenAll(r *http.Request, otherwise bool) bool {
+	if text := r.URL.Query().Get("all"); text != "" {
+		return text == "1"
+	}
+	return otherwise
 }
 
 // latest returns the answer, or nil if the page has the latest state.
@@ -58,20 +62,17 @@ func (s *server) latest(c choice, since string) ([]byte, error) {
 	s.now.mu.Lock()
 	defer s.now.mu.Unlock()
 	live := s.Live()
-	tag := "none"
-	if live.Snapshot != nil {
-		tag = fmt.Sprintf("%d-%t", live.Snapshot.TakenAt.UnixMicro(), live.Lost != nil)
-	}
+	tag := live.tag()
 	if tag == since {
 		return nil, nil
 	}
 	states := s.now.states[c]
 	if len(states) == 0 || states[len(states)-1].tag != tag {
-		latest, err := encodeState(newState(live, s.Options, c), tag)
+		latest, err := encodeState(s.state(live, c), tag)
 		if err != nil {
 			return nil, err
 		}
-		s.now.evict(tag, s.Clients)
+		s.now.evict(tag, s.clients)
 		states = append(states, latest)
 		states = slices.Clone(states[max(0, len(states)-maxStates):])
 		s.now.states[c] = states
@@ -81,6 +82,14 @@ func (s *server) latest(c choice, since string) ([]byte, error) {
 		return states[len(states)-1].answer(nil)
 	}
 	return states[len(states)-1].answer(states[known])
+}
+
+// tag names a state. Two that differ have different tags.
+func (l Live) tag() string {
+	if l.Snapshot == nil {
+		return fmt.Sprintf("none-%t", l.Lost != nil)
+	}
+	return fmt.Sprintf("%d-%t", l.Snapshot.TakenAt.UnixMicro(), l.Lost != nil)
 }
 
 // evict makes room if there are many keys. It first drops those that no page has requested since the last snapshot.
@@ -161,7 +170,7 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	state, err := encodeState(newState(live, s.Options, c), "")
+	state, err := encodeState(s.state(live, c), "")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

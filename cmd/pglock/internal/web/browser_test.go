@@ -64,8 +64,14 @@ func newTab(t testing.TB, parent context.Context) *tab {
 	return page
 }
 
-// browse opens a path in a headless browser with the token.
+// browse opens the page of a server in a headless browser with the token.
 func (s *testPage) browse(path string, prepare ...chromedp.Action[chromedp.Void]) *tab {
+	s.t.Helper()
+	return s.open(path, "typeof now !== 'undefined' && now > 0", prepare...)
+}
+
+// open opens a path with the token, and waits until a condition holds.
+func (s *testPage) open(path, shown string, prepare ...chromedp.Action[chromedp.Void]) *tab {
 	s.t.Helper()
 	page := startBrowser(s.t)
 	page.do(prepare...)
@@ -75,7 +81,7 @@ func (s *testPage) browse(path string, prepare ...chromedp.Action[chromedp.Void]
 	query.Set("token", s.token)
 	u.RawQuery = query.Encode()
 	page.do(chromedp.Navigate(u.String()))
-	page.wait("document.readyState === 'complete' && typeof now !== 'undefined' && now > 0")
+	page.wait("document.readyState === 'complete' && " + shown)
 	return page
 }
 
@@ -111,10 +117,11 @@ func phone(height int64) chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(360, height, chromedp.EmulateMobile)
 }
 
-func dark() chromedp.Action[chromedp.Void] {
+// colours says which colours the reader prefers, "light" or "dark".
+func colours(which string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: which}},
 		})
 		return err
 	})
@@ -195,7 +202,7 @@ func TestBrowserStaysLoggedIn(t *testing.T) {
 func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 	var live atomic.Pointer[Live]
 	live.Store(&Live{Snapshot: chain()})
-	s := serve(t, func(o *Options) { o.Live = func() Live { return *live.Load() } })
+	s := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return *live.Load() } })
 	page := s.browse("/")
 	page.text(`(window.leaf = document.querySelector('[data-id="3"]'), window.first = document.querySelector('[data-id="9"]'), first.focus())`)
 	next := chain()
@@ -215,7 +222,7 @@ func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 }
 
 func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
-	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: chain()} } }).browse("/")
+	page := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return Live{Snapshot: chain()} } }).browse("/")
 	const focus = "document.activeElement.id || document.activeElement.dataset.id || document.activeElement.className"
 	var way []string
 	for range 7 {
@@ -242,7 +249,7 @@ func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
 func TestBrowserSupportsScreenReaders(t *testing.T) {
 	s := chain()
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2, Key: "a", BlockedBy: 3}, {PID: 3, Key: "b", BlockedBy: 2}}}}
-	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: s} } }).browse("/")
+	page := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return Live{Snapshot: s} } }).browse("/")
 	nodes, err := chromedp.Run(page.ctx, func(ctx context.Context, t *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
 		return cdp.Call(ctx, t, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 	})
@@ -302,16 +309,22 @@ func TestBrowserPictures(t *testing.T) {
 	}
 	for name, prepare := range map[string][]chromedp.Action[chromedp.Void]{
 		"wide":       nil,
-		"dark":       {dark()},
+		"dark":       {colours("dark")},
 		"phone":      {phone(1400)},
-		"phone-dark": {phone(1400), dark()},
+		"phone-dark": {phone(1400), colours("dark")},
 	} {
 		page := serve(t, nil).browse("/", prepare...)
-		picture, err := chromedp.Run(page.ctx, chromedp.CaptureScreenshot())
-		must.Succeed(t, err)
-		if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		must.Succeed(t, os.WriteFile(filepath.Join(directory, name+".png"), picture, 0o644))
+		page.picture(filepath.Join(directory, name+".png"))
 	}
+}
+
+// picture writes a picture of the page to a file.
+func (b *tab) picture(file string) {
+	b.t.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	must.Succeed(b.t, err)
+	if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
+		b.t.Errorf("%s: %v", file, err)
+	}
+	must.Succeed(b.t, os.WriteFile(file, picture, 0o644))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -19,7 +18,7 @@ func TestPageIsSentChanges(t *testing.T) {
 	t.Parallel()
 	var live atomic.Pointer[Live]
 	live.Store(&Live{Snapshot: snapshot(noon)})
-	s := serve(t, func(o *Options) { o.Live = func() Live { return *live.Load() } }).login()
+	s := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return *live.Load() } }).login()
 	first := s.state("/api/now")
 	next := snapshot(noon.Add(time.Second))
 	next.Locks[0].Waiters[0].WaitingSince = snapshot(noon).Locks[0].Waiters[0].WaitingSince
@@ -84,13 +83,14 @@ func TestPageChangesAddUp(t *testing.T) {
 
 func TestPageKeepsFewStates(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Clients = 3 })
-	handler := s.Config.Handler.(*server)
-	s.login()
+	live := Live{Snapshot: snapshot(noon)}
+	s := newServer(Server{Live: func() Live { return live }}, Options{Clients: 3})
 	for i := range 50 {
-		s.want(http.StatusOK, fmt.Sprintf("/api/now?key=%d", i))
+		if _, err := s.latest(choice{key: fmt.Sprint(i)}, ""); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if n := len(handler.now.states); n > 4 {
+	if n := len(s.now.states); n > 4 {
 		t.Errorf("states of %d keys are kept", n)
 	}
 }
@@ -109,7 +109,7 @@ func chain() *monitor.Snapshot {
 func TestPageTreeFollowsLocksOfAllKinds(t *testing.T) {
 	t.Parallel()
 	for _, only := range []string{"", "invoice:1", hostile} {
-		st := newState(Live{Snapshot: chain()}, Options{}, choice{only, true})
+		st := newState(Live{Snapshot: chain()}, Server{}, choice{only, true})
 		if st.Tree[0].PID != 9 || st.Tree[0].Behind != 3 || st.Tree[1].PID != 1 || st.Tree[1].Depth != 1 ||
 			st.Tree[1].Wait.Lock.Label != "relation t" || st.Tree[1].Wait.Lock.Key != "" || st.Tree[1].Wait.PID != 9 ||
 			st.Tree[1].Wait.Application != "ddl-owner" {
@@ -127,7 +127,7 @@ func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
 	s.Locks[0].Waiters[0].BlockedBy[0].PID = 3
 	s.Locks[1].Waiters[0].BlockedBy[0].PID = 2
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2}, {PID: 3}}}}
-	st := newState(Live{Snapshot: s}, Options{}, choice{"", true})
+	st := newState(Live{Snapshot: s}, Server{}, choice{"", true})
 	if len(st.Tree) != 2 || st.Tree[0].PID != 2 || !st.Tree[0].Deadlock || st.Tree[1].PID != 3 || st.Tree[1].Depth != 1 {
 		t.Errorf("tree: %+v", st.Tree)
 	}
@@ -147,7 +147,7 @@ func TestPageTreeBeginsWithADeadlock(t *testing.T) {
 	for certain, want := range map[bool][]int32{true: {21, 22, 23, 1, 2, 3}, false: {1, 2, 3, 21, 22, 23}} {
 		s.Cycles[0].Certain = certain
 		var order []int32
-		for _, n := range newState(Live{Snapshot: s}, Options{}, choice{"", true}).Tree {
+		for _, n := range newState(Live{Snapshot: s}, Server{}, choice{"", true}).Tree {
 			order = append(order, n.PID)
 		}
 		if !slices.Equal(order, want) {
@@ -165,7 +165,7 @@ func TestPageTreeIsBounded(t *testing.T) {
 		s.Locks[0].Waiters = append(s.Locks[0].Waiters, monitor.Waiter{Session: monitor.Session{PID: pid},
 			BlockedBy: []monitor.Blocker{{PID: pid - 1, Kind: monitor.BlockSoft}}})
 	}
-	st := newState(Live{Snapshot: s}, Options{}, choice{"", true})
+	st := newState(Live{Snapshot: s}, Server{}, choice{"", true})
 	if len(st.Tree) != maxNodes || st.MoreSessions != 5000-maxNodes || st.Tree[maxNodes-1].Depth != maxNodes-1 {
 		t.Errorf("%d sessions, %d more", len(st.Tree), st.MoreSessions)
 	}

@@ -36,15 +36,17 @@ type state struct {
 
 type head struct {
 	At      *time.Time `json:"at"` // nil before the first snapshot
+	Label   string     `json:"label"`
 	Target  string     `json:"target"`
+	Servers int        `json:"servers"` // how many have a page
 	Version string     `json:"version"` // of the server
 	Standby bool       `json:"standby"`
 	Lost    string     `json:"lost"`
 	// All says that waits of every type are shown, also those without an advisory lock.
 	All bool `json:"all"`
-	// Root is what matters most, or nil if nothing waits. Then Quiet says so, and how many locks are held.
-	Root  *root  `json:"root"`
-	Quiet string `json:"quiet"`
+	// Headline is what matters most, as one sentence. Root says the same apart; it is nil if nothing waits.
+	Headline string `json:"headline"`
+	Root     *root  `json:"root"`
 	// Waiting is how many waits are shown; Expected more belong to normal work, and Elsewhere sessions wait without an
 	// advisory lock, unless these are shown.
 	Waiting   int        `json:"waiting"`
@@ -148,34 +150,50 @@ func nodeParty(n *monitor.Node) party {
 	return partyOf(n.Session)
 }
 
-// newState returns the state for the page.
-func newState(live Live, o Options, c choice) *state {
-	s := live.Snapshot
-	st := &state{head: head{Target: o.Target, All: c.all, Deadlocks: []string{}, Notes: []string{}}}
-	if live.Lost != nil {
-		st.Lost = cut(oneLine(view.Cause(live.Lost, "no answer in time")), maxNoteText)
-	}
-	if s == nil {
+// state returns what the page shows.
+func (s *server) state(live Live, c choice) *state {
+	st := newState(live, s.Server, c)
+	st.Servers = s.among
+	return st
+}
+
+func newState(live Live, about Server, c choice) *state {
+	h, locks, tree := newHead(live, about, c)
+	st := &state{head: h}
+	if live.Snapshot == nil {
 		return st
 	}
-	at := s.TakenAt.UTC()
-	st.At, st.Version, st.Standby = &at, s.ServerVersion, s.Server.InRecovery
-	for _, cycle := range s.Cycles {
-		e := journal.Event{Kind: journal.Deadlock, Steps: cycle.Steps, Certain: cycle.Certain}
-		st.Deadlocks = append(st.Deadlocks, e.String())
-	}
-	for _, note := range []string{s.NamesMissing, s.DetailsHidden, s.BlockersMissing, s.RowLocksMissing} {
-		if note != "" {
-			st.Notes = append(st.Notes, cut(oneLine(note), maxNoteText))
-		}
-	}
-	locks := newChosen(s, c.key)
-	tree := newBlocking(s, locks, c)
-	st.setHeadline(s, tree, o.Flags)
-	st.Tree, st.MoreSessions = tree.rows(o.Flags)
+	st.Tree, st.MoreSessions = tree.rows(about.Flags)
 	st.setLocks(locks, tree)
 	st.Events, st.Horizon = eventsOf(live.Events, c.key)
 	return st
+}
+
+// newHead returns the head of a state, and what the rest of it is made from.
+func newHead(live Live, about Server, c choice) (h head, locks chosen, tree blocking) {
+	s := live.Snapshot
+	h = head{Label: about.Label, Target: about.Target, All: c.all, Deadlocks: []string{}, Notes: []string{}}
+	if live.Lost != nil {
+		h.Lost = cut(oneLine(view.Cause(live.Lost, "no answer in time")), maxNoteText)
+	}
+	if s == nil {
+		return h, locks, tree
+	}
+	at := s.TakenAt.UTC()
+	h.At, h.Version, h.Standby = &at, s.ServerVersion, s.Server.InRecovery
+	for _, cycle := range s.Cycles {
+		e := journal.Event{Kind: journal.Deadlock, Steps: cycle.Steps, Certain: cycle.Certain}
+		h.Deadlocks = append(h.Deadlocks, e.String())
+	}
+	for _, note := range []string{s.NamesMissing, s.DetailsHidden, s.BlockersMissing, s.RowLocksMissing} {
+		if note != "" {
+			h.Notes = append(h.Notes, cut(oneLine(note), maxNoteText))
+		}
+	}
+	locks = newChosen(s, c.key)
+	tree = newBlocking(s, locks, c)
+	h.setHeadline(s, tree, about.Flags)
+	return h, locks, tree
 }
 
 // setLocks fills in the keys and the locks in rows, those with the most waiters first.

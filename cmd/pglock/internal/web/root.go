@@ -27,12 +27,12 @@ type root struct {
 }
 
 // setHeadline fills in what matters most.
-func (st *state) setHeadline(s *monitor.Snapshot, tree blocking, flags string) {
+func (st *head) setHeadline(s *monitor.Snapshot, tree blocking, flags string) {
 	h := tree.headline(s)
 	st.Waiting, st.Expected, st.Elsewhere, st.Held = h.Waiting, h.Expected, h.Elsewhere, h.Held
 	st.Longest = tree.longest()
+	st.Headline = strings.ReplaceAll(h.String(), " (--all)", "") // the page has a switch
 	if h.Root == nil {
-		st.Quiet = strings.ReplaceAll(h.String(), " (--all)", "") // the page has a switch
 		return
 	}
 	st.Root = rootOf(h, flags)

@@ -57,11 +57,11 @@ func inRows() *monitor.Snapshot {
 	return s
 }
 
-func showing(live func() Live) func(*Options) { return func(o *Options) { o.Live = live } }
+func showing(live func() Live) func(*Options) { return func(o *Options) { o.Servers[0].Live = live } }
 
 func TestPageFoldsWaitersThatAreAlike(t *testing.T) {
 	t.Parallel()
-	st := newState(Live{Snapshot: pileUp(noon, 2000)}, Options{}, choice{})
+	st := newState(Live{Snapshot: pileUp(noon, 2000)}, Server{}, choice{})
 	fold := st.Tree[1].Fold
 	if fold == nil || fold.Count != 2000 || fold.Sent != maxMembers || fold.First.Application != "waiter-0" ||
 		fold.Last.Application != "waiter-1999" || st.Tree[2].In != st.Tree[1].ID || len(st.Tree) != 2+maxMembers || st.MoreSessions != 0 {
@@ -70,7 +70,7 @@ func TestPageFoldsWaitersThatAreAlike(t *testing.T) {
 	if st.Root == nil || st.Root.Frees != 2000 || st.Root.Lock.Key != st.Tree[0].Holds.Key || !st.Tree[1].Wait.Again {
 		t.Errorf("root: %+v", st.Root)
 	}
-	few := newState(Live{Snapshot: pileUp(noon, 3)}, Options{}, choice{})
+	few := newState(Live{Snapshot: pileUp(noon, 3)}, Server{}, choice{})
 	if len(few.Tree) != 4 || few.Tree[1].Fold != nil {
 		t.Errorf("three waiters are %d rows", len(few.Tree))
 	}
@@ -78,13 +78,13 @@ func TestPageFoldsWaitersThatAreAlike(t *testing.T) {
 
 func TestPageShowsWaitsElsewhereIfAsked(t *testing.T) {
 	t.Parallel()
-	without := newState(Live{Snapshot: elsewhere()}, Options{}, choice{})
-	with := newState(Live{Snapshot: elsewhere()}, Options{}, choice{all: true})
+	without := newState(Live{Snapshot: elsewhere()}, Server{}, choice{})
+	with := newState(Live{Snapshot: elsewhere()}, Server{}, choice{all: true})
 	if without.Elsewhere != 2 || len(without.Tree) != 3 || without.Waiting != 2 || with.Elsewhere != 0 || len(with.Tree) != 6 || with.Waiting != 4 {
 		t.Errorf("without: %d elsewhere, %d rows, %d waiting; with: %d, %d, %d", without.Elsewhere, len(without.Tree), without.Waiting,
 			with.Elsewhere, len(with.Tree), with.Waiting)
 	}
-	only := newState(Live{Snapshot: elsewhere()}, Options{}, choice{"invoice:1", true})
+	only := newState(Live{Snapshot: elsewhere()}, Server{}, choice{"invoice:1", true})
 	if only.Elsewhere != 0 || len(only.Keys) != 1 {
 		t.Errorf("of one key: %+v", only.head)
 	}
@@ -94,7 +94,7 @@ func TestPageSaysWhyThereIsNoAnswerOnce(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection refused\n\t")
 	err := fmt.Errorf("monitor: cannot read: %w", errors.Join(fmt.Errorf("[::1]:5432: %w", refused), fmt.Errorf("127.0.0.1:5432: %w", refused)))
-	if st := newState(Live{Lost: err}, Options{}, choice{}); st.Lost != "connection refused" || st.At != nil {
+	if st := newState(Live{Lost: err}, Server{}, choice{}); st.Lost != "connection refused" || st.At != nil {
 		t.Errorf("lost: %q", st.Lost)
 	}
 }
@@ -224,7 +224,7 @@ func TestBrowserDrawsATimeline(t *testing.T) {
 // Texts have the contrast that WCAG 2.2 asks for, 4.5 to 1, in the light, in the dark, in the past and in an outage.
 func TestBrowserHasContrast(t *testing.T) {
 	lost := Live{Snapshot: elsewhere(), Lost: errors.New("refused")}
-	for name, prepare := range map[string][]chromedp.Action[chromedp.Void]{"light": nil, "dark": {dark()}} {
+	for name, prepare := range map[string][]chromedp.Action[chromedp.Void]{"light": nil, "dark": {colours("dark")}} {
 		for path, options := range map[string]func(*Options){"/": nil, "/?at=2026-01-02T12:01:30Z": nil, "/?all=1": showing(func() Live { return lost })} {
 			page := serve(t, options).browse(path, prepare...)
 			if found := page.text(lowContrast); found != "" {

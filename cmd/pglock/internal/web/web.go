@@ -1,5 +1,5 @@
-// Package web serves the read-only page of pglock monitor --http: holders and waiters, events, and a timeline of the
-// recorded past.
+// Package web serves the read-only pages of pglock monitor --http: for each server holders and waiters, events, and a
+// timeline of the recorded past; and for several servers a page that lists them.
 //
 // Access requires a token, which is exchanged for a cookie and a secret. Browsers send cookies to all ports of a host, so
 // the cookie alone gives only the empty page: data also needs the secret, which the page keeps in its sessionStorage, to
@@ -10,21 +10,13 @@ package web
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
-	"embed"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
@@ -33,9 +25,6 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-//go:embed page
-var page embed.FS
-
 // Live is the current state.
 type Live struct {
 	Snapshot *monitor.Snapshot // nil before the first snapshot
@@ -43,19 +32,28 @@ type Live struct {
 	Lost     error             // why there has been no snapshot since then
 }
 
-// Options configures the page.
+// Server is a server that is shown. It has a page of its own.
+type Server struct {
+	// Name is the server's part of the page's path if there are several, of letters, digits, ".", "_" and "-".
+	Name string
+	// Label is the name of the server on the pages if there are several. Target has also the role, without the password.
+	Label, Target string
+	// Flags name the server on a command line, with a space before each, for [view.EndCommand]. It may be empty.
+	Flags string
+	// Live returns the current state, and Past finds earlier ones. They return at once, also while the server does not answer.
+	Live func() Live
+	Past *recording.Past
+}
+
+// Options configures the pages.
 type Options struct {
 	// Token grants access.
 	Token string
-	// Target names the server on the page, without the password.
-	Target string
-	// Flags name the server on a command line, with a space before each, for [view.EndCommand]. It may be empty.
-	Flags string
-	// All says that the page shows waits of every type unless it is told not to.
+	// Servers are those that are shown, at least one. The page of the only one is at /. Of several, each has a page at
+	// /server/NAME/, and the page at / lists them.
+	Servers []Server
+	// All says that the pages show waits of every type unless they are told not to.
 	All bool
-	// Live returns the current state, and Past finds earlier ones.
-	Live func() Live
-	Past *recording.Past
 	// Hosts are names, without a port, that requests may use besides loopback names and addresses.
 	Hosts []string
 	// Secure says that TLS is in use.
@@ -64,32 +62,48 @@ type Options struct {
 	Clients int
 }
 
-// server answers requests.
+// server answers requests of the page of one server.
 type server struct {
-	Options
-	mux    *http.ServeMux
-	secret string // proves that a request comes from the page of this port
+	Server
+	all     bool // unless a page asks for something else
+	among   int  // how many servers there are
+	clients int
 
-	mu       sync.Mutex
-	sessions []string // hashes of the cookies, the oldest first
-
-	now  cache
-	then history
+	heads heads
+	now   cache
+	then  history
 }
 
-// New returns the handler of the page.
+// New returns the handler of the pages.
 func New(o Options) http.Handler {
-	s := &server{Options: o, mux: http.NewServeMux(), secret: rand.Text(), now: cache{states: map[choice][]*encodedState{}},
-		then: history{past: o.Past}}
-	s.mux.HandleFunc("/{$}", s.file("page/index.html", "text/html; charset=utf-8"))
-	for _, name := range []string{"text", "list", "tree", "lists", "timeline", "app"} {
-		s.mux.HandleFunc("/"+name+".js", s.file("page/"+name+".js", "text/javascript; charset=utf-8"))
+	s := newSite(o)
+	var all []*server
+	for _, shown := range o.Servers {
+		all = append(all, newServer(shown, o))
 	}
-	s.mux.HandleFunc("/style.css", s.file("page/style.css", "text/css; charset=utf-8"))
-	s.mux.HandleFunc("/api/now", s.serveNow)
-	s.mux.HandleFunc("/api/at", s.serveAt)
-	s.mux.HandleFunc("/api/timeline", s.serveTimeline)
+	if len(all) == 1 {
+		all[0].addTo(s, "/")
+		return s
+	}
+	list := overview{servers: all, all: o.All}
+	list.addTo(s)
+	for _, one := range all {
+		one.addTo(s, "/server/"+one.Name+"/")
+	}
 	return s
+}
+
+func newServer(shown Server, o Options) *server {
+	return &server{Server: shown, all: o.All, among: len(o.Servers), clients: o.Clients,
+		now: cache{states: map[choice][]*encodedState{}}, then: history{past: shown.Past}}
+}
+
+// addTo adds the page of the server at a path, and all that the page asks for, below it.
+func (s *server) addTo(all *site, path string) {
+	all.addPage(path, "index.html", "text.js", "access.js", "list.js", "tree.js", "lists.js", "timeline.js", "root.js", "app.js")
+	all.addData(path+"api/now", s.serveNow)
+	all.addData(path+"api/at", s.serveAt)
+	all.addData(path+"api/timeline", s.serveTimeline)
 }
 
 // NewToken returns a new random token.
@@ -121,146 +135,6 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cli
 		err = served
 	}
 	return err
-}
-
-var headers = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-	"X-Content-Type-Options":       "nosniff",
-	"X-Frame-Options":              "DENY",
-	"Referrer-Policy":              "no-referrer",
-	"Cross-Origin-Opener-Policy":   "same-origin",
-	"Cross-Origin-Resource-Policy": "same-origin",
-	"Cache-Control":                "no-store",
-}
-
-// ServeHTTP checks access and serves the page.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range headers {
-		w.Header().Set(name, value)
-	}
-	data := strings.HasPrefix(r.URL.Path, "/api/")
-	switch {
-	case r.Method != http.MethodGet:
-		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, "only GET", http.StatusMethodNotAllowed)
-	case !s.hostAllowed(r):
-		http.Error(w, "this host name is not served here (--http-host adds one)", http.StatusMisdirectedRequest)
-	case !sameSite(r):
-		s.reload(w, r)
-	case r.URL.Path == "/" && r.URL.Query().Has("token"):
-		s.exchange(w, r)
-	case !s.authorized(r), data && !same(r.Header.Get(secretHeader), s.secret):
-		http.Error(w, "open the URL that pglock monitor has printed", http.StatusUnauthorized)
-	default:
-		if data {
-			places.Keep(r.Context()) // for good: the client is logged in
-		}
-		s.mux.ServeHTTP(w, r)
-	}
-}
-
-// hostAllowed refuses requests from foreign pages whose name resolves to this host (DNS rebinding). Such a name is
-// neither an address nor one of Options.Hosts.
-func (s *server) hostAllowed(r *http.Request) bool {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if address, err := netip.ParseAddr(host); err == nil {
-		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr) // always there in a server
-		return address.IsLoopback() || local != nil && sameAddress(local, address)
-	}
-	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(s.Hosts, func(name string) bool {
-		return strings.EqualFold(name, host)
-	})
-}
-
-func sameAddress(local net.Addr, address netip.Addr) bool {
-	own, err := netip.ParseAddrPort(local.String())
-	return err == nil && own.Addr().Unmap() == address.Unmap()
-}
-
-// sameSite refuses requests from other sites. A client that sends no such header is an old browser,
-// or none.
-func sameSite(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site == "" || site == "none" || site == "same-origin"
-}
-
-// reload answers a link from another site with an empty page that reloads itself. The next request then comes from this
-// site, with the cookie. It refuses other requests from another site.
-func (s *server) reload(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
-		http.Error(w, "not for other sites", http.StatusForbidden)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte("<!doctype html><title>pglock</title><meta http-equiv=refresh content=0>")) // the client is gone
-}
-
-// secretHeader is the header in which the page sends the secret.
-const secretHeader = "Pglock-Secret"
-
-// exchange sets a cookie for the token, and redirects to the page without the token but with the secret, in the fragment,
-// which browsers do not send.
-func (s *server) exchange(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	if !same(query.Get("token"), s.Token) {
-		http.Error(w, "the token is wrong: open the URL that pglock monitor has printed", http.StatusUnauthorized)
-		return
-	}
-	value := rand.Text()
-	s.mu.Lock()
-	s.sessions = append(s.sessions, hash(value))
-	s.sessions = s.sessions[max(0, len(s.sessions)-s.Clients):]
-	s.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: s.cookie(r), Value: value, Path: "/", HttpOnly: true, Secure: s.Secure,
-		SameSite: http.SameSiteStrictMode})
-	query.Del("token")
-	http.Redirect(w, r, (&url.URL{Path: "/", RawQuery: query.Encode(), Fragment: "secret=" + s.secret}).String(), http.StatusSeeOther)
-}
-
-// cookie returns the name of the cookie. Because of its prefix, browsers send it only to this host, but to all ports. So
-// the name contains the port, which lets pages of several monitors be open at once.
-func (s *server) cookie(r *http.Request) string {
-	name := "pglock"
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
-		name += "-" + strconv.Itoa(local.Port)
-	}
-	if s.Secure {
-		return "__Host-" + name
-	}
-	return name
-}
-
-func (s *server) authorized(r *http.Request) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Other ports can set a cookie of this name for a longer path, which then comes before ours.
-	return slices.ContainsFunc(r.CookiesNamed(s.cookie(r)), func(cookie *http.Cookie) bool {
-		return slices.Contains(s.sessions, hash(cookie.Value))
-	})
-}
-
-func hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return string(sum[:])
-}
-
-// same compares in constant time.
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(hash(a)), []byte(hash(b))) == 1 }
-
-func (s *server) file(name, kind string) http.HandlerFunc {
-	text, err := page.ReadFile(name)
-	if err != nil {
-		panic(err) // the file is embedded
-	}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind)
-		_, _ = w.Write(text) // the client is gone
-	}
 }
 
 // ErrInsecure means that the page is not served beyond loopback without TLS.

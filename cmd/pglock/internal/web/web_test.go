@@ -69,11 +69,16 @@ func serve(t testing.TB, change func(*Options)) *testPage {
 		must.Succeed(t, err)
 		past.Add(encoded, 1<<20)
 	}
-	o := Options{Token: "t0ken", Target: "app@db", Flags: " -d shop", Past: past, Clients: 3,
-		Live: func() Live { return Live{Snapshot: last, Events: events} }}
+	o := Options{Token: "t0ken", Clients: 3, Servers: []Server{{Target: "app@db", Flags: " -d shop", Past: past,
+		Live: func() Live { return Live{Snapshot: last, Events: events} }}}}
 	if change != nil {
 		change(&o)
 	}
+	return serveOptions(t, o)
+}
+
+func serveOptions(t testing.TB, o Options) *testPage {
+	t.Helper()
 	jar, err := cookiejar.New(nil)
 	must.Succeed(t, err)
 	s := &testPage{Server: httptest.NewServer(New(o)), t: t, client: &http.Client{Jar: jar}, token: o.Token}
@@ -137,7 +142,7 @@ func (s *testPage) login() *testPage {
 	return s
 }
 
-var paths = []string{"/", "/app.js", "/list.js", "/lists.js", "/text.js", "/timeline.js", "/tree.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
+var paths = []string{"/", "/app.js", "/list.js", "/lists.js", "/text.js", "/timeline.js", "/tree.js", "/access.js", "/root.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
 
 // Cookies are shared by all ports of a host.
 func TestPagesOfSeveralMonitorsCanBeOpenInOneBrowser(t *testing.T) {
@@ -316,8 +321,8 @@ func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 				secure = certificate.TLS
 			}
 			live := Live{Snapshot: snapshot(noon)}
-			handler := New(Options{Token: "t0ken", Live: func() Live { return live }, Past: recording.NewPast(), Clients: clients,
-				Secure: secure != nil})
+			handler := New(Options{Token: "t0ken", Clients: clients, Secure: secure != nil,
+				Servers: []Server{{Live: func() Live { return live }, Past: recording.NewPast()}}})
 			ctx, stop := context.WithCancel(t.Context())
 			served := make(chan error, 1)
 			go func() { served <- Serve(ctx, listener, handler, clients, secure) }()

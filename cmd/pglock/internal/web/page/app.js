@@ -11,36 +11,6 @@ function link(changes = {}) {
   return location.pathname + (text ? "?" + text : "");
 }
 
-// secret shows the monitor that a request comes from its own page: the cookie goes to all ports of the host, but a
-// sessionStorage belongs to one. The login brings it, and a new tab asks the other tabs of the page for it.
-const tabs = new BroadcastChannel("secret");
-let secret = sessionStorage.getItem("secret") || "";
-function keep(given) {
-  secret = given;
-  sessionStorage.setItem("secret", secret);
-}
-const brought = new URLSearchParams(location.hash.slice(1)).get("secret");
-if (brought) {
-  keep(brought);
-  history.replaceState(null, "", link());
-}
-tabs.addEventListener("message", e => {
-  if (e.data === "" && secret) tabs.postMessage(secret);
-  else if (e.data && !secret) {
-    keep(e.data);
-    refresh();
-    timeline().catch(() => {});
-  }
-});
-async function ask(url) {
-  const r = await fetch(url, { cache: "no-store", headers: { "Pglock-Secret": secret } });
-  if (r.status === 401) { // the monitor was started again, or the tab is new
-    secret = "";
-    tabs.postMessage("");
-  }
-  return r;
-}
-
 // choose shows another key, moment, or kind of waits.
 function choose(changes) {
   if (changes.key !== undefined) key = changes.key;
@@ -90,7 +60,7 @@ function show(s) {
   showKeys();
   showJournal();
   showSums(s);
-  showRoot(s);
+  showHeadline(s);
   showStale(s.at, s.lost);
   at("rows-section").hidden = !rows.order.length;
   at("tree-section").hidden = !tree.order.length;
@@ -101,8 +71,12 @@ function show(s) {
 }
 
 function showSums(s) {
-  say(at("target"), printable(s.target));
-  const version = s.version ? "PostgreSQL " + printable(s.version.split(" ")[0]) : "";
+  const name = printable(s.servers > 1 ? s.label : s.target), version = versionOf(s);
+  say(at("target"), name);
+  at("target").title = s.servers > 1 ? printable(s.target) : "";
+  at("others").hidden = s.servers < 2;
+  say(at("others"), "‹ " + count(s.servers, "server"));
+  at("others").href = "../../" + (wide ? "?all=" + wide : "");
   say(at("version"), version + (s.standby ? " · STANDBY" : ""));
   at("version").title = printable(s.version);
   const longest = s.longest_since ? ageOf((now - Date.parse(s.longest_since)) / 1000) : "";
@@ -112,49 +86,31 @@ function showSums(s) {
   sum("deadlocks", s.deadlocks.length || "", s.deadlocks.length === 1 ? "deadlock" : "deadlocks", true);
   announce(s.waiting + " waiting, " + s.held + " held" + (s.deadlocks.length ? ", " + count(s.deadlocks.length, "deadlock") : ""));
   at("wide").setAttribute("aria-checked", String(s.all));
-  const title = (s.lost ? "(no answer) " : s.waiting ? "(" + s.waiting + ") " : "") + printable(s.target) +
+  const title = (s.lost ? "(no answer) " : s.waiting ? "(" + s.waiting + ") " : "") + name +
     (version ? " · " + version : "") + " · pglock";
   if (document.title !== title) document.title = title;
 }
 
-// showRoot shows who is at the root of the waits, or that nothing waits.
-function showRoot(s) {
+// showHeadline shows who is at the root of the waits, or that nothing waits.
+const rootPart = name => at("root-" + name);
+function showHeadline(s) {
   const r = s.root;
   at("root").hidden = !r;
   at("calm").hidden = Boolean(r) || !s.at;
   at("calm").classList.toggle("waits", s.waiting > 0 || s.elsewhere > 0);
-  say(at("quiet"), printable(s.quiet));
+  say(at("quiet"), printable(s.headline));
   const lacks = s.all && s.elsewhere > 0; // the recording has only their number
   at("elsewhere").hidden = !r || !s.elsewhere;
   at("elsewhere-show").hidden = lacks;
   at("calm-show").hidden = lacks || !s.elsewhere;
-  say(at("elsewhere-text"), s.elsewhere + (s.elsewhere === 1 ? " session waits" : " sessions wait") + " without an advisory lock" +
-    (lacks ? ", as far as is recorded." : "."));
+  say(at("elsewhere-text"), elsewhereOf(s) + (lacks ? ", as far as is recorded." : "."));
   if (!r) return;
-  say(at("root-title"), r.deadlock ? "Deadlock" : "At the root");
   at("root").classList.toggle("dead", Boolean(r.deadlock));
-  say(at("root-frees"), String(r.frees));
-  const name = who(r);
-  if (at("root-who").dataset.text !== name.textContent + r.user + r.database + r.client) {
-    at("root-who").dataset.text = name.textContent + r.user + r.database + r.client;
-    const place = [r.user, r.database, r.client].filter(Boolean).map(printable).join(" · ");
-    at("root-who").replaceChildren(name, make("span", place, "dim"));
-  }
-  showWhat(r);
-  say(at("root-statement"), r.statement ? (r.state === "active" ? "runs: " : "ran last: ") + printable(r.statement) : "");
-  say(at("root-command"), r.command);
+  showRoot(rootPart, s, now);
   at("root-end").hidden = !r.command || Boolean(moment);
   const more = r.more ? r.more + (r.more === 1 ? " more root is" : " more roots are") + " in the tree below." : "";
   const others = s.deadlocks.filter(text => text !== r.deadlock).slice(0, 2).map(printable);
   say(at("root-more"), [...others, more].filter(Boolean).join(" · "));
-}
-function showWhat(r) {
-  const parts = [];
-  if (r.deadlock) parts.push(printable(r.deadlock).replace(/^deadlock: /, ""));
-  else if (r.state) parts.push(printable(r.state) + (r.since ? " for " + ageOf((now - Date.parse(r.since)) / 1000) + ", since " + clock(r.since) : ""));
-  const holds = r.lock ? "holds " + printable(r.lock.label) + (r.mode ? " (" + printable(r.mode) + ")" : "") : "";
-  if (holds) parts.push(holds + (r.holder ? " in a row" : "") + (!r.state && r.since ? " for " + ageOf((now - Date.parse(r.since)) / 1000) : ""));
-  say(at("root-what"), parts.join(" · "));
 }
 
 // showStale greys the page out while there are no snapshots, and says what is seen.
@@ -169,14 +125,6 @@ function showStale(seenAt, why) {
   say(at("clock"), !lastSeen ? "not seen yet" : stale ? "last seen " + clock(lastSeen) : clock(seenAt) + " " + zone);
 }
 
-// announce says the sums to a screen reader when they have changed, but not each second.
-let announced = 0;
-function announce(text) {
-  if (Date.now() - announced < 15000 || at("said").textContent === text) return;
-  announced = Date.now();
-  say(at("said"), text);
-}
-
 async function refresh() {
   if (busy) return;
   busy = true;
@@ -184,7 +132,7 @@ async function refresh() {
   try {
     const q = new URLSearchParams({ key, all: wide });
     if (moment) q.set("at", moment); else q.set("since", tag);
-    const r = await ask((moment ? "/api/at?" : "/api/now?") + q);
+    const r = await ask((moment ? "api/at?" : "api/now?") + q);
     if (r.status === 200) {
       const s = await r.json();
       if (asked === link() && (s.since === "" || s.since === tag)) {
@@ -222,8 +170,12 @@ for (const button of document.querySelectorAll("[data-step]")) {
     go();
   });
 }
+// begin asks for all that is shown, with the secret or to learn that there is none.
+function begin() {
+  refresh();
+  timeline().then(showPast).catch(() => {});
+}
 setInterval(() => { if (!document.hidden && !moment) refresh(); }, 1000);
 setInterval(() => { if (!document.hidden) timeline().then(showPast).catch(() => {}); }, 10000);
 showPast();
-refresh();
-timeline().then(showPast).catch(() => {});
+begin();

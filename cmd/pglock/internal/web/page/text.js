@@ -59,3 +59,10 @@ async function copy(text, button, element) {
   }
   setTimeout(() => say(button, was), 1500);
 }
+// announce says the sums to a screen reader when they have changed, but not each second.
+let announced = 0;
+function announce(text) {
+  if (Date.now() - announced < 15000 || at("said").textContent === text) return;
+  announced = Date.now();
+  say(at("said"), text);
+}

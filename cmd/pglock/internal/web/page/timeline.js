@@ -20,7 +20,7 @@ async function timeline() {
     q.set("seconds", seconds);
     if (moment) q.set("to", new Date(Date.parse(moment) + seconds * 500).toISOString());
   }
-  const r = await ask("/api/timeline?" + q);
+  const r = await ask("api/timeline?" + q);
   if (r.status !== 200) return;
   span = await r.json();
   if (seconds < 0) {
