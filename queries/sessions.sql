@@ -182,9 +182,9 @@ WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 -- The same for exclusive locks of the bigint space, which is what most callers want and costs a quarter less: the
 -- releases, then the tries.
 -- name: PlainBatch :one
-SELECT ARRAY(SELECT pg_catalog.pg_advisory_unlock(n) FROM pg_catalog.unnest(@releases::int8[]) AS n
+SELECT ARRAY(SELECT pg_catalog.pg_advisory_unlock(pg_catalog.unnest(@releases::int8[]))
              UNION ALL
-             SELECT pg_catalog.pg_try_advisory_lock(n) FROM pg_catalog.unnest(@tries::int8[]) AS n)::bool[] AS done
+             SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.unnest(@tries::int8[])))::bool[] AS done
 WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 
 -- Which locks of a batch that failed half way the session holds now, in the same order. It is a join, since both lists

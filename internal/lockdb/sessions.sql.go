@@ -265,9 +265,9 @@ func (q *Queries) LockSession(ctx context.Context, arg LockSessionParams) (LockS
 }
 
 const PlainBatch = `-- name: PlainBatch :one
-SELECT ARRAY(SELECT pg_catalog.pg_advisory_unlock(n) FROM pg_catalog.unnest($1::int8[]) AS n
+SELECT ARRAY(SELECT pg_catalog.pg_advisory_unlock(pg_catalog.unnest($1::int8[]))
              UNION ALL
-             SELECT pg_catalog.pg_try_advisory_lock(n) FROM pg_catalog.unnest($2::int8[]) AS n)::bool[] AS done
+             SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.unnest($2::int8[])))::bool[] AS done
 WHERE $3::int4 = 0 OR pg_catalog.pg_backend_pid() = $3::int4
 `
 
