@@ -25,13 +25,19 @@
 // starts goroutines and gives the rights to them. So whenever the mutex is free: if the queue is not empty and the
 // window is open, the right to send is taken; if a batch is in flight, the right to read is. The owner of a right is
 // running, or has a message in its channel, which has room for all messages that it can get. A caller that leaves
-// because its context has ended gives back, under the mutex, the right in its channel. So no wake-up depends on a
-// timer.
+// because its context has ended gives back, under the mutex, the right in its channel. So no answer and no right depends on
+// a timer.
 //
 // # Contexts
 //
-// A waiting caller watches its context in a select. If its op has not been sent, it just removes it from the queue. A
-// reading caller is interrupted by a read deadline in the past, and a goroutine continues where it stopped. The caller
+// A caller waits for its op's channel alone, which costs less than a select. A patrol, which runs every few milliseconds
+// while callers wait whose contexts can end, tells those that have been there for a whole round to watch their contexts as
+// well. So the end of a context is noticed a few milliseconds late at most. Each change that makes a caller wait starts the
+// patrol if it does not run, and it stops when all have been told, so none is forgotten. An op is told once, and only under
+// mu and before it is answered; so its channel has no such message left when the op is used again.
+//
+// If the op of a caller whose context has ended has not been sent, the caller just removes it from the queue. A caller that
+// reads is told by a read deadline in the past, and a goroutine continues where it stopped. The caller
 // of a statement that has been sent does not wait for the answer. The caller of a try that has been sent waits for it,
 // at most a second longer, since only the answer says whether the key is locked. Then it returns a
 // [driver.UnsettledError]: the front end keeps the key's entry busy until the answer has come and, if it was a grant,

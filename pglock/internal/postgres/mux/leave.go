@@ -41,10 +41,12 @@ func (s *Session) giveUpRightLocked(o *op) {
 	for range len(o.wake) {
 		select {
 		case signal := <-o.wake:
-			if signal == maySend {
+			switch signal {
+			case maySend:
 				s.sending = false
-			} else {
+			case haveAnswer:
 				o.wake <- haveAnswer
+			case isSlow:
 			}
 		default: // its caller has just taken it
 		}

@@ -20,6 +20,9 @@ type op struct {
 
 	// Under the session's mu:
 	state   state
+	watches bool           // its caller's context can end
+	told    bool           // its caller has been told to watch its context
+	round   uint32         // of patrol, when it was queued
 	gone    bool           // its caller does not take the right to send any more
 	left    chan struct{}  // made when its caller leaves without the answer; closed when nothing is left to be done
 	failure error          // of a try that got only some of its keys, which are being released
@@ -63,6 +66,7 @@ type signal uint8
 const (
 	haveAnswer signal = iota
 	maySend
+	isSlow // the caller must watch its context from now on
 )
 
 // query is a statement other than a batch: SQL, or the question which keys of a batch the session holds.
@@ -95,7 +99,7 @@ func (b *batch) recycle() {
 func (s *Session) newOp(kind kind, g *Grant) *op {
 	o, ok := s.ops.Get().(*op)
 	if !ok {
-		o = &op{wake: make(chan signal, 2)} // room for an answer and the right
+		o = &op{wake: make(chan signal, 3)} // room for one of each
 	}
 	*o = op{kind: kind, grant: g, wake: o.wake}
 	return o

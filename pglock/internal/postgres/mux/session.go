@@ -43,6 +43,9 @@ type Session struct {
 	cause       error // why the session has ended; nil while it has not
 	timer       *time.Timer
 	idleTimer   *time.Timer
+	patrolTimer *time.Timer
+	patrols     bool   // patrolTimer runs
+	round       uint32 // of patrol
 	ops         sync.Pool
 	woken       wakeList
 
@@ -61,6 +64,8 @@ func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logge
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(s.nextLook(), s.keepLease)
 	s.idleTimer, s.idleTimed = time.AfterFunc(idleAfter, s.readIdle), true
+	s.patrolTimer = time.AfterFunc(patrolEvery, s.patrol)
+	s.patrolTimer.Stop()
 	return s
 }
 
@@ -70,6 +75,7 @@ func (s *Session) do(ctx context.Context, o *op) error {
 		s.load.Add(1)
 		defer s.load.Add(-1)
 	}
+	o.watches = o.watches || ctx.Done() != nil
 	s.mu.Lock()
 	if err := s.enqueueLocked(o); err != nil {
 		s.mu.Unlock()
@@ -97,8 +103,18 @@ func (s *Session) enqueueLocked(o *op) error {
 	if o.kind == release && len(s.batches) > 0 {
 		o.since = s.lease.Now()
 	}
-	s.queue = append(s.queue, o)
+	s.queueLocked(o)
 	return nil
+}
+
+// queueLocked queues o, and starts the patrol.
+func (s *Session) queueLocked(o *op) {
+	o.state, o.round = queued, s.round
+	s.queue = append(s.queue, o)
+	if o.watches && !s.patrols {
+		s.patrols = true
+		s.patrolTimer.Reset(patrolEvery)
+	}
 }
 
 // removeLocked removes a grant, and reports whether it was there.
@@ -110,10 +126,10 @@ func (s *Session) removeLocked(g *Grant) bool {
 
 // await waits for the answer to o, and sends when it is given the right to.
 func (s *Session) await(ctx context.Context, o *op) error {
-	done := ctx.Done()
+	var done <-chan struct{} // nil until the session is slow: a channel alone is cheaper than a select
 	for {
 		var why signal
-		if done == nil { // as for releases: a channel alone is cheaper than a select
+		if done == nil {
 			why = <-o.wake
 		} else {
 			select {
@@ -122,11 +138,50 @@ func (s *Session) await(ctx context.Context, o *op) error {
 				return s.leave(ctx, o)
 			}
 		}
-		if why == haveAnswer {
+		switch why {
+		case haveAnswer:
 			return s.result(o)
+		case maySend:
+			s.lead(o)
+		case isSlow:
+			done = ctx.Done()
 		}
-		s.lead(ctx, o)
 	}
+}
+
+// patrol tells the callers that have waited for a whole round to watch their contexts, and interrupts the one that reads. A
+// batch that is about to be reconciled, or just was, is nowhere to be found; what queues the question, or its ops again,
+// starts the patrol again.
+func (s *Session) patrol() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := s.tellLocked(s.queue)
+	for _, b := range s.batches {
+		left = s.tellLocked(b.ops) || left
+	}
+	s.round++
+	if s.patrols = left && s.cause == nil; s.patrols {
+		s.patrolTimer.Reset(patrolEvery)
+	}
+}
+
+// tellLocked is patrol for some ops, and reports whether some callers are still to be told.
+func (s *Session) tellLocked(waiting []*op) (left bool) {
+	for _, o := range waiting {
+		if o.query != nil && o.query.about != nil {
+			left = s.tellLocked(o.query.about.ops) || left
+		}
+		switch {
+		case !o.watches || o.told || o.gone || o.state == answered:
+		case o.round == s.round:
+			left = true
+		default:
+			o.told = true
+			o.wake <- isSlow
+			s.interruptLocked(o)
+		}
+	}
+	return left
 }
 
 // result returns the answer, and keeps the op for another caller unless something remains to be done for it.
@@ -160,7 +215,7 @@ func (s *Session) advanceLocked() {
 		if i := slices.IndexFunc(s.queue, func(o *op) bool { return !o.gone }); i >= 0 {
 			s.queue[i].wake <- maySend
 		} else {
-			go s.lead(context.Background(), nil)
+			go s.lead(nil)
 		}
 	}
 	if !s.reading && !s.sending && !s.idleTimed {
@@ -182,7 +237,7 @@ func (s *Session) readIdle() {
 
 // lead sends one batch, and reads its answer if the caller's op is in it and the right to read is free. The caller has the
 // right to send; o is nil for a goroutine.
-func (s *Session) lead(ctx context.Context, o *op) {
+func (s *Session) lead(o *op) {
 	s.mu.Lock()
 	s.gatherLocked()
 	b := s.nextBatchLocked()
@@ -204,7 +259,7 @@ func (s *Session) lead(ctx context.Context, o *op) {
 	case err != nil:
 		s.End(s.lease.Reason(), err)
 	case reads:
-		s.read(ctx, o)
+		s.receive()
 	}
 }
 
@@ -283,19 +338,6 @@ func (s *Session) send(b *batch) error {
 	}
 }
 
-// read reads one answer, as o's caller. If ctx ends first, a goroutine continues where it stopped.
-func (s *Session) read(ctx context.Context, o *op) {
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.interruptLocked(o)
-		})
-		defer stop()
-	}
-	s.receive()
-}
-
 // receive reads an answer, settles its batch, and gives the right to read back.
 func (s *Session) receive() {
 	err := s.conn.Receive(&s.answer)
@@ -323,8 +365,7 @@ func (s *Session) receive() {
 	s.unlock()
 }
 
-// interruptLocked makes o's caller stop if it is reading. If it comes late, it may stop another caller that has reused o.
-// That does no harm: a goroutine continues the reading.
+// interruptLocked makes o's caller stop if it is reading. A goroutine continues.
 func (s *Session) interruptLocked(o *op) {
 	if s.reader == o {
 		s.interrupted = true
@@ -338,4 +379,5 @@ const (
 	far            = 250 * time.Microsecond
 	answerPatience = time.Second
 	idleAfter      = time.Millisecond // of idleness
+	patrolEvery    = 4 * time.Millisecond
 )

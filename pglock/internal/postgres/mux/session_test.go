@@ -322,8 +322,10 @@ func TestSessionGoesOnAfterANotice(t *testing.T) {
 // A caller whose context ends withdraws what has not been sent.
 func TestSessionCancelBeforeSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
-			time.Sleep(200 * time.Microsecond)
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			if slices.Contains(st.Keys, 2) {
+				time.Sleep(3 * patrolEvery)
+			}
 			return wiretest.Verdict{}
 		})
 		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
@@ -475,6 +477,37 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 		stayed.Wait()
 		if n := r.locks.Len(); n != 4 {
 			t.Errorf("%d keys are held, want 4", n)
+		}
+		r.close()
+	})
+}
+
+// A statement has failed, and the server freezes before it says what the session holds. The callers of the statement are not
+// in the queue then, and their statement is not on its way; they leave as others do.
+func TestSessionCallersLeaveAQuestionWithoutAnAnswer(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
+		frozen := make(chan struct{})
+		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
+			switch {
+			case st.Asks:
+				<-frozen
+			case slices.Contains(st.Keys, 7) && !st.Releases(0):
+				return wiretest.Verdict{Code: "53200", Upto: 1}
+			}
+			return wiretest.Verdict{}
+		})
+		ctx, cancel := soon()
+		defer cancel()
+		began := time.Now()
+		err := r.session.Try(ctx, grantOf(new(owner), 7))
+		open, ok := errors.AsType[*driver.UnsettledError](err)
+		if took := time.Since(began); !ok || took > 1100*time.Millisecond {
+			t.Fatalf("it returned after %v with %v", took, err)
+		}
+		close(frozen)
+		<-open.Done
+		if r.locks.Holder(7) != nil {
+			t.Error("the key is settled but held")
 		}
 		r.close()
 	})

@@ -91,14 +91,14 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 		s.endLocked(o, o.failure)
 	case o.kind == release: // not done, or only in part: repeat it for the keys that are left
 		o.grant.reduce(held)
-		s.requeueLocked(o)
+		s.queueLocked(o)
 	case all && o.left == nil:
 		s.grantLocked(o)
 	case some:
 		s.takeBackLocked(o, held, wire.Classify(failure))
 	case !o.retried && o.left == nil && !s.refusing && sqlstate.Of(failure) == sqlstate.QueryCanceled: // pg_cancel_backend
 		o.retried = true
-		s.requeueLocked(o)
+		s.queueLocked(o)
 	default:
 		s.endLocked(o, wire.Classify(failure))
 	}
@@ -116,12 +116,7 @@ func (s *Session) grantLocked(o *op) {
 func (s *Session) takeBackLocked(o *op, got []bool, why error) {
 	o.grant.reduce(got)
 	o.kind, o.failure = release, why
-	s.requeueLocked(o)
-}
-
-func (s *Session) requeueLocked(o *op) {
-	o.state = queued
-	s.queue = append(s.queue, o)
+	s.queueLocked(o)
 }
 
 // endLocked answers an op whose keys the session does not hold any more, or never did.
@@ -146,7 +141,7 @@ func (s *Session) finishLocked(o *op, err error) {
 func (s *Session) reconcile(b *batch, failure error) {
 	q := &query{about: b}
 	o := s.newOp(call, nil)
-	o.query = q
+	o.query, o.watches = q, true // for the callers of the batch
 	err := s.do(context.Background(), o)
 	s.mu.Lock()
 	if err = cmp.Or(err, s.cause); err == nil {
