@@ -139,10 +139,8 @@ func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 				s.failAll(err)
 				return
 			}
-			if s.give(found) {
-				continue
-			}
-			wait = s.config.pollEvery
+			s.give(found)
+			continue
 		}
 		if !s.pause(gate, wait) {
 			return
@@ -163,9 +161,9 @@ func (s *Semaphore) first() (w *waiter, lacks int, wait time.Duration) {
 	return w, w.weight - len(w.got), s.lookAt.Sub(driver.Now())
 }
 
-// give gives slots to the queue in order, and reports whether the previous first waiter has been served. If not,
+// give gives slots to the queue in order. If the first waiter has not been served, it sets the time of the next look, and
 // calls that do not wait fail.
-func (s *Semaphore) give(found []held) (served bool) {
+func (s *Semaphore) give(found []held) {
 	s.mu.Lock()
 	var before *waiter
 	if len(s.queue) > 0 {
@@ -180,20 +178,17 @@ func (s *Semaphore) give(found []held) (served bool) {
 			freed = append(freed, h)
 		}
 	}
-	served = len(s.queue) == 0 || s.queue[0] != before
-	if !served {
-		s.lookAt = driver.Now().Add(s.config.pollEvery)
-	}
-	if s.blocked = !served; s.blocked {
+	if s.blocked = len(s.queue) > 0 && s.queue[0] == before; s.blocked {
+		s.every = min(max(2*s.every, s.config.pollEvery/firstLook), s.config.pollEvery)
+		s.lookAt = driver.Now().Add(s.every)
 		freed = append(freed, s.failTriesLocked()...)
-		if len(s.queue) == 0 {
-			s.blocked, served = false, true
-		}
+		s.blocked = len(s.queue) > 0
 		s.markLocked()
+	} else {
+		s.every = 0
 	}
 	s.mu.Unlock()
 	s.release(freed)
-	return served
 }
 
 // pause waits until it is time to look again, or the queue has become shorter. It reports false when the gate was lost.
@@ -213,7 +208,7 @@ func (s *Semaphore) pause(gate *pglock.Lock, d time.Duration) bool {
 // has collected, since another process could be waiting for them.
 func (s *Semaphore) leaveGate() {
 	s.mu.Lock()
-	s.atGate, s.blocked, s.lookAt = false, false, 0
+	s.atGate, s.blocked, s.lookAt, s.every = false, false, 0, 0
 	var freed []held
 	if len(s.queue) > 0 {
 		freed, s.queue[0].got = s.queue[0].got, nil

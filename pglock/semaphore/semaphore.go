@@ -35,6 +35,7 @@ type Semaphore struct {
 	blocked    bool               // the keeper has found that new callers must wait
 	atGate     bool               // the keeper holds the gate
 	lookAt     driver.Instant     // when the keeper looks for slots again
+	every      time.Duration      // its last pause between two looks
 	wake       chan struct{}      // wakes the keeper at the gate
 	cancelGate context.CancelFunc // ends the keeper's wait for the gate; nil while it does not wait
 	mine       []*pglock.Lock     // locks of the slots that are held here, by slot

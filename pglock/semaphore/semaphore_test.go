@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -45,6 +47,47 @@ func TestSemaphoreBlamesNoOtherSessionForItsOwnPermits(t *testing.T) {
 	}
 	if err := permit.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The process at the head of the line looks for a slot soon at first, and then less and less often.
+func TestSemaphoreLooksSoonAtFirst(t *testing.T) {
+	for released, found := range map[time.Duration]time.Duration{
+		time.Millisecond:      2500 * time.Microsecond,
+		6 * time.Millisecond:  7500 * time.Microsecond,
+		30 * time.Millisecond: 37500 * time.Microsecond,
+		50 * time.Millisecond: 57500 * time.Microsecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := locktest.NewServer()
+			var sems [2]*semaphore.Semaphore
+			for i := range sems {
+				l, err := server.Locker()
+				if sems[i], err = semaphore.New(closing(t, l, err), pglock.NewKey("s"), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			held, err := sems[0].Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(released, func() {
+				if err := held.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			began := time.Now()
+			permit, err := sems[1].Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != found {
+				t.Errorf("a permit that was released after %v was found after %v, want %v", released, took, found)
+			}
+			if err := permit.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
