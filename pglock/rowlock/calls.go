@@ -37,6 +37,7 @@ type call struct {
 	want   *want
 
 	tries    int
+	ticket   int32         // of the want, in the statement under way
 	done     chan struct{} // closed when the fields below have been set
 	err      error
 	outcomes string // of the drops, a letter for each
@@ -248,12 +249,21 @@ func (it item) rank() int {
 func newStatement(h *holder, batch []*call) *statement {
 	s := &statement{holder: h, batch: batch}
 	p := &s.params
+	drops, wants := 0, 0
+	for _, c := range batch {
+		drops += len(c.drops)
+		if c.want != nil {
+			wants += len(c.want.grant.keys)
+		}
+	}
 	*p = lockdb.CallLeasesParams{
 		Holder: h.id, Attempt: h.nextAttempt(),
-		DropKinds: []string{}, DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
-		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+		DropKinds: make([]string, 0, drops), DropSpaces: make([]int16, 0, drops),
+		DropNumbers: make([]int64, 0, drops), DropValues: make([]int64, 0, drops),
+		Tickets: make([]int32, 0, wants), Spaces: make([]int16, 0, wants), Numbers: make([]int64, 0, wants),
+		Shared: make([]bool, 0, wants), Waits: make([]bool, 0, wants), Arrivals: make([]int64, 0, wants),
 	}
-	var items []item
+	items := make([]item, 0, wants)
 	for _, c := range batch {
 		for _, d := range c.drops {
 			p.DropKinds = append(p.DropKinds, d.kind)
@@ -264,6 +274,7 @@ func newStatement(h *holder, batch []*call) *statement {
 		if c.want == nil {
 			continue
 		}
+		c.ticket = 0
 		if c.want.holder != h {
 			c.want.holder, c.want.arrival = h, 0
 		}
@@ -272,15 +283,14 @@ func newStatement(h *holder, batch []*call) *statement {
 		}
 	}
 	slices.SortFunc(items, func(x, y item) int { return cmp.Or(cmp.Compare(x.rank(), y.rank()), x.key.Compare(y.key)) })
-	tickets := map[*call]int32{}
 	for _, it := range items {
 		w := it.call.want
-		if tickets[it.call] == 0 {
+		if it.call.ticket == 0 {
 			s.wants = append(s.wants, it.call)
-			tickets[it.call] = int32(len(s.wants))
+			it.call.ticket = int32(len(s.wants))
 		}
 		p.Plain += int32(1 - it.rank())
-		p.Tickets = append(p.Tickets, tickets[it.call])
+		p.Tickets = append(p.Tickets, it.call.ticket)
 		p.Spaces = append(p.Spaces, int16(it.key.Space))
 		p.Numbers = append(p.Numbers, it.key.Number)
 		p.Shared = append(p.Shared, w.grant.shared)
@@ -293,22 +303,25 @@ func newStatement(h *holder, batch []*call) *statement {
 // answer tells the calls their outcomes. The attempt stays in flight until all grants are known. A grant that comes when
 // the holder is over is none.
 func (b *backend) answer(s *statement, answer lockdb.CallLeasesRow) {
+	grants := make([]*grant, 0, len(s.wants))
 	for i, c := range s.wants {
 		c.outcome = answer.Taken[i]
 		if c.outcome == granted {
 			c.want.grant.holder, c.want.grant.generation = s.holder, answer.Results[i]
+			grants = append(grants, c.want.grant)
 		} else if c.want.wait {
 			c.want.arrival = answer.Results[i]
 			s.holder.queue(c.want)
 		}
 	}
+	lives := s.holder.add(grants)
 	outcomes := answer.Dropped
 	var late []*call
 	answered := s.batch[:0]
 	for _, c := range s.batch {
 		n := len(c.drops)
 		c.outcomes, outcomes = outcomes[:n], outcomes[n:]
-		if c.want != nil && c.outcome == granted && !s.holder.add(c.want.grant) {
+		if c.want != nil && c.outcome == granted && !lives {
 			late = append(late, c)
 		} else {
 			answered = append(answered, c)

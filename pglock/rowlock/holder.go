@@ -188,8 +188,8 @@ func (h *holder) answered(attempt int64) {
 	delete(h.inFlight, attempt)
 }
 
-// add records a grant. It returns false if the holder is over.
-func (h *holder) add(g *grant) bool {
+// add records grants. It returns false if the holder is over.
+func (h *holder) add(grants []*grant) bool {
 	if h.isOver() {
 		return false
 	}
@@ -198,7 +198,9 @@ func (h *holder) add(g *grant) bool {
 	if h.over != "" {
 		return false
 	}
-	h.grants[g] = struct{}{}
+	for _, g := range grants {
+		h.grants[g] = struct{}{}
+	}
 	return true
 }
 

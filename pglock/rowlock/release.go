@@ -3,6 +3,7 @@ package rowlock
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -21,8 +22,9 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 		return g.holder.lostError()
 	}
 	c := b.combined.submit(&call{holder: g.holder, drops: g.drops()})
-	timeout := time.NewTimer(driver.ReleaseTimeout)
-	defer timeout.Stop()
+	timeout := timers.Get().(*time.Timer)
+	timeout.Reset(driver.ReleaseTimeout)
+	defer func() { timeout.Stop(); timers.Put(timeout) }()
 	select {
 	case <-c.done:
 	case <-timeout.C:
@@ -49,6 +51,9 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 		return &driver.UnsettledError{Err: fmt.Errorf("%w: another transaction has the row of the lock locked", driver.ErrUnavailable), Done: done}
 	}
 }
+
+// timers are reused, since each release needs one.
+var timers = sync.Pool{New: func() any { return time.NewTimer(driver.ReleaseTimeout) }}
 
 // releaseLater goes on with a release that was not confirmed.
 func (b *backend) releaseLater(g *grant, c *call) error {
