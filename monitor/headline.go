@@ -63,14 +63,20 @@ func (s *Snapshot) Headline() Headline {
 // waiters hold or wait for, and of some waits for locks of other types ([Tree.Of]). What is said of the root, such as Frees, is
 // still about the whole snapshot. Elsewhere is 0. showsOther may be nil, for none.
 func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bool, showsOther func(*OtherWait) bool) Headline {
-	part := *s
-	part.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(l Lock) bool { return !shows(&l) })
-	part.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(l RowLock) bool { return !showsRow(&l) })
-	_, expected := part.unexpected()
-	h := Headline{Expected: expected, Held: part.held(), at: s.TakenAt, database: s.Database}
+	h := Headline{at: s.TakenAt, database: s.Database}
+	for i := range s.Locks {
+		if lock := &s.Locks[i]; shows(lock) {
+			h.Held += min(1, len(lock.Holders))
+			h.Expected += lock.expectedWaits()
+		}
+	}
+	rows := *s
+	rows.Locks, rows.RowLocks = nil, slices.DeleteFunc(slices.Clone(s.RowLocks), func(l RowLock) bool { return !showsRow(&l) })
+	h.Held += rows.held()
+	bareRows, expected := rows.unexpected()
+	h.Expected += expected
 	bare, _ := s.unexpected()
-	rows, _ := part.unexpected()
-	return h.of(s, bare.Tree().Of(shows, showsOther), rows.RowTree())
+	return h.of(s, bare.Tree().Of(shows, showsOther), bareRows.RowTree())
 }
 
 // of fills in the headline of two trees that have no expected waits.
@@ -103,23 +109,48 @@ func (h Headline) of(s *Snapshot, trees ...*Tree) Headline {
 	return h
 }
 
-// unexpected returns the snapshot without the waits that belong to normal work, and their number.
+// unexpected returns the snapshot without the waits that belong to normal work, and their number. It is the same snapshot if
+// there are none: most have none, and copying thousands of locks takes longer than looking at them.
 func (s *Snapshot) unexpected() (bare *Snapshot, expected int) {
 	without := *s
-	without.Locks, without.RowLocks = slices.Clone(s.Locks), slices.Clone(s.RowLocks)
-	for i := range without.Locks {
-		if lock := &without.Locks[i]; lock.Expected() {
-			expected += len(lock.Waiters)
-			lock.Waiters = nil
+	for i := range s.Locks {
+		if n := s.Locks[i].expectedWaits(); n > 0 {
+			if expected == 0 {
+				without.Locks = slices.Clone(s.Locks)
+			}
+			expected += n
+			without.Locks[i].Waiters = nil
 		}
 	}
-	for i := range without.RowLocks {
-		if lock := &without.RowLocks[i]; lock.Expected() {
-			expected += len(lock.Waiters)
-			lock.Waiters = nil
+	inRows := 0
+	for i := range s.RowLocks {
+		if n := s.RowLocks[i].expectedWaits(); n > 0 {
+			if inRows == 0 {
+				without.RowLocks = slices.Clone(s.RowLocks)
+			}
+			inRows += n
+			without.RowLocks[i].Waiters = nil
 		}
 	}
-	return &without, expected
+	if expected+inRows == 0 {
+		return s, 0
+	}
+	return &without, expected + inRows
+}
+
+// expectedWaits returns how many waits for the lock belong to normal work.
+func (l *Lock) expectedWaits() int {
+	if len(l.Waiters) == 0 || !l.Expected() {
+		return 0
+	}
+	return len(l.Waiters)
+}
+
+func (l *RowLock) expectedWaits() int {
+	if len(l.Waiters) == 0 || !l.Expected() {
+		return 0
+	}
+	return len(l.Waiters)
 }
 
 func (s *Snapshot) held() (held int) {
