@@ -18,6 +18,7 @@ type options struct {
 	allWaits bool
 	copied   *copiedNames // nil if each Take copies the registry
 	seen     *seenNames   // nil if none are remembered
+	kept     *keptNames   // the same
 }
 
 func (o options) owners() trust.Owners { return trust.Owners{Named: o.trusted, NotDatabase: true} }
@@ -76,12 +77,12 @@ func ReuseCopy() Option {
 }
 
 // RememberNames returns an option that lets calls of [Take] share the names that they see in queries, such as
-// pglock.key('invoice:42'): a lock keeps its name when its holder runs other statements. All must be of one
-// server. [Watch] does so anyway. It may be used from many goroutines at once.
+// pglock.key('invoice:42'): a lock keeps its name when its holder runs other statements. They also share what the name
+// registry says of keys that stay locked, for 15 seconds. All must be of one server. [Watch] does so anyway. It may be used from many goroutines at once.
 func RememberNames() Option {
-	seen := &seenNames{names: map[identity]string{}}
+	seen, kept := &seenNames{names: map[identity]string{}}, &keptNames{}
 	return func(o *options) error {
-		o.seen = seen
+		o.seen, o.kept = seen, kept
 		return nil
 	}
 }

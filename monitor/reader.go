@@ -34,10 +34,11 @@ type tables struct {
 	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
 	// untrusted is the part of schema pglock that must not be used, and unchecked why that is not known, so that nothing
-	// must be used. names is the content of its registry.
+	// must be used. names is the content of its registry, and named says that the registry has answered.
 	untrusted []trust.Finding
 	unchecked error
 	names     registered
+	named     bool
 	rowLocks  []rowLock
 	// noBlockers, noNames and noRows are why the blockers, the name registry and the locks in rows could not be read.
 	noBlockers, noNames, noRows string

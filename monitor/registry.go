@@ -41,7 +41,7 @@ func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	}
 	var err error
 	if t.trusted() {
-		err = r.askForNames(ctx, t, numbers, semaphores, o)
+		err = r.completeNames(ctx, t, numbers, semaphores, o)
 	} else {
 		t.names, err = r.copyNames(ctx, t, numbers, o)
 	}
@@ -70,7 +70,7 @@ func (t tables) trusted() bool { return t.unchecked == nil && len(t.untrusted) =
 func namesMissingText(t tables, err error) string {
 	reason := cmp.Or(sqlstate.Refusal(err).Message, err.Error())
 	switch {
-	case t.trusted() && t.names != nil:
+	case t.trusted() && t.named:
 		return "cannot read " + err.Error()
 	case t.trusted():
 		return "cannot read pglock.names: " + reason
@@ -94,10 +94,26 @@ func (t tables) bigints() []int64 {
 	return all
 }
 
+// completeNames asks for the names that are not kept.
+func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphores []int64, o options) error {
+	database := t.rows[0].ConnectedOid.Uint32
+	known, since := o.kept.of(database, numbers)
+	t.names = known
+	unknown := known.without(numbers)
+	if len(unknown)+len(semaphores) == 0 {
+		return nil
+	}
+	err := r.askForNames(ctx, t, unknown, semaphores, o)
+	if t.named {
+		o.kept.set(database, t.names, since)
+	}
+	return err
+}
+
 // maxNamed bounds the bytes of the names that are read for a snapshot, and again those of semaphores.
 const maxNamed int64 = 8 << 20
 
-// askForNames reads the names of the keys. It first checks, in the same transaction, that the schema is still trusted.
+// askForNames adds the names of keys. It first checks, in the same transaction, that the schema is still trusted.
 // The semaphores come last: if their names cannot be read, as in a schema of an older version, the others remain.
 func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores []int64, o options) error {
 	var named monitordb.RegisteredNamesRow
@@ -105,7 +121,7 @@ func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores 
 	asked := false
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		trust.Queue(batch, o.owners(), "names", "names")
-		batch.Queue(monitordb.RegisteredNames, numbers, maxNamed).Query(func(rows pgx.Rows) error {
+		batch.Queue(monitordb.RegisteredNames, numbers, maxNamed-t.names.bytes()).Query(func(rows pgx.Rows) error {
 			err := readOne(&named)(rows)
 			asked = err == nil
 			return err
@@ -117,10 +133,12 @@ func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores 
 	if err != nil && !asked {
 		return trust.Explain(err)
 	}
-	t.names = registered{}
-	if err := errors.Join(t.names.decode(named.Names), t.names.decode(limited.Names)); err != nil {
+	t.named = true
+	answer := registered{}
+	if err := errors.Join(answer.decode(named.Names), answer.decode(limited.Names)); err != nil {
 		return err
 	}
+	t.names.add(answer)
 	if left := named.LeftOut + limited.LeftOut; left > 0 {
 		t.noNames = fmt.Sprintf("%d of the longest names are left out, since all have more than %d bytes", left, maxNamed)
 	}
@@ -143,6 +161,18 @@ func (r registered) decode(rest []byte) error {
 	}
 	r.sorted()
 	return nil
+}
+
+// add adds names of other keys, or more names of the same. It changes no list of names, since other snapshots have it too.
+func (r registered) add(more registered) {
+	for key, names := range more {
+		if known := r[key]; known != nil {
+			names = slices.Concat(known, names)
+			slices.Sort(names)
+			names = slices.Compact(names)
+		}
+		r[key] = names
+	}
 }
 
 // copiedNames is a copy of a registry that snapshots share.

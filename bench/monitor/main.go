@@ -80,7 +80,9 @@ var scenes = []scene{
 	{name: "idle", what: "no locks are held"},
 	{name: "busy", what: "10,000 locks of 500 sessions, 200 waiters",
 		locks: 10_000, sessions: 500, waiters: 200, target: 50 * time.Millisecond},
-	{name: "named", what: "the same, each lock with a registered name",
+	{name: "named", what: "the same, each lock with a registered name, as a program sees it that watches the server",
 		locks: 10_000, sessions: 500, waiters: 200, named: true, target: 50 * time.Millisecond},
+	{name: "named-once", what: "the same, by snapshots that do not know the names yet",
+		locks: 10_000, sessions: 500, waiters: 200, named: true, once: true},
 	{name: "huge", what: "100,000 locks of 500 sessions, 200 waiters", locks: 100_000, sessions: 500, waiters: 200},
 }

@@ -41,7 +41,7 @@ func (f figures) print(s scene) {
 		target = fmt.Sprintf("  target ≤ %v: %s", s.target, verdict)
 	}
 	fmt.Printf("  server, both statements   %10s\n", milliseconds(f.statements))
-	fmt.Printf("    locks, sessions, names  %10s\n", milliseconds(f.locks))
+	fmt.Printf("    locks, sessions         %10s\n", milliseconds(f.locks))
 	fmt.Printf("    blockers of waiters     %10s\n", milliseconds(f.blockers))
 	fmt.Printf("  backend's processor time  %10s%s\n", milliseconds(f.backend), target)
 	fmt.Printf("  client, the whole Take    %10s\n", milliseconds(f.client))
@@ -62,12 +62,16 @@ func (s scene) measure(ctx context.Context, server *pgserver.Server, rounds int)
 		return f, err
 	}
 	defer func() { err = errors.Join(err, w.conn.Close(ctx)) }()
-	if _, err := w.take(ctx, s); err != nil { // prepares the statements
+	watching := monitor.RememberNames()
+	if _, err := w.take(ctx, s, watching); err != nil { // prepares the statements
 		return f, err
 	}
 	var all []figures
 	for range rounds {
-		one, err := w.take(ctx, s)
+		if s.once {
+			watching = monitor.RememberNames()
+		}
+		one, err := w.take(ctx, s, watching)
 		if err != nil {
 			return f, err
 		}
@@ -116,7 +120,7 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (w watcher) take(ctx context.Context, s scene) (f figures, err error) {
+func (w watcher) take(ctx context.Context, s scene, options ...monitor.Option) (f figures, err error) {
 	before, err := processorTime(w.conn.PgConn().PID())
 	if err != nil {
 		return f, err
@@ -124,7 +128,7 @@ func (w watcher) take(ctx context.Context, s scene) (f figures, err error) {
 	var memory [2]runtime.MemStats
 	runtime.ReadMemStats(&memory[0])
 	received, start := w.received.Load(), time.Now()
-	snapshot, err := monitor.Take(ctx, w.conn)
+	snapshot, err := monitor.Take(ctx, w.conn, options...)
 	if err != nil {
 		return f, err
 	}

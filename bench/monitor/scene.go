@@ -21,6 +21,7 @@ type scene struct {
 	name, what               string
 	locks, sessions, waiters int
 	named                    bool
+	once                     bool // each snapshot is the first of its program
 	target                   time.Duration
 }
 
