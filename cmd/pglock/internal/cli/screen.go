@@ -54,7 +54,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter
 	}
 	options.Target, options.Flags, options.First, options.Take = db.target, db.flags, first, take
 	options.Events, options.End = m.zonedEvents(o.recentEvents), m.signalFunc(db, o.pool, &log)
-	options.EndHolder = m.holderFuncs(db, o.pool, &log)
+	options.MayEnd, options.EndHolder = m.mayFunc(o.pool), m.holderFuncs(db, o.pool, &log)
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: db.target, Flags: db.flags}, width(), height())))
 	return errors.Join(err, printErr, log.close())
@@ -75,6 +75,16 @@ func (m *watch) signalFunc(db database, pool *pgxpool.Pool, log io.Writer) tui.E
 	}
 	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
 		return send(ctx, db, pool, log, signal, c)
+	}
+}
+
+// mayFunc returns the function that asks whether a signal would be refused, or nil if the view is read-only.
+func (m *watch) mayFunc(pool *pgxpool.Pool) tui.MayEnd {
+	if m.readOnly {
+		return nil
+	}
+	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) error {
+		return monitor.CheckSend(ctx, pool, c, signal)
 	}
 }
 

@@ -25,6 +25,7 @@ func (m *watch) fillScreenWithServers(ctx context.Context, f *serverGroup, filte
 			Take:   m.takeFunc(member.observer),
 			Events: m.zonedEvents(member.recentEvents),
 			End:    m.signalFunc(member.db, member.pool, &log),
+			MayEnd: m.mayFunc(member.pool),
 
 			EndHolder: m.holderFuncs(member.db, member.pool, &log),
 		})

@@ -60,7 +60,7 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 	case session.Prepared():
 		return m.open(pane{title: "prepared transaction " + session.who(), write: preparedText(*session.Session)})
 	}
-	take, pid := m.takeSnapshot(true), session.PID
+	take, may, pid := m.takeSnapshot(true), m.mayEnd(), session.PID
 	m.inspecting = true
 	return m.addLog(fmt.Sprintf("looking at session %d …", pid)), func() tea.Msg {
 		fresh := take().(snapshotMsg)
@@ -68,7 +68,23 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 			return inspectionMsg{err: fresh.err}
 		}
 		target, err := monitor.Inspect(fresh.snapshot, pid)
+		if err == nil {
+			err = may(signal, target)
+		}
 		return inspectionMsg{pendingSignal{signal, target}, fresh.snapshot, err}
+	}
+}
+
+// mayEnd returns a function that asks the selected server whether a signal would be refused.
+func (m Model) mayEnd() func(monitor.Signal, monitor.SignalTarget) error {
+	parent, ask := m.ctx, m.server.MayEnd
+	return func(signal monitor.Signal, target monitor.SignalTarget) error {
+		if ask == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(parent, snapshotTimeout)
+		defer cancel()
+		return ask(ctx, signal, target)
 	}
 }
 
@@ -111,6 +127,8 @@ func preparedText(session monitor.Session) func(Model, int) []string {
 func (m Model) handleInspection(i inspectionMsg) (Model, tea.Cmd) {
 	m.inspecting = false
 	switch {
+	case errors.Is(i.err, monitor.ErrNotPermitted):
+		return m.addLog(oneLine(i.err.Error())).addLog(notSignalled(i.target, i.err)), nil
 	case i.err != nil:
 		return m.addLog(oneLine(i.err.Error())), nil
 	case m.prompt != nil:
@@ -179,9 +197,13 @@ func (m Model) handleSignal(e signalMsg) (Model, tea.Cmd) {
 		m = m.addLog(oneLine(e.err.Error()))
 	}
 	if e.err != nil && !e.outcome.Sent {
-		m = m.addLog(fmt.Sprintf("session %d was not signalled%s (l: log)", e.pendingSignal.target.PID, shortReason(e.err)))
+		m = m.addLog(notSignalled(e.pendingSignal.target, e.err))
 	}
 	return m.takeSnapshots(true)
+}
+
+func notSignalled(target monitor.SignalTarget, why error) string {
+	return fmt.Sprintf("session %d was not signalled%s (l: log)", target.PID, shortReason(why))
 }
 
 // shortReason returns the reason in a few words, since there is no room for a whole error below the rows.

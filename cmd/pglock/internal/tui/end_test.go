@@ -210,3 +210,27 @@ func TestTheViewWaitsForASignalUnderWay(t *testing.T) {
 		t.Errorf("a signal was sent afterwards: %v", err)
 	}
 }
+
+// Whether the role may signal the session is asked before the user is.
+func TestASignalThatWouldBeRefusedIsNotAskedAbout(t *testing.T) {
+	var asked []int32
+	refusal := fmt.Errorf("%s: %w: it is a session of a superuser", strings.Repeat("long ", 20), monitor.ErrNotPermitted)
+	u := start(t, Options{First: mixedSnapshot(), End: sendNothing,
+		Take: func(context.Context, bool) (*monitor.Snapshot, error) { return mixedSnapshot(), nil },
+		MayEnd: func(_ context.Context, _ monitor.Signal, target monitor.SignalTarget) error {
+			asked = append(asked, target.PID)
+			return refusal
+		}}, 80, 24)
+	u.presses("2", "t")
+	u.send(u.command())
+	if u.m.prompt != nil || u.m.inspecting || !reflect.DeepEqual(asked, []int32{4711}) {
+		t.Errorf("the user is asked, or the server was not (%v):\n%s", asked, u.screen())
+	}
+	u.wants("session 4711 was not signalled: not permitted (l: log)")
+	u.presses("l")
+	u.wants("it is a session of a superuser")
+	refusal = nil
+	u.presses("esc", "t")
+	u.send(u.command())
+	u.wants("Type yes to terminate session 4711")
+}

@@ -26,7 +26,8 @@ type server struct {
 func newServers(o Options) []server {
 	given := o.Servers
 	if len(given) == 0 {
-		given = []Server{{Target: o.Target, Flags: o.Flags, First: o.First, Take: o.Take, Events: o.Events, End: o.End, EndHolder: o.EndHolder}}
+		given = []Server{{Target: o.Target, Flags: o.Flags, First: o.First, Take: o.Take, Events: o.Events, End: o.End, MayEnd: o.MayEnd,
+			EndHolder: o.EndHolder}}
 	}
 	var all []server
 	for i, s := range given {

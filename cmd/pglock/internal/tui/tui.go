@@ -43,7 +43,10 @@ type Options struct {
 	Seek func(time.Duration) error
 	// Interval is the time from the beginning of one snapshot to that of the next.
 	Interval time.Duration
-	// Servers replaces Target, First, Take, Events, End and EndHolder if there are several servers.
+	// MayEnd asks the server whether its role may signal a session, before the user is asked to confirm. If it is nil, only
+	// End finds that out.
+	MayEnd MayEnd
+	// Servers replaces Target, First, Take, Events, End, MayEnd and EndHolder if there are several servers.
 	Servers []Server
 	// Filter says which locks are shown. The user can change Waiting only.
 	Filter view.Filter
@@ -66,10 +69,11 @@ type Server struct {
 	Label, Target, Flags string
 	// First is the snapshot to begin with; nil if there is none yet.
 	First *monitor.Snapshot
-	// Take, Events, End and EndHolder are as in Options.
+	// Take, Events, End, MayEnd and EndHolder are as in Options.
 	Take      Take
 	Events    func() []journal.Event
 	End       End
+	MayEnd    MayEnd
 	EndHolder EndHolder
 }
 
@@ -78,6 +82,9 @@ type Take func(ctx context.Context, all bool) (*monitor.Snapshot, error)
 
 // End signals a session. The outcome and the error are those of [monitor.Send].
 type End func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error)
+
+// MayEnd returns an error if a signal would be refused. The error is that of [monitor.CheckSend].
+type MayEnd func(context.Context, monitor.Signal, monitor.SignalTarget) error
 
 // Run shows the view until the user leaves it or ctx ends; neither is an error. It then restores the terminal, waits
 // for a signal that is being sent, and returns the last snapshot.
