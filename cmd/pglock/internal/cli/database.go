@@ -278,13 +278,25 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
-	config.AfterConnect = trust.NotDeferrable
+	config.AfterConnect = firstAnswer
 	config.MinConns = min(d.keep, config.MaxConns)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, d.failed(err)
 	}
 	return pool, nil
+}
+
+// firstAnswer has a new connection answer once. A pooler accepts connections for which it has no session, and then they wait.
+func firstAnswer(ctx context.Context, conn *pgx.Conn) error {
+	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err := trust.NotDeferrable(bounded, conn)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w (connected, but no answer within %v: the server hangs, or a pooler has no session for this client, "+
+			"which pglock doctor --pgbouncer shows)", err, answerTimeout)
+	}
+	return err
 }
 
 // options returns options for snapshots. All snapshots with them share a copy of the names.

@@ -144,7 +144,7 @@ func newMonitor() *cobra.Command {
 	m.record.addTo(cmd)
 	m.http.addTo(cmd)
 	m.notify.addTo(cmd)
-	m.poolers.addTo(cmd)
+	m.poolers.addTo(cmd, "name the clients behind the sessions")
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")

@@ -17,9 +17,8 @@ type poolerFlags struct {
 	configs []*pgconn.Config
 }
 
-func (f *poolerFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.dsns, "pgbouncer", nil,
-		"name the clients behind the sessions of the PgBouncer whose console has this `URL`; may be repeated")
+func (f *poolerFlags) addTo(cmd *cobra.Command, what string) {
+	cmd.Flags().StringArrayVar(&f.dsns, "pgbouncer", nil, what+" of the PgBouncer whose console has this `URL`; may be repeated")
 	complete(cmd, "pgbouncer")
 }
 
@@ -42,6 +41,20 @@ func (f *poolerFlags) resolve(cmd *cobra.Command) error {
 		f.configs = append(f.configs, &config.ConnConfig.Config)
 	}
 	return nil
+}
+
+// queues asks each pooler once for the clients that wait for a session.
+func (f *poolerFlags) queues(ctx context.Context) (all []pooled.Queue, err error) {
+	for _, config := range f.configs {
+		p := pooled.New(config)
+		queues, err := p.Queues(ctx)
+		p.Close(ctx)
+		if err != nil {
+			return nil, &exit{codeUnavailable, err}
+		}
+		all = append(all, queues...)
+	}
+	return all, nil
 }
 
 // clients names the clients behind the sessions of poolers. A nil clients names none.

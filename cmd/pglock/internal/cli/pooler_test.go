@@ -1,15 +1,21 @@
 package cli_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/pooled"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -92,4 +98,78 @@ func TestPoolerClientsAreNamed(t *testing.T) {
 	if strings.Contains(r.stderr, "secret") {
 		t.Errorf("it says %s", r.stderr)
 	}
+}
+
+// Clients that wait in a pooler for a session are in no snapshot. Doctor asks the pooler for them, and says what its sessions
+// wait for; a command that must wait there itself says so.
+func TestPoolerQueueIsReported(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	through := testenv.PgBouncer(t, db, testenv.SessionPooling)
+	console, err := url.Parse(through)
+	must.Succeed(t, err)
+	console.Path = "/pgbouncer"
+	config, err := pgx.ParseConfig(through)
+	must.Succeed(t, err)
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	client := func() *pgx.Conn {
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		must.Succeed(t, err)
+		t.Cleanup(func() { must.Succeed(t, conn.Close(context.WithoutCancel(t.Context()))) })
+		return conn
+	}
+	execute := func(conn *pgx.Conn, statement string) {
+		_, err := conn.Exec(t.Context(), statement)
+		must.Succeed(t, err)
+	}
+	queue := func() []pooled.Queue {
+		config, err := pgx.ParseConfig(console.String())
+		must.Succeed(t, err)
+		p := pooled.New(&config.Config)
+		defer p.Close(t.Context())
+		queues, err := p.Queues(t.Context())
+		must.Succeed(t, err)
+		return queues
+	}
+	if queues := queue(); len(queues) > 0 {
+		t.Errorf("there is a queue without clients: %+v", queues)
+	}
+	wantText(t, on(t, db, "doctor", "--pgbouncer", console.String()).run().stdout, "no client waits long in PgBouncer")
+	wantText(t, command(t, []string{"DATABASE_URL=" + through}, "doctor").run().stdout,
+		"it is unknown whether clients wait in the proxy for a session", "--pgbouncer URL")
+
+	holder := db.Connect(t)
+	execute(holder, "SET application_name = 'holder'; SELECT pg_advisory_lock(42)")
+	waiter := client()
+	db.Queue(t, waiter, "SELECT pg_advisory_lock(42)")
+	var last *pgx.Conn
+	for range testenv.PoolSize - 1 {
+		last = client()
+		execute(last, "SELECT 1")
+	}
+	late := make(chan error, 1)
+	queued := client()
+	go func() {
+		_, err := queued.Exec(context.WithoutCancel(t.Context()), "SELECT 1")
+		late <- err
+	}()
+	testenv.WaitUntil(t, "a client waits long in the pooler", func() bool {
+		queues := queue()
+		return len(queues) == 1 && queues[0].Clients == 1 && queues[0].Longest > time.Second
+	})
+	r := on(t, db, "doctor", "--pgbouncer", console.String(), "-o", "json").run()
+	wantCode(t, r, 78)
+	var report doctor.Report
+	must.Succeed(t, json.Unmarshal([]byte(r.stdout), &report))
+	finding := report.Findings[slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Check == "pooler-queue" })]
+	wantText(t, finding.What+finding.Why+finding.Do, "1 client waits in PgBouncer for a session of pool "+db.Name(), "session pooling, 20 sessions, 20 in use",
+		"1 of the 20 sessions in use wait for locks", fmt.Sprintf("at the root is %d holder", holder.PgConn().PID()))
+	if finding.Level != doctor.Warning {
+		t.Errorf("it is %s", finding.Level)
+	}
+	r = command(t, []string{"DATABASE_URL=" + through}, "doctor", "--pgbouncer", console.String()).run()
+	wantCode(t, r, 69)
+	wantText(t, r.stderr, "no answer within 10s", "a pooler has no session for this client", "1 client waits in PgBouncer")
+	must.Succeed(t, last.Close(t.Context()))
+	must.Succeed(t, <-late)
 }

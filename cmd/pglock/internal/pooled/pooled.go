@@ -39,6 +39,23 @@ type Session struct {
 	Port string
 }
 
+// sessionAt returns a session as the console describes it.
+func sessionAt(pid, port, address string) Session {
+	if address == "unix" {
+		port = ""
+	}
+	return Session{pid, port}
+}
+
+// sessionOf returns a session as the server describes it.
+func sessionOf(s monitor.Session) Session {
+	_, port, err := net.SplitHostPort(s.Client)
+	if err != nil {
+		port = "" // a Unix socket
+	}
+	return Session{fmt.Sprint(s.PID), port}
+}
+
 // Client is a client of a pooler.
 type Client struct {
 	// Address has the client's address and port, or is [local].
@@ -56,13 +73,16 @@ func (p *Pooler) Look(ctx context.Context) (Links, error) {
 	return links, nil
 }
 
-func (p *Pooler) look(ctx context.Context) (Links, error) {
+func (p *Pooler) connect(ctx context.Context) (err error) {
 	if p.conn == nil {
-		conn, err := pgconn.ConnectConfig(ctx, p.config)
-		if err != nil {
-			return nil, err
-		}
-		p.conn = conn
+		p.conn, err = pgconn.ConnectConfig(ctx, p.config)
+	}
+	return err
+}
+
+func (p *Pooler) look(ctx context.Context) (Links, error) {
+	if err := p.connect(ctx); err != nil {
+		return nil, err
 	}
 	servers, err := p.show(ctx, "SHOW SERVERS", "remote_pid", "local_port", "local_addr", "link")
 	if err != nil {
@@ -81,12 +101,8 @@ func (p *Pooler) look(ctx context.Context) (Links, error) {
 	}
 	links := Links{}
 	for _, s := range servers {
-		session := Session{s[0], s[1]}
-		if s[2] == "unix" {
-			session.Port = ""
-		}
 		if address, linked := addresses[s[3]]; linked {
-			links[session] = Client{address, s[3]}
+			links[sessionAt(s[0], s[1], s[2])] = Client{address, s[3]}
 		}
 	}
 	return links, nil
@@ -138,11 +154,7 @@ func Name(s *monitor.Snapshot, before, after Links) {
 		if session.PID == 0 {
 			return
 		}
-		_, port, err := net.SplitHostPort(session.Client)
-		if err != nil {
-			port = "" // a Unix socket
-		}
-		id := Session{fmt.Sprint(session.PID), port}
+		id := sessionOf(*session)
 		if client, linked := after[id]; linked && before[id] == client {
 			session.Client = client.Address + " (through PgBouncer)"
 		}
