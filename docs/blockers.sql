@@ -8,26 +8,31 @@ SET LOCAL jit = off; -- it would take longer than the query
 
 \echo Sessions and prepared transactions at the root, and how many sessions wait for them, directly or through others
 WITH RECURSIVE lock AS MATERIALIZED (
-    SELECT l.*, COALESCE(COALESCE(a.leader_pid, l.pid)::text, l.virtualtransaction) AS owner,
+    SELECT l.*, COALESCE(COALESCE(a.leader_pid, l.pid)::text, l.virtualtransaction) COLLATE "C" AS owner,
            concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid,
-                     l.objid, l.objsubid) AS target,
-           (to_jsonb(l) ->> 'waitstart')::timestamptz AS began
+                     l.objid, l.objsubid) COLLATE "C" AS target,
+           CASE WHEN NOT l.granted THEN (to_jsonb(l) ->> 'waitstart')::timestamptz END AS began
     FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
 ),
+-- A queue of n has about n²/2 pairs. A waiter that stands ahead of another in the same mode, and holds nothing there, is left
+-- out: its blockers are also those of the other. = ANY (SELECT …) looks a pair up in a hash table.
 pair AS MATERIALIZED (
-    SELECT DISTINCT w.owner, w.target, b.pid
-    FROM lock AS w, unnest(pg_blocking_pids(w.pid)) AS b (pid)
+    SELECT w.owner, w.target, b.pid::text COLLATE "C" AS pid
+    FROM lock AS w, LATERAL (SELECT DISTINCT given.pid FROM unnest(pg_blocking_pids(w.pid)) AS given (pid)) AS b
     WHERE NOT w.granted
+      AND CASE WHEN (w.target, b.pid::text) = ANY (SELECT h.target, h.owner FROM lock AS h WHERE h.granted) THEN true
+               ELSE NOT (w.target, w.mode, b.pid::text) = ANY (SELECT q.target, q.mode, q.owner FROM lock AS q WHERE NOT q.granted)
+          END
 ),
 edge AS MATERIALIZED (
-    SELECT p.owner AS waiter, p.target, p.pid::text AS blocker FROM pair AS p WHERE p.pid <> 0 AND p.pid::text <> p.owner
+    SELECT p.owner AS waiter, p.target, p.pid AS blocker FROM pair AS p WHERE p.pid <> '0' AND p.pid <> p.owner
     UNION
-    SELECT p.owner, p.target, h.virtualtransaction
+    SELECT p.owner, p.target, h.owner
     FROM pair AS p JOIN lock AS h ON h.target = p.target AND h.granted AND h.pid IS NULL
-    WHERE p.pid = 0
+    WHERE p.pid = '0'
 ),
 behind (root, waiter) AS (
-    SELECT e.blocker, e.waiter FROM edge AS e WHERE e.blocker NOT IN (SELECT w.waiter FROM edge AS w)
+    SELECT e.blocker, e.waiter FROM edge AS e WHERE NOT e.blocker = ANY (SELECT w.waiter FROM edge AS w)
     UNION
     SELECT b.root, e.waiter FROM behind AS b JOIN edge AS e ON e.blocker = b.waiter
 ),
