@@ -60,17 +60,20 @@ type wait struct {
 	since *time.Time
 	// next is the session whose wait makes this one wait: the blocker or, in a joined graph, a session of its process.
 	next int32
+	// candidate says that it waits to be elected, or to run a job, and expected is that or another wait of normal work.
+	candidate, expected bool
 }
 
 func waitEdges(locks []Lock, others []OtherWait) []wait {
 	var all []wait
 	for _, lock := range locks {
+		candidate := lock.Kind == KindLeader || lock.Kind == KindTick
 		for _, waiter := range lock.Waiters {
 			for _, blocker := range waiter.BlockedBy {
 				all = append(all, wait{Step: Step{
 					PID: waiter.PID, Process: waiter.Process, Key: lock.Key, Database: lock.Database,
 					BlockedBy: blocker.PID, Kind: blocker.Kind,
-				}, since: waiter.WaitingSince, next: blocker.PID})
+				}, since: waiter.WaitingSince, next: blocker.PID, candidate: candidate, expected: lock.Expected()})
 			}
 		}
 	}
@@ -105,11 +108,14 @@ func processes(locks []Lock) map[int32]origin {
 }
 
 // joinProcesses adds waits that the server cannot see: the task that holds a lock on one session of a process can wait
-// for another lock on another session. A session that is only ahead in a queue waits for nothing else.
+// for another lock on another session. A session that is only ahead in a queue waits for nothing else. A candidate holds
+// nothing meanwhile: two processes that each lead one job, and stand for the other's, do not wait for each other. A permit can
+// be held by a task that waits, but two waits for permits in a row are normal work too.
 func joinProcesses(waits []wait, processes map[int32]origin) []wait {
-	waiting := map[origin][]int32{}
+	waiting, expected := map[origin][]int32{}, map[int32]bool{}
 	for _, w := range waits {
-		if from, ok := processes[w.PID]; ok && !slices.Contains(waiting[from], w.PID) {
+		expected[w.PID] = w.expected
+		if from, ok := processes[w.PID]; ok && !w.candidate && !slices.Contains(waiting[from], w.PID) {
 			waiting[from] = append(waiting[from], w.PID)
 		}
 	}
@@ -119,7 +125,7 @@ func joinProcesses(waits []wait, processes map[int32]origin) []wait {
 			continue
 		}
 		for _, pid := range waiting[processes[w.BlockedBy]] {
-			if pid != w.PID && pid != w.BlockedBy {
+			if pid != w.PID && pid != w.BlockedBy && !(w.expected && expected[pid]) {
 				w.next = pid
 				all = append(all, w)
 			}

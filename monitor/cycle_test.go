@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// waiting is a wait of one session for another. A session belongs to a process if its name has a slash, as in "p/1".
+// waiting is a wait of one session for another. A session belongs to a process if its name has a slash, as in "p/1". What is
+// waited for is an election behind "p/1 lead", and a semaphore behind "p/1 permit".
 type waiting struct{ who, behind string }
 
 // locksWith returns locks with one waiter each.
@@ -27,7 +28,14 @@ func locksWith(all []waiting) []Lock {
 	for i, w := range all {
 		holder := session(w.behind)
 		since := time.Unix(int64(i), 0)
-		locks = append(locks, Lock{
+		kind := KindLock
+		switch _, of, _ := strings.Cut(w.behind, " "); of {
+		case "lead":
+			kind = KindLeader
+		case "permit":
+			kind = KindSemaphore
+		}
+		locks = append(locks, Lock{Kind: kind,
 			Key: w.who + ">" + w.behind, Database: "shop", Holders: []Holder{{Session: holder}},
 			Waiters: []Waiter{{Session: session(w.who), WaitingSince: &since,
 				BlockedBy: []Blocker{{PID: holder.PID, Kind: BlockHard}}}},
@@ -57,9 +65,14 @@ func TestCyclesAreFound(t *testing.T) {
 		"within a process":                {[]waiting{{"p/1", "p/2"}, {"p/3", "p/4"}}, []string{"possible p/1>p/2 p/3>p/4"}},
 		"certain in a process": {[]waiting{{"p/1", "p/2"}, {"p/2", "p/1"}},
 			[]string{"certain p/2>p/1 p/1>p/2"}},
-		"certain, not possible too": {[]waiting{{"p/1", "q/1"}, {"q/1", "p/1"}}, []string{"certain q/1>p/1 p/1>q/1"}},
-		"through a stranger":        {[]waiting{{"p/1", "a"}, {"a", "p/2"}}, []string{"possible a>p/2 p/1>a"}},
-		"other processes":           {[]waiting{{"p/1", "q/1"}, {"q/2", "r/2"}}, nil},
+		"certain, not possible too":                           {[]waiting{{"p/1", "q/1"}, {"q/1", "p/1"}}, []string{"certain q/1>p/1 p/1>q/1"}},
+		"through a stranger":                                  {[]waiting{{"p/1", "a"}, {"a", "p/2"}}, []string{"possible a>p/2 p/1>a"}},
+		"other processes":                                     {[]waiting{{"p/1", "q/1"}, {"q/2", "r/2"}}, nil},
+		"two that each lead what the other stands for":        {[]waiting{{"p/1", "q/1 lead"}, {"q/2", "p/2 lead"}}, nil},
+		"a candidate of a process that is waited for":         {[]waiting{{"p/1", "q/1 lead"}, {"q/2", "p/2"}}, nil},
+		"two permits":                                         {[]waiting{{"p/1", "q/1 permit"}, {"q/2", "p/2 permit"}}, nil},
+		"a permit and a lock":                                 {[]waiting{{"p/1", "q/1 permit"}, {"q/2", "p/2"}}, []string{"possible p/1>q/1 permit q/2>p/2"}},
+		"leaders whose sessions wait for each other for ever": {[]waiting{{"a", "b lead"}, {"b lead", "a"}}, []string{"certain b lead>a a>b lead"}},
 	} {
 		var got []string
 		for _, cycle := range cycles(locksWith(c.waits), nil) {
