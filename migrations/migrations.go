@@ -224,9 +224,10 @@ func look(ctx context.Context, pool *pgxpool.Pool, o options) (s schema, err err
 }
 
 // pinSearchPath keeps the transaction from using operators and functions that the database's owner may have put on the
-// search_path, and from compiling statements, for seconds, if the owner has set jit_above_cost to 0.
+// search_path, and from compiling statements or starting workers for them, for seconds, if the owner has set the costs of that
+// to 0.
 func pinSearchPath(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT); err != nil {
+	if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT+";"+lockdb.SetNoWorkers); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
-type limits struct{ Statement, Lock, Dates, JIT string }
+type limits struct{ Statement, Lock, Dates, Costs string }
 
 const selectLimits = "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), " +
-	"current_setting('datestyle'), current_setting('jit')"
+	"current_setting('datestyle'), current_setting('jit') || ' ' || current_setting('max_parallel_workers_per_gather')"
 
 func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 	db := testenv.Database(t)
@@ -22,14 +22,14 @@ func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 		inTransaction bool
 		before, want  limits
 	}{
-		{"alone", "SET statement_timeout = 0", false, limits{"0", "0", "ISO, MDY", "on"}, limits{"2s", "500ms", "ISO, MDY", "off"}},
-		{"in a transaction", "BEGIN", true, limits{"0", "0", "ISO, MDY", "on"}, limits{"2s", "500ms", "ISO, MDY", "off"}},
+		{"alone", "SET statement_timeout = 0", false, limits{"0", "0", "ISO, MDY", "on 2"}, limits{"2s", "500ms", "ISO, MDY", "off 0"}},
+		{"in a transaction", "BEGIN", true, limits{"0", "0", "ISO, MDY", "on 2"}, limits{"2s", "500ms", "ISO, MDY", "off 0"}},
 		{"wider limits", "SET statement_timeout = '1d'; SET lock_timeout = '10min'; SET datestyle = 'German'", false,
-			limits{"1d", "10min", "German, DMY", "on"}, limits{"2s", "500ms", "ISO, DMY", "off"}},
+			limits{"1d", "10min", "German, DMY", "on 2"}, limits{"2s", "500ms", "ISO, DMY", "off 0"}},
 		{"tighter limits", "SET statement_timeout = '1999ms'; SET lock_timeout = 1", false,
-			limits{"1999ms", "1ms", "ISO, MDY", "on"}, limits{"1999ms", "1ms", "ISO, MDY", "off"}},
+			limits{"1999ms", "1ms", "ISO, MDY", "on 2"}, limits{"1999ms", "1ms", "ISO, MDY", "off 0"}},
 		{"limits of the transaction", "BEGIN; SET LOCAL statement_timeout = '1min'; SET LOCAL lock_timeout = '100ms'", true,
-			limits{"1min", "100ms", "ISO, MDY", "on"}, limits{"2s", "100ms", "ISO, MDY", "off"}},
+			limits{"1min", "100ms", "ISO, MDY", "on 2"}, limits{"2s", "100ms", "ISO, MDY", "off 0"}},
 	}
 	for _, c := range cases {
 		for mode := pgx.QueryExecModeCacheStatement; mode <= pgx.QueryExecModeSimpleProtocol; mode++ {
@@ -37,6 +37,7 @@ func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 				config := db.Config(t).ConnConfig
 				config.DefaultQueryExecMode = mode
 				config.RuntimeParams["jit"] = "on" // the default until version 18
+				config.RuntimeParams["max_parallel_workers_per_gather"] = "2"
 				conn, err := pgx.ConnectConfig(t.Context(), config)
 				must.Succeed(t, err)
 				defer func() { must.Succeed(t, conn.Close(context.Background())) }()

@@ -15,11 +15,13 @@ SELECT 1 AS probe;
 
 -- For the transaction, keeps out operators, functions and types that the database's owner may have put on the
 -- search_path. It is sent before everything else. But pgx may prepare the others before it is executed. The server then
--- analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the statements behind it (jit) would take longer than they do
--- if the planner's settings make them look costly.
+-- analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the
+-- statements behind it (jit), or starting workers for them, would take longer than they do if the planner's settings make
+-- them look costly.
 -- name: PinSearchPath :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-       pg_catalog.set_config('jit', 'off', true);
+       pg_catalog.set_config('jit', 'off', true),
+       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true);
 
 -- Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
 -- takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
@@ -342,6 +344,7 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
 -- name: BoundCopy :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('jit', 'off', true),
+       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
        pg_catalog.set_config('row_security', 'off', true),
        pg_catalog.set_config('statement_timeout', @statement_timeout::pg_catalog.text, true),
        pg_catalog.set_config('lock_timeout', @lock_timeout::pg_catalog.text, true);

@@ -25,6 +25,10 @@ SET LOCAL exit_on_error = off;
 -- name: SetNoJIT :exec
 SET LOCAL jit = off;
 
+-- Starting workers takes longer than these statements.
+-- name: SetNoWorkers :exec
+SET LOCAL max_parallel_workers_per_gather = 0;
+
 -- With it, policies are an error and are not executed.
 -- name: SetNoRowSecurity :exec
 SET LOCAL row_security = off;

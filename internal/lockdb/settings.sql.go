@@ -85,6 +85,16 @@ func (q *Queries) SetNoRowSecurity(ctx context.Context) error {
 	return err
 }
 
+const SetNoWorkers = `-- name: SetNoWorkers :exec
+SET LOCAL max_parallel_workers_per_gather = 0
+`
+
+// Starting workers takes longer than these statements.
+func (q *Queries) SetNoWorkers(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetNoWorkers)
+	return err
+}
+
 const SetNotDeferrable = `-- name: SetNotDeferrable :exec
 SET LOCAL transaction_deferrable = off
 `

@@ -109,6 +109,7 @@ func (q *Queries) Blockers(ctx context.Context, arg BlockersParams) ([]BlockersR
 const BoundCopy = `-- name: BoundCopy :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('jit', 'off', true),
+       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
        pg_catalog.set_config('row_security', 'off', true),
        pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true),
        pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)
@@ -501,13 +502,15 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 
 const PinSearchPath = `-- name: PinSearchPath :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-       pg_catalog.set_config('jit', 'off', true)
+       pg_catalog.set_config('jit', 'off', true),
+       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true)
 `
 
 // For the transaction, keeps out operators, functions and types that the database's owner may have put on the
 // search_path. It is sent before everything else. But pgx may prepare the others before it is executed. The server then
-// analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the statements behind it (jit) would take longer than they do
-// if the planner's settings make them look costly.
+// analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the
+// statements behind it (jit), or starting workers for them, would take longer than they do if the planner's settings make
+// them look costly.
 func (q *Queries) PinSearchPath(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, PinSearchPath)
 	return err

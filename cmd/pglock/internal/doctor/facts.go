@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
@@ -124,7 +125,7 @@ func readConnectionFacts(ctx context.Context, conn *pgx.Conn, trusted []string) 
 
 func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	queries := monitordb.New(tx)
-	if err := queries.PinSearchPath(ctx); err != nil {
+	if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT+";"+lockdb.SetNoWorkers); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	rows, err := queries.Settings(ctx, settingNames)
