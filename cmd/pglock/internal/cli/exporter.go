@@ -117,9 +117,21 @@ func (a *alertFlags) addTo(cmd *cobra.Command) {
 	flags.Var(&a.idleBlocker, "idle-blocker", "with --rules: how long a blocking session may be idle in transaction, a `duration`")
 	flags.Var(&a.preparedHolder, "prepared-holder", "with --rules: how long there may be prepared holders, a `duration`")
 	flags.Float64Var(&a.lockTable, "lock-table", a.lockTable, "with --rules: how full the lock table may be, a `part` of 1")
-	for _, flag := range []string{"job", "runbook-url", "long-wait", "old-holder", "idle-blocker", "prepared-holder", "lock-table"} {
+	for _, flag := range alertFlagNames {
 		complete(cmd, flag)
 	}
+}
+
+var alertFlagNames = []string{"job", "runbook-url", "long-wait", "old-holder", "idle-blocker", "prepared-holder", "lock-table"}
+
+// unused returns an error if there are flags of --rules without it.
+func (a *alertFlags) unused(cmd *cobra.Command) error {
+	for _, flag := range alertFlagNames {
+		if cmd.Flags().Changed(flag) {
+			return misuse(cmd, "--%s needs --rules", flag)
+		}
+	}
+	return nil
 }
 
 func (a *alertFlags) thresholds() exporter.Thresholds {
@@ -184,6 +196,9 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 			return misuse(cmd, "%v", err)
 		}
 		return nil
+	}
+	if err := e.alerts.unused(cmd); err != nil {
+		return err
 	}
 	if e.dashboard {
 		_, err := cmd.OutOrStdout().Write(grafana.Dashboard)

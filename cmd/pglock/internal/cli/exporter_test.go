@@ -173,4 +173,7 @@ func TestExporterTheRulesAreWrittenWithTheirThresholds(t *testing.T) {
 	wantText(t, r.stdout, `up{job="locks"} == 0`, "pglock_oldest_wait_seconds > 30\n", "> 0.9\n",
 		`runbook_url: "https://wiki.example/locks#PglockLongWait"`, "pglock_idle_blocker_seconds > 300\n")
 	wantCode(t, command(t, nil, "exporter", "--rules", "--job", `"`).run(), 64)
+	for _, args := range [][]string{{"--rules", "--lock-table", "75"}, {"--long-wait", "30s"}, {"--job", "x"}} {
+		wantCode(t, command(t, nil, append([]string{"exporter"}, args...)...).run(), 64)
+	}
 }

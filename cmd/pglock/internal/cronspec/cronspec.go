@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/robfig/cron/v3"
 )
@@ -31,6 +32,11 @@ func Parse(text string, zone *time.Location) (Spec, error) {
 	fields := strings.Fields(text)
 	if len(fields) != 5 {
 		return Spec{}, fmt.Errorf("want the five fields of a cron expression, such as \"30 4 * * MON-FRI\", not %d", len(fields))
+	}
+	for _, item := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == ',' }) {
+		if rest := strings.TrimLeft(item, "*?"); rest != item && rest != "" && rest[0] != '/' { // the parser takes *-5 for *
+			return Spec{}, fmt.Errorf("%s: behind * there can be a step only, such as */5", item)
+		}
 	}
 	fields[4] = sundays(fields[4])
 	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)

@@ -105,7 +105,7 @@ func seen(s cronspec.Spec, begin, end time.Time) (all []time.Time) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, spec := range []string{"", "* * * *", "* * * * * *", "60 * * * *", "0 0 30 2 *", "TZ=UTC * * * *", "TZ=X * * * * *", "x * * * *", "0 0 * * 8"} {
+	for _, spec := range []string{"", "* * * *", "* * * * * *", "60 * * * *", "0 0 30 2 *", "TZ=UTC * * * *", "TZ=X * * * * *", "x * * * *", "*-5 * * * *", "0 ?-3 * * *", "1,*5 * * * *", "0 0 * * 8"} {
 		if _, err := cronspec.Parse(spec, time.UTC); err == nil {
 			t.Errorf("%q is accepted", spec)
 		} else {

@@ -36,7 +36,19 @@ var rulesText string
 
 // rules has delimiters of its own, since those of Prometheus' templates are part of the rules.
 var rules = template.Must(template.New("rules").Delims("[[", "]]").
-	Funcs(template.FuncMap{"seconds": time.Duration.Seconds}).Parse(rulesText))
+	Funcs(template.FuncMap{"seconds": time.Duration.Seconds, "span": span}).Parse(rulesText))
+
+// span writes a duration as Prometheus reads it, which knows neither fractions nor exponents.
+func span(d time.Duration) string {
+	if d%time.Second == 0 {
+		return fmt.Sprintf("%ds", d/time.Second)
+	}
+	return fmt.Sprintf("%dms", d.Milliseconds())
+}
+
+// mostLockTable is the largest use of a lock table that an alert can wait for. A table can be larger than its nominal size, but
+// not by much, so a larger number was meant as a percentage.
+const mostLockTable = 2
 
 // WriteRules writes alerting rules for Prometheus, about the metrics that an Exporter serves.
 func WriteRules(w io.Writer, at Thresholds) error {
@@ -44,6 +56,9 @@ func WriteRules(w io.Writer, at Thresholds) error {
 		if quoted := strconv.Quote(text); quoted != `"`+text+`"` {
 			return fmt.Errorf("the %s %s has characters that would need quotes", what, quoted)
 		}
+	}
+	if !(at.LockTable > 0 && at.LockTable <= mostLockTable) {
+		return fmt.Errorf("the lock table cannot be %v times its nominal size: want a part of 1, such as 0.75", at.LockTable)
 	}
 	return rules.Execute(w, at)
 }

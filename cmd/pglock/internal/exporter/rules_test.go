@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,7 +122,13 @@ func TestRulesHaveTheThresholdsAndTheRunbookThatWereAskedFor(t *testing.T) {
 	if strings.Contains(string(writtenRules(t, DefaultThresholds())), "runbook_url") {
 		t.Error("there are links to nowhere")
 	}
-	for _, bad := range []Thresholds{{Job: `"} or vector(1)`}, {Runbook: "a\nb"}} {
+	for written, span := range map[time.Duration]string{1500 * time.Millisecond: "1500ms", 30 * 24 * time.Hour: "2592000s", 0: "0s"} {
+		at.PreparedHolder = written
+		if text := string(writtenRules(t, at)); !strings.Contains(text, "for: "+span+"\n") {
+			t.Errorf("%v is not %s:\n%s", written, span, text)
+		}
+	}
+	for _, bad := range []Thresholds{{Job: `"} or vector(1)`, LockTable: 1}, {Runbook: "a\nb", LockTable: 1}, {LockTable: 75}, {}, {LockTable: math.NaN()}} {
 		if err := WriteRules(&bytes.Buffer{}, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
