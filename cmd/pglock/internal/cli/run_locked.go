@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -115,11 +116,23 @@ func (u *lockedRun) acquireError(lock heldLock, err error) error {
 		return &exit{codeUnavailable, u.failed(err)}
 	case len(u.redis) > 0: // there the flags below do not exist
 	case errors.Is(err, pglock.ErrPooler):
-		err = fmt.Errorf("%w; --allow-pooler permits it, and --rows keeps the lock in a row", err)
+		err = behindPooler(err)
 	case errors.Is(err, pglock.ErrStandby):
 		err = fmt.Errorf("%w; --allow-standby permits it", err)
 	}
 	return u.failed(err)
+}
+
+// behindPooler says what to do in flags, where the error says it in Go.
+func behindPooler(err error) error {
+	const flags = "--allow-pooler permits it, and --rows keeps the lock in a row"
+	before, inGo := strings.CutSuffix(err.Error(), trust.Pooled().Error())
+	if !inGo {
+		return fmt.Errorf("%w; %s", err, flags)
+	}
+	return fmt.Errorf("%s%w: the server process is not the one that the connection was made to. Connect to the server itself; "+
+		"keep the lock in a row with --rows; or, if the proxy keeps one server session for each client, permit it with --allow-pooler",
+		before, pglock.ErrPooler)
 }
 
 // environment returns pglock's environment with the variables about the lock, in place of those of an outer pglock.

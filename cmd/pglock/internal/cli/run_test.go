@@ -284,7 +284,7 @@ func TestRunThroughAPooler(t *testing.T) {
 			r := command(t, url, "run", test.flag, "k", "--", "true").run()
 			wantCode(t, r, test.code)
 			if test.code != 0 {
-				wantText(t, r.stderr, "proxy", "; --allow-pooler permits it, and --rows keeps")
+				wantText(t, r.stderr, "proxy", "with --rows", "permit it with --allow-pooler")
 			}
 		})
 	}
