@@ -59,7 +59,7 @@ func (p *Pooler) queues(ctx context.Context) ([]Queue, error) {
 		var numbers [3]int
 		for i, text := range row[2:5] {
 			if numbers[i], err = strconv.Atoi(text); err != nil {
-				return nil, fmt.Errorf("SHOW POOLS has %q: %w", text, err)
+				return nil, fmt.Errorf("%q is no number of clients: %w", text, err)
 			}
 		}
 		if of := (pool{row[0], row[1]}); numbers[0] > 0 {
