@@ -241,7 +241,8 @@ func (s *Session) lead(o *op) {
 	s.mu.Lock()
 	s.gatherLocked()
 	b := s.nextBatchLocked()
-	reads := b != nil && o != nil && o.state == sent && !s.reading && s.conn.Interruptible
+	// A caller that has been told to watch its context is not interrupted again, so a goroutine reads for it.
+	reads := b != nil && o != nil && o.state == sent && !o.told && !s.reading && s.conn.Interruptible
 	if reads {
 		s.reading, s.reader = true, o
 	}

@@ -675,3 +675,32 @@ func TestSessionLease(t *testing.T) {
 		r.close()
 	})
 }
+
+// A caller that waited for some time until it could send has been told to watch its context before that. It does so while its
+// own answer is waited for.
+func TestSessionCallerThatSentLateWatchesItsContext(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
+		frozen := make(chan struct{})
+		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
+			switch st.SQL {
+			case "slow":
+				time.Sleep(10 * patrolEvery)
+			case "frozen":
+				<-frozen
+			}
+			return wiretest.Verdict{}
+		})
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near: one statement at a time
+		go func() { _, _, _ = r.session.Call(t.Context(), "slow") }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*patrolEvery)
+		defer cancel()
+		began := time.Now()
+		_, _, err := r.session.Call(ctx, "frozen")
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 20*patrolEvery {
+			t.Errorf("after %v: %v", took, err)
+		}
+		close(frozen)
+		r.close()
+	})
+}
