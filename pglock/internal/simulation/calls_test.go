@@ -1,0 +1,162 @@
+package simulation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+// templates are the statements whose parameters matter.
+var templates = map[string]string{
+	"PrepareWait": lockdb.PrepareWait, "LockSession": lockdb.LockSession, "CheckSession": lockdb.CheckSession,
+	"WriterWaits": lockdb.WriterWaits, "Holders": lockdb.Holders, "WaitStands": lockdb.WaitStands,
+	"WaitHasSnapshot": lockdb.WaitHasSnapshot, "CancelWait": lockdb.CancelWait, "EndSession": lockdb.EndSession,
+}
+
+// call carries out a statement that is no batch.
+func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure) {
+	name := nameOf(sql)
+	args := arguments(templates[name], sql)
+	switch name {
+	case "SetReadCommitted", "SliceWaits": // the first of many settings
+		if name == "SliceWaits" {
+			p.lockTimeout = 2 * time.Second
+		}
+		return []pgproto3.BackendMessage{&pgproto3.CommandComplete{CommandTag: []byte("SET")}}, ""
+	case "SetUpSession":
+		return p.setUp(), ""
+	case "Heartbeat", "SessionIsAlive":
+		return row("1"), ""
+	case "CreateSettleFunction":
+		p.server.set(func() { p.canWait = true })
+		if p.server.sliced {
+			return nil, permissionCode
+		}
+		return nil, ""
+	case "PrepareWait":
+		p.operations, p.numbers = wiretest.Numbers(args[2]), wiretest.Numbers(args[3])
+		return row("granted"), ""
+	case "WaitWithoutSnapshot":
+		for i, number := range p.numbers {
+			if code := p.waitFor(keyOf(p.operations[i], number), p.operations[i]&2 != 0); code != "" {
+				return nil, code
+			}
+		}
+		return nil, ""
+	case "LockSession":
+		for _, key := range keysOf(args[3], args[2]) {
+			if code := p.waitFor(key, args[1] == "true"); code != "" {
+				return nil, code
+			}
+		}
+		return row("granted"), ""
+	case "UnlockAllSession":
+		p.unlockAll()
+		return nil, ""
+	case "CheckSession":
+		return row(strconv.Itoa(p.countHeld(keysOf(args[1], args[2])))), ""
+	case "WriterWaits":
+		return p.writerWaits(keysOf(args[1], args[2])), ""
+	case "Holders":
+		return p.holders(keysOf(args[1], args[2])), ""
+	case "WaitStands", "WaitHasSnapshot", "CancelWait", "EndSession":
+		return p.about(name, args[1]), ""
+	}
+	p.server.s.wrong("the server does not know the statement %s", sql)
+	return nil, permissionCode
+}
+
+// nameOf returns the name of one of this library's statements.
+func nameOf(sql string) string {
+	rest, ok := strings.CutPrefix(sql, "-- name: ")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, " ")
+	return name
+}
+
+// arguments returns the text that stands in sql where the template has $n, by n.
+func arguments(template, sql string) map[int]string {
+	args := map[int]string{}
+	for {
+		before, rest, found := strings.Cut(template, "$")
+		if !found || len(before) >= len(sql) {
+			return args
+		}
+		sql = sql[len(before)+1:] // and the quote
+		var value string
+		value, sql, _ = strings.Cut(sql, "'")
+		args[int(rest[0]-'0')] = value
+		template = rest[1:]
+	}
+}
+
+// keysOf makes keys of two arrays.
+func keysOf(numbers, spaces string) (keys []driver.KeyID) {
+	all := wiretest.Numbers(spaces)
+	for i, number := range wiretest.Numbers(numbers) {
+		keys = append(keys, driver.KeyID{Space: driver.Space(all[i]), Number: number})
+	}
+	return keys
+}
+
+// setUp answers the statement that sets up a lock session.
+func (p *process) setUp() []pgproto3.BackendMessage {
+	description := &pgproto3.RowDescription{}
+	data := &pgproto3.DataRow{}
+	for _, column := range []struct {
+		name, value string
+		oid         uint32
+	}{{"outcome", "granted", 25}, {"version", "170000", 23}, {"lock_table", "10000", 20}, {"server", "1/sim", 25}} {
+		description.Fields = append(description.Fields, pgproto3.FieldDescription{Name: []byte(column.name), DataTypeOID: column.oid, DataTypeSize: -1, TypeModifier: -1})
+		data.Values = append(data.Values, []byte(column.value))
+	}
+	return []pgproto3.BackendMessage{description, data, &pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")}}
+}
+
+func (p *process) writerWaits(keys []driver.KeyID) []pgproto3.BackendMessage {
+	p.server.s.mu.Lock()
+	defer p.server.s.mu.Unlock()
+	return row(strconv.FormatBool(p.server.locks.writerWaits(keys[0]))[:1])
+}
+
+// holders answers who holds a key.
+func (p *process) holders(keys []driver.KeyID) []pgproto3.BackendMessage {
+	p.server.s.mu.Lock()
+	defer p.server.s.mu.Unlock()
+	var all []string
+	for _, h := range p.server.locks.of(keys[0]).held {
+		if h.by != p {
+			all = append(all, fmt.Sprintf(`{"Shared":%v,"PID":%d}`, h.shared, h.by.pid))
+		}
+	}
+	return row("[" + strings.Join(all, ",") + "]")
+}
+
+// about answers what a statement asks, or does, about another process that waits for a lock.
+func (p *process) about(name, pid string) []pgproto3.BackendMessage {
+	n, _ := strconv.ParseUint(pid, 10, 32)
+	p.server.s.mu.Lock()
+	other := p.server.processes[uint32(n)]
+	waits := other != nil && other.waits
+	p.server.s.mu.Unlock()
+	switch {
+	case name == "EndSession" && other != nil:
+		p.server.terminate(other, "by a session")
+	case !waits:
+		return nil
+	case name == "CancelWait":
+		p.server.cancel(other.pid, "by a mux session")
+	case name == "WaitHasSnapshot":
+		return row("f")
+	}
+	return row("t")
+}
