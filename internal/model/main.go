@@ -1,9 +1,9 @@
 // Command model searches the models of locks for what must not happen, and prints what it has seen. docs/model.md
 // explains the models. It needs spin and gcc.
 //
-//	go run ./internal/model [-big=false]
+//	go run ./internal/model [-big=false] [-only NAME]
 //
-// It searches all states of each configuration. Then it leaves out the steps that the argument needs, one by one, and
+// It searches all states of each configuration: for what must not happen, and for what must happen at last. Then it leaves out the steps that the argument needs, one by one, and
 // looks for a counterexample to each: a model that cannot fail shows nothing.
 package main
 
@@ -13,20 +13,24 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 )
 
 func main() {
 	big := flag.Bool("big", true, "search the big configurations too")
+	only := flag.String("only", "", "search only the configurations and mutations whose names match this regular expression")
 	show := flag.String("show", "", "print the counterexample of this mutation only")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	var err error
-	if *show != "" {
+	names, err := regexp.Compile(*only)
+	switch {
+	case err != nil:
+	case *show != "":
 		err = showSteps(ctx, *show)
-	} else {
-		err = printAll(ctx, *big)
+	default:
+		err = printAll(ctx, part{*big, names})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "model:", err)
@@ -34,19 +38,31 @@ func main() {
 	}
 }
 
-func printAll(ctx context.Context, big bool) error {
-	if err := printConfigurations(ctx, big); err != nil {
+// part says what is searched.
+type part struct {
+	big   bool
+	names *regexp.Regexp
+}
+
+func (p part) has(c configuration) bool { return (p.big || !c.Big) && p.names.MatchString(c.Name) }
+
+func printAll(ctx context.Context, p part) error {
+	if err := printConfigurations(ctx, p); err != nil {
 		return err
 	}
 	fmt.Println()
-	return printMutations(ctx)
+	if err := printLive(ctx, p); err != nil {
+		return err
+	}
+	fmt.Println()
+	return printMutations(ctx, p)
 }
 
-func printConfigurations(ctx context.Context, big bool) error {
+func printConfigurations(ctx context.Context, p part) error {
 	fmt.Println("| model | configuration | states | memory | processor time | violations |")
 	fmt.Println("| --- | --- | --: | --: | --: | --: |")
 	for _, c := range configurations {
-		if c.Big && !big {
+		if c.live() || !p.has(c) {
 			continue
 		}
 		r, err := exhaust(ctx, c)
@@ -58,43 +74,89 @@ func printConfigurations(ctx context.Context, big bool) error {
 	return nil
 }
 
+func printLive(ctx context.Context, p part) error {
+	fmt.Println("| model | configuration | property | states | memory | processor time | violations |")
+	fmt.Println("| --- | --- | --- | --: | --: | --: | --: |")
+	return eachProperty(ctx, p.has, func(c configuration, property string, r result) {
+		fmt.Printf("| %s | %s | %s | %d | %.0f MB | %.0f s | 0 |\n", modelName(c.Model), c.Name, property, r.States, r.Memory, r.Processor.Seconds())
+	})
+}
+
+// eachProperty sees all states for each property of what happens at last. A violation is an error.
+func eachProperty(ctx context.Context, wanted func(configuration) bool, held func(configuration, string, result)) error {
+	for _, c := range configurations {
+		if !c.live() || !wanted(c) {
+			continue
+		}
+		err := withProgram(ctx, c, forever, func(dir string) error {
+			for _, property := range c.Live {
+				r, err := lookForever(ctx, dir, property, 0)
+				if err == nil && r.Violated != "" {
+					err = fmt.Errorf("%s is violated, the last %d steps are repeated:\n%s", r.Violated, r.Again, strings.Join(r.Steps, "\n"))
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", c.Name, err)
+				}
+				held(c, property, r)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withProgram makes a program that searches a configuration, and removes it afterwards.
+func withProgram(ctx context.Context, c configuration, how search, use func(dir string) error) error {
+	dir, err := os.MkdirTemp("", "pglock-model-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := build(ctx, dir, c, how); err != nil {
+		return err
+	}
+	return use(dir)
+}
+
 func modelName(file string) string { return strings.TrimSuffix(file, ".pml") }
 
 // exhaust sees all states of a configuration. A violation is an error.
-func exhaust(ctx context.Context, c configuration) (result, error) {
-	dir, err := os.MkdirTemp("", "pglock-model-")
-	if err != nil {
-		return result{}, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := build(ctx, dir, c, whole); err != nil {
-		return result{}, err
-	}
-	r, err := look(ctx, dir, 0)
-	if err == nil && r.Violated != "" {
-		err = fmt.Errorf("%s is violated:\n%s", r.Violated, strings.Join(r.Steps, "\n"))
-	}
+func exhaust(ctx context.Context, c configuration) (r result, err error) {
+	err = withProgram(ctx, c, whole, func(dir string) error {
+		r, err = look(ctx, dir, 0)
+		if err == nil && r.Violated != "" {
+			err = fmt.Errorf("%s is violated:\n%s", r.Violated, strings.Join(r.Steps, "\n"))
+		}
+		return err
+	})
 	return r, err
 }
 
-func printMutations(ctx context.Context) error {
+func printMutations(ctx context.Context, p part) error {
 	fmt.Println("| model | mutation | without | in | breaks | steps |")
 	fmt.Println("| --- | --- | --- | --- | --- | --: |")
-	every := func(mutation) bool { return true }
-	return eachMutation(ctx, every, func(m mutation, c configuration, r result) error {
+	wanted := func(m mutation) bool { return p.names.MatchString(m.Name) }
+	return eachMutation(ctx, wanted, func(m mutation, c configuration, r result) error {
 		if r.Violated != m.Breaks {
 			return fmt.Errorf("%s: broken is %q, and %q was expected:\n%s", m.Name, r.Violated, m.Breaks, strings.Join(r.Steps, "\n"))
 		}
 		broken, steps := m.Breaks, fmt.Sprint(len(r.Steps))
-		if broken == "" {
+		switch {
+		case broken == "":
 			broken, steps = "nothing", ""
+		case c.live():
+			steps = fmt.Sprintf("%d, then %d again and again", len(r.Steps)-r.Again, r.Again)
 		}
 		fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", modelName(c.Model), m.Name, m.Without, c.Name, broken, steps)
 		return nil
 	})
 }
 
-// eachMutation looks for the shortest counterexample to each mutation that is wanted. Those of one configuration share a program.
+// eachMutation looks for the shortest counterexample to each mutation that is wanted, or for a short one if it shows what
+// never happens. Those of one configuration share a program.
 func eachMutation(ctx context.Context, wanted func(mutation) bool, found func(mutation, configuration, result) error) error {
 	programs := map[string]string{}
 	defer func() {
@@ -113,11 +175,11 @@ func eachMutation(ctx context.Context, wanted func(mutation) bool, found func(mu
 				return err
 			}
 			programs[c.Name] = dir
-			if err := build(ctx, dir, c, shortest); err != nil {
+			if err := build(ctx, dir, c, c.breaking()); err != nil {
 				return err
 			}
 		}
-		r, err := look(ctx, programs[c.Name], numberOf(m))
+		r, err := lookWithout(ctx, programs[c.Name], m)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
@@ -126,6 +188,14 @@ func eachMutation(ctx context.Context, wanted func(mutation) bool, found func(mu
 		}
 	}
 	return nil
+}
+
+// lookWithout looks for a counterexample to a mutation.
+func lookWithout(ctx context.Context, dir string, m mutation) (result, error) {
+	if find(m.In).live() {
+		return lookForever(ctx, dir, m.Breaks, numberOf(m))
+	}
+	return look(ctx, dir, numberOf(m))
 }
 
 func find(name string) configuration {
@@ -156,23 +226,20 @@ func showSteps(ctx context.Context, name string) error {
 			continue
 		}
 		c := find(m.In)
-		dir, err := os.MkdirTemp("", "pglock-model-")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		if err := build(ctx, dir, c, shortest); err != nil {
-			return err
-		}
-		r, err := look(ctx, dir, numberOf(m))
-		if err != nil {
-			return err
-		}
-		for i, step := range r.Steps {
-			fmt.Printf("%2d  %s\n", i+1, step)
-		}
-		fmt.Println("broken:", r.Violated)
-		return nil
+		return withProgram(ctx, c, c.breaking(), func(dir string) error {
+			r, err := lookWithout(ctx, dir, m)
+			if err != nil {
+				return err
+			}
+			for i, step := range r.Steps {
+				if c.live() && i == len(r.Steps)-r.Again {
+					fmt.Println("and again and again:")
+				}
+				fmt.Printf("%2d  %s\n", i+1, step)
+			}
+			fmt.Println("broken:", r.Violated)
+			return nil
+		})
 	}
 	return fmt.Errorf("there is no mutation %s", name)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"regexp"
@@ -22,7 +23,7 @@ func requirePrograms(t *testing.T) {
 func TestModelSearchSeesNoViolation(t *testing.T) {
 	requirePrograms(t)
 	for _, c := range configurations {
-		if c.Big || !c.Fast {
+		if c.live() || !c.Fast {
 			continue
 		}
 		r, err := exhaust(t.Context(), c)
@@ -30,6 +31,17 @@ func TestModelSearchSeesNoViolation(t *testing.T) {
 			t.Errorf("%s: %v", c.Name, err)
 		}
 		t.Logf("%s: %d states, %v", c.Name, r.States, r.Processor)
+	}
+}
+
+func TestModelSearchSeesWhatHappensAtLast(t *testing.T) {
+	requirePrograms(t)
+	fast := func(c configuration) bool { return c.Fast }
+	err := eachProperty(t.Context(), fast, func(c configuration, property string, r result) {
+		t.Logf("%s, %s: %d states, %v", c.Name, property, r.States, r.Processor)
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -65,7 +77,7 @@ var (
 	action   = regexp.MustCompile(`printf\("([^"\\]+)\\n"`)
 	verb     = regexp.MustCompile(`%d`)
 	mutated  = regexp.MustCompile(`(?m)^#define ([A-Z_]{3,}) (\d+)$`)
-	property = regexp.MustCompile(`VIOLATION (\w+)`)
+	property = regexp.MustCompile(`(?:VIOLATION|ltl) (\w+)`)
 )
 
 // Each action of a model has its row in the page.
@@ -139,6 +151,9 @@ func TestModelResultsThatAreIncompleteAreErrors(t *testing.T) {
 	if r, err := parse("pan:1: assertion violated 0 (at depth 45)\nWarning: Search not completed\n" +
 		strings.Replace(whole, "errors: 0", "errors: 1", 1)); err != nil || r.Violated == "" {
 		t.Errorf("of a counterexample: %+v, %v", r, err)
+	}
+	if _, err := parse("error: max search depth too small\n" + whole); !errors.Is(err, errDepth) {
+		t.Errorf("of a search that was not deep enough: %v", err)
 	}
 	if got, broken := steps("using statement merging\nclient 0 asks\nspin: x\nserver: answers\nVIOLATION HeldAlone\nclient 1", ""); len(got) != 2 || broken != "HeldAlone" {
 		t.Errorf("the steps are %q, and break %q", got, broken)

@@ -13,8 +13,9 @@ type configuration struct {
 	Name    string
 	Model   string
 	Defines []string
-	Fast    bool // make test-programs searches it too
-	Big     bool // only make model without FAST=1 searches it
+	Fast    bool     // make test-programs searches it too
+	Big     bool     // only make model without FAST=1 searches it
+	Live    []string // the properties that say what happens at last; if there are none, the model says what does not happen
 }
 
 // mutation leaves out a step of the argument, or counts what docs/guarantees.md excludes.
@@ -43,6 +44,8 @@ var configurations = []configuration{
 	{Name: "guard, time passes", Model: session, Big: true, Defines: []string{"DRIFTS=0", "TRIES=0", "CANCELS=0"}},
 	{Name: "2 clients, 1 key, a stranger, no time", Model: session, Big: true, Defines: []string{"STRANGERS=1", "TICKS=0", "DRIFTS=0"}},
 	{Name: "2 clients, 2 keys, no time", Model: session, Big: true, Defines: []string{"KEYS=2", "TICKS=0", "DRIFTS=0"}},
+	{Name: "3 clients, 1 key, time passes", Model: session, Big: true, Defines: []string{"CLIENTS=3", "LEASE=3", "TXS=0", "KILLS=0", "TRIES=0", "CANCELS=0"}},
+	{Name: "3 clients, 1 key, no time", Model: session, Big: true, Defines: []string{"CLIENTS=3", "TXS=0", "TICKS=0", "DRIFTS=0"}},
 	{Name: "lease", Model: rows, Big: true, Defines: []string{"TXS=0", "CALLS=1", "LOSSES=0", "PRUNES=0"}},
 	{Name: "clock of rows", Fast: true, Model: rows, Defines: []string{"TXS=0", "CALLS=1", "LOSSES=0", "PRUNES=0", "TICKS=0", "DRIFTS=0", "JUMPS=1", "BACKS=1"}},
 	{Name: "ended", Fast: true, Model: rows, Defines: []string{"TXS=0", "LOSSES=0", "PRUNES=0", "TICKS=0", "DRIFTS=0", "KILLS=1"}},
@@ -52,6 +55,11 @@ var configurations = []configuration{
 	{Name: "pruning and crash", Big: true, Model: rows, Defines: []string{"TXS=0", "LOSSES=0", "TICKS=0", "DRIFTS=0", "JUMPS=1", "BACKS=1", "CRASHES=1"}},
 	{Name: "2 processes, 1 key, time passes", Model: rows, Big: true, Defines: []string{"CALLS=1", "LOSSES=0", "PRUNES=0", "DRIFTS=0"}},
 	{Name: "2 processes, 2 keys, no time", Model: rows, Big: true, Defines: []string{"KEYS=2", "CALLS=1", "PRUNES=0", "TICKS=0", "DRIFTS=0", "JUMPS=1"}},
+	{Name: "waits end", Fast: true, Model: session, Defines: []string{"LIVE=1", "LEASE=2", "TXS=0", "DRIFTS=0", "CANCELS=0"}, Live: []string{"WaitEnds", "LockFreed"}},
+	{Name: "contexts end", Fast: true, Model: session, Defines: []string{"LIVE=2", "LEASE=3", "SILENCES=0", "TXS=0", "KILLS=0", "DRIFTS=0", "TRIES=0"}, Live: []string{"WaitEnds"}},
+	{Name: "transactions end", Model: session, Big: true, Defines: []string{"LIVE=1", "LEASE=2", "KILLS=0", "DRIFTS=0", "TRIES=0", "CANCELS=0"}, Live: []string{"TransactionEnds"}},
+	{Name: "waits end in rows", Model: rows, Defines: []string{"LIVE=1", "LEASE=2", "TXS=0", "DRIFTS=0", "PRUNES=0"}, Live: []string{"WaitEnds"}},
+	{Name: "transactions end in rows", Model: rows, Defines: []string{"LIVE=1", "LEASE=2", "CALLS=1", "LOSSES=0", "DRIFTS=0", "PRUNES=0"}, Live: []string{"TransactionEnds"}},
 }
 
 // The number of a mutation is its place here, from 1 on, in the mutations of its model.
@@ -79,6 +87,11 @@ var mutations = []mutation{
 	{"JUMPS_COUNT", "clock", "the exception: a server's clock that is set forward", "HeldAlone"},
 	{"SERVERS_COUNT", "failover", "the exception: an old primary that lives on", "HeldAlone"},
 	{"UNGUARDED", "guard", "GuardTx itself", "InOrder"},
+	{"NO_LEASE_END", "waits end", "the end of a silent session by the server", "LockFreed"},
+	{"NO_DEADLINE", "waits end", "the deadline, or the look of another session, for a wait whose server is silent", "WaitEnds"},
+	{"FORGETS_GRANT", "contexts end", "taking the grant that meets a cancel request", "WaitEnds"},
+	{"CANCELS_ONCE", "contexts end", "repeating a cancel request until the wait is answered", "WaitEnds"},
+	{"TX_STAYS", "transactions end", "the end of a transaction whose client is silent", "TransactionEnds"},
 
 	{"NO_MARGIN", "lease", "the margin of the process's lease, while the server's clock is faster", "HeldAlone"},
 	{"FROM_RECEIPT", "lease", "counting the lease from the sending of the renewal, not from its answer", "HeldAlone"},
@@ -101,6 +114,19 @@ var mutations = []mutation{
 	{"JUMPS_COUNT", "clock of rows", "the exception: a server's clock that is set forward", "HeldAlone"},
 	{"UNGUARDED", "guard in rows", "GuardTx itself", "InOrder"},
 	{"NOT_DURABLE", "pruning and crash", "waiting until the commit of a grant is durable", "HeldAlone"},
+	{"NO_DEADLINE", "waits end in rows", "the end of the lease in a process whose server is silent", "WaitEnds"},
+	{"TX_STAYS", "transactions end in rows", "the end of a transaction whose process is silent", "TransactionEnds"},
+}
+
+// live reports whether the configuration is one of what happens at last.
+func (c configuration) live() bool { return len(c.Live) > 0 }
+
+// breaking says how to look for counterexamples to mutations.
+func (c configuration) breaking() search {
+	if c.live() {
+		return forever
+	}
+	return shortest
 }
 
 // files returns the models.

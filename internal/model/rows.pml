@@ -2,7 +2,7 @@
  * Locks in rows (package rowlock). docs/model.md says how to read this, and which function of the code each action
  * stands for.
  *
- * As in session.pml nothing is forced to happen. A transaction of several statements is several actions: others see what
+ * As in session.pml nothing is forced to happen, but in LIVE. A transaction of several statements is several actions: others see what
  * it has written when it commits, and a row that it has locked is passed over, or waited for, until then.
  */
 
@@ -43,8 +43,17 @@
 #define CRASHES 0      /* of the server, which ends all transactions */
 #endif
 
+#ifndef LIVE
+#define LIVE 0         /* 1: what must happen happens at last. A process asks again until it has its lock, and unlocks it */
+#endif
+#ifndef SILENCES
+#define SILENCES LIVE  /* processes that are cut off or frozen for good, in LIVE */
+#endif
+
+#ifndef LEASE
 #define LEASE 4
-#define TRUST 3
+#endif
+#define TRUST (LEASE - 1)
 #define ALL ((1 << KEYS) - 1)
 
 /* The mutations. internal/model/plan.go has their names and what each leaves out. */
@@ -69,6 +78,8 @@
 #define JUMPS_COUNT 19
 #define UNGUARDED 20
 #define NOT_DURABLE 21
+#define NO_DEADLINE 22
+#define TX_STAYS 23
 c_decl { \#include <stdlib.h> };
 byte mutation;
 #define is(m) (mutation == m)
@@ -93,6 +104,10 @@ typedef Holder {
 	byte phase; byte left; byte want; byte call; byte generation;
 	byte renewal; byte sent; byte renewed;  /* the renewal, how long ago it was sent, and the expiry that it will commit */
 	bit settle; bit drop;                   /* on their way to the server */
+	bit cut;                                /* in LIVE: no message passes any more */
+	bit frozen;                             /* the same, and the process does nothing any more */
+	bit wants;                              /* in LIVE: it asks until it has its lock */
+	bit missed;                             /* in LIVE: a statement of it found the rows locked, and has its turn before the next call */
 	byte passed; bit untold                 /* of history; untold: the server has ended it early, and no renewal has come since */
 };
 Holder h[CLIENTS];
@@ -129,6 +144,7 @@ byte drifts = DRIFTS;
 byte backs = BACKS;
 byte jumps = JUMPS;
 byte losses = LOSSES;
+byte silences = SILENCES;
 byte prunes = PRUNES;
 byte crashes = CRASHES;
 
@@ -143,7 +159,7 @@ bit found;
 #define looksHeld(i) (h[i].phase == HELD && (h[i].left > 0 || is(NO_CLOCK)))
 #define trust (is(NO_MARGIN) -> LEASE : TRUST)
 
-inline loses(me) { h[me].phase = OVER; h[me].left = 0; h[me].sent = 0; h[me].drop = 0; h[me].untold = 0 }
+inline loses(me) { h[me].phase = OVER; h[me].left = 0; h[me].sent = 0; h[me].drop = 0; h[me].untold = 0; h[me].wants = 0; h[me].missed = 0 }
 
 /* The guarded transactions. */
 #define LOCKING 1
@@ -174,17 +190,35 @@ inline findRunning(me) { /* found: a call of this holder runs, and has its row l
 	c = CLIENTS * CALLS;
 }
 
+inline miss(me) { h[me].missed = (LIVE > 0) }
+
 inline free(k) { lease[k].holder = 0; lease[k].attempt = 0 }
 
 #define mayOpen(me) (h[me].phase == NEW && (me == 0 || h[(me + CLIENTS - 1) % CLIENTS].phase != NEW))
 
 inline asks(me, keys) {
-	h[me].phase = ASKED; h[me].want = keys; h[me].call++;
+	h[me].phase = ASKED; h[me].want = keys; h[me].call++; h[me].wants = LIVE;
 	call[current(me)].state = SENT;
 	printf("process %d asks for keys %d\n", me, keys)
 }
 
-#define mayAsk(me) (h[me].phase == READY && h[me].left > 0 && h[me].call < CALLS && (TXS == 0 || t[me].phase == 0 || t[me].phase == ENDED || h[me].want == ALL))
+#if LIVE
+/* A process asks until it had its lock once. Those who have found the rows locked are not passed for ever: they wait in
+ * PostgreSQL's queue, or ask again in the pause that is between two calls. */
+#define hasTurn(i) (h[i].missed && !h[i].cut)
+#define again(me) (h[me].generation == 0 && !hasTurn(0) && !hasTurn(1))
+/* A call that was refused gives its number back, so that there is always another. */
+#define refused(me) (h[me].call - 1)
+#define mayEnd(i) ((h[i].left == 0 && !is(NO_DEADLINE)) || (h[i].renewal == NO && !h[i].cut))
+#define mayRollBack(i) (h[i].cut && !is(TX_STAYS))
+#else
+#define again(me) true
+#define refused(me) h[me].call
+#define mayEnd(i) true
+#define mayRollBack(i) true
+#endif
+
+#define mayAsk(me) (again(me) && h[me].phase == READY && h[me].left > 0 && h[me].call < CALLS && (TXS == 0 || t[me].phase == 0 || t[me].phase == ENDED || h[me].want == ALL))
 
 proctype process(byte me)
 {
@@ -197,12 +231,12 @@ proctype process(byte me)
 	:: d_step { mayAsk(me) && (h[me].call == 0 || h[me].want == 1) -> asks(me, 1) }
 	:: d_step { mayAsk(me) && (h[me].call == 0 || h[me].want == 2) -> asks(me, 2) }
 #endif
-	:: d_step { h[me].phase == ASKED && call[current(me)].state == GRANTED ->
+	:: d_step { h[me].phase == ASKED && call[current(me)].state == GRANTED && !h[me].cut ->
 		h[me].generation = call[current(me)].generation; call[current(me)].state = 0; call[current(me)].generation = 0;
-		h[me].phase = HELD;
+		h[me].phase = HELD; h[me].wants = 0;
 		printf("process %d gets the answer: granted\n", me) }
-	:: d_step { h[me].phase == ASKED && call[current(me)].state == REFUSED ->
-		call[current(me)].state = 0; h[me].phase = READY;
+	:: d_step { h[me].phase == ASKED && call[current(me)].state == REFUSED && !h[me].cut ->
+		call[current(me)].state = 0; h[me].phase = READY; h[me].call = refused(me);
 		printf("process %d gets the answer: not granted\n", me) }
 	:: d_step { h[me].phase == ASKED && losses > 0 && call[current(me)].state < GRANTED ->
 		losses--; call[current(me)].late = 1;
@@ -218,10 +252,29 @@ proctype process(byte me)
 	:: d_step { h[me].phase == RELEASING && !h[me].drop ->
 		h[me].phase = READY;
 		printf("process %d: the release is confirmed\n", me) }
-	:: d_step { h[me].phase != NEW && h[me].phase != OVER && h[me].renewal == 0 && h[me].left > 0 && (h[me].left < TRUST || !TICKS) ->
+	:: d_step { h[me].phase != NEW && h[me].phase != OVER && mayEnd(me) ->
+		h[me].renewal = (h[me].renewal == YES || h[me].renewal == NO -> 0 : h[me].renewal);
+		loses(me);
+		printf("process %d knows that its holder is over, or dies\n", me) }
+#if LIVE
+	:: d_step { silences > 0 && h[me].phase != NEW && h[me].phase != OVER ->
+		silences--; h[me].cut = 1;
+		printf("process %d is cut off from the server\n", me) }
+	:: d_step { silences > 0 && h[me].phase != NEW && h[me].phase != OVER ->
+		silences--; h[me].cut = 1; h[me].frozen = 1;
+		printf("process %d is frozen, or its host is dead\n", me) } -> break
+#endif
+	od
+}
+
+/* Renewals go on beside calls. */
+proctype keeper(byte me)
+{
+	do
+	:: d_step { h[me].phase != NEW && h[me].phase != OVER && !h[me].frozen && h[me].renewal == 0 && h[me].left > 0 && (h[me].left < TRUST || !TICKS) ->
 		h[me].renewal = SENT; h[me].sent = 0;
 		printf("process %d sends a renewal\n", me) }
-	:: d_step { h[me].renewal == YES ->
+	:: d_step { h[me].renewal == YES && !h[me].cut ->
 		if
 		:: h[me].phase != OVER && (is(FROM_RECEIPT) || h[me].sent < trust) ->
 			h[me].left = (is(FROM_RECEIPT) -> trust : trust - h[me].sent)
@@ -229,18 +282,14 @@ proctype process(byte me)
 		fi;
 		h[me].renewal = 0; h[me].sent = 0;
 		printf("process %d: its lease is renewed, for %d\n", me, h[me].left) }
-	:: d_step { h[me].phase != NEW && h[me].phase != OVER ->
-		h[me].renewal = (h[me].renewal == YES || h[me].renewal == NO -> 0 : h[me].renewal);
-		loses(me);
-		printf("process %d knows that its holder is over, or dies\n", me) }
 	od
 }
 
 /* What the server does for the holder: a few statements that are transactions of their own. */
-proctype server(byte me)
+proctype renewals(byte me)
 {
 	do
-	:: d_step { h[me].renewal == SENT && h[me].lock == 0 ->
+	:: d_step { h[me].renewal == SENT && h[me].lock == 0 && !h[me].cut ->
 		if
 		:: h[me].row && (!h[me].ended || is(RENEWS_THE_ENDED)) && (h[me].expires > 0 || is(RENEWS_THE_EXPIRED) || is(RENEWS_THE_ENDED)) ->
 			h[me].renewal = DONE; h[me].renewed = LEASE; h[me].lock = RENEWAL; h[me].untold = 0;
@@ -253,9 +302,14 @@ proctype server(byte me)
 		h[me].expires = h[me].renewed; h[me].renewed = 0; h[me].lock = 0;
 		h[me].renewal = (h[me].phase == OVER -> 0 : YES);
 		printf("server: the renewal of holder %d is committed\n", me) }
+	od
+}
 
+proctype server(byte me)
+{
+	do
 	/* The settlement waits for calls of the holder that run, and for those who have the rows locked. */
-	:: d_step { h[me].settle && h[me].lock == 0 ->
+	:: d_step { h[me].settle && h[me].lock == 0 && !h[me].cut ->
 		findRunning(me);
 		found = found && !is(SETTLES_BESIDE_CALLS);
 		findGuard(h[me].want);
@@ -263,9 +317,9 @@ proctype server(byte me)
 			found = found || (lease[k].lock != 0 && lease[k].holder == me + 1)
 		}
 		if
-		:: found -> found = false
+		:: found -> found = false; miss(me)
 		:: else ->
-			h[me].settle = 0;
+			h[me].settle = 0; h[me].missed = 0;
 			h[me].floor = (is(NO_FLOOR) -> h[me].floor : h[me].call);
 			for (k : 0 .. KEYS - 1) {
 				if
@@ -277,15 +331,15 @@ proctype server(byte me)
 		fi }
 
 	/* A release passes over rows that are locked, and is repeated then. */
-	:: d_step { h[me].drop ->
+	:: d_step { h[me].drop && !h[me].cut ->
 		findGuard(h[me].want);
 		for (k : 0 .. KEYS - 1) {
 			found = found || ((h[me].want & key(k)) && lease[k].lock != 0)
 		}
 		if
-		:: found -> found = false
+		:: found -> found = false; miss(me)
 		:: else ->
-			h[me].drop = 0;
+			h[me].drop = 0; h[me].missed = 0;
 			for (k : 0 .. KEYS - 1) {
 				if
 				:: lease[k].holder == me + 1 && lease[k].generation == h[me].generation && !h[me].ended -> free(k)
@@ -294,7 +348,7 @@ proctype server(byte me)
 			}
 			printf("server: holder %d releases\n", me)
 		fi }
-	:: d_step { h[me].phase == OVER && h[me].row && !h[me].ended && h[me].lock == 0 ->
+	:: d_step { h[me].phase == OVER && h[me].row && !h[me].ended && h[me].lock == 0 && !h[me].cut ->
 		h[me].ended = 1;
 		printf("server: the process of holder %d says that it is over\n", me) }
 #if KILLS
@@ -360,7 +414,7 @@ inline answers(me, what) {
 proctype take(byte me)
 {
 	do
-	:: d_step { call[me].state == SENT ->
+	:: d_step { call[me].state == SENT && !h[mine].cut ->
 		if
 		:: h[mine].row && !h[mine].ended && h[mine].expires > 0 && number(me) > h[mine].floor ->
 			call[me].state = BEGUN;
@@ -457,13 +511,14 @@ proctype transaction(byte me)
 	:: d_step { says(me) && t[me].phase == 0 ->
 		t[me].phase = LOCKING; t[me].generation = h[me].generation;
 		printf("process %d calls GuardTx\n", me) }
-	:: d_step { t[me].phase == LOCKING ->
+	:: d_step { t[me].phase == LOCKING && !h[me].cut ->
 		for (k : 0 .. KEYS - 1) {
 			found = found || ((h[me].want & key(k)) && lease[k].lock != 0 && !is(TAKES_LOCKED_ROWS) && !is(UNGUARDED))
 		}
 		if
-		:: found -> found = false  /* it waits */
+		:: found -> found = false; miss(me)  /* it waits */
 		:: else ->
+			h[me].missed = 0;
 			for (k : 0 .. KEYS - 1) {
 				found = found || ((h[me].want & key(k)) && !rowIs(me, k) && !is(UNGUARDED))
 			}
@@ -476,17 +531,17 @@ proctype transaction(byte me)
 				printf("server: the guard of process %d locks the rows\n", me)
 			fi
 		fi }
-	:: d_step { t[me].phase == CHECKING ->
+	:: d_step { t[me].phase == CHECKING && !h[me].cut ->
 		if
 		:: h[me].row && h[me].ended && !is(UNGUARDED) ->
 			fails(me);
 			printf("server: the guard of process %d finds its holder ended\n", me)
 		:: else -> guardPasses(me)
 		fi }
-	:: d_step { t[me].phase == PASSED ->
+	:: d_step { t[me].phase == PASSED && !h[me].frozen ->
 		t[me].phase = COMMITTING;
 		printf("process %d commits its transaction\n", me) }
-	:: d_step { t[me].phase == COMMITTING ->
+	:: d_step { t[me].phase == COMMITTING && !h[me].cut ->
 		printf("server: the transaction of process %d is committed\n", me);
 		for (i : 0 .. CLIENTS - 1) {
 			if
@@ -497,7 +552,7 @@ proctype transaction(byte me)
 			fi
 		}
 		fails(me) }
-	:: d_step { t[me].phase >= CHECKING && t[me].phase <= COMMITTING ->
+	:: d_step { t[me].phase >= (LIVE -> LOCKING : CHECKING) && t[me].phase <= COMMITTING && mayRollBack(me) ->
 		fails(me);
 		printf("server: the transaction of process %d is rolled back, since its connection has ended\n", me) }
 	od
@@ -583,6 +638,14 @@ proctype world()
 #define leftOverOf(i) anyOf(leftOver, i)
 #define unknownOf(i) anyOf(unknown, i)
 
+#if LIVE
+#define waits(i) ((h[i].wants || h[i].phase == ASKED || h[i].phase == SETTLING || h[i].phase == RELEASING) && !h[i].frozen)
+ltl WaitEnds { []<> !waits(0) && []<> !waits(1) }
+#if TXS
+#define open(i) (t[i].phase > 0 && t[i].phase < ENDED)
+ltl TransactionEnds { []<> !open(0) && []<> !open(1) }
+#endif
+#else
 proctype watcher()
 {
 	do
@@ -591,12 +654,15 @@ proctype watcher()
 	:: d_step { some(unknownOf) -> printf("VIOLATION HolderKnown\n"); assert(false) }
 	od
 }
+#endif
 
 init {
 	c_code { now.mutation = getenv("PGLOCK_MUTATION") ? atoi(getenv("PGLOCK_MUTATION")) : 0; };
 	atomic {
 		for (i : 0 .. CLIENTS - 1) {
 			run process(i);
+			run keeper(i);
+			run renewals(i);
 			run server(i);
 #if TXS
 			run transaction(i)
@@ -606,6 +672,8 @@ init {
 			run take(c)
 		}
 		run world();
+#if !LIVE
 		run watcher()
+#endif
 	}
 }

@@ -22,6 +22,7 @@ type result struct {
 	Processor time.Duration
 	Violated  string   // the property that a counterexample breaks; "" if all states were seen and none does
 	Steps     []string // of the counterexample
+	Again     int      // how many of its last steps are repeated for ever, if it shows what never happens
 }
 
 // search says how the states are searched.
@@ -30,11 +31,13 @@ type search int
 const (
 	whole    search = iota // depth first, until all states were seen
 	shortest               // breadth first, until a counterexample was found, which is then a shortest one
+	forever                // for what never happens although each process that can always act does act
 )
 
 var flags = map[search][]string{
 	whole:    {"-DSAFETY"},
 	shortest: {"-DSAFETY", "-DBFS"},
+	forever:  {"-DNFAIR=5"},
 }
 
 // memoryLimit is how much memory a search may use. When it would use more, pan stops, and that is an error.
@@ -82,6 +85,43 @@ func look(ctx context.Context, dir string, mutation int) (result, error) {
 	return r, nil
 }
 
+// lookForever searches with a program that was built for it whether a property of what happens at last holds, under weak
+// fairness. With a mutation it looks for a short counterexample, at a few steps first and then at more.
+func lookForever(ctx context.Context, dir, property string, mutation int) (result, error) {
+	env := []string{fmt.Sprintf("PGLOCK_MUTATION=%d", mutation)}
+	depth := 1_000_000
+	if mutation != 0 {
+		depth = 60
+	}
+	for {
+		out, err := run(ctx, dir, env, "./pan", "-a", "-f", "-N", property, fmt.Sprintf("-m%d", depth))
+		if err != nil {
+			return result{}, err
+		}
+		r, err := parse(out.text)
+		r.Processor = out.processor
+		if errors.Is(err, errDepth) && mutation != 0 {
+			depth += depth / 2
+			continue
+		}
+		if err != nil || r.Violated == "" {
+			return r, err
+		}
+		trail, err := run(ctx, dir, env, "./pan", "-r", "-a", "-f", "-N", property)
+		if err != nil {
+			return r, err
+		}
+		before, cycle, _ := strings.Cut(trail.text, "START OF CYCLE")
+		r.Steps, _ = steps(before, "")
+		again, _ := steps(cycle, "")
+		r.Steps, r.Again, r.Violated = append(r.Steps, again...), len(again), property
+		return r, nil
+	}
+}
+
+// errDepth says that the search did not go as deep as there are states.
+var errDepth = errors.New("max search depth too small")
+
 var (
 	statesLine = regexp.MustCompile(`(?m)^\s*(\S+) states, stored`)
 	memoryLine = regexp.MustCompile(`(?m)^\s*(\S+)\s+total actual memory usage`)
@@ -90,12 +130,17 @@ var (
 
 // parse reads what pan prints. A search that was not finished is an error.
 func parse(out string) (result, error) {
-	for _, incomplete := range []string{"max search depth too small", "Search not completed", "out of memory", "MEMLIM bound", "error:"} {
-		if strings.Contains(out, incomplete) && !strings.Contains(out, "assertion violated") {
-			return result{}, fmt.Errorf("the search was not finished (%s):\n%s", incomplete, out)
+	found := errorsLine.FindStringSubmatch(out)
+	if found == nil || found[1] == "0" {
+		if strings.Contains(out, errDepth.Error()) {
+			return result{}, errDepth
+		}
+		for _, incomplete := range []string{"Search not completed", "out of memory", "MEMLIM bound", "error:"} {
+			if strings.Contains(out, incomplete) {
+				return result{}, fmt.Errorf("the search was not finished (%s):\n%s", incomplete, out)
+			}
 		}
 	}
-	found := errorsLine.FindStringSubmatch(out)
 	states, memory := statesLine.FindStringSubmatch(out), memoryLine.FindStringSubmatch(out)
 	if found == nil || states == nil {
 		return result{}, fmt.Errorf("pan has printed something else:\n%s", out)

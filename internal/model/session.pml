@@ -3,7 +3,9 @@
  * of the code each action stands for.
  *
  * Nothing is forced to happen. A message may arrive at any later time, or never, and a process may do nothing for as long
- * as it likes: so silence, delay, partitions and frozen processes need no actions of their own.
+ * as it likes: so silence, delay, partitions and frozen processes need no actions of their own. That shows what never happens. In the
+ * configurations that show what happens at last (LIVE), each process of the model that can always act does act, and what
+ * would hinder that has actions of its own: a client is cut off, or does nothing any more.
  *
  * A configuration is chosen by the macros below. A mutation, which leaves out one step of the argument, is chosen by the
  * variable PGLOCK_MUTATION of the environment.
@@ -49,9 +51,21 @@
 #define CANCELS 1      /* contexts of waiting calls end */
 #endif
 
+#ifndef LIVE
+#define LIVE 0         /* 1: what must happen happens at last, and holders unlock. 2: the same, but holders need not unlock */
+#endif
+#ifndef BEATS
+#define BEATS 1        /* in LIVE=1: heartbeats of a holder, before it unlocks */
+#endif
+#ifndef SILENCES
+#define SILENCES LIVE  /* clients that are cut off or frozen for good, in LIVE */
+#endif
+
 #define TXN (CLIENTS * TXS)
+#ifndef LEASE
 #define LEASE 4
-#define TRUST 3        /* how long after sending a statement the client trusts the session, once it is answered */
+#endif
+#define TRUST (LEASE - 1) /* how long after sending a statement the client trusts the session, once it is answered */
 #define ALL ((1 << KEYS) - 1)
 
 /* The mutations. internal/model/plan.go has their names and what each leaves out. */
@@ -78,6 +92,11 @@
 #define JUMPS_COUNT 21
 #define SERVERS_COUNT 22
 #define UNGUARDED 23
+#define NO_LEASE_END 24
+#define NO_DEADLINE 25
+#define FORGETS_GRANT 26
+#define CANCELS_ONCE 27
+#define TX_STAYS 28
 c_decl { \#include <stdlib.h> };
 byte mutation;
 #define is(m) (mutation == m)
@@ -138,6 +157,10 @@ typedef Session {
 	bit guarded;                    /* a transaction of this Lock was guarded */
 	bit server;
 	byte handoffs;
+	bit cut;                        /* in LIVE: no message passes between client and server any more */
+	bit frozen;                     /* the same, and the client does nothing any more */
+	bit asked;                      /* a cancel request was sent: only for a mutation */
+	byte beats;
 	byte grant; byte passed;        /* of history: the order of grants, and the last that guarded a transaction */
 	bit killed                      /* of history */
 };
@@ -168,6 +191,7 @@ byte grants;           /* of history: two for each grant, so that a handoff has 
 byte kills = KILLS;
 byte drifts = DRIFTS;
 byte jumps = JUMPS;
+byte silences = SILENCES;
 byte stranger;         /* 1 + i: waits for the identity of i. 1 + CLIENTS + i: holds it */
 bit primary;
 bit jumped;
@@ -314,6 +338,23 @@ inline ask(me, what, keys, sh) {
 /* Clients are alike, so they begin in the order of their numbers. */
 #define mayBegin(i) (s[i].phase == NEW && (i == 0 || s[(i + CLIENTS - 1) % CLIENTS].phase != NEW))
 
+#define arrived(i) (s[i].at == ANSWERED && !s[i].cut)
+
+#if LIVE
+/* What the client may learn: FATAL or EOF; by its clock, that its lease is over; by a deadline, or by a look of another
+ * session, that the server is silent. */
+#define learnsEnd(i) (!s[i].cut && (s[i].process == NONE || s[i].process >= ENDING))
+#define mayEnd(i) (learnsEnd(i) || (s[i].phase == HELD && s[i].left == 0) || \
+	(s[i].cut && s[i].phase != HELD && !is(NO_DEADLINE)))
+#define mayBeat(i) (LIVE == 2 || s[i].beats < BEATS)
+#else
+#define learnsEnd(i) false
+#define mayEnd(i) true
+#define mayBeat(i) true
+#endif
+
+#define keeps(i) (s[i].phase == HELD || (s[i].phase == LEAVING && is(FORGETS_GRANT)))
+
 proctype client(byte me)
 {
 	do
@@ -335,15 +376,16 @@ proctype client(byte me)
 	:: d_step { s[me].phase == ASKED && s[me].out == WAIT && s[me].at != VANISHED ->
 		s[me].phase = LEAVING;
 		printf("client %d: the context of its wait ends\n", me) }
-	:: d_step { s[me].phase == LEAVING && !s[me].cancel && s[me].at != VANISHED ->
-		s[me].cancel = 1;
+	:: d_step { s[me].phase == LEAVING && !s[me].cancel && s[me].at != VANISHED && !s[me].asked ->
+		s[me].cancel = 1; s[me].asked = is(CANCELS_ONCE);
 		printf("client %d sends a cancel request\n", me) }
 #endif
 
 	/* The answer to what Lock asked. */
-	:: d_step { s[me].at == ANSWERED && (s[me].out == WAIT || s[me].out == TRY) && !s[me].closed ->
+	:: d_step { arrived(me) && (s[me].out == WAIT || s[me].out == TRY) && !s[me].closed ->
 		if
-		:: s[me].answer == GRANTED && s[me].phase != UNSETTLED ->
+		:: s[me].answer == GRANTED && s[me].phase == LEAVING && is(FORGETS_GRANT) -> renew(me)
+		:: s[me].answer == GRANTED && s[me].phase != UNSETTLED && !(s[me].phase == LEAVING && is(FORGETS_GRANT)) ->
 			renew(me); s[me].phase = HELD;
 			printf("client %d gets the answer: granted; it trusts it for %d\n", me, s[me].left)
 		:: s[me].answer == GRANTED || s[me].answer == SOME ->
@@ -365,8 +407,8 @@ proctype client(byte me)
 		forgetStatement(me) }
 
 	/* What it asks next. */
-	:: d_step { s[me].phase == HELD && s[me].out == 0 && s[me].left > 0 && s[me].left < TRUST ->
-		send(me, BEAT);
+	:: d_step { keeps(me) && s[me].out == 0 && s[me].left > 0 && s[me].left < TRUST && mayBeat(me) ->
+		send(me, BEAT); s[me].beats = s[me].beats + (LIVE == 1);
 		printf("client %d sends a heartbeat\n", me) }
 	:: d_step { s[me].phase == CLEANING && s[me].out == 0 && !s[me].closed ->
 		send(me, CLEAN);
@@ -374,21 +416,21 @@ proctype client(byte me)
 	:: d_step { s[me].phase == RELEASING && s[me].out == 0 && !s[me].closed ->
 		send(me, RELEASE);
 		printf("client %d sends the release\n", me) }
-	:: d_step { s[me].at == ANSWERED && (s[me].out == BEAT || (s[me].out == PROVE && !proofAwaited(me))) && !s[me].closed ->
+	:: d_step { arrived(me) && (s[me].out == BEAT || (s[me].out == PROVE && !proofAwaited(me))) && !s[me].closed ->
 		if
-		:: s[me].phase == HELD -> renew(me)
+		:: keeps(me) -> renew(me)
 		:: else
 		fi;
 		forgetStatement(me);
 		printf("client %d gets the answer to its heartbeat, and trusts the session for %d\n", me, s[me].left) }
-	:: d_step { s[me].at == ANSWERED && s[me].out == CLEAN && !s[me].closed ->
+	:: d_step { arrived(me) && s[me].out == CLEAN && !s[me].closed ->
 		if
 		:: s[me].answer == OK || is(NO_RETRY) -> ends(me, REFUSED)
 		:: else
 		fi;
 		forgetStatement(me);
 		printf("client %d gets the answer to: unlock all\n", me) }
-	:: d_step { s[me].at == ANSWERED && s[me].out == RELEASE && !s[me].closed ->
+	:: d_step { arrived(me) && s[me].out == RELEASE && !s[me].closed ->
 		if
 		:: s[me].answer == OK || is(NO_RECONCILE) -> ends(me, s[me].end)
 		:: else
@@ -407,7 +449,7 @@ proctype client(byte me)
 #endif
 
 	/* The session has ended: FATAL, EOF, the lease is over, Close, or the process dies. */
-	:: d_step { s[me].phase != NEW && s[me].phase != OVER ->
+	:: d_step { s[me].phase != NEW && s[me].phase != OVER && mayEnd(me) ->
 		s[me].closed = 1; s[me].cancel = 0;
 		ends(me, (s[me].phase == HELD -> LOST : UNAVAILABLE));
 		if
@@ -415,6 +457,14 @@ proctype client(byte me)
 		:: else
 		fi;
 		printf("client %d ends its session\n", me) }
+#if LIVE
+	:: d_step { silences > 0 && s[me].phase != NEW && s[me].phase != OVER ->
+		silences--; s[me].cut = 1;
+		printf("client %d is cut off from the server\n", me) }
+	:: d_step { silences > 0 && s[me].phase != NEW && s[me].phase != OVER ->
+		silences--; s[me].cut = 1; s[me].frozen = 1;
+		printf("client %d is frozen, or its host is dead\n", me) } -> break
+#endif
 	od
 }
 
@@ -430,14 +480,16 @@ inline dies(i) {
 	fi
 }
 
+#define taken(i) (s[i].at == SENT && s[i].process == READY && !s[i].cut)
+
 proctype session(byte me)
 {
 	do
-	:: d_step { s[me].at == SENT && s[me].process == READY && s[me].out == WAIT ->
+	:: d_step { taken(me) && s[me].out == WAIT ->
 		s[me].at = RUNNING; s[me].process = WAITS; s[me].idle = 0;
 		printf("server: session %d waits\n", me) }
 #if TRIES
-	:: d_step { s[me].at == SENT && s[me].process == READY && s[me].out == TRY ->
+	:: d_step { taken(me) && s[me].out == TRY ->
 		for (k : 0 .. KEYS - 1) {
 			if
 			:: s[me].want & key(k) ->
@@ -457,13 +509,13 @@ proctype session(byte me)
 		fi;
 		printf("server: session %d tries, and holds keys %d\n", me, s[me].hold) }
 #endif
-	:: d_step { s[me].at == SENT && s[me].process == READY && (s[me].out == BEAT || s[me].out == PROVE) ->
+	:: d_step { taken(me) && (s[me].out == BEAT || s[me].out == PROVE) ->
 		answers(me, OK);
 		printf("server: session %d answers\n", me) }
-	:: d_step { s[me].at == SENT && s[me].process == READY && (s[me].out == RELEASE || s[me].out == CLEAN) ->
+	:: d_step { taken(me) && (s[me].out == RELEASE || s[me].out == CLEAN) ->
 		s[me].hold = 0; answers(me, OK);
 		printf("server: session %d unlocks\n", me) }
-	:: d_step { s[me].at == SENT && s[me].process == READY && (s[me].out == RELEASE || s[me].out == CLEAN) && s[me].cancel ->
+	:: d_step { taken(me) && (s[me].out == RELEASE || s[me].out == CLEAN) && s[me].cancel ->
 		s[me].cancel = 0; answers(me, CANCELLED);
 		printf("server: a late cancel request hits the unlocking of session %d\n", me) }
 
@@ -487,19 +539,12 @@ proctype session(byte me)
 			:: else
 			fi
 		fi }
-	:: d_step { s[me].cancel && s[me].process != NONE ->
-		s[me].cancel = 0;
-		if
-		:: s[me].process == WAITS -> answers(me, CANCELLED)
-		:: else
-		fi;
-		printf("server: a cancel request for session %d arrives\n", me) }
 
 	/* The end of the session. */
-	:: d_step { s[me].process == READY && s[me].idle == 0 && !s[me].closed ->
+	:: d_step { s[me].process == READY && s[me].idle == 0 && (!s[me].closed || s[me].cut) && !is(NO_LEASE_END) ->
 		dies(me);
 		printf("server: idle_session_timeout ends session %d\n", me) }
-	:: d_step { s[me].closed && (s[me].process == READY || s[me].process == WAITS) ->
+	:: d_step { s[me].closed && !s[me].cut && (s[me].process == READY || s[me].process == WAITS) ->
 		dies(me);
 		printf("server: session %d sees that its client is gone\n", me) }
 	:: d_step { kills > 0 && s[me].phase != OVER && (s[me].process == READY || s[me].process == WAITS) ->
@@ -520,6 +565,22 @@ proctype session(byte me)
 		printf("server: session %d has ended\n", me) }
 	od
 }
+
+#if CANCELS
+/* Each cancel request has a connection of its own. */
+proctype cancels(byte me)
+{
+	do
+	:: d_step { s[me].cancel && s[me].process != NONE && !s[me].cut ->
+		s[me].cancel = 0;
+		if
+		:: s[me].process == WAITS -> answers(me, CANCELLED)
+		:: else
+		fi;
+		printf("server: a cancel request for session %d arrives\n", me) }
+	od
+}
+#endif
 #if TXS
 #define mine owner(me)
 
@@ -555,6 +616,12 @@ inline finishes() { t[me].phase = ENDED; t[me].state = 0; t[me].first = 0 }
 #define identityHeld ((s[mine].process != NONE && (s[mine].process != PARTLY || identityLast)) || stranger == 1 + CLIENTS + mine)
 #define identitySeen ((t[me].server == s[mine].server && identityHeld) || is(NO_IDENTITY) || is(UNGUARDED))
 
+#if LIVE
+#define mayRollBack(i) (s[i].cut && !is(TX_STAYS))
+#else
+#define mayRollBack(i) true
+#endif
+
 proctype transaction(byte me)
 {
 	do
@@ -586,17 +653,17 @@ proctype transaction(byte me)
 		fi }
 
 	/* The client has the answer. */
-	:: d_step { t[me].phase == GUARDING && t[me].state == GUARDED ->
+	:: d_step { t[me].phase == GUARDING && t[me].state == GUARDED && !s[mine].cut ->
 		t[me].phase = UNPROVED;
 		printf("client %d: the statement of the guard of transaction %d is answered\n", mine, me);
 		if
 		:: noProof -> proved(me)
 		:: else
 		fi }
-	:: d_step { t[me].phase == UNPROVED && s[mine].out == 0 && !s[mine].closed ->
+	:: d_step { t[me].phase == UNPROVED && s[mine].out == 0 && !s[mine].closed && !s[mine].frozen ->
 		t[me].phase = PROVING; send(mine, PROVE);
 		printf("client %d asks its session whether it lives, for transaction %d\n", mine, me) }
-	:: d_step { t[me].phase == PROVING && s[mine].out == PROVE && s[mine].at == ANSWERED && !s[mine].closed ->
+	:: d_step { t[me].phase == PROVING && s[mine].out == PROVE && arrived(mine) && !s[mine].closed ->
 		if
 		:: s[mine].phase == HELD -> renew(mine)
 		:: else
@@ -604,22 +671,22 @@ proctype transaction(byte me)
 		forgetStatement(mine);
 		printf("client %d: its session lives, for transaction %d\n", mine, me);
 		proved(me) }
-	:: d_step { (t[me].phase == UNPROVED || t[me].phase == PROVING) && s[mine].closed ->
+	:: d_step { (t[me].phase == UNPROVED || t[me].phase == PROVING) && (s[mine].closed || learnsEnd(mine)) && !s[mine].frozen ->
 		aborts(me);
 		printf("client %d: the session is lost, and transaction %d is made to fail\n", mine, me) }
-	:: d_step { t[me].phase == PASSED ->
+	:: d_step { t[me].phase == PASSED && !s[mine].frozen ->
 		t[me].phase = COMMITTING;
 		printf("client %d commits transaction %d\n", mine, me) }
 
 	/* On the server again. */
-	:: d_step { t[me].phase == ABORTING ->
+	:: d_step { t[me].phase == ABORTING && !s[mine].cut ->
 		finishes();
 		printf("server: transaction %d is made to fail\n", me) }
-	:: d_step { t[me].phase == COMMITTING ->
+	:: d_step { t[me].phase == COMMITTING && !s[mine].cut ->
 		printf("server: transaction %d commits\n", me);
 		commits(me);
 		finishes() }
-	:: d_step { t[me].state != 0 ->
+	:: d_step { t[me].state != 0 && mayRollBack(mine) ->
 		finishes();
 		printf("server: transaction %d is rolled back, since its connection has ended\n", me) }
 	od
@@ -684,6 +751,16 @@ proctype world()
 #define anyLeftOver (leftOver(0) || leftOver(1) || leftOver(2))
 #endif
 
+#if LIVE
+#define waits(i) (((s[i].phase >= ASKED && s[i].phase <= UNSETTLED) || s[i].phase == RELEASING) && !s[i].frozen)
+#define leftBehind(i) (s[i].hold != 0 && (s[i].phase == OVER || s[i].closed || s[i].cut))
+ltl WaitEnds { []<> !waits(0) && []<> !waits(1) }
+ltl LockFreed { []<> !leftBehind(0) && []<> !leftBehind(1) }
+#if TXS
+#define runs(a) (t[a].phase > NOT_BEGUN && t[a].phase < ENDED)
+ltl TransactionEnds { []<> !runs(0) && []<> !runs(1) }
+#endif
+#else
 proctype watcher()
 {
 	do
@@ -691,13 +768,17 @@ proctype watcher()
 	:: d_step { anyLeftOver -> printf("VIOLATION NothingAfterError\n"); assert(false) }
 	od
 }
+#endif
 
 init {
 	c_code { now.mutation = getenv("PGLOCK_MUTATION") ? atoi(getenv("PGLOCK_MUTATION")) : 0; };
 	atomic {
 		for (j : 0 .. CLIENTS - 1) {
 			run client(j);
-			run session(j)
+			run session(j);
+#if CANCELS
+			run cancels(j)
+#endif
 		}
 #if TXS
 		for (x : 0 .. TXN - 1) {
@@ -705,6 +786,8 @@ init {
 		}
 #endif
 		run world();
+#if !LIVE
 		run watcher()
+#endif
 	}
 }
