@@ -15,7 +15,7 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 	bounded := errors.Is(err, errMaxWait)
 	ended := isEndOf(ctx, err)
 	switch {
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed) && !isUnsettled(err):
 		return failed("lock", key, more, ErrClosed)
 	case r.try && errors.Is(err, ErrNotAcquired):
 		return &WaitError{Key: key, More: more}
@@ -32,6 +32,12 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 		wait.Holders = l.whoHolds(ctx, r.keys)
 	}
 	return wait
+}
+
+// isUnsettled reports whether the server may still grant the request whose error err is. So it must match ErrUnavailable.
+func isUnsettled(err error) bool {
+	_, unsettled := errors.AsType[*driver.UnsettledError](err)
+	return unsettled
 }
 
 // isEndOf reports whether err is that of ctx, which has ended.

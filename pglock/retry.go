@@ -51,7 +51,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 			return nil, &outageError{r.config.outage, err}
 		}
 		if ended := l.pauseInOutage(ctx, r, min(pause/2+rand.N(pause/2), left)); ended != nil {
-			if errors.Is(ended, ErrClosed) {
+			if errors.Is(ended, ErrClosed) && !isUnsettled(err) {
 				return nil, ErrClosed
 			}
 			return nil, fmt.Errorf("%w: %w", ended, err)

@@ -12,7 +12,9 @@ import (
 
 // Carry gives g to a session that holds nothing else. lock must lock g's keys on the session, however long that takes, and
 // must leave nothing locked when it fails. Meanwhile the lease is not enforced, since there is nothing to lose.
-func (s *Session) Carry(g *Grant, lock func() error) error {
+//
+// If ctx ends when the lock has been granted, and the server does not confirm that within a second, the session ends.
+func (s *Session) Carry(ctx context.Context, g *Grant, lock func() error) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err
 	}
@@ -22,7 +24,7 @@ func (s *Session) Carry(g *Grant, lock func() error) error {
 	began := s.lease.Now()
 	err := lock()
 	if err == nil {
-		err = s.confirm(began)
+		err = s.confirm(ctx, began)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,18 +44,32 @@ func (s *Session) Carry(g *Grant, lock func() error) error {
 // confirm makes sure that the lease is recent. On the server it began when the lock was granted. After a long wait, or if
 // this process was frozen meanwhile, the time at which the statement was sent does not tell when that was. Then confirm
 // makes one more round trip.
-func (s *Session) confirm(began driver.Instant) error {
+func (s *Session) confirm(ctx context.Context, began driver.Instant) error {
 	if s.lease.Now().Sub(began) < s.lease.Every() {
 		return nil
 	}
-	end := time.AfterFunc(s.lease.Length(), func() { s.End(driver.LostSession, errNoAnswer) })
-	defer end.Stop()
-	_, _, err := s.Call(context.Background(), lockdb.Heartbeat)
-	if err != nil {
-		s.End(driver.LostSession, err)
-		return errEnded{fmt.Errorf("confirm a lock that was waited for: %w", err)}
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := s.Call(context.Background(), lockdb.Heartbeat)
+		answered <- err
+	}()
+	late := time.NewTimer(s.lease.Length())
+	defer late.Stop()
+	for ended := ctx.Done(); ; {
+		select {
+		case <-ended:
+			ended = nil
+			late.Reset(answerPatience)
+		case <-late.C:
+			s.End(driver.LostSession, errNoAnswer) // which answers the call
+		case err := <-answered:
+			if err == nil {
+				return nil
+			}
+			s.End(driver.LostSession, err)
+			return errEnded{fmt.Errorf("confirm a lock that was waited for: %w", err)}
+		}
 	}
-	return nil
 }
 
 // PID returns the process ID of the session's server process, as text.

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -98,7 +99,7 @@ func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 		})
 		o := new(owner)
 		g := grantOf(o, 1)
-		r.must(r.session.Carry(g, func() error {
+		r.must(r.session.Carry(t.Context(), g, func() error {
 			_, _, err := r.session.Call(t.Context(), "select 'waits'")
 			return err
 		}))
@@ -119,7 +120,7 @@ func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 func TestSessionThatEndsWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		err := r.session.Carry(grantOf(new(owner), 1), func() error {
+		err := r.session.Carry(t.Context(), grantOf(new(owner), 1), func() error {
 			r.session.End(driver.LostSession, nil)
 			return nil
 		})
@@ -131,31 +132,43 @@ func TestSessionThatEndsWhileItWaits(t *testing.T) {
 }
 
 // A lock that was waited for must be confirmed, but the server has stopped reading: the write blocks for at most the
-// lease.
+// lease, and for a second if nothing waits for the lock any more.
 func TestSessionThatCannotConfirmEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		frozen := make(chan struct{})
-		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
-			if st.SQL == "select 'frozen'" {
-				<-frozen
-			}
-			time.Sleep(time.Millisecond)
-			return wiretest.Verdict{}
+	for name, c := range map[string]struct {
+		ends bool
+		want time.Duration
+	}{"its caller waits": {false, testLease}, "its context ends": {true, answerPatience}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				frozen := make(chan struct{})
+				r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+					if st.SQL == "select 'frozen'" {
+						<-frozen
+					}
+					time.Sleep(time.Millisecond)
+					return wiretest.Verdict{}
+				})
+				r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers slowly, so several statements may be on their way
+				caller, leave := context.WithCancel(t.Context())
+				defer leave()
+				var granted time.Time
+				err := r.session.Carry(caller, grantOf(new(owner), 2), func() error {
+					ctx, cancel := soon()
+					defer cancel()
+					_, _, _ = r.session.Call(ctx, "select 'frozen'") // and then it does not read either
+					time.Sleep(testLease)
+					granted = time.Now()
+					if c.ends {
+						leave()
+					}
+					return nil
+				})
+				if took := time.Since(granted); !HasEnded(err) || took != c.want {
+					t.Errorf("after %v: %v", took, err)
+				}
+				close(frozen)
+				r.close()
+			})
 		})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers slowly, so several statements may be on their way
-		var granted time.Time
-		err := r.session.Carry(grantOf(new(owner), 2), func() error {
-			ctx, cancel := soon()
-			defer cancel()
-			_, _, _ = r.session.Call(ctx, "select 'frozen'") // and then it does not read either
-			time.Sleep(testLease)
-			granted = time.Now()
-			return nil
-		})
-		if took := time.Since(granted); !HasEnded(err) || took != testLease {
-			t.Errorf("after %v: %v", took, err)
-		}
-		close(frozen)
-		r.close()
-	})
+	}
 }

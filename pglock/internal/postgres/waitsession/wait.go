@@ -42,7 +42,7 @@ func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, 
 		g.Grant = mux.NewGrant(r.Keys, r.Shared, g)
 		s.SetComment(comment)
 		s.left = time.Time{}
-		err = s.Carry(g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
+		err = s.Carry(ctx, g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
 		if err == nil {
 			return g, nil
 		}
