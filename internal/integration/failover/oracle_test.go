@@ -3,6 +3,7 @@ package failover_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -61,12 +62,29 @@ func (o *oracle) check(conn *pgx.Conn) {
 type stored struct {
 	Kind, Unit, ID string
 	N              int
+	XMin, CTID     string
+}
+
+// about says what is known of a row: where it is, and what its writer was told.
+func (o *oracle) about(row stored) string {
+	at := slices.IndexFunc(o.writes, func(w *write) bool { return w.id == row.ID })
+	if at < 0 {
+		return fmt.Sprintf("%s (xmin %s, ctid %s) was never committed by a worker", row.ID, row.XMin, row.CTID)
+	}
+	w := o.writes[at]
+	text := fmt.Sprintf("%s (xmin %s, ctid %s): %v to %v by the server at port %d, confirmed %t, WAL %X",
+		row.ID, row.XMin, row.CTID, w.from, w.to, w.port, w.confirmed, w.position)
+	if e := o.during(w.from, w.to); e != nil {
+		text += fmt.Sprintf("; %s, from %v to %v, promoted at %v, ports %d and %d, WAL branches at %X",
+			e.mode, e.begin, e.end, e.promoted, e.old, e.new, e.switched)
+	}
+	return text
 }
 
 // checkServer checks what must hold of any primary, whatever was lost before: no update was overwritten, no term goes on
 // after the next one has begun, and nothing that is done once is there twice.
 func (o *oracle) checkServer(conn *pgx.Conn) (there map[string]bool) {
-	rows, err := conn.Query(context.Background(), "select kind, unit, id, n from written order by kind, unit, n")
+	rows, err := conn.Query(context.Background(), "select kind, unit, id, n, xmin::text, ctid::text from written order by kind, unit, n")
 	must.Succeed(o.T, err)
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 	must.Succeed(o.T, err)
@@ -79,7 +97,7 @@ func (o *oracle) checkServer(conn *pgx.Conn) (there map[string]bool) {
 		case "guarded", "leader":
 			if want := 1; first && row.N != want || !first && row.N != all[i-1].N+1 {
 				o.figures.overwritten++
-				o.violation("%s of %s wrote %d after %d others", row.ID, row.Unit, row.N, all[max(i-1, 0)].N)
+				o.violation("%s wrote %d after %d others\n%s\n%s", row.Unit, row.N, all[max(i-1, 0)].N, o.about(all[max(i-1, 0)]), o.about(row))
 			}
 		default:
 			if !first {
