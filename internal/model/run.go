@@ -111,7 +111,7 @@ func lookForever(ctx context.Context, dir, property string, mutation int) (resul
 		if err != nil {
 			return r, err
 		}
-		before, cycle, _ := strings.Cut(trail.text, "START OF CYCLE")
+		before, cycle, _ := strings.Cut(trail.text, "OF CYCLE>")
 		r.Steps, _ = steps(before, "")
 		again, _ := steps(cycle, "")
 		r.Steps, r.Again, r.Violated = append(r.Steps, again...), len(again), property
