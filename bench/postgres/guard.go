@@ -12,11 +12,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// guarder is implemented by Locks on PostgreSQL.
-type guarder interface {
-	GuardTx(ctx context.Context, tx pgx.Tx) error
-}
-
 // guardTx counts the round trips that GuardTx adds to a transaction of one update, and compares their duration.
 func guardTx(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	locker, err := l.locker(ctx, nil)
@@ -29,20 +24,16 @@ func guardTx(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
-	guard, ok := any(lock).(guarder)
-	if !ok {
-		return []report.Line{{What: "GuardTx: there is none yet"}}, nil
-	}
 	var counter tripCounter
 	conns, err := l.plainConns(ctx, 1, counter.dial)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conns.close()) }()
-	return compareGuarded(ctx, l, conns[0], guard, &counter)
+	return compareGuarded(ctx, l, conns[0], lock, &counter)
 }
 
-func compareGuarded(ctx context.Context, l *lab, conn *pgx.Conn, guard guarder, counter *tripCounter,
+func compareGuarded(ctx context.Context, l *lab, conn *pgx.Conn, lock *pglock.Lock, counter *tripCounter,
 ) (_ []report.Line, err error) {
 	if _, err := conn.Exec(ctx, "CREATE TEMP TABLE account AS SELECT 1 AS id, 0 AS balance"); err != nil {
 		return nil, err
@@ -57,7 +48,7 @@ func compareGuarded(ctx context.Context, l *lab, conn *pgx.Conn, guard guarder, 
 		})
 	}
 	guarded := func(ctx context.Context, _, _ int) error {
-		return update(ctx, func(tx pgx.Tx) error { return guard.GuardTx(ctx, tx) })
+		return update(ctx, func(tx pgx.Tx) error { return lock.GuardTx(ctx, tx) })
 	}
 	bare := func(ctx context.Context, _, _ int) error {
 		return update(ctx, func(pgx.Tx) error { return nil })

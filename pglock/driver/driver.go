@@ -6,8 +6,8 @@
 // releases them, reports their holders, and reports their loss.
 //
 // Not every server can do everything. What only some can do has an interface of its own, which a backend may implement:
-// [NamedLocks], [Fencer], [TxGuard], [Drainer], [Recorder] and, for its grants, [PolledGrant]. Packages that are built on
-// Lockers define further ones, as package schedule defines Store.
+// [NamedLocks], [Fencer], [TxGuard], [Drainer], [Recorder], [PostgresOptions] and, for its grants, [PolledGrant]. Packages that
+// are built on Lockers define further ones, as package schedule defines Store.
 //
 // The package is unstable before v1.
 package driver

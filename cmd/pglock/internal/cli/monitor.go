@@ -119,7 +119,7 @@ type watch struct {
 	http     httpFlags
 	notify   notifyFlags
 	poolers  poolerFlags
-	quiet    bool // events are handed on, and nothing else is printed
+	quiet    bool // only the notifiers get events, and nothing is printed
 }
 
 func newMonitor() *cobra.Command {

@@ -126,7 +126,7 @@ func (n *notifyFlags) start() (stop func()) {
 	}
 }
 
-// add hands on the events that the filter shows and that are of the wanted kinds.
+// add gives the notifiers the events that the filter shows and that are of the wanted kinds.
 func (n *notifyFlags) add(filter view.Filter, events []journal.Event) {
 	if len(n.notifiers) == 0 {
 		return

@@ -310,15 +310,6 @@ func sessionsWait(n int) string {
 	return fmt.Sprintf("%d sessions wait", n)
 }
 
-// Elsewhere says how many sessions wait for locks that have nothing to do with an advisory lock, and that --all shows
-// them. It is empty if there are none.
-func Elsewhere(s *monitor.Snapshot) string {
-	if s.WaitsElsewhere == 0 {
-		return ""
-	}
-	return sessionsWait(s.WaitsElsewhere) + " without an advisory lock (--all)"
-}
-
 // vacuum names the session that holds back vacuum most, if it holds it back far.
 func vacuum(s *monitor.Snapshot) string {
 	const worthALine = 10_000 // transactions
