@@ -56,6 +56,9 @@ func TestSchedules(t *testing.T) {
 	if n == 0 {
 		n = testenv.Trials(t, 500)
 	}
+	for _, seed := range found {
+		run(t, seed, count)
+	}
 	for i := uint64(0); i < uint64(n) && !t.Failed(); i++ {
 		run(t, *firstFlag+i, count)
 	}
