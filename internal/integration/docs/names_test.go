@@ -20,7 +20,7 @@ var (
 var foreignNames = words(`
 	PrepareStmt MaxConns Enter
 	MaxHoldEndsTheLock
-	HeldAlone InOrder NothingAfterError HolderKnown
+	HeldAlone InOrder NothingAfterError HolderKnown WaitEnds LockFreed TransactionEnds
 	WithLocker WithSessionLocker WithLocation WithInstance
 	WithExpiry LockContext TryLockContext WithTries WithRetryDelay UnlockContext ExtendContext Until ErrTaken
 	ErrLockAlreadyExpired RetryStrategy ErrNotObtained ErrLockNotHeld TryWithContext KeyValidity True Raise
