@@ -238,12 +238,7 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	key := pglock.NewKey("k")
 	lost := mustLock(t, silent, key)
 	commit(t, mustGuard(t, admin, lost))
-	var class, object int32
-	if err := admin.QueryRow(t.Context(), `select classid::int8, objid::int8 from pg_locks
-		where locktype = 'advisory' and objsubid = 2 and pid <> pg_backend_pid()
-		and database = (select oid from pg_database where datname = current_database())`).Scan(&class, &object); err != nil {
-		t.Fatal(err)
-	}
+	class, object := identity(t, admin)
 	inherited := make(chan error)
 	go func() {
 		_, err := stranger.Exec(minuteContext(t), "select pg_advisory_lock($1, $2)", class, object)
@@ -263,6 +258,32 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 		t.Error(err)
 	}
 	link.Cut(false, false)
+}
+
+// Sessions of two servers can have the same identity: after a failover, those of an old primary that lives on. Two databases
+// of one server are the same case.
+func TestGuardTxIsNotDeceivedByTheSameIdentityElsewhere(t *testing.T) {
+	db, other := testenv.Database(t), testenv.Database(t)
+	admin, elsewhere := db.Connect(t), other.Connect(t)
+	lock := mustLock(t, openLocker(t, db), pglock.NewKey("k"))
+	commit(t, mustGuard(t, admin, lock))
+	class, object := identity(t, admin)
+	if _, err := other.Connect(t).Exec(t.Context(), "select pg_advisory_lock($1, $2)", class, object); err != nil {
+		t.Fatal(err)
+	}
+	wantAborted(t, elsewhere, func(tx pgx.Tx) error { return lock.GuardTx(minuteContext(t), tx) }, pglock.ErrOtherServer)
+	mustUnlock(t, lock)
+}
+
+// identity returns the identity of the only session that has one in the database.
+func identity(t *testing.T, admin *pgx.Conn) (class, object int32) {
+	t.Helper()
+	if err := admin.QueryRow(t.Context(), `select classid::int8, objid::int8 from pg_locks
+		where locktype = 'advisory' and objsubid = 2 and pid <> pg_backend_pid()
+		and database = (select oid from pg_database where datname = current_database())`).Scan(&class, &object); err != nil {
+		t.Fatal(err)
+	}
+	return class, object
 }
 
 // A transaction whose guard has failed cannot commit, even if the context of the call had already ended.

@@ -11,6 +11,9 @@
 -- free. Only a session outside this library that has waited for this very key could hold it, so the session itself is
 -- asked last.
 --
+-- On two servers two sessions can have the same identity: there are 32,768 of them in a database. So the statement also
+-- compares the server, by when it was started, and the database with those of the session, as fencing.sql does.
+--
 -- There are two cases. If the earlier holder's transaction passed the guard, it held its companion at a moment at which
 -- its lock was held. So the next holder, whose lock is younger, finds the companion taken, and waits until that
 -- transaction has ended. If it comes later, its session has ended by then, and it does not pass.
@@ -67,6 +70,9 @@ WHERE CASE
         THEN pg_catalog.set_config('idle_in_transaction_session_timeout', @idle::pg_catalog.text, true) IS NULL
         ELSE false
     END THEN false
+    WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) @server::pg_catalog.text
+        THEN pg_catalog.current_setting('pglock_lost') IS NULL
     WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4) THEN true
     ELSE pg_catalog.current_setting('pglock_lost') IS NULL
 END;
@@ -80,5 +86,8 @@ SELECT pg_catalog.current_setting('pglock_lost');
 -- name: SeesIdentity :one
 SELECT (CASE
     WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
+    WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) @server::pg_catalog.text
+        THEN false
     ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4)
 END)::pg_catalog.bool AS seen;

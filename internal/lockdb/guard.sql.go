@@ -62,6 +62,9 @@ WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 // free. Only a session outside this library that has waited for this very key could hold it, so the session itself is
 // asked last.
 //
+// On two servers two sessions can have the same identity: there are 32,768 of them in a database. So the statement also
+// compares the server, by when it was started, and the database with those of the session, as fencing.sql does.
+//
 // There are two cases. If the earlier holder's transaction passed the guard, it held its companion at a moment at which
 // its lock was held. So the next holder, whose lock is younger, finds the companion taken, and waits until that
 // transaction has ended. If it comes later, its session has ended by then, and it does not pass.
@@ -107,7 +110,10 @@ WHERE CASE
         THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $2::pg_catalog.text, true) IS NULL
         ELSE false
     END THEN false
-    WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) THEN true
+    WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) $3::pg_catalog.text
+        THEN pg_catalog.current_setting('pglock_lost') IS NULL
+    WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared($4::pg_catalog.int4, $5::pg_catalog.int4) THEN true
     ELSE pg_catalog.current_setting('pglock_lost') IS NULL
 END
 `
@@ -115,6 +121,7 @@ END
 type GuardTxParams struct {
 	Companions []int64
 	Idle       string
+	Server     string
 	Class      int32
 	Object     int32
 }
@@ -126,6 +133,7 @@ func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error)
 	result, err := q.db.Exec(ctx, GuardTx,
 		arg.Companions,
 		arg.Idle,
+		arg.Server,
 		arg.Class,
 		arg.Object,
 	)
@@ -138,11 +146,15 @@ func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error)
 const SeesIdentity = `-- name: SeesIdentity :one
 SELECT (CASE
     WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
-    ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared($1::pg_catalog.int4, $2::pg_catalog.int4)
+    WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) $1::pg_catalog.text
+        THEN false
+    ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared($2::pg_catalog.int4, $3::pg_catalog.int4)
 END)::pg_catalog.bool AS seen
 `
 
 type SeesIdentityParams struct {
+	Server string
 	Class  int32
 	Object int32
 }
@@ -150,7 +162,7 @@ type SeesIdentityParams struct {
 // Whether the session with this identity holds it here. If it does not, the statement takes the lock; the end of a
 // savepoint releases it.
 func (q *Queries) SeesIdentity(ctx context.Context, arg SeesIdentityParams) (bool, error) {
-	row := q.db.QueryRow(ctx, SeesIdentity, arg.Class, arg.Object)
+	row := q.db.QueryRow(ctx, SeesIdentity, arg.Server, arg.Class, arg.Object)
 	var seen bool
 	err := row.Scan(&seen)
 	return seen, err

@@ -24,6 +24,8 @@ import (
 type Session struct {
 	// PID is the process ID that the server gave when the session began; 0 where a proxy may have made it up.
 	PID int32
+	// Server tells the session's server and database apart from others, as queries/sessions.sql does.
+	Server string
 	// Identity belongs to the session.
 	Identity *Identity
 	// Run runs a statement with arguments in text form, and returns the one column of its one row. It returns when ctx ends,
@@ -52,7 +54,7 @@ func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 	if err != nil {
 		return err
 	}
-	guarded, err := l.statement(ctx, tx, object)
+	guarded, err := l.statement(ctx, tx, s.Server, object)
 	switch {
 	case isRefusal(err):
 		if err := s.prove(ctx); err != nil {
@@ -69,13 +71,13 @@ func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 }
 
 // statement runs the statements of the guard in tx.
-func (l Lock) statement(ctx context.Context, tx pgx.Tx, object int32) (guarded bool, err error) {
+func (l Lock) statement(ctx context.Context, tx pgx.Tx, server string, object int32) (guarded bool, err error) {
 	own := l.companions(l.Shared)
 	if !l.First {
-		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, l.idle(), lockkeys.IdentityClass, object)
+		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, l.idle(), server, lockkeys.IdentityClass, object)
 		return tag.RowsAffected() == 1, err
 	}
-	rows, err := firstGuard.Run(ctx, tx, l.Earlier(), own, l.idle(), lockkeys.IdentityClass, object)
+	rows, err := firstGuard.Run(ctx, tx, l.Earlier(), own, l.idle(), server, lockkeys.IdentityClass, object)
 	return rows == 1, err
 }
 
