@@ -51,7 +51,7 @@ var faults = []fault{
 		}
 	})},
 	{"a connection that gets slow, then silent", onLink(func(s *simulation, l *link, long time.Duration) func() {
-		s.server.set(func() { l.process.dying = 1 + long })
+		s.server.set(func() { l.process.Load().dying = 1 + long })
 		return func() {
 			<-s.finished
 			l.heal(direction{false, true})
@@ -62,15 +62,15 @@ var faults = []fault{
 		return nil
 	})},
 	{"a lost answer", onLink(func(s *simulation, l *link, _ time.Duration) func() {
-		s.server.set(func() { l.process.loses = true })
+		s.server.set(func() { l.process.Load().loses = true })
 		return nil
 	})},
 	{"pg_terminate_backend", onLink(func(s *simulation, l *link, _ time.Duration) func() {
-		s.server.terminate(l.process, "by a person")
+		s.server.terminate(l.process.Load(), "by a person")
 		return nil
 	})},
 	{"pg_cancel_backend", onLink(func(s *simulation, l *link, _ time.Duration) func() {
-		s.server.cancel(l.process.pid, "by a person")
+		s.server.cancel(l.process.Load().pid, "by a person")
 		return nil
 	})},
 	{"a restart", func(s *simulation, long time.Duration) func() {
@@ -158,7 +158,7 @@ func onLink(begin func(*simulation, *link, time.Duration) func()) func(*simulati
 		end := func() {}
 		if open := s.network.open(); len(open) > 0 {
 			l := open[s.random.IntN(len(open))]
-			s.trace("it is process %d of Locker %d", l.process.pid, l.host.locker)
+			s.trace("it is process %d of Locker %d", l.process.Load().pid, l.host.locker)
 			if ends := begin(s, l, long); ends != nil {
 				end = ends
 			}

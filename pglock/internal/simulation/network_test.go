@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -35,7 +36,7 @@ type host struct {
 type link struct {
 	number  int
 	host    *host
-	process *process // nil for a cancel request
+	process atomic.Pointer[process] // nil for a cancel request
 	ends    [2]*end
 	random  *rand.Rand // for delays; under mu
 
@@ -216,7 +217,7 @@ func (e *end) arriveLocked() {
 		e.err = p.err
 		if e == e.ends[0] && (p.err != nil || p.farewell) && e.noticed.IsZero() {
 			e.noticed = time.Now()
-			e.host.network.s.oracle.noticed(e.process)
+			e.host.network.s.oracle.noticed(e.process.Load())
 		}
 	}
 	e.ready.Broadcast()
@@ -376,7 +377,7 @@ func (n *network) open() (open []*link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.links {
-		if l.process != nil && l.ends[0].isOpen() && l.ends[1].isOpen() {
+		if l.process.Load() != nil && l.ends[0].isOpen() && l.ends[1].isOpen() {
 			open = append(open, l)
 		}
 	}
@@ -397,10 +398,3 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // errReset is the end of a connection that broke.
 var errReset = error(syscall.ECONNRESET)
-
-// serve says which process serves the link.
-func (l *link) serve(p *process) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.process = p
-}

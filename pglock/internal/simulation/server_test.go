@@ -54,7 +54,7 @@ func (v *server) enlist(p *process) {
 	defer v.s.mu.Unlock()
 	v.last++
 	p.pid = v.last
-	p.link.serve(p)
+	p.link.process.Store(p)
 	v.processes[p.pid] = p
 	v.s.trace("process %d begins, for Locker %d on connection %d", p.pid, p.link.host.locker, p.link.number)
 }
