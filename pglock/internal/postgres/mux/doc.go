@@ -15,6 +15,7 @@
 //     has been idle for a millisecond, such as its end.
 //
 // Near the server the window is one batch: ops that arrive meanwhile form the next one, which costs both sides less.
+// Before a caller sends, it lets the others that run ask as well, near the server and far from it.
 // With a round trip above 250 µs it is up to eight batches.
 //
 // # No wake-up is lost

@@ -129,6 +129,8 @@ const (
 	segment = 1360
 	// elementSize is what an int8 needs; an int2 needs half.
 	elementSize = 12
+	// SegmentKeys is how many keys a batch may have that is not sent as a single message, which costs more.
+	SegmentKeys = segment / elementSize
 )
 
 // Object identifiers of pg_type.dat.
