@@ -36,8 +36,7 @@ func (s *Session) Carry(ctx context.Context, g *Grant, lock func() error) error 
 		s.budget.giveBack(g)
 		return err
 	}
-	g.session = s
-	s.grants[g] = struct{}{}
+	s.addLocked(g)
 	return nil
 }
 

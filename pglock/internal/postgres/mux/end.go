@@ -20,7 +20,7 @@ func (s *Session) End(why driver.LostReason, err error) {
 	s.grants = nil
 	polite := why == driver.LostClosed && !s.sending
 	s.mu.Unlock()
-	for g := range lost {
+	for _, g := range lost {
 		g.owner.Lost(why, err)
 	}
 	if polite {
@@ -30,7 +30,7 @@ func (s *Session) End(why driver.LostReason, err error) {
 	}
 
 	s.mu.Lock()
-	for g := range lost {
+	for _, g := range lost {
 		s.budget.giveBack(g)
 	}
 	for _, b := range s.batches {

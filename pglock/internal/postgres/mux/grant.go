@@ -17,6 +17,7 @@ type Grant struct {
 	key      [1]driver.KeyID // the only one, or
 	several  *[]driver.KeyID
 	reserved int32 // keys of the budget
+	place    int32 // among the session's grants
 	shared   bool
 	owner    driver.LossHandler
 }

@@ -38,9 +38,9 @@ type Session struct {
 	crowd       int      // ops in the last batch that was answered
 	roundTrip   time.Duration
 	lastSent    driver.Instant
-	grants      map[*Grant]struct{}
-	refusing    bool  // it refuses tries
-	cause       error // why the session has ended; nil while it has not
+	grants      []*Grant // each at its place
+	refusing    bool     // it refuses tries
+	cause       error    // why the session has ended; nil while it has not
 	timer       *time.Timer
 	idleTimer   *time.Timer
 	patrolTimer *time.Timer
@@ -57,8 +57,7 @@ type Session struct {
 // NewSession makes a session of a connection. onEnd is called once, when it has ended and the holders of its locks
 // have been notified.
 func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logger, onEnd func(*Session)) *Session {
-	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now(),
-		grants: map[*Grant]struct{}{}}
+	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now()}
 	s.SetComment("")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,11 +116,23 @@ func (s *Session) queueLocked(o *op) {
 	}
 }
 
-// removeLocked removes a grant, and reports whether it was there.
+// addLocked adds a grant to those of the session.
+func (s *Session) addLocked(g *Grant) {
+	g.session, g.place = s, int32(len(s.grants))
+	s.grants = append(s.grants, g)
+}
+
+// removeLocked removes a grant, and reports whether it was there. The last one takes its place.
 func (s *Session) removeLocked(g *Grant) bool {
-	_, ok := s.grants[g]
-	delete(s.grants, g)
-	return ok
+	end := len(s.grants) - 1
+	if int(g.place) > end || s.grants[g.place] != g {
+		return false
+	}
+	last := s.grants[end]
+	s.grants[g.place], last.place = last, g.place
+	s.grants[end] = nil
+	s.grants = s.grants[:end]
+	return true
 }
 
 // await waits for the answer to o, and sends when it is given the right to.

@@ -106,8 +106,7 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 
 // grantLocked gives the op's caller the grant.
 func (s *Session) grantLocked(o *op) {
-	o.grant.session = s
-	s.grants[o.grant] = struct{}{}
+	s.addLocked(o.grant)
 	s.finishLocked(o, nil)
 }
 
