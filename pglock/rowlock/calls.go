@@ -20,14 +20,16 @@ import (
 type calls struct {
 	backend *backend
 
-	mu      sync.Mutex
-	queue   []*call
-	senders int
+	mu       sync.Mutex
+	queue    []*call
+	senders  int
+	underWay int // calls
 }
 
 const (
 	maxSenders = 2
 	maxItems   = 1024 // of a statement
+	fewCalls   = 64   // one statement carries so many, whatever else is under way
 )
 
 // call is what one goroutine asks for: to drop things of a holder, or to take a want.
@@ -109,6 +111,7 @@ func (s *calls) send() {
 			return
 		}
 		s.backend.send(batch)
+		s.answered(len(batch))
 		s.gather()
 	}
 }
@@ -128,20 +131,30 @@ func (s *calls) gather() {
 	}
 }
 
+// next takes a share of the queue such that the statements under way are of one size: of a large one and a small one the
+// small one would come and go many times with its few callers.
 func (s *calls) next() (batch []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	share := max(fewCalls, (len(s.queue)+s.underWay+1)/maxSenders)
 	n, items := 0, 0
-	for n < len(s.queue) && (n == 0 || items < maxItems) {
+	for n < min(len(s.queue), share) && (n == 0 || items < maxItems) {
 		items += s.queue[n].items()
 		n++
 	}
 	batch = slices.Clone(s.queue[:n])
 	s.queue = slices.Delete(s.queue, 0, n)
+	s.underWay += n
 	if n == 0 {
 		s.senders--
 	}
 	return batch
+}
+
+func (s *calls) answered(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay -= n
 }
 
 func (c *call) items() int {
