@@ -24,9 +24,9 @@ const (
 	permitPollEvery = 10 * time.Millisecond
 )
 
-// taker takes a permit, holds it for a time, and releases it. taken is false if there was none, and the caller should
-// try again.
-type taker func(ctx context.Context, hold time.Duration) (taken bool, err error)
+// taker takes a permit, calls work, and releases the permit. taken is false if there was none, and the caller should try
+// again.
+type taker func(ctx context.Context, work func()) (taken bool, err error)
 
 // permitContest is one way to limit concurrency, with the server's processor time that it has used.
 type permitContest struct {
@@ -34,7 +34,20 @@ type permitContest struct {
 	takers []taker
 	hold   time.Duration
 	cpu    contest.Series // seconds of the server for each permit
+	inUse  contest.Series // percent of the permits
+
+	held atomic.Int64 // nanoseconds, of all permits together
 }
+
+// work is done under a permit.
+func (c *permitContest) work() {
+	start := time.Now()
+	time.Sleep(c.hold)
+	c.held.Add(int64(time.Since(start)))
+}
+
+// leastInUse is the percentage of the permits that counts as all that can be: one is idle between two takers.
+const leastInUse = 95
 
 // permitWarmUp is how long takers run before the measurement: idle sessions have to be dialled again.
 const permitWarmUp = 300 * time.Millisecond
@@ -50,7 +63,7 @@ func (c *permitContest) measure(ctx context.Context, d time.Duration) (float64, 
 		take := c.takers[i%len(c.takers)]
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				ok, err := take(ctx, c.hold)
+				ok, err := take(ctx, c.work)
 				if err != nil && ctx.Err() == nil {
 					errs[i] = err
 					return
@@ -63,15 +76,16 @@ func (c *permitContest) measure(ctx context.Context, d time.Duration) (float64, 
 	}
 	time.Sleep(permitWarmUp)
 	before, err := c.lab.usage()
-	start, earlier := time.Now(), taken.Load()
-	wg.Wait()
-	took := time.Since(start)
+	start, takenBefore, heldBefore := time.Now(), taken.Load(), c.held.Load()
+	<-ctx.Done()
+	took, n, held := time.Since(start), float64(max(taken.Load()-takenBefore, 1)), float64(c.held.Load()-heldBefore)
 	after, afterErr := c.lab.usage()
+	wg.Wait()
 	if err := errors.Join(append(errs, err, afterErr)...); err != nil {
 		return 0, err
 	}
-	n := float64(max(taken.Load()-earlier, 1))
 	c.cpu = append(c.cpu, after.since(before).server.Seconds()/n)
+	c.inUse = append(c.inUse, 100*held/permits/float64(took))
 	return n / took.Seconds(), nil
 }
 
@@ -98,10 +112,17 @@ func semaphores(ctx context.Context, l *lab) (lines []report.Line, err error) {
 		}
 		permit := compared(fmt.Sprintf("permits held for %v, against a table", hold), report.PerSecond, series[0], series[1])
 		cpu := compared("the server's processor time for each", report.Seconds, a.cpu, b.cpu)
-		if hold == time.Millisecond {
-			permit, cpu = permit.Aim(report.AtLeast, 5), cpu.Aim(report.AtMost, 0.1)
+		if hold > 0 {
+			permit = permit.Aim(report.AtLeast, 1)
 		}
 		lines = append(lines, permit, cpu)
+		if hold > 0 {
+			lines = append(lines, report.Line{
+				What: "permits in use",
+				Ours: report.Figure{Value: a.inUse.Median(), Unit: report.Percent},
+				Peer: report.Figure{Value: b.inUse.Median(), Unit: report.Percent},
+			}.Aim(report.AtLeast, leastInUse))
+		}
 	}
 	return lines, nil
 }
@@ -124,12 +145,12 @@ func (l *lab) semaphoreTakers(ctx context.Context) (takers []taker, closeAll fun
 		if err != nil {
 			return nil, nil, errors.Join(err, closeAll())
 		}
-		takers = append(takers, func(ctx context.Context, hold time.Duration) (bool, error) {
+		takers = append(takers, func(ctx context.Context, work func()) (bool, error) {
 			p, err := sem.Acquire(ctx)
 			if err != nil {
 				return false, err
 			}
-			time.Sleep(hold)
+			work()
 			return true, p.Release(ctx)
 		})
 	}
@@ -152,13 +173,13 @@ func (l *lab) tableTaker(ctx context.Context) (taker, *pgxpool.Pool, error) {
 		pool.Close()
 		return nil, nil, err
 	}
-	return func(ctx context.Context, hold time.Duration) (taken bool, err error) {
+	return func(ctx context.Context, work func()) (taken bool, err error) {
 		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			var id int
 			err := tx.QueryRow(ctx, "SELECT id FROM slots LIMIT 1 FOR UPDATE SKIP LOCKED").Scan(&id)
 			if err == nil {
 				taken = true
-				time.Sleep(hold)
+				work()
 			}
 			return err
 		})

@@ -27,13 +27,30 @@ func (u usage) since(before usage) usage {
 	return usage{server: u.server - before.server, client: u.client - before.client}
 }
 
-// treeTime is the processor time of a process and its children, including ended ones. Only Linux reports it.
-func treeTime(parent int) (total time.Duration, err error) {
+// treeTime is the processor time of a process and its children, including ended ones. Only Linux reports it. It looks again
+// if a child has ended meanwhile, whose time could be missing.
+func treeTime(pid int) (time.Duration, error) {
+	dir := fmt.Sprint("/proc/", pid)
+	parent, err := readProcess(dir)
+	for err == nil {
+		var children time.Duration
+		if children, err = childrenTime(pid); err != nil {
+			break
+		}
+		before := parent.reaped
+		if parent, err = readProcess(dir); parent.reaped == before {
+			return parent.time + parent.reaped + children, err
+		}
+	}
+	return 0, err
+}
+
+// childrenTime is the processor time of a process's children.
+func childrenTime(parent int) (total time.Duration, err error) {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return 0, err
 	}
-	found := false
 	for _, dir := range processes {
 		p, err := readProcess(dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
@@ -42,16 +59,9 @@ func treeTime(parent int) (total time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if p.pid == parent {
-			found = true
-			total += p.time + p.reaped
-		}
 		if p.parent == parent {
 			total += p.time
 		}
-	}
-	if !found {
-		return 0, fmt.Errorf("there is no process %d in /proc", parent)
 	}
 	return total, nil
 }
