@@ -11,8 +11,8 @@
 // A semaphore has a slot for each permit, and a gate. A slot is a lock, so a permit ends with the session of its
 // holder: a crash returns the permits of the process. To acquire a permit, a process takes the gate, looks for a free
 // slot, and releases the gate for the next process in line. The gate is a lock too, so processes wait for it in the
-// server's queue. While all slots are held, the holder of the gate looks at all of them again, at first after 2.5 ms
-// and then after pauses that double up to 20 ms ([PollEvery]); meanwhile no other caller asks the server for anything.
+// server's queue. While all slots are held, the holder of the gate looks at all of them again, at first after 0.6 ms
+// and then after pauses that grow up to 20 ms ([PollEvery]); meanwhile no other caller asks the server for anything.
 //
 // A released permit goes to the first waiter in the same process, without asking the server. Whenever the Locker's
 // handoff limit is reached ([pglock.WithHandoffLimit]), one permit goes back to the server, for the process that holds

@@ -179,7 +179,7 @@ func (s *Semaphore) give(found []held) {
 		}
 	}
 	if s.blocked = len(s.queue) > 0 && s.queue[0] == before; s.blocked {
-		s.every = min(max(2*s.every, s.config.pollEvery/firstLook), s.config.pollEvery)
+		s.every = min(max(s.every+s.every/4, s.config.pollEvery/firstLook), s.config.pollEvery)
 		s.lookAt = driver.Now().Add(s.every)
 		freed = append(freed, s.failTriesLocked()...)
 		s.blocked = len(s.queue) > 0

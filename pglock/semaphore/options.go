@@ -16,7 +16,7 @@ type config struct {
 const (
 	minPollEvery = 20 * time.Millisecond
 	keepGateFor  = 20 * time.Millisecond // how long a process may go on serving its own waiters
-	firstLook    = 8                     // the part of pollEvery that the first pause between two looks is
+	firstLook    = 32                    // the part of pollEvery that the first pause between two looks is
 )
 
 func newConfig(opts []Option) (config, error) {
@@ -34,8 +34,8 @@ func newConfig(opts []Option) (config, error) {
 
 // PollEvery sets how often the process at the head of the line asks the server for a free slot while there is none. The
 // default, which is also the minimum, is 20 ms; a longer pause is cheaper for the server and wakes the next holder
-// later. A shorter one is an error. The first pause is an eighth of it, and each further one twice as long, since others
-// give slots back all the time where many wait.
+// later. A shorter one is an error. The first pause is a 32nd of it, and each further one a quarter longer, since others give
+// slots back all the time where many wait.
 func PollEvery(d time.Duration) Option {
 	return func(c *config) error {
 		if d < minPollEvery {
