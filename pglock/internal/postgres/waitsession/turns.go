@@ -10,7 +10,8 @@ import (
 
 // Turns bounds the sessions of a [Pool].
 type Turns struct {
-	most int
+	most  int
+	began time.Time
 
 	mu      sync.Mutex
 	used    int
@@ -30,7 +31,7 @@ type Turn struct {
 }
 
 // NewTurns makes a bound of most places.
-func NewTurns(most int) *Turns { return &Turns{most: most} }
+func NewTurns(most int) *Turns { return &Turns{most: most, began: time.Now()} }
 
 // Join gives a newcomer a place, or makes it poll. Leave must follow.
 func (t *Turns) Join() *Turn {
@@ -48,7 +49,7 @@ func (t *Turns) Join() *Turn {
 // Next waits for a place, or until it is time to try.
 func (n *Turn) Next(ctx context.Context) (placed bool, err error) {
 	n.pause = min(max(2*n.pause, firstPoll), lastPoll)
-	timer := time.NewTimer(n.pause/2 + rand.N(n.pause)) // processes should not poll together
+	timer := time.NewTimer(n.turns.together(n.pause/2 + rand.N(n.pause))) // processes should not poll together
 	defer timer.Stop()
 	select {
 	case <-n.place:
@@ -59,6 +60,15 @@ func (n *Turn) Next(ctx context.Context) (placed bool, err error) {
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
+}
+
+// together lengthens a long pause, so that pollers of this process try at the same moments, and share statements.
+func (t *Turns) together(pause time.Duration) time.Duration {
+	if pause < 4*pollTogether {
+		return pause
+	}
+	end := time.Since(t.began) + pause
+	return pause + (end + pollTogether - 1).Truncate(pollTogether) - end
 }
 
 // insist gives the oldest poller a place over the bound if it has polled for longPoll, and the last such place was given
@@ -117,4 +127,6 @@ const (
 	firstPoll = 20 * time.Millisecond
 	lastPoll  = time.Second
 	longPoll  = 3 * time.Second // after which a poller gets a place in any case
+	// pollTogether is how far the moments are apart at which pollers try that have waited for long.
+	pollTogether = 50 * time.Millisecond
 )
