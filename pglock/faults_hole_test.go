@@ -100,12 +100,13 @@ const largeMessage = 2000
 // back the Locker works again.
 func TestFaultsManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	t.Parallel()
-	for name, cut := range map[string]func(*testing.T, *cutter){
-		"both":          func(_ *testing.T, s *cutter) { s.Cut(true, true) },
-		"to the server": func(_ *testing.T, s *cutter) { s.Cut(true, false) },
-		"to the client": func(_ *testing.T, s *cutter) { s.Cut(false, true) },
-		"in the middle of a batch": func(t *testing.T, s *cutter) {
+	for name, cut := range map[string]func(t *testing.T, s *cutter, sendLarge func()){
+		"both":          func(_ *testing.T, s *cutter, _ func()) { s.Cut(true, true) },
+		"to the server": func(_ *testing.T, s *cutter, _ func()) { s.Cut(true, false) },
+		"to the client": func(_ *testing.T, s *cutter, _ func()) { s.Cut(false, true) },
+		"in the middle of a batch": func(t *testing.T, s *cutter, sendLarge func()) {
 			s.arm()
+			sendLarge()
 			awaitDone(t, s.happened, "a large statement")
 		},
 	} {
@@ -117,7 +118,7 @@ func TestFaultsManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	}
 }
 
-func fallSilent(t *testing.T, cut func(*testing.T, *cutter)) {
+func fallSilent(t *testing.T, cut func(t *testing.T, s *cutter, sendLarge func())) {
 	db := testenv.Database(t)
 	proxy, config := newCutter(t, db)
 	check, silent := newExclusionCheck(noticeBefore), openShortLeased(t, config)
@@ -131,9 +132,18 @@ func fallSilent(t *testing.T, cut func(*testing.T, *cutter)) {
 	}
 	stop := keepBusy(t, 300, []*pglock.Locker{silent}, func(ctx context.Context, l *pglock.Locker) { tryRandom(ctx, t, check, l, busyKeys) })
 	testenv.WaitUntil(t, "the workers are busy", func() bool { return check.count() > len(locks)+1000 })
-	cut(t, proxy)
-
 	var granted sync.WaitGroup
+	cut(t, proxy, func() {
+		granted.Go(func() { // the locks of single keys fit one segment
+			lock, err := silent.TryLockAll(minuteContext(t), faultKeys(1000)[500:])
+			if err == nil {
+				t.Errorf("%v was granted, although the statement had not arrived", lock)
+			} else if !plausible(err, pglock.ErrNotAcquired) {
+				t.Errorf("TryLockAll: %v", err)
+			}
+		})
+	})
+
 	for i, lock := range locks {
 		granted.Go(func() {
 			after, err := next.Lock(minuteContext(t), lock.Key())
