@@ -152,8 +152,12 @@ func (o Outcome) String() string {
 		parts = append(parts, "it held no advisory lock")
 	}
 	if all := len(o.Target.OtherWaiters); all > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s for its other locks are not blocked by it any more",
-			all-o.StillBlocks, plural(all, "session that waited", "sessions that waited")))
+		freed, are := all-o.StillBlocks, "are"
+		if freed == 1 {
+			are = "is"
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s for its other locks %s not blocked by it any more",
+			freed, plural(all, "session that waited", "sessions that waited"), are))
 	}
 	return fmt.Sprintf("session %d %s: %s", o.Target.PID, o.effectText(), strings.Join(parts, ", "))
 }
