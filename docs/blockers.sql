@@ -47,14 +47,14 @@ held AS (
     GROUP BY e.blocker, e.target ORDER BY e.blocker, count(*) DESC
 )
 SELECT COALESCE(a.pid::text, quote_literal(x.gid)) AS root, COALESCE(a.usename, x.owner) AS usename, a.application_name,
-       COALESCE(a.state, 'prepared') AS state,
+       CASE WHEN x.gid IS NULL THEN a.state ELSE 'prepared' END AS state,
        date_trunc('second', now() - COALESCE(a.state_change, x.prepared)) AS since,
-       CASE l.locktype
-           WHEN 'relation' THEN l.relation::regclass::text
+       concat(CASE l.locktype
+           WHEN 'relation' THEN CASE WHEN d.oid IS NULL THEN l.relation::regclass::text ELSE concat('relation ', l.relation) END
            WHEN 'transactionid' THEN 'its transaction'
            WHEN 'advisory' THEN CASE l.objsubid WHEN 1 THEN concat('@', (l.classid::bigint << 32) | l.objid::bigint)
                                      ELSE concat('@', l.classid::integer, '/', l.objid::integer) END
-           ELSE l.locktype END AS holds,
+           ELSE l.locktype END, ' in database ' || d.datname) AS holds,
        l.mode, r.behind, date_trunc('second', r.longest_wait) AS longest_wait,
        left(regexp_replace(a.query, '\s+', ' ', 'g'), 60) AS query
 FROM root AS r
@@ -64,6 +64,7 @@ LEFT JOIN LATERAL (
     ORDER BY array_position(ARRAY['AccessShareLock', 'RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock',
                                   'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'], k.mode) DESC LIMIT 1
 ) AS l ON true
+LEFT JOIN pg_database AS d ON d.oid = l.database AND d.datname <> current_database()
 LEFT JOIN pg_stat_activity AS a ON a.pid::text = r.root
 LEFT JOIN LATERAL (
     SELECT p.gid, p.owner, p.prepared FROM lock AS k JOIN pg_prepared_xacts AS p ON p.transaction = k.transactionid
@@ -72,13 +73,17 @@ LEFT JOIN LATERAL (
 ORDER BY r.behind DESC, r.root;
 
 \echo What is waited for, with the number of waiters
-SELECT CASE l.locktype
-           WHEN 'relation' THEN l.relation::regclass::text
+SELECT concat(CASE l.locktype
+           WHEN 'relation' THEN CASE WHEN d.oid IS NULL THEN l.relation::regclass::text ELSE concat('relation ', l.relation) END
+           WHEN 'tuple' THEN concat('row (', l.page, ',', l.tuple, ') of ',
+                                    CASE WHEN d.oid IS NULL THEN l.relation::regclass::text ELSE concat('relation ', l.relation) END)
            WHEN 'advisory' THEN CASE l.objsubid WHEN 1 THEN concat('@', (l.classid::bigint << 32) | l.objid::bigint)
                                      ELSE concat('@', l.classid::integer, '/', l.objid::integer) END
-           ELSE concat_ws(' ', l.locktype, l.transactionid::text, l.virtualxid) END AS lock,
+           ELSE concat_ws(' ', l.locktype, l.transactionid::text, l.virtualxid) END, ' in database ' || d.datname) AS lock,
        l.mode, count(*) AS waiters,
        date_trunc('second', max(now() - (to_jsonb(l) ->> 'waitstart')::timestamptz)) AS longest_wait
-FROM pg_locks AS l WHERE NOT l.granted
+FROM pg_locks AS l
+LEFT JOIN pg_database AS d ON d.oid = l.database AND d.datname <> current_database()
+WHERE NOT l.granted
 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2;
 COMMIT;

@@ -11,9 +11,9 @@ import (
 )
 
 // blockersSQL runs the file for psql, and returns what it prints.
-func blockersSQL(t *testing.T, db *testenv.DB) string {
+func blockersSQL(t *testing.T, connString string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "psql", "-X", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1", "-d", db.ConnString(),
+	out, err := exec.CommandContext(t.Context(), "psql", "-X", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1", "-d", connString,
 		"-f", "../../../../docs/blockers.sql").CombinedOutput()
 	if err != nil {
 		t.Fatalf("psql: %v: %s", err, out)
@@ -34,7 +34,7 @@ func TestBlockersSQLNamesTheRoots(t *testing.T) {
 	queueTable(t, db, job, "SELECT * FROM orders")
 	prepare(t, db, "SELECT pg_advisory_xact_lock(7, -42)", gid(db))
 	queue(t, db, "SELECT pg_advisory_lock(7, -42)")
-	text := regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(blockersSQL(t, db), "AGE")
+	text := regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(blockersSQL(t, db.ConnString()), "AGE")
 	for _, want := range []string{" postgres ddl-owner idle in transaction AGE public.orders AccessExclusiveLock 2 AGE SET application_name",
 		"'" + strings.ReplaceAll(gid(db), "'", "''") + "' postgres  prepared AGE @7/-42 ExclusiveLock 1 AGE",
 		"\n@3333 ExclusiveLock 1 AGE\n", "\npublic.orders AccessShareLock 1 AGE\n"} {
@@ -42,5 +42,23 @@ func TestBlockersSQLNamesTheRoots(t *testing.T) {
 	}
 	if strings.Contains(text, " job ") {
 		t.Errorf("a session that waits itself is a root:\n%s", text)
+	}
+}
+
+// A role that may not see other roles' states is not told that they are prepared transactions, and the numbers of another
+// database's tables are not looked up in this one.
+func TestBlockersSQLOfLittleRightsAndOfAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	db, other := testenv.On(t, server), testenv.On(t, server)
+	execute(t, db, "CREATE TABLE orders (id int)")
+	hold(t, db, "BEGIN; LOCK TABLE orders")
+	queueTable(t, db, db.Connect(t), "SELECT * FROM orders")
+	if text := blockersSQL(t, db.Role(t, "viewer")); strings.Contains(text, " prepared  public.orders") || !strings.Contains(text, "public.orders AccessExclusiveLock 1 ") {
+		t.Errorf("a role without rights sees\n%s", text)
+	}
+	relation := regexp.MustCompile(`(?m)^\s*relation \d+ in database \S+ AccessShareLock 1 `)
+	if text := blockersSQL(t, other.ConnString()); !relation.MatchString(text) || strings.Contains(text, "public.orders") {
+		t.Errorf("in another database one sees\n%s", text)
 	}
 }

@@ -66,6 +66,6 @@ func TestMonitorPileUpOf480WaitersIsSmall(t *testing.T) {
 	if lines := strings.Count(table.stdout, "\n"); lines > 20 || len(table.stdout) > 4000 {
 		t.Errorf("the table has %d bytes in %d lines:\n%s", len(table.stdout), lines, table.stdout)
 	}
-	wantText(t, blockersSQL(t, db), " @42 ExclusiveLock 480 ", "\n@42 ExclusiveLock 480 ")
+	wantText(t, blockersSQL(t, db.ConnString()), " @42 ExclusiveLock 480 ", "\n@42 ExclusiveLock 480 ")
 	t.Logf("%d bytes of JSON, %d of text\n%s", len(once.stdout), len(table.stdout), table.stdout)
 }
