@@ -67,6 +67,9 @@ func (s schema) fields(t reflect.Type, add func(name string, property map[string
 			s.fields(field.Type, add)
 			continue
 		}
+		if !field.IsExported() {
+			continue
+		}
 		if own := s.docs[t.Name()+"."+field.Name]; own != "" {
 			words = own // without a comment, the one above is for this field too
 		}
@@ -97,6 +100,9 @@ func (s schema) property(t reflect.Type) map[string]any {
 	switch t.Kind() {
 	case reflect.Pointer:
 		property := s.property(t.Elem())
+		if property["type"] == nil { // a reference
+			return map[string]any{"anyOf": []any{property, map[string]any{"type": "null"}}}
+		}
 		property["type"] = []any{property["type"], "null"}
 		return property
 	case reflect.Slice:
