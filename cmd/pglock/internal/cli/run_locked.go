@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -49,6 +50,7 @@ func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 			u.alreadyRan()
 			return 0, unlock(ctx, lock)
 		}
+		defer u.mark(ctx)() // when the lock has been unlocked, so that waiters for it do not wait for the mark too
 	}
 	environment, err := u.environment(ctx, lock)
 	if err != nil {
@@ -102,6 +104,21 @@ func (u *lockedRun) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 		options = append(options, pglock.MaxWait(time.Duration(u.wait)))
 	}
 	return u.locker.Lock(ctx, u.key, options...)
+}
+
+// mark takes the lock by which the monitor recognizes the run of a job, for whose end others wait as a matter of course, and
+// returns what unlocks it. Nothing depends on it: it is not waited for, and its loss does not concern the run.
+func (u *lockedRun) mark(ctx context.Context) (unmark func()) {
+	if len(u.redis) > 0 {
+		return func() {} // no monitor sees it there
+	}
+	class, object, _ := lockkeys.TickMark.Of(u.key.ID()).Pair()
+	lock, err := u.locker.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(),
+		pglock.WithUse(pglock.Use{Kind: pglock.UseTickMark, Key: u.key}))
+	if err != nil {
+		return func() {}
+	}
+	return func() { _ = lock.Unlock(ctx) }
 }
 
 // acquireError explains why there is no lock to run the command under. A signal may have arrived together with the lock.

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,4 +125,24 @@ func TestTicksOfACronExpressionAreDueInTheirZone(t *testing.T) {
 	if got := due("--tick", "@yearly"); got != "" {
 		t.Errorf("@yearly ran again, due at %s", got)
 	}
+}
+
+// Machines that wait for the run of another one are no incident.
+func TestWaitsForATickAreExpected(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	tick := []string{"run", "--tick", "@yearly", "--until-success", "report", "--"}
+	first := on(t, db, append(tick, "sleep", "60")...).start()
+	testenv.WaitUntil(t, "the command runs", func() bool {
+		return strings.Contains(on(t, db, "monitor", "--once", "--key", "report").run().stdout, "tick of report")
+	})
+	second := on(t, db, append(tick, "true")...).start()
+	testenv.WaitUntil(t, "the other one waits", func() bool {
+		return strings.Contains(on(t, db, "monitor", "--once", "--key", "report").run().stdout, "othing waits but 1 for elections, permits and runs of jobs")
+	})
+	wantCode(t, on(t, db, "monitor", "--once", "--key", "report", "--fail-if-waiting", "0s").run(), 0)
+	first.signal(syscall.SIGTERM)
+	first.end()
+	wantCode(t, second.end(), 0)
 }
