@@ -28,6 +28,8 @@ type Report struct {
 	Outages   int `json:"outages"`
 	// FromLog is how many waits are only in the server's log.
 	FromLog int `json:"waits_from_log"`
+	// OtherWaits is how many sessions at most waited at one time for locks other than advisory locks. Keys has none of them.
+	OtherWaits int `json:"most_other_waits"`
 	// Keys are the contended keys, sorted by the total length of their waits.
 	Keys []Key `json:"keys"`
 }
@@ -163,6 +165,7 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 	if c.outage {
 		r.Outages++
 	}
+	r.OtherWaits = max(r.OtherWaits, len(s.OtherWaits)+s.WaitsElsewhere)
 	seen, tree := map[waiter]*wait{}, sync.OnceValue(s.Tree)
 	for i := range s.Locks {
 		lock := &s.Locks[i]

@@ -108,7 +108,8 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 	must.Succeed(t, err)
 	var text strings.Builder
 	must.Succeed(t, Text(&text, r))
-	const want = "  held by: sync-job 3.0s\n  at the root: flyway-migrate, relation orders 3.0s\n  waited: shop 3.0s\n"
+	const want = "  held by: sync-job 3.0s\n  at the root: flyway-migrate, relation orders 3.0s\n  waited: shop 3.0s\n" +
+		"\nWaits for other locks, such as those of tables and rows: up to 1 at a time.\n"
 	if !strings.Contains(text.String(), want) || len(r.Keys) != 1 {
 		t.Errorf("the report is\n%s\nwant\n%s", text.String(), want)
 	}

@@ -36,6 +36,10 @@ func Text(w io.Writer, r *Report) error {
 		}
 		names(&b, "waited", k.Waiters)
 	}
+	if r.OtherWaits > 0 {
+		fmt.Fprintf(&b, "\nWaits for other locks, such as those of tables and rows: up to %d at a time.\n", r.OtherWaits)
+		b.WriteString("pglock replay --events lists them if it was recorded with --all.\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
