@@ -197,6 +197,28 @@ func (g *waitGraph) number(id SessionID) int {
 
 func (g *waitGraph) behind(n int) int { return g.sets[g.group[n]].count() - 1 }
 
+// frees returns how many sessions can continue when one has ended: those behind it that are not also behind another root.
+func (g *waitGraph) frees(n int) (freed int) {
+	waits := make([]bool, len(g.sets)) // by group: for a session outside
+	for blocker, waiting := range g.waiting {
+		for _, waiter := range waiting {
+			waits[g.group[waiter]] = waits[g.group[waiter]] || g.group[waiter] != g.group[blocker]
+		}
+	}
+	elsewhere := newBitset(len(g.ids))
+	for group, set := range g.sets {
+		if group != g.group[n] && !waits[group] {
+			elsewhere.join(set)
+		}
+	}
+	for i := range g.ids {
+		if i != n && g.sets[g.group[n]].has(i) && !elsewhere.has(i) {
+			freed++
+		}
+	}
+	return freed
+}
+
 // findGroups finds the groups and the sessions behind them with Tarjan's algorithm. A group is complete when all groups
 // that wait for it are, so each set is computed once. It is not recursive, since chains can be long.
 func (g *waitGraph) findGroups() {

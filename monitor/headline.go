@@ -27,8 +27,8 @@ type Headline struct {
 	// Since is since when the root is as it is: since its state changed, the transaction was prepared or, for a process, since
 	// it holds Lock. It is nil if that is unknown.
 	Since *time.Time
-	// Frees is how many sessions or processes wait for the root, directly or through others: they can continue, one after
-	// another, when it has ended.
+	// Frees is how many sessions or processes wait for the root, directly or through others, and for no other root: they can
+	// continue, one after another, when it has ended. If another root holds the same lock shared, it can be 0.
 	Frees int
 	// Longest is the longest wait of these.
 	Longest time.Duration
@@ -50,6 +50,7 @@ type Headline struct {
 	at       time.Time
 	database string // the connected one, which the text does not name
 	oldest   Wait   // the longest wait, if there is no root
+	hidden   int    // waits that the headline is not about, if it is of some locks, and nothing waits for these
 }
 
 // Headline returns the headline of the snapshot.
@@ -76,7 +77,11 @@ func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bo
 	bareRows, expected := rows.unexpected()
 	h.Expected += expected
 	bare, _ := s.unexpected()
-	return h.of(s, bare.Tree().Of(shows, showsOther), bareRows.RowTree())
+	h = h.of(s, bare.Tree().Of(shows, showsOther), bareRows.RowTree())
+	if h.Waiting == 0 {
+		h.hidden = s.Headline().Waiting
+	}
+	return h
 }
 
 // of fills in the headline of two trees that have no expected waits.
@@ -94,11 +99,11 @@ func (h Headline) of(s *Snapshot, trees ...*Tree) Headline {
 			switch {
 			case root.Behind == 0:
 			case h.Root == nil:
-				h.Root = root
+				h.Root, h.Frees = root, t.graph.frees(root.number)
 			default:
 				h.More++
 				if !h.Root.Certain && root.Behind > h.Root.Behind {
-					h.Root = root
+					h.Root, h.Frees = root, t.graph.frees(root.number)
 				}
 			}
 		}
@@ -168,7 +173,7 @@ func (s *Snapshot) held() (held int) {
 // describe fills in what there is to know of the root.
 func (h *Headline) describe(s *Snapshot) {
 	root := h.Root
-	h.Frees, h.Longest = root.Behind, max(root.Longest, 0)
+	h.Longest = max(root.Longest, 0)
 	h.Lock, h.Mode, _ = root.Held()
 	switch {
 	case root.Process != nil:
@@ -249,6 +254,9 @@ func (h Headline) quietText() string {
 	text := "Nothing waits"
 	if h.Expected > 0 {
 		text = fmt.Sprintf("Nothing waits but %d for elections, permits and runs of jobs", h.Expected)
+	}
+	if h.hidden > 0 {
+		text = fmt.Sprintf("Of what the filters show, n%s (%s not shown)", text[1:], plural(h.hidden, "wait is", "waits are"))
 	}
 	if h.Elsewhere > 0 {
 		text += " for an advisory lock" + h.elsewhereText()

@@ -69,6 +69,17 @@ func TestHeadlineNamesTheRoot(t *testing.T) {
 	}
 }
 
+// To end one of two that share a lock frees nothing.
+func TestHeadlineOfASharedLockFreesNothing(t *testing.T) {
+	db := testenv.Database(t)
+	session(t, db, "SET application_name = 'reader'", "SELECT pg_advisory_lock_shared(9)")
+	second := session(t, db, "SET application_name = 'reader'", "SELECT pg_advisory_lock_shared(9)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(9)")
+	requireHeadline(t, db.Pool(t), "N reader, idle for AGE, holds @9 (shared): frees 0, longest wait AGE; 1 more root")
+	execute(t, second, "SELECT pg_advisory_unlock_shared(9)")
+	requireHeadline(t, db.Pool(t), "N reader, idle for AGE, holds @9 (shared): frees 1, longest wait AGE")
+}
+
 func TestHeadlineOfADeadlock(t *testing.T) {
 	db := testenv.Database(t)
 	left := sessionWithoutDeadlockCheck(t, db, "SELECT pg_advisory_lock(1)")

@@ -23,7 +23,7 @@ type Tree struct {
 
 	snapshot *Snapshot
 	waits    iter.Seq[Wait]
-	numbers  numbering
+	graph    *waitGraph
 	nodes    []*Node
 }
 
@@ -68,7 +68,7 @@ func (s *Snapshot) Tree() *Tree {
 // newTree returns the nodes of a tree, which are not connected yet, and the edges of the wait graph.
 func newTree(s *Snapshot, waits iter.Seq[Wait]) (t *Tree, edges []int) {
 	g := newWaitGraph(waits, s.TakenAt)
-	t = &Tree{snapshot: s, waits: waits, numbers: g.numbers, nodes: make([]*Node, len(g.ids))}
+	t = &Tree{snapshot: s, waits: waits, graph: g, nodes: make([]*Node, len(g.ids))}
 	for i, id := range g.ids {
 		missing := &Session{PID: id.PID, GID: id.GID, holder: id.Holder, Hidden: []string{"user"}}
 		t.nodes[i] = &Node{Session: missing, Behind: g.behind(i), Longest: g.longest[g.group[i]], number: i, group: g.group[i]}
@@ -85,7 +85,7 @@ func (t *Tree) build(edges []int) {
 
 // Node returns the node of a session, or nil if it neither waits nor blocks others.
 func (t *Tree) Node(id SessionID) *Node {
-	if n, known := t.numbers.of(id); known {
+	if n, known := t.graph.numbers.of(id); known {
 		return t.nodes[n]
 	}
 	return nil
@@ -296,7 +296,7 @@ func (t *Tree) link() {
 // for, directly or through others. What the nodes say, such as Behind, is still about the whole snapshot. showsOther may be nil,
 // for none.
 func (t *Tree) Of(shows func(*Lock) bool, showsOther func(*OtherWait) bool) *Tree {
-	part := &Tree{snapshot: t.snapshot, waits: t.waits, numbers: t.numbers, nodes: make([]*Node, len(t.nodes))}
+	part := &Tree{snapshot: t.snapshot, waits: t.waits, graph: t.graph, nodes: make([]*Node, len(t.nodes))}
 	for _, n := range t.above(t.behind(t.concerned(shows, showsOther))) {
 		one := *n
 		one.Children = nil
@@ -352,7 +352,7 @@ func (t *Tree) behind(found *nodeSet) *nodeSet {
 	waiting := make([][]*Node, len(t.nodes))
 	for _, wait := range t.snapshot.OtherWaits {
 		for _, b := range wait.BlockedBy {
-			at, _ := t.numbers.of(b.ID())
+			at, _ := t.graph.numbers.of(b.ID())
 			waiting[at] = append(waiting[at], t.Node(wait.ID()))
 		}
 	}
@@ -368,7 +368,7 @@ func (t *Tree) behind(found *nodeSet) *nodeSet {
 func (t *Tree) above(found *nodeSet) []*Node {
 	blockers := make([][]Blocker, len(t.nodes))
 	for wait := range t.snapshot.Waits() {
-		at, _ := t.numbers.of(wait.ID())
+		at, _ := t.graph.numbers.of(wait.ID())
 		blockers[at] = append(blockers[at], wait.BlockedBy...)
 	}
 	for i := 0; i < len(found.list); i++ { // the list grows

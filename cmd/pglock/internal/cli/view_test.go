@@ -109,7 +109,7 @@ func TestViewOfAFixedScene(t *testing.T) {
 	m := s.monitor().inTerminal(80, 24)
 	m.golden("view-tree", settled, s.names) // on which it opens, since something waits
 	if got, want := headline(m.screen(), s.names), "P-000 payments, idle in transaction for AGE, holds invoice:42 (excl): "+
-		"frees 4, longest wait AGE; 1 more root ran: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))"; got != want {
+		"frees 2, longest wait AGE; 1 more root ran: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))"; got != want {
 		t.Errorf("the headline is %q, want %q", got, want)
 	}
 	m.types("1")

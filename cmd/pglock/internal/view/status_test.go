@@ -39,12 +39,14 @@ func TestStatus(t *testing.T) {
 		line    string
 	}{
 		"no waiters": {alone, Limits{Fail: limit(30 * time.Second)}, nil, OK,
-			"PGLOCK OK - Nothing waits. 1 lock held. | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
+			"PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). 1 lock held. | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
 		"below the limits": {Filter{}, Limits{Warn: limit(2 * time.Minute), Fail: limit(time.Hour)}, nil, OK,
 			"PGLOCK OK - " + billing + " | " +
 				"longest_wait=90.000s;120;3600;0 waiters=4;;;0 holders=3;;;0 lock_table=4.2%;;;0"},
 		"a warning": {Filter{}, Limits{Warn: limit(time.Minute), Fail: limit(time.Hour)}, nil, Warning,
 			"PGLOCK WARNING - " + billing + " | "},
+		"a filter of nothing": {Filter{Keys: []pglock.Key{pglock.Int64Key(99)}}, Limits{Fail: limit(time.Second)}, nil, OK,
+			"PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). No locks held. | "},
 		"critical": {Filter{}, Limits{Warn: limit(time.Second), Fail: limit(89 * time.Second)}, nil, Critical,
 			"PGLOCK CRITICAL - " + billing + " | longest_wait=90.000s;1;89;0 "},
 		"a wait for another lock": {Filter{}, Limits{Fail: limit(3 * time.Minute)}, withTableWait, Critical,
@@ -59,7 +61,7 @@ func TestStatus(t *testing.T) {
 			"PGLOCK OK - Nothing waits for an advisory lock; 30 sessions wait without an advisory lock (--all). No locks held. | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
 			"for invoice:42 behind 4711 in database shop; 4711 billing, idle in transaction"},
-		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Nothing waits. 1 lock held. | "},
+		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). 1 lock held. | "},
 		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, withDeadlock, OK, "PGLOCK OK - " + bare + "; 1 deadlock; 1 possible deadlock" + end + " | "},
 		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks = s.Locks[1:2]
