@@ -59,7 +59,7 @@ func (m *watch) runCheck(cmd *cobra.Command, filter view.Filter) error {
 	}
 	var snapshot *monitor.Snapshot
 	if err == nil {
-		snapshot, err = m.checkServer(cmd, dbs[0])
+		snapshot, err = m.checkServer(cmd, dbs[0], filter)
 	}
 	if err != nil {
 		return exitWith(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
@@ -67,7 +67,7 @@ func (m *watch) runCheck(cmd *cobra.Command, filter view.Filter) error {
 	return exitWith(view.Status(snapshot, filter, m.check.limits(cmd), dbs[0].flags))
 }
 
-func (m *watch) checkServer(cmd *cobra.Command, db database) (*monitor.Snapshot, error) {
+func (m *watch) checkServer(cmd *cobra.Command, db database, filter view.Filter) (*monitor.Snapshot, error) {
 	return job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
 		pool, err := db.pool(ctx, "pglock monitor")
 		if err != nil {
@@ -77,6 +77,9 @@ func (m *watch) checkServer(cmd *cobra.Command, db database) (*monitor.Snapshot,
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		snapshot, err := monitor.Take(ctx, pool, db.options(m.options)...)
+		if err == nil {
+			err = checkDatabases(ctx, pool, filter) // without them all is well
+		}
 		if err != nil {
 			return nil, db.failed(err)
 		}

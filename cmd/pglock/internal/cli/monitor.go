@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -174,6 +176,22 @@ func addSessionFilter(cmd *cobra.Command, filter *view.Filter) {
 	}
 }
 
+var errNoDatabase = errors.New("the server has no database")
+
+// checkDatabases returns an error that matches errNoDatabase if the filter names one that the server does not have.
+func checkDatabases(ctx context.Context, pool *pgxpool.Pool, filter view.Filter) error {
+	if len(filter.Databases) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	missing, err := monitordb.New(pool).MissingDatabases(ctx, filter.Databases)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("--database: %w %q", errNoDatabase, missing[0])
+	}
+	return err
+}
+
 func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if err := m.servers.addDatabaseArgument(cmd, args); err != nil {
 		return err
@@ -224,6 +242,9 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 			return struct{}{}, err
 		}
 		defer pool.Close()
+		if err := checkDatabases(ctx, pool, filter); errors.Is(err, errNoDatabase) {
+			say(os.Stderr, "%v", db.failed(err)) // it may be made later
+		}
 		if m.once {
 			return struct{}{}, m.showOnce(ctx, db, pool, filter)
 		}
@@ -237,7 +258,7 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 
 // observe shows snapshots from now on, and records them if asked to.
 func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	o := newObserver(pool, m.options)
+	o := newObserver(pool, db.flags, m.options)
 	clients, err := m.poolers.connect(ctx)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func TestMonitorTellsACommandAndAWebhookOfEvents(t *testing.T) {
 	p.signal(os.Interrupt)
 	r := p.end()
 	wantCode(t, r, 0)
-	wantText(t, r.stderr, "told: ", "a; touch evil waits")
+	wantText(t, r.stderr, "told: ", "a; touch evil waits", "\npglock terminate --session ")
 	if strings.Contains(r.stderr, "secret") || r.stdout != "" {
 		t.Errorf("it printed %s%s", r.stdout, r.stderr)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -34,11 +35,14 @@ type observer struct {
 // maxEvents is how many events the view keeps.
 const maxEvents = 5000
 
-func newObserver(pool *pgxpool.Pool, options []monitor.Option) *observer {
-	return &observer{pool: pool, options: options, journal: journal.New(),
+// newObserver returns an observer of a server, which flags names in the commands that it suggests.
+func newObserver(pool *pgxpool.Pool, flags string, options []monitor.Option) *observer {
+	o := &observer{pool: pool, options: options, journal: journal.New(),
 		snap: func(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
 			return monitor.Take(ctx, pool, slices.Concat(options, more)...)
 		}}
+	o.journal.End = func(h monitor.Headline) string { return view.EndCommand(h, flags) }
+	return o
 }
 
 // take takes a snapshot and notes the events since the last one. A failed snapshot leaves a gap.

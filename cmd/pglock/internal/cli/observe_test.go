@@ -23,7 +23,7 @@ func TestObserverAnswersWhileItsServerDoesNot(t *testing.T) {
 	_, err := holder.Exec(t.Context(), "SELECT pg_advisory_lock(1)")
 	must.Succeed(t, err)
 	db.Queue(t, db.Connect(t), "SELECT pg_advisory_lock(1)")
-	o := newObserver(pool, nil)
+	o := newObserver(pool, "", nil)
 	first, err := o.take(t.Context())
 	must.Succeed(t, err)
 	next := &monitor.Snapshot{TakenAt: first.TakenAt.Add(time.Second)} // without the sessions, so it is asked for them

@@ -41,7 +41,7 @@ func newServerGroup(ctx context.Context, dbs []database, application string, opt
 			f.close()
 			return nil, err
 		}
-		o := newObserver(pool, db.options(options))
+		o := newObserver(pool, db.flags, db.options(options))
 		o.snap = func(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
 			return f.snapshot(ctx, i, more)
 		}

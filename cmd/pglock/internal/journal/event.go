@@ -79,6 +79,9 @@ type Event struct {
 	// Headline is what mattered most when it happened ([monitor.Headline]), as all faces of the monitor say it. It is set for
 	// WaitBegan, HolderBlocked and Deadlock.
 	Headline string `json:"headline"`
+	// End is the command, or for a prepared transaction the SQL, that ends the session or process at the root of Headline; empty
+	// if there is none, and for events of the past.
+	End string `json:"end"`
 	// WaitingSince is when the wait began, and WaitedSeconds how long it lasted at most, which is until At.
 	WaitingSince  *time.Time `json:"waiting_since"`
 	WaitedSeconds *float64   `json:"waited_seconds"`

@@ -65,6 +65,9 @@ type hold struct {
 
 // Journal keeps the state with which the next snapshot is compared. It must not be used from two goroutines at once.
 type Journal struct {
+	// End writes what ends the root of a headline, for the events; nil for none, as of the past.
+	End func(monitor.Headline) string
+
 	server    monitor.Server // of the last snapshot
 	last      time.Time      // of the last snapshot; zero before the first
 	previous  *monitor.Snapshot
@@ -156,19 +159,25 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	events = append(events, step.rowEvents(s)...)
 	events = append(events, j.sessionEvents(s.TakenAt, over)...)
 	events = append(events, j.cycleEvents(s)...)
-	setHeadlines(events, s)
+	j.setHeadlines(events, s)
 	j.dropUncontended(s.TakenAt, locks)
 	j.last, j.previous, j.locks, j.sessions = s.TakenAt, s, locks, sessions
 	return events
 }
 
 // setHeadlines sets the headline of the events that say that something waits.
-func setHeadlines(events []Event, s *monitor.Snapshot) {
-	headline := sync.OnceValue(func() string { return s.Headline().String() })
+func (j *Journal) setHeadlines(events []Event, s *monitor.Snapshot) {
+	headline := sync.OnceValues(func() (text, end string) {
+		h := s.Headline()
+		if j.End != nil {
+			end = j.End(h)
+		}
+		return h.String(), end
+	})
 	for i := range events {
 		switch events[i].Kind {
 		case WaitBegan, HolderBlocked, Deadlock:
-			events[i].Headline = headline()
+			events[i].Headline, events[i].End = headline()
 		}
 	}
 }

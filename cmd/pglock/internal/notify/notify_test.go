@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/notify"
+	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 func event(kind journal.Kind, number int64) journal.Event {
@@ -149,10 +150,11 @@ func TestNotifyTextHasOneLineForManyEventsOfAKindAndKey(t *testing.T) {
 func TestNotifyTextBeginsWithTheLatestHeadlineOfEachServer(t *testing.T) {
 	g := notify.Group{Events: events(3)}
 	g.Events[0].Headline, g.Events[1].Headline, g.Events[2].Headline = "7 shop: frees 1", "7 shop\x1b[31m\n: frees 2", "8 desk: frees 3"
-	g.Events[2].Server.Label = "billing"
+	g.Events[1].Server, g.Events[2].Server.Label = monitor.Server{Host: "192.0.2.1", Port: 5432}, "billing"
+	g.Events[0].Server, g.Events[2].End = g.Events[1].Server, "pglock terminate -d billing --session 8@2026-11-25T03:52:26Z"
 	lines := strings.Split(g.Text(), "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[0], "7 shop") || !strings.HasSuffix(lines[0], ": frees 2") || lines[1] != "billing: 8 desk: frees 3" ||
-		strings.Contains(g.Text(), "\x1b") {
+	if len(lines) != 6 || !strings.HasPrefix(lines[0], "192.0.2.1:5432: 7 shop") || !strings.HasSuffix(lines[0], ": frees 2") ||
+		lines[1] != "billing: 8 desk: frees 3" || lines[2] != g.Events[2].End || strings.Contains(g.Text(), "\x1b") {
 		t.Errorf("the text is %q", lines)
 	}
 }

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,7 @@ const (
 )
 
 // Text describes the group in a few lines, which are printable: names of strangers are in them, but no control characters.
-// The first ones are the latest headline of each server.
+// The first ones are the latest headline of each server, with what ends its root.
 func (g Group) Text() string {
 	alike := map[string]int{}
 	for _, e := range g.Events {
@@ -45,24 +46,25 @@ func (g Group) Text() string {
 	return strings.Join(lines, "\n")
 }
 
-// headlines returns the latest headline of each server that has one, at most half a text.
+// headlines returns the latest headline of each server that has one, at most half a text. A command is not cut.
 func (g Group) headlines() (lines []string) {
-	latest, servers := map[string]string{}, []string{}
+	latest, servers := map[string]journal.Event{}, []string{}
 	for _, e := range g.Events {
 		if e.Headline == "" {
 			continue
 		}
-		if latest[e.Server.Label] == "" {
-			servers = append(servers, e.Server.Label)
+		name := cmp.Or(e.Server.Label, e.Server.String())
+		if _, known := latest[name]; !known {
+			servers = append(servers, name)
 		}
-		latest[e.Server.Label] = e.Headline
+		latest[name] = e
 	}
-	for _, label := range servers[:min(len(servers), maxLines/2)] {
-		line := latest[label]
-		if label != "" {
-			line = label + ": " + line
+	for _, name := range servers[:min(len(servers), maxLines/4)] {
+		e := latest[name]
+		lines = append(lines, shorten(view.Printable(name+": "+e.Headline)))
+		if e.End != "" {
+			lines = append(lines, e.End)
 		}
-		lines = append(lines, shorten(view.Printable(line)))
 	}
 	return lines
 }
