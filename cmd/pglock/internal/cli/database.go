@@ -121,6 +121,8 @@ type database struct {
 	keep int32
 	// flags are the flags that name it, with a space before each, for commands that users copy. They have no password.
 	flags string
+	// past says that target is the file of a recording.
+	past bool
 	// warning says why a file of passwords is not used, if so.
 	warning string
 }

@@ -126,7 +126,7 @@ func (sh *outputState) tableWriter(filter view.Filter, db database, zoned func(*
 		target = db.named()
 	}
 	return func(w io.Writer, s *monitor.Snapshot) error {
-		_, err := io.WriteString(w, sh.separator+lines(view.Table(zoned(s), filter, view.Server{Target: target, Flags: db.flags}, tableWidth())))
+		_, err := io.WriteString(w, sh.separator+lines(view.Table(zoned(s), filter, view.Server{Target: target, Flags: db.flags, Past: db.past}, tableWidth())))
 		sh.separator = "\n"
 		return err
 	}

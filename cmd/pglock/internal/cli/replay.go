@@ -207,7 +207,7 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 	if m.fillsScreen() {
 		return m.replayOnScreen(ctx, p, at, file, filter)
 	}
-	to := m.printer(database{target: file}, filter, &outputState{})
+	to := m.printer(database{target: file, past: true}, filter, &outputState{})
 	if r.at != "" && !r.events {
 		s, err := p.seek(at)
 		if err != nil {
@@ -253,7 +253,7 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 		return m.zoned(s), nil
 	}
 	last, err := tui.Run(ctx, options)
-	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: file}, width(), height())))
+	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: file, Past: true}, width(), height())))
 	return errors.Join(err, printErr)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -210,20 +211,13 @@ func rootOf(n *monitor.Node) *monitor.Node {
 	return n
 }
 
-func databaseOf(w monitor.Wait) string {
-	if w.Lock != nil {
-		return w.Lock.Database
-	}
-	return w.Database
-}
-
 func (f facts) longWait(waits []monitor.Wait) Finding {
 	s := f.snapshot
 	first := slices.MinFunc(waits, func(a, b monitor.Wait) int { return a.WaitingSince.Compare(*b.WaitingSince) })
 	finding := Finding{
 		Check: "waits", Level: Warning,
-		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostPrefix(*first.Waiter),
-			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), first.Label(), databaseOf(first), behind(*first.Waiter)),
+		What: fmt.Sprintf("%s has waited %s%v for %s%s", who(first.Session), atMostPrefix(*first.Waiter),
+			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), view.InDatabase(first), behind(*first.Waiter)),
 	}
 	finding.Why, finding.Do = f.remedy(*first.Waiter)
 	switch others := len(waits) - 1; {

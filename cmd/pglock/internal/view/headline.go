@@ -23,15 +23,14 @@ func (f Filter) Headline(all *monitor.Snapshot) monitor.Headline {
 }
 
 // HeadlineLines returns a headline in printable lines of at most width columns: the sentence, what the root runs or ran
-// last, and the command that ends it, each but the first indented. server names the server on a command line, with a space
-// before it, or is empty. A statement that is cut ends with an ellipsis. The command is broken so that a shell reads it as one; it
+// last, and the command that ends it, unless that is long ago, each but the first indented. A statement that is cut ends with an ellipsis. The command is broken so that a shell reads it as one; it
 // is never cut, so a line of it can be wider.
-func HeadlineLines(h monitor.Headline, server string, width int) []string {
+func HeadlineLines(h monitor.Headline, on Server, width int) []string {
 	lines := Wrap(Printable(h.String()), width, indent)
 	if statement := StatementLine(h); statement != "" {
 		lines = append(lines, Cut(indent+statement, width))
 	}
-	if command := EndCommand(h, server); command != "" {
+	if command := EndCommand(h, on.Flags); command != "" && !on.Past {
 		lines = append(lines, wrapCommand(indent+command, width)...)
 	}
 	return lines
@@ -70,7 +69,8 @@ func StatementLine(h monitor.Headline) string {
 }
 
 // EndCommand returns what ends the root of a headline, printable: the command for a shell, or for a prepared transaction a
-// statement of SQL. It is empty if there is no root, or if it is not known well enough. server is as for HeadlineLines.
+// statement of SQL. It is empty if there is no root, or if it is not known well enough. server names the
+// server on a command line, with a space before it, or is empty.
 func EndCommand(h monitor.Headline, server string) string {
 	switch {
 	case h.Root == nil:
@@ -78,11 +78,20 @@ func EndCommand(h monitor.Headline, server string) string {
 	case h.Root.Process != nil:
 		return EndProcess(h.Root.Process.Holder, server)
 	case h.Root.Prepared():
-		return Printable(h.Root.RollbackSQL())
+		return EndPrepared(*h.Root.Session)
 	case h.Ref.PID != 0:
 		return EndSession(monitor.SignalTerminate, h.Ref, server)
 	}
 	return fmt.Sprintf("pglock terminate%s %d", server, h.Root.PID)
+}
+
+// EndPrepared returns the SQL that ends a prepared transaction, printable, with the database in which it has to be run.
+func EndPrepared(s monitor.Session) string {
+	sql := s.RollbackSQL()
+	if sql != "" && s.Database != "" {
+		sql += "; -- in database " + s.Database
+	}
+	return Printable(sql)
 }
 
 // EndSession returns the command that signals a session, on the server that the words name ("" or with a space before them).
@@ -90,7 +99,7 @@ func EndSession(signal monitor.Signal, ref monitor.SessionRef, server string) st
 	return fmt.Sprintf("pglock %s%s --session %s", signal, server, ref)
 }
 
-// EndProcess returns the command that ends a process with locks in rows. server is as for EndSession.
+// EndProcess returns the command that ends a process with locks in rows. server is as for EndCommand.
 func EndProcess(holder, server string) string {
 	return fmt.Sprintf("pglock terminate%s --holder %s", server, Word(holder))
 }

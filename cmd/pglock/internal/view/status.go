@@ -145,6 +145,16 @@ func firstDeadlock(s *monitor.Snapshot) string {
 	return ""
 }
 
+// InDatabase names the lock that is waited for with its database, once.
+func InDatabase(w monitor.Wait) string {
+	database := w.Database
+	if w.Lock != nil {
+		database = w.Lock.Database
+	}
+	where := " in database " + database
+	return strings.TrimSuffix(w.Label(), where) + where
+}
+
 // StatusLine is the line of a plugin without performance data. A bar would begin such data.
 func StatusLine(verdict Verdict, text string) string {
 	return fmt.Sprintf("PGLOCK %v - %s", verdict, strings.ReplaceAll(Printable(text), "|", "/"))
@@ -188,11 +198,7 @@ func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 }
 
 func (l longWait) text(tree *monitor.Tree) string {
-	database := l.Database
-	if l.Lock != nil {
-		database = l.Lock.Database
-	}
-	text := fmt.Sprintf("pid %d has waited %s for %s in database %s", l.PID, Age(l.lasted), l.Label(), database)
+	text := fmt.Sprintf("pid %d has waited %s for %s", l.PID, Age(l.lasted), InDatabase(l.Wait))
 	if blockers := tree.Blockers(*l.Waiter); len(blockers) > 0 {
 		text += " behind " + strings.TrimPrefix(Blockers(tree, *l.Waiter, false)[0], "~")
 		if n := tree.Node(blockers[0].ID()); n != nil && n.Application != "" {

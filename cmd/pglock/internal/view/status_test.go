@@ -59,6 +59,8 @@ func TestStatus(t *testing.T) {
 		}, OK, "PGLOCK OK - Nothing waits but 4 for elections, permits and runs of jobs. 3 locks held. | longest_wait=0.000s;;0;0 waiters=4;"},
 		"waits elsewhere": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 30 }, OK,
 			"PGLOCK OK - Nothing waits for an advisory lock; 30 sessions wait without an advisory lock (--all). No locks held. | "},
+		"waits elsewhere than the filter shows": {Filter{Databases: []string{"shop"}}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 1 }, OK,
+			"PGLOCK OK - Nothing waits for an advisory lock; 1 session waits without an advisory lock on the whole server (--all). No locks held. | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
 			"for invoice:42 behind 4711 in database shop; 4711 billing, idle in transaction"},
 		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). 1 lock held. | "},

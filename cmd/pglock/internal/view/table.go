@@ -19,8 +19,12 @@ func Table(all *monitor.Snapshot, filter Filter, on Server, width int) []string 
 	return p.table(urgentOf(p.shown))
 }
 
-// Server is how a table names the server: Target in its title, and Flags on a command line ([EndCommand]).
-type Server struct{ Target, Flags string }
+// Server is how a table names the server: Target in its title, and Flags on a command line ([EndCommand]). A table of the Past
+// has no commands.
+type Server struct {
+	Target, Flags string
+	Past          bool
+}
 
 // page is a snapshot that is written as a table.
 type page struct {
@@ -62,7 +66,7 @@ func (p *page) table(locks urgent) []string {
 	lines := []string{Cut(title(p.shown, p.on.Target), p.width), ""}
 	sessions, marks := p.body(locks.sessions)
 	for i, part := range [][]string{
-		HeadlineLines(p.headline, p.on.Flags, p.width),
+		HeadlineLines(p.headline, p.on, p.width),
 		p.deadlockLines(), sessions, p.otherWaits(), p.rowLocks(locks.rows), p.notes(marks),
 	} {
 		if len(part) > 0 && i > 0 {

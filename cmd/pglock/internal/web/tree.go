@@ -216,7 +216,7 @@ func (b blocking) detailsOf(n *monitor.Node, flags string) details {
 	case n.Process != nil:
 		d.Since, d.Lease, d.Command = n.Process.Since, n.Process.LeaseExpires, view.EndProcess(n.Process.Holder, flags)
 	case n.Prepared():
-		d.StateSince, d.Command = n.PreparedAt, view.Printable(n.RollbackSQL())
+		d.StateSince, d.Command = n.PreparedAt, view.EndPrepared(*n.Session)
 	case d.Since != nil && n.LeaderPID == 0:
 		d.Command = view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: n.PID, Since: *d.Since}, flags)
 	}

@@ -107,11 +107,10 @@ function detailsOf(n) {
   add("role", printable(n.user) + (n.database ? ", database " + printable(n.database) : "") + (n.client ? ", client " + printable(n.client) : ""));
   if (n.session_since) add(n.holder ? "process" : "session", "since ", ...time(n.session_since));
   box.append(list);
-  if (n.command) {
+  if (n.command && !moment) {
     const line = make("div", undefined, "command"), code = make("code", n.command), button = make("button", "Copy command");
     button.type = "button";
     button.dataset.name = "copy";
-    button.hidden = Boolean(moment);
     button.addEventListener("click", e => { e.stopPropagation(); copy(n.command, button, code); });
     line.append(code, button);
     box.append(line);
