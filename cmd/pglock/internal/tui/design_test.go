@@ -144,6 +144,16 @@ func TestTheTreeHasWaitsOfEveryKind(t *testing.T) {
 	counted := emptySnapshot()
 	counted.WaitsElsewhere = 30
 	u = open(t, Options{First: counted}, 100, 24)
+	u.wants("[1] KEYS")
+	u.presses("a")
+	u.send(snapshotMsg{snapshot: counted}) // was under way
+	u.wants("[1] KEYS")
+	u.send(snapshotMsg{snapshot: &s.Snapshot, all: true})
+	u.wants("[2] TREE", "relation orders")
+	u.presses("3", "a", "a")
+	u.send(snapshotMsg{snapshot: &s.Snapshot, all: true})
+	u.wants("[3] SESSIONS")
+	u = open(t, Options{First: counted}, 100, 24)
 	u.wants("30 sessions wait without an advisory lock", "a: 30 more for other locks", "for other locks wait 30 sessions (a shows them)")
 }
 

@@ -68,6 +68,7 @@ func (m Model) handleRowsKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.rearrange()
 	case key.Matches(press, k.allWaits):
 		m.all = !m.all
+		m.opening = m.all && page == pageKeys // which does not have these waits
 		return m.takeSnapshots(true)
 	case key.Matches(press, k.order):
 		m.query.order[page] = (m.query.order[page] + 1) % len(m.query.orders())

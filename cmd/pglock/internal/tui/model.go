@@ -203,10 +203,10 @@ func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
 	if m.followed != nil && m.followed.server == t.server {
 		m.followed, m.log = m.followed.update(m.snapshot, m.log)
 	}
-	next, cmd := m.storeServer().choosePage().rearrange()
 	if t.all == m.all {
-		return next, cmd
+		return m.storeServer().choosePage().rearrange()
 	}
+	next, cmd := m.storeServer().rearrange()
 	next, again := next.takeSnapshots(true) // the key for it was pressed meanwhile
 	return next, tea.Batch(cmd, again)
 }
