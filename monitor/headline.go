@@ -50,6 +50,7 @@ type Headline struct {
 	at       time.Time
 	database string // the connected one, which the text does not name
 	oldest   Wait   // the longest wait, if there is no root
+	filtered bool   // it is of some locks
 	hidden   int    // waits that the headline is not about, if it is of some locks, and nothing waits for these
 }
 
@@ -64,7 +65,7 @@ func (s *Snapshot) Headline() Headline {
 // waiters hold or wait for, and of some waits for locks of other types ([Tree.Of]). What is said of the root, such as Frees, is
 // still about the whole snapshot. Elsewhere is 0. showsOther may be nil, for none.
 func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bool, showsOther func(*OtherWait) bool) Headline {
-	h := Headline{at: s.TakenAt, database: s.Database}
+	h := Headline{at: s.TakenAt, database: s.Database, filtered: true}
 	for i := range s.Locks {
 		if lock := &s.Locks[i]; shows(lock) {
 			h.Held += min(1, len(lock.Holders))
@@ -247,7 +248,11 @@ func (h Headline) elsewhereText() string {
 	if h.Elsewhere == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s without an advisory lock (--all)", plural(h.Elsewhere, "session waits", "sessions wait"))
+	where := ""
+	if h.filtered {
+		where = " on the whole server"
+	}
+	return fmt.Sprintf("; %s without an advisory lock%s (--all)", plural(h.Elsewhere, "session waits", "sessions wait"), where)
 }
 
 func (h Headline) quietText() string {

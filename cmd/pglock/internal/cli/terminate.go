@@ -184,7 +184,11 @@ func (s *signalRun) inspect(
 	shown, out := view.Preview(snapshot, target, s.signal, width()), os.Stderr
 	if s.dryRun {
 		out = os.Stdout
-		shown = append(shown, "", view.EndSession(s.signal, target.Ref, db.flags)+" --yes")
+		before, does := "", s.signal
+		if does == monitor.SignalCancel && target.CancelIsNoop() {
+			before, does = "To end the session: ", monitor.SignalTerminate
+		}
+		shown = append(shown, "", before+view.EndSession(does, target.Ref, db.flags)+" --yes")
 	}
 	if _, err = io.WriteString(out, lines(shown)); err != nil {
 		return monitor.SignalTarget{}, fmt.Errorf("show the session: %w", err)
