@@ -11,8 +11,11 @@
 // [Turns] bounds the sessions that wait or carry a lock that was waited for. A caller that finds all places taken polls:
 // it tries on a mux session after each of its pauses, which grow to a second. A poller has no place in the server's
 // queue, so it gets nothing while others wait there. That is why the next free place goes to the oldest poller. If that
-// one has polled for some seconds, it gets a place over the bound; there is at most one such place each second. A caller
+// one has polled for some seconds, it gets a place over the bound; there are at most as many of these again. A caller
 // also polls if no further session can be opened.
+//
+// Where more wait than there are places, few have one: for most of them nothing is gained, and the connections are the
+// server's. So all but a few newcomers pause once, after which it is known how many wait.
 //
 // # Without a snapshot
 //

@@ -48,3 +48,64 @@ func TestPollersTryTogether(t *testing.T) {
 		}
 	})
 }
+
+// waitForLong has callers wait for a time, and returns how many have a place then.
+func waitForLong(t *testing.T, turns *waitsession.Turns, callers int, long time.Duration) (placed int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			turn := turns.Join()
+			for has := false; !has; {
+				var err error
+				if has, err = turn.Next(ctx); err != nil {
+					turn.Leave()
+					return
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			placed++
+		})
+	}
+	all.Wait()
+	return placed
+}
+
+func TestAllHaveAPlaceIfThereIsOneForEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if placed := waitForLong(t, waitsession.NewTurns(16), 16, 100*time.Millisecond); placed != 16 {
+			t.Errorf("%d of 16 callers have a place", placed)
+		}
+	})
+}
+
+func TestFewHaveAPlaceWhereManyWait(t *testing.T) {
+	for long, want := range map[time.Duration]int{2 * time.Second: 4, 2 * time.Minute: 32} {
+		synctest.Test(t, func(t *testing.T) {
+			if placed := waitForLong(t, waitsession.NewTurns(16), 1000, long); placed != want {
+				t.Errorf("%d of 1000 callers have a place after %v, want %d", placed, long, want)
+			}
+		})
+	}
+}
+
+func TestAFreePlaceGoesToTheOldestPoller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := waitsession.NewTurns(1)
+		first, second, third := turns.Join(), turns.Join(), turns.Join()
+		if placed, err := first.Next(t.Context()); !placed || err != nil {
+			t.Fatalf("the first has a place: %v, %v", placed, err)
+		}
+		first.Leave()
+		if placed, err := second.Next(t.Context()); !placed || err != nil {
+			t.Errorf("the second has a place: %v, %v", placed, err)
+		}
+		if placed, err := third.Next(t.Context()); placed || err != nil {
+			t.Errorf("the third has a place: %v, %v", placed, err)
+		}
+	})
+}
