@@ -52,9 +52,10 @@ Series by key are for contended keys: a key gets its series when it has a waiter
 and fewer than --max-keys keys have one. It loses it after an hour without
 waiters, if another key needs it. All other keys share the series "other". Waits
 of candidates for an election, for a permit of a semaphore and for the run of a
-job are expected: they count as waiters, but not as long waits. With --all
-pglock_oldest_other_wait_seconds has waits of every kind, also of sessions that
-have nothing to do with an advisory lock.
+job are expected: they count as waiters, but not as long waits. Sessions that
+have nothing to do with an advisory lock are only counted, unless --all has them
+looked at, too. pglock_oldest_other_wait_seconds and pglock_idle_blocker_seconds
+are never 0 because of that, but missing; the alerts about them need --all.
 
 Gauges show no wait that begins and ends between two scrapes. With --sample 1s
 a snapshot is taken every second, and the counters say how many waits the
@@ -161,7 +162,7 @@ func newExporter() *cobra.Command {
 	flags.Var(&e.maxKeys, "max-keys", "give at most this many keys their own series")
 	flags.Var(&e.minInterval, "min-interval", "reuse a snapshot that is not older than this `duration`")
 	flags.Var(&e.sample, "sample", "count waits, by snapshots in each `period`, such as 1s (default off)")
-	flags.BoolVar(&e.all, "all", false, "measure waits of every kind, also without any advisory lock")
+	flags.BoolVar(&e.all, "all", false, "look at waits of every kind, also without any advisory lock")
 	e.alerts.addTo(cmd)
 	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
 	flags.BoolVar(&e.rules, "rules", false, "write alerting rules for Prometheus and exit")

@@ -31,13 +31,14 @@ var (
 		"Waits of candidates for an election, for a permit of a semaphore and for the run of a job do not count.", "database")
 	otherWaiters = describe("pglock_other_waiters", "Sessions that wait for locks that are not advisory locks, of any database.")
 	oldestOther  = describe("pglock_oldest_other_wait_seconds", "How long the longest wait for another lock has lasted, "+
-		"of those that are part of a chain with an advisory lock; with --all, of all.")
+		"of those that are part of a chain with an advisory lock; with --all, of all. It is missing if there are only others.")
 	preparedHolders = describe("pglock_prepared_holders",
 		"Holders that are prepared transactions; one for each lock that it holds.", "database")
 	oldestHolder = describe("pglock_oldest_holder_seconds", "The longest time that a holder can have had its lock, at most: "+
 		"the age of its transaction or, outside of one, of its session. Leaders, permits and runs of jobs do not count.", "database")
 	idleBlocker = describe("pglock_idle_blocker_seconds",
-		"The longest time that a session which blocks others has been idle in transaction; 0 without one.", "database")
+		"The longest time that a session which blocks others has been idle in transaction; 0 without one. It is missing instead of 0 "+
+			"while sessions wait of which it is not known what blocks them: without --all, those without an advisory lock.", "database")
 
 	keyHolders    = describe("pglock_key_holders", "Holders of a key that is or was waited for.", "database", "key")
 	keyWaiters    = describe("pglock_key_waiters", "Sessions that wait for a key.", "database", "key")
@@ -135,7 +136,9 @@ func (to sink) server(s *monitor.Snapshot) {
 	for _, wait := range s.OtherWaits {
 		oldest = max(oldest, waited(s, wait.Waiter))
 	}
-	to.gauge(oldestOther, oldest.Seconds())
+	if oldest > 0 || s.WaitsElsewhere == 0 {
+		to.gauge(oldestOther, oldest.Seconds())
+	}
 }
 
 func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
@@ -176,7 +179,7 @@ func (to sink) databases(s *monitor.Snapshot) {
 		}
 		found[database] = sum
 	}
-	idleFor := idleBlockers(s)
+	idleFor, allKnown := idleBlockers(s), s.WaitsElsewhere == 0 && s.BlockersMissing == ""
 	for database := range idleFor {
 		if _, known := found[database]; !known { // a session can block others with locks of other types only
 			found[database] = sums{}
@@ -189,7 +192,9 @@ func (to sink) databases(s *monitor.Snapshot) {
 		to.gauge(oldestWait, sum.oldest.Seconds(), database)
 		to.gauge(preparedHolders, float64(sum.prepared), database)
 		to.gauge(oldestHolder, sum.held.Seconds(), database)
-		to.gauge(idleBlocker, idleFor[database].Seconds(), database)
+		if idle := idleFor[database]; idle > 0 || allKnown {
+			to.gauge(idleBlocker, idle.Seconds(), database)
+		}
 	}
 }
 

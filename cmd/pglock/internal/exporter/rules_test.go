@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,12 +85,15 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"rules.yml": writtenRules(t, DefaultThresholds()), "rules_test.yml": tests} {
+	unusual := Thresholds{Job: "a b/c", Runbook: "https://wiki.example/?a=b&c=d", LongWait: 1500 * time.Millisecond, OldHolder: time.Nanosecond,
+		IdleBlocker: math.MaxInt64, PreparedHolder: 250 * time.Millisecond, LockTable: 1e-9}
+	for name, text := range map[string][]byte{"rules.yml": writtenRules(t, DefaultThresholds()), "rules_test.yml": tests,
+		"unusual.yml": writtenRules(t, unusual)} {
 		if err := os.WriteFile(filepath.Join(directory, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "rules.yml", "unusual.yml"}, {"test", "rules", "rules_test.yml"}} {
 		cmd := exec.Command(promtool, args...)
 		cmd.Dir = directory
 		if output, err := cmd.CombinedOutput(); err != nil {
@@ -162,6 +166,27 @@ func TestWaitsForOtherLocksAreCounted(t *testing.T) {
 	values := largest(t, s)
 	if values["pglock_other_waiters"] != 31 || values["pglock_oldest_other_wait_seconds"] != 60 {
 		t.Errorf("the metrics are %v", values)
+	}
+}
+
+// A 0 would say that nothing waits long, and that no session blocks others while it is idle.
+func TestWhatWasNotLookedAtIsMissingAndNotZero(t *testing.T) {
+	looked := []string{"pglock_oldest_other_wait_seconds", "pglock_idle_blocker_seconds"}
+	for _, test := range []struct {
+		s       monitor.Snapshot
+		missing []string
+	}{
+		{monitor.Snapshot{}, nil},
+		{monitor.Snapshot{WaitsElsewhere: 30}, looked},
+		{monitor.Snapshot{BlockersMissing: "why"}, looked[1:]},
+	} {
+		test.s.TakenAt, test.s.Database = time.Now(), "shop"
+		values := largest(t, &test.s)
+		for _, name := range looked {
+			if _, there := values[name]; there == slices.Contains(test.missing, name) {
+				t.Errorf("%d waits elsewhere, blockers missing %q: %s is there: %t", test.s.WaitsElsewhere, test.s.BlockersMissing, name, there)
+			}
+		}
 	}
 }
 
