@@ -78,6 +78,12 @@ func TestPoolerClientsAreNamed(t *testing.T) {
 		if unnamed := holder().Client; unnamed == its {
 			t.Errorf("the server knows %s", unnamed)
 		}
+		table := on(t, db, "monitor", "--once", "--pgbouncer", console.String()).run()
+		wantCode(t, table, 0)
+		wantText(t, table.stdout, " "+its+" (through PgBouncer) ")
+		preview := on(t, db, "terminate", "--key", "@42", "--dry-run", "--pgbouncer", console.String()).run()
+		wantCode(t, preview, 0)
+		wantText(t, strings.Join(strings.Fields(preview.stdout), " "), "client "+its+" (through PgBouncer)")
 		if named := holder("--pgbouncer", console.String()).Client; named != its+" (through PgBouncer)" {
 			t.Errorf("the client is %q, want %s", named, its)
 		}
@@ -92,11 +98,13 @@ func TestPoolerClientsAreNamed(t *testing.T) {
 		}
 		must.Succeed(t, client.Close(t.Context()))
 	}
-	r := command(t, nil, "monitor", "--once", "--pgbouncer", "postgres://user:secret@127.0.0.1:1/pgbouncer").run()
-	wantCode(t, r, 69)
-	wantText(t, r.stderr, "ask PgBouncer for its clients", "refused")
-	if strings.Contains(r.stderr, "secret") {
-		t.Errorf("it says %s", r.stderr)
+	for _, args := range [][]string{{"monitor", "--once"}, {"terminate", "--dry-run", "1"}} {
+		r := command(t, []string{"DATABASE_URL=postgres://127.0.0.1:1/"}, append(args, "--pgbouncer", "postgres://user:secret@127.0.0.1:1/pgbouncer")...).run()
+		wantCode(t, r, 69)
+		wantText(t, r.stderr, "ask PgBouncer for its clients", "refused")
+		if strings.Contains(r.stderr, "secret") {
+			t.Errorf("it says %s", r.stderr)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -72,7 +73,8 @@ shows it (in "pglock monitor -o json": pid and session_since), because the
 process ID alone may belong to another session by then. The server compares both
 in the statement that signals. If your role may not see when a session began
 (members of pg_read_all_stats may), use PID#FINGERPRINT, a hash of the session's
-user, application and keys.
+user, application and keys. With --pgbouncer URL, the console of a PgBouncer,
+the client that uses the session is named.
 
 The role must be a member of the session's role or of pg_signal_backend; only a
 superuser can signal a superuser's session. A prepared transaction has no
@@ -91,6 +93,8 @@ type signalRun struct {
 	signal  monitor.Signal
 	dsn     dsn
 	names   namesFile
+	poolers poolerFlags
+	clients *clients // nil without a pooler
 	key     string
 	session string
 	holder  string // of locks in rows; only of terminate
@@ -106,6 +110,7 @@ func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	s.dsn.addTo(cmd)
 	s.dsn.addPsqlTo(cmd)
 	s.names.addTo(cmd)
+	s.poolers.addTo(cmd, "name the client behind the session")
 	flags := cmd.Flags()
 	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
 	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
@@ -128,13 +133,17 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	options, err := s.names.options(cmd)
-	if err != nil {
+	if err := errors.Join(err, s.poolers.resolve(cmd)); err != nil {
 		return err
 	}
 	db, err := s.dsn.resolve(cmd)
 	if err != nil {
 		return err
 	}
+	if s.clients, err = s.poolers.connect(cmd.Context()); err != nil {
+		return err
+	}
+	defer s.clients.close(context.WithoutCancel(cmd.Context()))
 	options = append(options, monitor.WithTrustedOwner(db.trusted...))
 	pool, err := db.pool(cmd.Context(), "pglock "+string(s.signal))
 	if err != nil {
@@ -169,6 +178,7 @@ func (s *signalRun) inspect(
 	if err != nil {
 		return monitor.SignalTarget{}, err
 	}
+	s.clients.name(cmd.Context(), snapshot)
 	target, err := choose(snapshot)
 	if err != nil {
 		return monitor.SignalTarget{}, err

@@ -147,6 +147,9 @@ func (p *Pooler) Close(ctx context.Context) {
 	}
 }
 
+// Suffix is at the end of a client that Name has named.
+const Suffix = " (through PgBouncer)"
+
 // Name replaces the address of the pooler by that of its client, in all sessions of a snapshot. The links before and after
 // the snapshot are compared: a session that had another client meanwhile keeps the address of the pooler.
 func Name(s *monitor.Snapshot, before, after Links) {
@@ -156,7 +159,7 @@ func Name(s *monitor.Snapshot, before, after Links) {
 		}
 		id := sessionOf(*session)
 		if client, linked := after[id]; linked && before[id] == client {
-			session.Client = client.Address + " (through PgBouncer)"
+			session.Client = client.Address + Suffix
 		}
 	}
 	for i := range s.Locks {

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/pooled"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -47,7 +49,7 @@ func sessionRow(role string, mode monitor.Mode, waited string, session monitor.S
 	return row{cells: []string{role, fmt.Sprint(session.PID), Short(string(mode)), waited,
 		Field(session, "user", session.User),
 		Field(session, "application", session.Application),
-		Field(session, "client", host(session.Client)),
+		Field(session, "client", Host(session.Client)),
 		Field(session, "state", Short(session.State)),
 	}}
 }
@@ -80,8 +82,14 @@ func Field(session monitor.Session, name, value string) string {
 	return Printable(value)
 }
 
-// Host returns a client without its port.
-func Host(client string) string { return host(client) }
+// Host returns a client without its port. One whose session a pooler has is returned as it is: often the pooler and all its
+// clients have the same host, and the table must say that this is not the pooler.
+func Host(client string) string {
+	if host, port, err := net.SplitHostPort(client); err == nil && !strings.HasSuffix(port, pooled.Suffix) {
+		return host
+	}
+	return client
+}
 
 // Query returns what a session runs or ran last. It is empty for an idle session of a Locker, whose last query is one of
 // pglock's own.
@@ -94,14 +102,6 @@ func Query(session monitor.Session) string {
 
 // OneLine returns a query on one line, without its leading comment.
 func OneLine(query string) string { return withoutComment(query) }
-
-// host omits the port, for which the table has no room.
-func host(client string) string {
-	if host, _, err := net.SplitHostPort(client); err == nil {
-		return host
-	}
-	return client
-}
 
 // Short abbreviates PostgreSQL's longest states and its lock modes, the latter to nine characters at most, and escapes
 // unprintable characters in others.
