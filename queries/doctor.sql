@@ -86,7 +86,7 @@ SET LOCAL lock_timeout = '5s';
 -- them, the oldest first; and whether locks in rows were ever taken here.
 -- name: Snapshots :many
 SELECT a.pid::int4 AS pid, COALESCE(a.usename, '')::text AS role, COALESCE(a.application_name, '')::text AS application,
-       COALESCE(a.state, '')::text AS state,
+       COALESCE(a.state, '')::text AS state, a.backend_start,
        (EXTRACT(epoch FROM pg_catalog.clock_timestamp() - a.xact_start) * 1000)::int8 AS age_ms
 FROM pg_catalog.pg_stat_activity AS a
 WHERE a.datname = pg_catalog.current_database() AND a.backend_xmin IS NOT NULL AND a.backend_type = 'client backend'

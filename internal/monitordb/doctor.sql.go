@@ -7,6 +7,8 @@ package monitordb
 
 import (
 	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const BoundLockWaits = `-- name: BoundLockWaits :exec
@@ -250,7 +252,7 @@ func (q *Queries) Settings(ctx context.Context, names []string) ([]SettingsRow, 
 
 const Snapshots = `-- name: Snapshots :many
 SELECT a.pid::int4 AS pid, COALESCE(a.usename, '')::text AS role, COALESCE(a.application_name, '')::text AS application,
-       COALESCE(a.state, '')::text AS state,
+       COALESCE(a.state, '')::text AS state, a.backend_start,
        (EXTRACT(epoch FROM pg_catalog.clock_timestamp() - a.xact_start) * 1000)::int8 AS age_ms
 FROM pg_catalog.pg_stat_activity AS a
 WHERE a.datname = pg_catalog.current_database() AND a.backend_xmin IS NOT NULL AND a.backend_type = 'client backend'
@@ -261,11 +263,12 @@ ORDER BY a.xact_start
 `
 
 type SnapshotsRow struct {
-	Pid         int32
-	Role        string
-	Application string
-	State       string
-	AgeMs       int64
+	Pid          int32
+	Role         string
+	Application  string
+	State        string
+	BackendStart pgtype.Timestamptz
+	AgeMs        int64
 }
 
 // Sessions whose snapshots keep the server from removing old versions of rows in this database, as far as the role sees
@@ -284,6 +287,7 @@ func (q *Queries) Snapshots(ctx context.Context) ([]SnapshotsRow, error) {
 			&i.Role,
 			&i.Application,
 			&i.State,
+			&i.BackendStart,
 			&i.AgeMs,
 		); err != nil {
 			return nil, err

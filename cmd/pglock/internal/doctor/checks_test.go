@@ -20,13 +20,14 @@ func TestTheTableThatIsSuggestedHasRoom(t *testing.T) {
 	}
 }
 
-// The suggested commands name the server that was examined.
-func TestSuggestedCommandsNameTheServer(t *testing.T) {
-	s := &monitor.Snapshot{TakenAt: time.Now(), Locks: []monitor.Lock{{Key: "a", Holders: []monitor.Holder{{Session: monitor.Session{PID: 7}}},
+// The suggested commands name the server that was examined, and a session such that no later one with its process ID can be meant.
+func TestSuggestedCommandsNameTheServerAndTheSession(t *testing.T) {
+	since := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	s := &monitor.Snapshot{TakenAt: time.Now(), Locks: []monitor.Lock{{Key: "a", Holders: []monitor.Holder{{Session: monitor.Session{PID: 7, Since: &since}}},
 		Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 8}, WaitingSince: new(time.Time),
 			BlockedBy: []monitor.Blocker{{PID: 7, Kind: monitor.BlockHard}}}}}}}
 	found := waits(facts{snapshot: s, server: " -d shop"}, time.Minute)
-	if len(found) != 1 || !strings.Contains(found[0].Do, "pglock terminate -d shop 7") {
+	if len(found) != 1 || !strings.Contains(found[0].Do, "pglock terminate -d shop --session 7@2026-11-25T12:00:00Z") {
 		t.Errorf("%+v", found)
 	}
 }
@@ -104,25 +105,25 @@ func TestALongListIsCutShort(t *testing.T) {
 func TestIdleHoldersAndOldDeadlocksComeWithACommand(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-4 * time.Minute)
-	idle := monitor.Session{PID: 4711, Database: "shop", State: "idle in transaction", StateSince: &since}
-	s := &monitor.Snapshot{TakenAt: now, Database: "shop", OtherSessions: []monitor.Session{idle},
+	idle := monitor.Session{PID: 4711, Database: "shop", State: "idle in transaction", StateSince: &since, Since: &since}
+	s := &monitor.Snapshot{TakenAt: now, Database: "shop", OtherSessions: []monitor.Session{idle, {PID: 1, Since: &since}},
 		OtherWaits: []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Name: "t"}, Waiter: monitor.Waiter{
 			Session: monitor.Session{PID: 4712}, BlockedBy: []monitor.Blocker{{PID: 4711, Kind: monitor.BlockHard}}}}},
 		Cycles: []monitor.Cycle{{Certain: true, Since: &since, Steps: []monitor.Step{{PID: 1, Key: "a", BlockedBy: 2}}}}}
 	f := facts{snapshot: s, settings: map[string]monitordb.SettingsRow{deadlockTimeout: {Setting: "1000", Shown: "1s"}}}
 	found := idleHolders(f)
 	if len(found) != 1 || found[0].Level != Warning || !strings.Contains(found[0].What, "idle in transaction, for 4m0s") ||
-		!strings.HasSuffix(found[0].Do, "pglock terminate 4711") || !strings.Contains(found[0].Do, "WithGuardIdleTimeout") {
+		!strings.HasSuffix(found[0].Do, "pglock terminate --session 4711@"+since.UTC().Format(time.RFC3339Nano)) || !strings.Contains(found[0].Do, "WithGuardIdleTimeout") {
 		t.Errorf("the idle holder: %+v", found)
 	}
 	old := cycles(f)
-	if len(old) != 1 || !strings.Contains(old[0].Why, "outlived deadlock_timeout (1s)") || len(old[0].SQL) != 1 ||
-		!strings.Contains(old[0].Do, "pglock cancel 1") {
+	if len(old) != 1 || !strings.Contains(old[0].Why, "outlived deadlock_timeout (1s)") || len(old[0].SQL) != 0 ||
+		!strings.Contains(old[0].Do, "pglock cancel --session 1@") {
 		t.Errorf("the deadlock: %+v", old)
 	}
 	s.Cycles[0].Since = &now
 	if young := cycles(f); strings.Contains(young[0].Why, "outlived") || !strings.Contains(young[0].Why, "deadlock_timeout (1s)") ||
-		!strings.Contains(young[0].Do, "pglock cancel 1") {
+		!strings.Contains(young[0].Do, "pglock cancel --session 1@") {
 		t.Errorf("a deadlock that has just begun: %+v", young)
 	}
 }
@@ -132,7 +133,7 @@ func TestALongWaitNamesTheSessionAtTheRoot(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-4 * time.Minute)
 	session := func(pid int32, state string) monitor.Session {
-		return monitor.Session{PID: pid, State: state, StateSince: &since}
+		return monitor.Session{PID: pid, State: state, StateSince: &since, Since: &since}
 	}
 	waiter := func(pid, blocker int32) monitor.Waiter {
 		return monitor.Waiter{Session: session(pid, "active"), WaitingSince: &since,
@@ -146,7 +147,7 @@ func TestALongWaitNamesTheSessionAtTheRoot(t *testing.T) {
 	}
 	found := waits(facts{snapshot: s}, time.Minute)
 	if len(found) != 1 || !strings.Contains(found[0].Why, "2 itself waits for relation t; at the root: process 1 ") ||
-		!strings.Contains(found[0].Why, "is idle in transaction, for 4m0s") || !strings.HasSuffix(found[0].Do, ": pglock terminate 1") {
+		!strings.Contains(found[0].Why, "is idle in transaction, for 4m0s") || !strings.HasSuffix(found[0].Do, ": pglock terminate --session 1@"+since.UTC().Format(time.RFC3339Nano)) {
 		t.Errorf("behind a session that waits for a table: %+v", found)
 	}
 	later := waiter(2, 9) // of another parallel worker

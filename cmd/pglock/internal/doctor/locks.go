@@ -134,14 +134,13 @@ func cycles(f facts) []Finding {
 		for _, step := range cycle.Steps {
 			steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
 		}
-		first := cycle.Steps[0].PID
 		finding := Finding{
 			Check: check, Level: Problem,
 			What: "deadlock: " + strings.Join(steps, ", ") + age(f.snapshot, cycle.Since),
 			Why: fmt.Sprintf("none of them can continue by itself; the server ends one of the waits after deadlock_timeout (%s)",
 				f.settings[deadlockTimeout].Shown),
-			Do:  fmt.Sprintf("end one of the waits: pglock cancel%s %d; and take several keys in the same order, as LockAll and LockAllTx do", f.server, first),
-			SQL: []string{fmt.Sprintf("SELECT pg_cancel_backend(%d)", first)},
+			Do: fmt.Sprintf("end one of the waits: %s; and take several keys in the same order, as LockAll and LockAllTx do",
+				f.signal(monitor.SignalCancel, cycle.Steps[0].PID)),
 		}
 		if cycle.Certain && f.outlived(cycle) {
 			finding.Why = fmt.Sprintf("none of them can continue by itself, and it has outlived deadlock_timeout (%s): the server "+

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -106,5 +107,14 @@ func (f facts) terminate(id monitor.SessionID) string {
 	if id.PID == 0 {
 		return fmt.Sprintf("roll back prepared transaction %q", id.GID)
 	}
-	return fmt.Sprintf("pglock terminate%s %d", f.server, id.PID)
+	return f.signal(monitor.SignalTerminate, id.PID)
+}
+
+// signal returns the command that signals a session of the snapshot, and no later session with its process ID.
+func (f facts) signal(signal monitor.Signal, pid int32) string {
+	target, err := monitor.Inspect(f.snapshot, pid)
+	if err != nil {
+		return fmt.Sprintf("pglock %s%s %d", signal, f.server, pid)
+	}
+	return view.EndSession(signal, target.Ref, f.server)
 }

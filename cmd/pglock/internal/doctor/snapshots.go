@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -25,7 +26,7 @@ func rowSnapshots(f facts, old time.Duration) []Finding {
 			Why: "locks in rows are in use in this database. Until the snapshot ends, the server keeps every row version that a lock " +
 				"or an unlock leaves, and finds locks ever more slowly",
 			Do: fmt.Sprintf("have its transactions end sooner; now, wait for the end, or end the session: %s",
-				f.terminate(monitor.SessionID{PID: s.Pid})),
+				view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: s.Pid, Since: s.BackendStart.Time}, f.server)),
 		})
 	}
 	if all == nil {
