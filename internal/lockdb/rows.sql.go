@@ -25,36 +25,39 @@ func (q *Queries) BeginReadWrite(ctx context.Context) error {
 
 const CallLeases = `-- name: CallLeases :one
 SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
-       COALESCE(r.taken, '')::pg_catalog.text AS taken, COALESCE(r.results, '{}')::bigint[] AS results
+       COALESCE(r.taken, '')::pg_catalog.text AS taken, COALESCE(r.results, '{}')::pg_catalog.text AS results
 FROM pglock.lease_call($1::pg_catalog.uuid, $2::bigint,
-    $3::pg_catalog.text[], $4::smallint[], $5::bigint[], $6::bigint[],
-    $7::integer, $8::integer[], $9::smallint[], $10::bigint[], $11::boolean[], $12::boolean[],
-    $13::bigint[]) AS r
+    pg_catalog.string_to_array($3::pg_catalog.text, NULL), CAST($4::pg_catalog.text AS smallint[]),
+    CAST($5::pg_catalog.text AS bigint[]), CAST($6::pg_catalog.text AS bigint[]),
+    $7::integer, CAST($8::pg_catalog.text AS integer[]), CAST($9::pg_catalog.text AS smallint[]),
+    CAST($10::pg_catalog.text AS bigint[]), CAST($11::pg_catalog.text AS boolean[]),
+    CAST($12::pg_catalog.text AS boolean[]), CAST($13::pg_catalog.text AS bigint[])) AS r
 `
 
 type CallLeasesParams struct {
 	Holder      pgtype.UUID
 	Attempt     int64
-	DropKinds   []string
-	DropSpaces  []int16
-	DropNumbers []int64
-	DropValues  []int64
+	DropKinds   string
+	DropSpaces  string
+	DropNumbers string
+	DropValues  string
 	Plain       int32
-	Tickets     []int32
-	Spaces      []int16
-	Numbers     []int64
-	Shared      []bool
-	Waits       []bool
-	Arrivals    []int64
+	Tickets     string
+	Spaces      string
+	Numbers     string
+	Shared      string
+	Waits       string
+	Arrivals    string
 }
 
 type CallLeasesRow struct {
 	Outcome string
 	Dropped string
 	Taken   string
-	Results []int64
+	Results string
 }
 
+// Its arrays are texts: pgx makes an object of each element.
 func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) (CallLeasesRow, error) {
 	row := q.db.QueryRow(ctx, CallLeases,
 		arg.Holder,

@@ -190,9 +190,11 @@ func (b *backend) send(batch []*call) {
 	}
 	s := newStatement(h, batch)
 	var answer lockdb.CallLeasesRow
-	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		var err error
-		answer, err = q.CallLeases(ctx, s.params)
+	var results []int64
+	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+		if answer, err = q.CallLeases(ctx, s.params); err == nil {
+			results, err = numbersOf(answer.Results)
+		}
 		return err
 	})
 	switch {
@@ -209,7 +211,7 @@ func (b *backend) send(batch []*call) {
 		h.answered(s.params.Attempt)
 		b.combined.enqueue(batch...)
 	default:
-		b.answer(s, answer)
+		b.answer(s, answer, results)
 	}
 }
 
@@ -260,70 +262,78 @@ func (it item) rank() int {
 }
 
 func newStatement(h *holder, batch []*call) *statement {
-	s := &statement{holder: h, batch: batch}
-	p := &s.params
-	drops, wants := 0, 0
-	for _, c := range batch {
-		drops += len(c.drops)
-		if c.want != nil {
-			wants += len(c.want.grant.keys)
-		}
-	}
-	*p = lockdb.CallLeasesParams{
-		Holder: h.id, Attempt: h.nextAttempt(),
-		DropKinds: make([]string, 0, drops), DropSpaces: make([]int16, 0, drops),
-		DropNumbers: make([]int64, 0, drops), DropValues: make([]int64, 0, drops),
-		Tickets: make([]int32, 0, wants), Spaces: make([]int16, 0, wants), Numbers: make([]int64, 0, wants),
-		Shared: make([]bool, 0, wants), Waits: make([]bool, 0, wants), Arrivals: make([]int64, 0, wants),
-	}
-	items := make([]item, 0, wants)
-	for _, c := range batch {
+	s := &statement{holder: h, batch: batch, params: lockdb.CallLeasesParams{Holder: h.id, Attempt: h.nextAttempt()}}
+	s.addDrops()
+	s.addWants()
+	return s
+}
+
+func (s *statement) addDrops() {
+	var kinds strings.Builder
+	var spaces, numbers, values list
+	for _, c := range s.batch {
 		for _, d := range c.drops {
-			p.DropKinds = append(p.DropKinds, d.kind)
-			p.DropSpaces = append(p.DropSpaces, int16(d.key.Space))
-			p.DropNumbers = append(p.DropNumbers, d.key.Number)
-			p.DropValues = append(p.DropValues, d.value)
+			kinds.WriteString(d.kind)
+			spaces.add(int64(d.key.Space))
+			numbers.add(d.key.Number)
+			values.add(d.value)
 		}
+	}
+	p := &s.params
+	p.DropKinds, p.DropSpaces, p.DropNumbers, p.DropValues = kinds.String(), spaces.String(), numbers.String(), values.String()
+}
+
+func (s *statement) addWants() {
+	var tickets, spaces, numbers, shared, waits, arrivals list
+	for _, it := range s.items() {
+		w := it.call.want
+		if it.call.ticket == 0 {
+			s.wants = append(s.wants, it.call)
+			it.call.ticket = int32(len(s.wants))
+		}
+		s.params.Plain += int32(1 - it.rank())
+		tickets.add(int64(it.call.ticket))
+		spaces.add(int64(it.key.Space))
+		numbers.add(it.key.Number)
+		shared.addBool(w.grant.shared)
+		waits.addBool(w.wait)
+		arrivals.add(w.arrival)
+	}
+	p := &s.params
+	p.Tickets, p.Spaces, p.Numbers = tickets.String(), spaces.String(), numbers.String()
+	p.Shared, p.Waits, p.Arrivals = shared.String(), waits.String(), arrivals.String()
+}
+
+// items returns the keys of the wants in the order in which they are taken.
+func (s *statement) items() []item {
+	items := make([]item, 0, len(s.batch))
+	for _, c := range s.batch {
 		if c.want == nil {
 			continue
 		}
 		c.ticket = 0
-		if c.want.holder != h {
-			c.want.holder, c.want.arrival = h, 0
+		if c.want.holder != s.holder {
+			c.want.holder, c.want.arrival = s.holder, 0
 		}
 		for _, key := range c.want.grant.keys {
 			items = append(items, item{key, c})
 		}
 	}
 	slices.SortFunc(items, func(x, y item) int { return cmp.Or(cmp.Compare(x.rank(), y.rank()), x.key.Compare(y.key)) })
-	for _, it := range items {
-		w := it.call.want
-		if it.call.ticket == 0 {
-			s.wants = append(s.wants, it.call)
-			it.call.ticket = int32(len(s.wants))
-		}
-		p.Plain += int32(1 - it.rank())
-		p.Tickets = append(p.Tickets, it.call.ticket)
-		p.Spaces = append(p.Spaces, int16(it.key.Space))
-		p.Numbers = append(p.Numbers, it.key.Number)
-		p.Shared = append(p.Shared, w.grant.shared)
-		p.Waits = append(p.Waits, w.wait)
-		p.Arrivals = append(p.Arrivals, w.arrival)
-	}
-	return s
+	return items
 }
 
 // answer tells the calls their outcomes. The attempt stays in flight until all grants are known. A grant that comes when
 // the holder is over is none.
-func (b *backend) answer(s *statement, answer lockdb.CallLeasesRow) {
+func (b *backend) answer(s *statement, answer lockdb.CallLeasesRow, results []int64) {
 	grants := make([]*grant, 0, len(s.wants))
 	for i, c := range s.wants {
 		c.outcome = answer.Taken[i]
 		if c.outcome == granted {
-			c.want.grant.holder, c.want.grant.generation = s.holder, answer.Results[i]
+			c.want.grant.holder, c.want.grant.generation = s.holder, results[i]
 			grants = append(grants, c.want.grant)
 		} else if c.want.wait {
-			c.want.arrival = answer.Results[i]
+			c.want.arrival = results[i]
 			s.holder.queue(c.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // grant is a set of keys that a holder holds, with one generation.
 type grant struct {
 	keys     []driver.KeyID // in order
+	one      [1]driver.KeyID
 	shared   bool
 	listener driver.LossHandler
 
@@ -23,9 +24,10 @@ type grant struct {
 }
 
 func newGrant(r driver.Request) *grant {
-	g := &grant{keys: make([]driver.KeyID, len(r.Keys)), shared: r.Shared, listener: r.LossHandler}
-	for i, key := range r.Keys {
-		g.keys[i] = key.KeyID
+	g := &grant{shared: r.Shared, listener: r.LossHandler}
+	g.keys = g.one[:0] // most have one
+	for _, key := range r.Keys {
+		g.keys = append(g.keys, key.KeyID)
 	}
 	return g
 }

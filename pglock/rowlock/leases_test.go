@@ -1,6 +1,7 @@
 package rowlock_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -50,32 +51,60 @@ func (p *process) exec(sql string, args ...any) {
 	p.must(err)
 }
 
-// call is a lease_call without drops or wants.
-func (p *process) call() lockdb.CallLeasesParams {
-	p.attempt++
+// call is a lease_call. Its lists are parallel.
+type call struct {
+	holder                              pgtype.UUID
+	attempt                             int64
+	dropKinds                           string
+	dropSpaces, dropNumbers, dropValues []int64
+	plain                               int32
+	tickets, spaces, numbers            []int64
+	shared, waits                       []bool
+	arrivals                            []int64
+}
+
+func (c call) params() lockdb.CallLeasesParams {
 	return lockdb.CallLeasesParams{
-		Holder: p.id, Attempt: p.attempt, DropKinds: []string{}, DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
-		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+		Holder: c.holder, Attempt: c.attempt, DropKinds: c.dropKinds, DropSpaces: array(c.dropSpaces), DropNumbers: array(c.dropNumbers),
+		DropValues: array(c.dropValues), Plain: c.plain, Tickets: array(c.tickets), Spaces: array(c.spaces), Numbers: array(c.numbers),
+		Shared: array(c.shared), Waits: array(c.waits), Arrivals: array(c.arrivals),
 	}
 }
 
+// array is an array of the server as text.
+func array[T any](elements []T) string {
+	return "{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(elements), " ", ","), "[]") + "}"
+}
+
+// call is a lease_call without drops or wants.
+func (p *process) call() call {
+	p.attempt++
+	return call{holder: p.id, attempt: p.attempt}
+}
+
+// try runs a call whose outcomes do not matter.
+func (p *process) try(c call) error {
+	_, err := p.q.CallLeases(p.t.Context(), c.params())
+	return err
+}
+
 // taking is a call that wants each of the keys by itself.
-func (p *process) taking(shared, wait bool, numbers ...int64) lockdb.CallLeasesParams {
+func (p *process) taking(shared, wait bool, numbers ...int64) call {
 	c := p.call()
 	for i, n := range numbers {
-		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, int32(i+1)), append(c.Spaces, 1), append(c.Numbers, n)
-		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, 0)
+		c.tickets, c.spaces, c.numbers = append(c.tickets, int64(i+1)), append(c.spaces, 1), append(c.numbers, n)
+		c.shared, c.waits, c.arrivals = append(c.shared, shared), append(c.waits, wait), append(c.arrivals, 0)
 		if !shared {
-			c.Plain++
+			c.plain++
 		}
 	}
 	return c
 }
 
 // outcomes runs a call and returns the outcome of each item, and their values.
-func (p *process) outcomes(c lockdb.CallLeasesParams) (outcomes []string, values []int64) {
+func (p *process) outcomes(c call) (outcomes []string, values []int64) {
 	p.t.Helper()
-	got, err := p.q.CallLeases(p.t.Context(), c)
+	got, err := p.q.CallLeases(p.t.Context(), c.params())
 	p.must(err)
 	if got.Outcome != "done" {
 		return []string{got.Outcome}, nil
@@ -86,7 +115,10 @@ func (p *process) outcomes(c lockdb.CallLeasesParams) (outcomes []string, values
 	for _, letter := range got.Taken {
 		outcomes = append(outcomes, map[rune]string{'g': "granted", 'h': "held", 'b': "busy"}[letter])
 	}
-	return outcomes, got.Results
+	if got.Results != "{}" {
+		p.must(json.Unmarshal([]byte("["+strings.Trim(got.Results, "{}")+"]"), &values))
+	}
+	return outcomes, values
 }
 
 func (p *process) want(got []string, want ...string) {
@@ -157,7 +189,7 @@ func TestLeaseTakeNeverStealsFromAHolderThatLives(t *testing.T) {
 	number := int64(0)
 	for name, takes := range map[string]func(*process) error{
 		"lease_call": func(p *process) error {
-			_, err := p.q.CallLeases(t.Context(), p.taking(false, false, number, number+1))
+			err := p.try(p.taking(false, false, number, number+1))
 			return err
 		},
 		"its holder is over":          nil,
@@ -271,7 +303,7 @@ func TestLeaseSettlementUndoesACallAndRefusesItWhenItIsLate(t *testing.T) {
 		t.Error("what a settled call took is still held")
 	}
 	late := p.taking(false, false, 7)
-	late.Attempt--
+	late.attempt--
 	got, _ := p.outcomes(late)
 	p.want(got, "settled")
 	p.take(7)
@@ -329,7 +361,7 @@ func TestLeaseWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	got, _ := reader.outcomes(reader.taking(true, true, 7))
 	reader.want(got, "held")
 	c := holder.call()
-	c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = []string{"x"}, []int16{1}, []int64{7}, []int64{generation}
+	c.dropKinds, c.dropSpaces, c.dropNumbers, c.dropValues = "x", []int64{1}, []int64{7}, []int64{generation}
 	got, _ = holder.outcomes(c)
 	holder.want(got, "dropped")
 
@@ -344,7 +376,7 @@ func TestLeaseWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 		t.Fatalf("%+v, %v", polled, err)
 	}
 	next := writer.taking(false, true, 7)
-	next.Arrivals[0] = arrival
+	next.arrivals[0] = arrival
 	got, _ = writer.outcomes(next)
 	writer.want(got, "granted")
 }
@@ -380,7 +412,7 @@ func TestLeaseTakeThatWaitsForAnInsertionHoldsUpNoOtherCall(t *testing.T) {
 	first.exec("UPDATE pglock.leases SET holder = NULL")
 	helper.exec("BEGIN; INSERT INTO pglock.leases (space, number) VALUES (1, 7)")
 	done := first.inBackground(func() error {
-		_, err := first.q.CallLeases(t.Context(), first.taking(false, false, 7, 8))
+		err := first.try(first.taking(false, false, 7, 8))
 		return err
 	})
 	second.exec("SET lock_timeout = '1 s'") // it does not wait
@@ -400,7 +432,7 @@ func TestLeaseCallsFindTheirRowsByTheIndexWheneverTheyWerePlanned(t *testing.T) 
 	p := newProcess(t, db, 1)
 	drop := func(number, generation int64) {
 		c := p.call()
-		c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = []string{"x"}, []int16{1}, []int64{number}, []int64{generation}
+		c.dropKinds, c.dropSpaces, c.dropNumbers, c.dropValues = "x", []int64{1}, []int64{number}, []int64{generation}
 		got, _ := p.outcomes(c)
 		p.want(got, "dropped")
 	}
@@ -429,7 +461,7 @@ func TestLeaseTicketGetsAllItsKeysOrNone(t *testing.T) {
 	a, b := newProcess(t, db, 1), newProcess(t, db, 2)
 	a.take(2)
 	c := b.taking(false, false, 1, 2, 3)
-	c.Tickets, c.Plain = []int32{1, 1, 2}, 0
+	c.tickets, c.plain = []int64{1, 1, 2}, 0
 	got, _ := b.outcomes(c)
 	b.want(got[:2], "held", "granted")
 	if b.holds(1) || !b.holds(3) {
@@ -442,7 +474,7 @@ func TestLeaseCallsMakeTheirCommitsDurable(t *testing.T) {
 	_, db := installed(t)
 	p := newProcess(t, db, 1)
 	for name, call := range map[string]func() error{
-		"take": func() error { _, err := p.q.CallLeases(t.Context(), p.taking(false, false, 7)); return err },
+		"take": func() error { return p.try(p.taking(false, false, 7)) },
 		"renewal": func() error {
 			_, err := p.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: p.id, LeaseMs: anHour})
 			return err

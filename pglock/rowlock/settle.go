@@ -40,9 +40,10 @@ func (b *backend) trySettle(s *statement) error {
 	}
 	ctx, cancel := context.WithTimeout(b.life, b.callWithin())
 	defer cancel()
-	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		return q.SettleLeases(ctx, lockdb.SettleLeasesParams{
-			Holder: s.holder.id, Attempt: s.params.Attempt, Spaces: s.params.Spaces, Numbers: s.params.Numbers,
-		})
-	})
+	params := lockdb.SettleLeasesParams{Holder: s.holder.id, Attempt: s.params.Attempt, Spaces: []int16{}, Numbers: []int64{}}
+	for _, c := range s.wants {
+		params.Spaces = append(params.Spaces, c.want.grant.spaces()...)
+		params.Numbers = append(params.Numbers, c.want.grant.numbers()...)
+	}
+	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.SettleLeases(ctx, params) })
 }
