@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -340,6 +341,50 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 	must.Succeed(t, err)
 	if !o.Effective() || o.StillWaits {
 		t.Errorf("the outcome of cancelling the first waiter is %+v", o)
+	}
+}
+
+// PostgreSQL has the waiters for rows wait for a transaction. The wait names the table all the same, and waits for several rows
+// of it are alike. Where no row is waited for, none is named.
+func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
+	s := newIdleSessions(t)
+	holder := s.session("BEGIN", "UPDATE t SET v = 1", "INSERT INTO t VALUES (100)")
+	elsewhere := testenv.Database(t)
+	var transaction string
+	must.Succeed(t, holder.QueryRow(t.Context(), "SELECT txid_current()::text").Scan(&transaction))
+	for id := range monitor.FoldAbove + 2 {
+		s.waits(fmt.Sprintf("SELECT * FROM t WHERE id = %d FOR UPDATE", id+1))
+	}
+	second := s.waits("DELETE FROM t WHERE id = 1")
+	unique := s.waits("INSERT INTO t VALUES (100)")
+	ours := func(w *monitor.OtherWait) bool { return w.Database == s.db.Name() }
+	taken, err := monitor.Take(t.Context(), s.db.Pool(t), monitor.WithAllWaits())
+	must.Succeed(t, err)
+	for _, wait := range taken.OtherWaits {
+		want := "row of t in transaction " + transaction
+		switch wait.PID {
+		case second:
+			want = "row (0,1) of t"
+		case unique:
+			want = "transaction " + transaction
+		}
+		if ours(&wait) && (wait.Lock.String() != want || (wait.Lock.Tuple == nil) != (wait.PID == unique)) {
+			t.Errorf("%d waits for %s, want %s: %+v", wait.PID, wait.Lock, want, wait.Lock)
+		}
+	}
+	root := taken.Tree().Node(monitor.SessionID{PID: pidOf(holder)})
+	if label, mode, _ := root.Held(); label != "row of t in transaction "+transaction || mode != monitor.ModeExclusive {
+		t.Errorf("the root holds %s in mode %s", label, mode)
+	}
+	if branches := monitor.Fold(root.Children); len(branches) != 3 { // the first waiter for row 1 blocks another one
+		t.Errorf("there are %d branches below it", len(branches))
+	}
+	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t), monitor.WithAllWaits())
+	must.Succeed(t, err)
+	headline := taken.HeadlineOf(func(*monitor.Lock) bool { return false }, func(*monitor.RowLock) bool { return false }, ours).String()
+	where := fmt.Sprintf(" in transaction %s in database %s (excl)", transaction, s.db.Name())
+	if !strings.Contains(headline, " holds row of ") || strings.Count(headline, s.db.Name()) != 1 || !strings.Contains(headline, where) {
+		t.Errorf("in another database the headline is %s", headline)
 	}
 }
 

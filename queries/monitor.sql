@@ -177,16 +177,25 @@ registry AS MATERIALIZED (
     LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'
     LEFT JOIN pg_catalog.pg_class AS v ON v.relnamespace = n.oid AND v.relname = 'row_locks'
 ),
+-- A session that waits for a row waits for the transaction that changed it. Meanwhile it holds the lock of the row, which
+-- says that it is next (https://github.com/postgres/postgres/blob/master/src/backend/access/heap/README.tuplock), and no other.
+rows AS MATERIALIZED (
+    SELECT l.pid, min(l.database) AS database, min(l.relation) AS relation, min(l.page) AS page, min(l.tuple) AS tuple
+    FROM locks AS l
+    WHERE l.locktype = 'tuple' AND l.granted
+    GROUP BY l.pid HAVING count(*) = 1
+),
 -- The other locks of the chain. Only relations of the connected database have names that can be found.
 chained AS (
-    SELECT c.owner, c.target, c.locktype, c.database::int8 AS database_oid, d.datname AS database,
-           c.relation::int8 AS relation, c.page, c.tuple, c.virtualxid, c.transactionid::text AS transactionid,
+    SELECT c.owner, c.target, c.locktype, COALESCE(c.database, t.database)::int8 AS database_oid, d.datname AS database,
+           COALESCE(c.relation, t.relation)::int8 AS relation, COALESCE(c.page, t.page) AS page, COALESCE(c.tuple, t.tuple) AS tuple, c.virtualxid, c.transactionid::text AS transactionid,
            c.classid::int8 AS classid, c.objid::int8 AS objid, c.objsubid, c.mode, c.granted, c.waiting_since,
            n.nspname AS schema, r.relname AS name
     FROM contended AS c
-    LEFT JOIN pg_catalog.pg_database AS d ON d.oid = c.database
-    LEFT JOIN pg_catalog.pg_class AS r ON r.oid = COALESCE(c.relation, c.classid)
-        AND (c.database = 0 OR d.datname = pg_catalog.current_database())
+    LEFT JOIN rows AS t ON t.pid = c.pid AND c.locktype = 'transactionid' AND NOT c.granted
+    LEFT JOIN pg_catalog.pg_database AS d ON d.oid = COALESCE(c.database, t.database)
+    LEFT JOIN pg_catalog.pg_class AS r ON r.oid = COALESCE(c.relation, t.relation, c.classid)
+        AND (COALESCE(c.database, t.database) = 0 OR d.datname = pg_catalog.current_database())
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
     WHERE c.owner IN (SELECT h.node FROM chain AS h)
 ),
