@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -265,7 +266,8 @@ func rootName(n *monitor.Node, lock *monitor.Lock) string {
 	name := nameOf(n.Blocker.Session)
 	switch {
 	case n.Wait.Other != nil && n.Wait.Other.TransactionID != "":
-		return name + ", transaction" // they have different numbers
+		const transaction = "transaction" // they have different numbers
+		return name + ", " + strings.Replace(n.Wait.Label(), transaction+" "+n.Wait.Other.TransactionID, transaction, 1)
 	case n.Wait.Other != nil || n.Wait.Lock.ID() != lock.ID() || n.Wait.Lock.DatabaseOID != lock.DatabaseOID:
 		return name + ", " + n.Wait.Label()
 	}

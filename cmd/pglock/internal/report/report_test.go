@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -78,8 +79,8 @@ func TestTheWaitsOfAStrangersRecordingAreBounded(t *testing.T) {
 	}
 }
 
-// chainSnapshot has a waiter for the key 1, whose holder itself waits for a table of flyway.
-func chainSnapshot(at time.Time, waiter monitor.Session) *monitor.Snapshot {
+// chainSnapshot has a waiter for the key 1, whose holder itself waits for a lock of flyway.
+func chainSnapshot(at time.Time, waiter monitor.Session, lock monitor.OtherLock) *monitor.Snapshot {
 	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	holder := monitor.Session{PID: 8, Application: "sync-job"}
 	waiter.PID = 9
@@ -88,7 +89,7 @@ func chainSnapshot(at time.Time, waiter monitor.Session) *monitor.Snapshot {
 		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: holder}},
 		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &began, Session: waiter,
 			BlockedBy: []monitor.Blocker{{PID: 8, Kind: monitor.BlockHard}}}},
-	}}, OtherWaits: []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Database: "shop", Name: "orders"},
+	}}, OtherWaits: []monitor.OtherWait{{Lock: lock,
 		Waiter: monitor.Waiter{Mode: "RowExclusiveLock", WaitingSince: &began, Session: holder,
 			BlockedBy: []monitor.Blocker{{PID: 7, Kind: monitor.BlockHard}}}}},
 		OtherSessions: []monitor.Session{{PID: 7, Application: "flyway-migrate"}}}
@@ -96,22 +97,28 @@ func chainSnapshot(at time.Time, waiter monitor.Session) *monitor.Snapshot {
 
 // The holder of the key is only the next victim. A waiter whose details come one snapshot later is counted by its name.
 func TestTheRootOfAWaitIsNamed(t *testing.T) {
-	past, e := recording.NewPast(), recording.NewEncoder(false)
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	unknown := monitor.Session{Hidden: []string{"user", "application"}}
-	for i, waiter := range []monitor.Session{unknown, {Application: "shop", User: "app"}, {Application: "shop", User: "app"}} {
-		encoded, err := e.Snapshot(chainSnapshot(noon.Add(time.Duration(i+1)*time.Second), waiter), nil)
+	for want, lock := range map[string]monitor.OtherLock{
+		"relation orders":              {Type: "relation", Name: "orders"},
+		"row of orders in transaction": {Type: "transactionid", Relation: 1, Name: "orders"}, // of two transactions
+	} {
+		past, e := recording.NewPast(), recording.NewEncoder(false)
+		noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+		unknown := monitor.Session{Hidden: []string{"user", "application"}}
+		for i, waiter := range []monitor.Session{unknown, {Application: "shop", User: "app"}, {Application: "shop", User: "app"}} {
+			lock.TransactionID = fmt.Sprint(742 + i/2)
+			encoded, err := e.Snapshot(chainSnapshot(noon.Add(time.Duration(i+1)*time.Second), waiter, lock), nil)
+			must.Succeed(t, err)
+			past.Add(encoded, 1<<20)
+		}
+		r, err := Of(past, noon, noon.Add(time.Hour), nil)
 		must.Succeed(t, err)
-		past.Add(encoded, 1<<20)
-	}
-	r, err := Of(past, noon, noon.Add(time.Hour), nil)
-	must.Succeed(t, err)
-	var text strings.Builder
-	must.Succeed(t, Text(&text, r))
-	const want = "  held by: sync-job 3.0s\n  at the root: flyway-migrate, relation orders 3.0s\n  waited: shop 3.0s\n" +
-		"\nWaits for other locks, such as those of tables and rows: up to 1 at a time.\n"
-	if !strings.Contains(text.String(), want) || len(r.Keys) != 1 {
-		t.Errorf("the report is\n%s\nwant\n%s", text.String(), want)
+		var text strings.Builder
+		must.Succeed(t, Text(&text, r))
+		want = "  held by: sync-job 3.0s\n  at the root: flyway-migrate, " + want + " 3.0s\n  waited: shop 3.0s\n" +
+			"\nWaits for other locks, such as those of tables and rows: up to 1 at a time.\n"
+		if !strings.Contains(text.String(), want) || len(r.Keys) != 1 {
+			t.Errorf("the report is\n%s\nwant\n%s", text.String(), want)
+		}
 	}
 }
 
