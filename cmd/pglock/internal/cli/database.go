@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"regexp"
@@ -282,6 +283,7 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 	}
 	config.AfterConnect = firstAnswer
 	config.MinConns = min(d.keep, config.MaxConns)
+	config.MaxConnLifetime = math.MaxInt64 // if the server is full by then, there is no other
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, d.failed(err)
@@ -335,9 +337,13 @@ type targetError struct {
 
 func (l *targetError) Error() string {
 	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users do not know packages
-	if _, connecting := errors.AsType[*pgconn.ConnectError](l.err); connecting && sqlstate.Denied(l.err) &&
-		!errors.Is(l.err, pglock.ErrDenied) { // ErrDenied says so itself
+	_, connecting := errors.AsType[*pgconn.ConnectError](l.err)
+	switch {
+	case connecting && sqlstate.Denied(l.err) && !errors.Is(l.err, pglock.ErrDenied): // ErrDenied says so itself
 		text += " (" + sqlstate.DeniedAdvice + ")"
+	case sqlstate.Of(l.err) == sqlstate.TooManyConnections:
+		text += " (connections may be left that are reserved for superusers and, from PostgreSQL 16 on, for members of " +
+			"pg_use_reserved_connections; a pglock monitor that runs keeps those that it has)"
 	}
 	return l.target + ": " + oneLine(text)
 }

@@ -2,8 +2,42 @@ package cli
 
 import (
 	"errors"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
+
+// While all connections are taken, a command keeps the one that it has, however old it is, and another one says who can connect.
+func TestAConnectionIsKeptWhileTheServerIsFull(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	connString := db.Role(t, "app")
+	config, _, err := parse(connString + "&pool_max_conn_lifetime=1ns")
+	must.Succeed(t, err)
+	_, err = db.Connect(t).Exec(t.Context(), "ALTER ROLE "+pgx.Identifier{config.ConnConfig.User}.Sanitize()+" CONNECTION LIMIT 1")
+	must.Succeed(t, err)
+	d := database{config: config, target: "shop"}
+	var pids [2]int32
+	pool, err := d.pool(t.Context(), "pglock monitor")
+	must.Succeed(t, err)
+	defer pool.Close()
+	for i := range pids {
+		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pids[i]))
+	}
+	if pids[0] != pids[1] {
+		t.Errorf("the sessions are %v", pids)
+	}
+	other, err := d.pool(t.Context(), "pglock doctor")
+	must.Succeed(t, err)
+	defer other.Close()
+	if _, err = other.Exec(t.Context(), "SELECT 1"); err == nil || !strings.Contains(d.failed(err).Error(), "reserved for superusers and") {
+		t.Errorf("another command ends with %v", err)
+	}
+}
 
 func TestOneLineLeavesOutAttemptsWithTLSIfTheServerHasNone(t *testing.T) {
 	const (

@@ -22,7 +22,7 @@ func (b connectionLimit) left() int64 { return max(b.limit-b.used, 0) }
 func connections(f facts) Finding {
 	const check = "connections"
 	b := tightest(f)
-	what := fmt.Sprintf("%d connections are left for the role (%s: %d of %d are used)", b.left(), b.what, b.used, b.limit)
+	what := fmt.Sprintf("%d connections are left (%s: %d of %d are used)", b.left(), b.what, b.used, b.limit)
 	if b.left() >= lockerMayHave {
 		return Finding{Check: check, Level: OK, What: what}
 	}
