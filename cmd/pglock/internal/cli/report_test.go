@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
@@ -114,6 +115,7 @@ func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 	_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock_all()")
 	must.Succeed(t, err)
 	testenv.WaitUntil(t, "its end is logged", func() bool { return logged("acquired ExclusiveLock") })
+	deadlock(t, db, func() bool { return logged(",51,1] after") })
 	snapshot()
 	if r := report(t, file); len(r.Keys) != 0 {
 		t.Errorf("without the log: %+v", r)
@@ -128,12 +130,36 @@ func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 		out := command(t, nil, append([]string{"report", file}, args...)...).run()
 		wantText(t, out.stderr, "skipped lines: 3 that a role has written")
 		r := report(t, append([]string{file}, args...)...)
-		if r.FromLog != 1 || len(r.Keys) != 1 || r.Keys[0].Key != "@42" || r.Keys[0].Waits != 1 || r.Keys[0].Max < 0.01 ||
-			len(r.Keys[0].Waiters) != 1 || r.Keys[0].Waiters[0].Name != "orders" ||
-			len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" || r.Keys[0].Holders[0].Seconds < 0.01 {
-			t.Errorf("with %q: %+v", args, r)
+		if r.FromLog != 3 || len(r.Keys) != 3 {
+			t.Fatalf("with %q: %+v", args, r)
+		}
+		for _, k := range r.Keys {
+			want := map[string][2]string{"@42": {"orders", "nightly"}, "@51": {"victor", "process"}, "@52": {"victim", "victor"}}[k.Key]
+			if k.Waits != 1 || k.Max < 0.01 || len(k.Waiters) != 1 || k.Waiters[0].Name != want[0] ||
+				len(k.Holders) != 1 || !strings.HasPrefix(k.Holders[0].Name, want[1]) || k.Holders[0].Seconds < 0.01 {
+				t.Errorf("with %q: %+v", args, k)
+			}
 		}
 	}
+	out := command(t, nil, "report", file, "--log", filepath.Join(logs, "postgresql.log")).run()
+	wantText(t, out.stderr, "that have more than the log_line_prefix before the severity")
+}
+
+// deadlock has one session wait for @51, which has been seen in the log when logged says so, and then its holder for @52.
+func deadlock(t *testing.T, db *testenv.DB, logged func() bool) {
+	t.Helper()
+	victor, victim := db.Connect(t), db.Connect(t)
+	_, err := victor.Exec(t.Context(), "SET application_name = 'victor'; SELECT pg_advisory_lock(52)")
+	must.Succeed(t, err)
+	_, err = victim.Exec(t.Context(), "SET application_name = 'victim'; SELECT pg_advisory_lock(51)")
+	must.Succeed(t, err)
+	db.Queue(t, victor, "SELECT pg_advisory_lock(51)")
+	testenv.WaitUntil(t, "the server has looked for a deadlock once", logged)
+	if _, err := victim.Exec(t.Context(), "SELECT pg_advisory_lock(52)"); sqlstate.Of(err) != "40P01" {
+		t.Errorf("the deadlock ends with %v", err)
+	}
+	must.Succeed(t, victim.Close(t.Context()))
+	testenv.WaitUntil(t, "the other one has its lock", func() bool { return len(db.AdvisoryLocks(t)) == 3 })
 }
 
 // forge writes messages to the log that look like the server's.

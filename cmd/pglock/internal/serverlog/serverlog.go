@@ -29,7 +29,8 @@ type Wait struct {
 	PID    int32
 	// Application is application_name; empty if the log does not have it.
 	Application string
-	// Holders are the processes that held the lock when a continuing wait was logged; 0 is a prepared transaction.
+	// Holders are the processes that held the lock when a wait was logged that continued, or ended in a deadlock; 0 is a
+	// prepared transaction.
 	Holders []int32
 	// Acquired says that the wait ended with the lock. Otherwise it continued, or ended without the lock.
 	Acquired bool
@@ -87,6 +88,7 @@ type Log struct {
 // Skipped counts what was left out.
 type Skipped struct {
 	Unreadable int // lines that are not as the format requires, or too long
+	Misfit     int // lines that begin with the given log_line_prefix, and then have something else before the severity
 	Doubtful   int // messages like those about waits that, by the rest of the line, the server cannot have written
 	Translated int // messages that may be about waits, in another language
 	Beyond     int // waits beyond the number that is kept
@@ -98,7 +100,7 @@ func (s Skipped) String() string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{s.Unreadable, "that cannot be read"}, {s.Doubtful, "that a role has written in the form of the server's messages"},
+	}{{s.Unreadable, "that cannot be read"}, {s.Misfit, "that have more than the log_line_prefix before the severity"}, {s.Doubtful, "that a role has written in the form of the server's messages"},
 		{s.Translated, "that may be about waits, but not in English (lc_messages)"},
 		{s.Beyond, fmt.Sprintf("about waits beyond the first %d", maxWaits)}} {
 		if part.n > 0 {
@@ -153,14 +155,14 @@ var severities = map[string]bool{"LOG": true, "ERROR": true, "FATAL": true, "PAN
 	"DETAIL": true, "HINT": true, "QUERY": true, "CONTEXT": true, "LOCATION": true, "STATEMENT": true, "BACKTRACE": true}
 
 var (
-	message = regexp.MustCompile(`^process (\d+) (still waiting for|acquired) (\w+) on advisory lock ` +
+	message = regexp.MustCompile(`^process (\d+) (still waiting for|acquired|detected deadlock while waiting for) (\w+) on advisory lock ` +
 		`\[(\d+),(\d+),(\d+),(\d+)\] after (\d{1,12})\.(\d{3}) ms$`)
 	// languageIndependent matches the parts of such a message that every translation keeps, in some order: the mode, the lock,
 	// and the time.
 	languageIndependent = []*regexp.Regexp{regexp.MustCompile(`\b(Exclusive|Share)Lock\b`), regexp.MustCompile(`\[\d+,\d+,\d+,\d+\]`),
 		regexp.MustCompile(`\d[.,]\d{3}`)}
 	// others matches English messages that have all these parts too, but no other information.
-	others = regexp.MustCompile(`^(process \d+ (failed to acquire|detected deadlock|avoided deadlock)|` +
+	others = regexp.MustCompile(`^(process \d+ (failed to acquire|avoided deadlock)|` +
 		`(statement|duration|execute|parse|bind)\b)`)
 )
 
@@ -191,13 +193,14 @@ type entry struct {
 	started                                      func() (time.Time, error) // of the session; nil if the log does not have it
 }
 
-// holdersDetail matches the detail of a message about a wait that continues.
-var holdersDetail = regexp.MustCompile(`^Process(?:es)? holding the lock: (\d+(?:, \d+)*)\. Wait queue: (\d+(?:, \d+)*)\.`)
+// holdersDetail matches the detail of a message about a wait that continues, or has ended in a deadlock.
+var holdersDetail = regexp.MustCompile(`^Process(?:es)? holding the lock: (\d+(?:, \d+)*)\. Wait queue: (\d+(?:, \d+)*)?\.`)
 
-// holdersIn returns the processes that a detail names as holders, if the detail is about a wait of this process.
+// holdersIn returns the processes that a detail names as holders, if the detail is about a wait of this process. One that has
+// ended in a deadlock has left the queue.
 func holdersIn(detail string, waiter int32) []int32 {
 	match := holdersDetail.FindStringSubmatch(detail)
-	if match == nil || !slices.Contains(strings.Split(match[2], ", "), strconv.Itoa(int(waiter))) {
+	if match == nil || match[2] != "" && !slices.Contains(strings.Split(match[2], ", "), strconv.Itoa(int(waiter))) {
 		return nil
 	}
 	var holders []int32

@@ -152,7 +152,7 @@ func TestReadTakesNoOtherMessageForAnotherLanguage(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"process 41 failed to acquire ExclusiveLock on advisory lock [5,0,42,1] after 5000.250 ms",
-		"process 41 detected deadlock while waiting for ExclusiveLock on advisory lock [5,0,42,1] after 1000.250 ms",
+		"process 41 detected deadlock while waiting for ShareLock on transaction 743 after 1000.350 ms",
 		"process 41 still waiting for ExclusiveLock on tuple (0,1) of relation 16384 of database 5 after 1000.250 ms",
 		"statement: SELECT 'ExclusiveLock', ARRAY[1,2,3,4], 1.250",
 		"duration: 1.250 ms  statement: SELECT 'ExclusiveLock', ARRAY[1,2,3,4]",

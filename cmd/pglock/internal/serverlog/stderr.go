@@ -23,6 +23,9 @@ var escapes = map[byte]string{
 // session begins what only the lines of sessions have.
 const session = `(?P<session>`
 
+// afterPrefix matches what stands behind log_line_prefix.
+const afterPrefix = `(\S+):  (.*)$`
+
 // compile turns a log_line_prefix into a regular expression.
 func compile(prefix string) (*regexp.Regexp, error) {
 	var b strings.Builder
@@ -57,7 +60,7 @@ func compile(prefix string) (*regexp.Regexp, error) {
 	if strings.Contains(b.String(), session) {
 		b.WriteString(")?")
 	}
-	b.WriteString(`(\S+):  (.*)$`)
+	b.WriteString(afterPrefix)
 	expression, err := regexp.Compile(b.String())
 	if err != nil {
 		return nil, fmt.Errorf("log_line_prefix cannot be read: %w", err)
@@ -79,12 +82,16 @@ func (c *collector) stderr(r io.Reader, prefix string) error {
 	if err != nil {
 		return err
 	}
+	bare := regexp.MustCompile(strings.TrimSuffix(expression.String(), afterPrefix))
 	lines, matched := 0, 0
 	var last *Wait // the message whose further lines follow, if it is about a wait
 	err = eachLine(r, maxStderrLine, false, func(line []byte, _ bool) {
 		lines++
 		match := expression.FindStringSubmatch(string(line))
 		if match == nil {
+			if bare.Match(line) {
+				c.Skipped.Misfit++
+			}
 			return // a continuation line, or a line from the server's start
 		}
 		if i := expression.SubexpIndex("session"); i < 0 || match[i] != "" {
