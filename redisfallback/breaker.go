@@ -91,12 +91,15 @@ func (n *node) abandon(c *call) {
 }
 
 // observe counts the outcome of a round trip.
-func (n *node) observe(answered bool) {
+func (n *node) observe(answered bool, took time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if answered {
+		n.heardLocked(took)
+	}
 	if !n.enabled {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if answered {
 		n.failures = 0
 		if len(n.unsent) > 0 && !n.down {
@@ -163,6 +166,9 @@ func (n *node) stopProbing() {
 
 // answered reports whether err, which may be nil, is the server's answer rather than a failure to reach it.
 func answered(err error) bool {
-	reply := redis.Error(nil)
-	return err == nil || errors.As(err, &reply)
+	if err == nil {
+		return true
+	}
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }

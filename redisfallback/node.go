@@ -12,9 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxInFlight is how many flushes a node has in flight at once. Further calls wait for the next one.
-const maxInFlight = 4
-
 // node is a server, a Cluster, or the primary that Sentinel names. The calls of concurrent callers share pipelines.
 type node struct {
 	client  redis.UniversalClient
@@ -33,7 +30,7 @@ type node struct {
 	waiting []*call          // ready to be sent
 	last    map[string]*call // by lock: the last call that concerns it, if that has not ended
 	breaker
-	inFlight int
+	window
 	flushing sync.WaitGroup
 	directs  []*direct // idle ones
 }
@@ -41,7 +38,7 @@ type node struct {
 // newNode returns the node of a client. One of several nodes has a breaker.
 func newNode(client redis.UniversalClient, oneOfSeveral bool) *node {
 	n := &node{client: client, name: nodeName(client)}
-	n.enabled = oneOfSeveral
+	n.enabled, n.roundTrip = oneOfSeveral, time.Hour
 	switch c := client.(type) {
 	case *redis.Client:
 		n.follows = c.Options().Addr == sentinelAddr
@@ -64,15 +61,8 @@ func (n *node) submit(calls ...*call) {
 		return
 	}
 	n.enqueueLocked(calls)
-	start := n.inFlight < maxInFlight && len(n.waiting) > 0
-	if start {
-		n.inFlight++
-		n.flushing.Add(1)
-	}
+	n.startLocked()
 	n.mu.Unlock()
-	if start {
-		go n.flushLoop()
-	}
 }
 
 // sendDirectly sends c in the caller's own goroutine. It returns sent false if c must be submitted instead, because it has
@@ -83,15 +73,15 @@ func (n *node) sendDirectly(ctx context.Context, c *call) (sent, left bool) {
 		return false, false
 	}
 	n.mu.Lock()
-	if n.inFlight == maxInFlight || len(n.waiting) > 0 || !n.unblockedLocked(c) {
+	if !n.openLocked() || len(n.waiting) > 0 || !n.unblockedLocked(c) {
 		n.mu.Unlock()
 		return false, false
 	}
 	d := n.directLocked(client)
 	n.trackLocked(c)
-	n.inFlight++
-	n.flushing.Add(1)
+	n.beginLocked()
 	n.mu.Unlock()
+	began := time.Now()
 	c.markSent()
 	c.cmd = c.command()
 	for range 1 + maxForms {
@@ -104,7 +94,7 @@ func (n *node) sendDirectly(ctx context.Context, c *call) (sent, left bool) {
 			break
 		}
 	}
-	n.endDirect(d, c)
+	n.endDirect(d, c, time.Since(began))
 	return true, false
 }
 
@@ -122,11 +112,15 @@ func (n *node) directLocked(client *redis.Client) *direct {
 func (n *node) settle(d *direct, c *call) {
 	d.settle(n.timeout)
 	c.err = errNoAnswer
-	n.endDirect(d, c)
+	n.endDirect(d, c, n.timeout)
 }
 
-func (n *node) endDirect(d *direct, c *call) {
+func (n *node) endDirect(d *direct, c *call, took time.Duration) {
 	n.mu.Lock()
+	if answered(c.err) {
+		n.heardLocked(took)
+	}
+	n.watchLocked()
 	n.untrackLocked(c)
 	n.directs = append(n.directs, d)
 	more := len(n.waiting) > 0
@@ -169,6 +163,7 @@ func (n *node) flush(batch []*call) {
 		n.deliver(batch)
 	}
 	n.mu.Lock()
+	n.watchLocked()
 	for _, c := range batch {
 		if !answered(c.err) {
 			n.keepLocked(c)
@@ -259,6 +254,7 @@ func (n *node) send(calls []*call) {
 	}
 	ctx := timeoutAfter(n.timeout)
 	defer ctx.done()
+	began := time.Now()
 	if len(calls) == 1 {
 		_ = n.client.Process(ctx, calls[0].cmd) // the error is also the command's
 	} else {
@@ -273,7 +269,7 @@ func (n *node) send(calls []*call) {
 		c.value, c.err = c.cmd.Result()
 		heard = heard || answered(c.err)
 	}
-	n.observe(heard)
+	n.observe(heard, time.Since(began))
 }
 
 // drain waits until no call is in flight or ctx ends. The client's own timeouts end the rest.
