@@ -5,6 +5,10 @@ import "slices"
 // maxBundle is how many calls one script executes; Lua can pass a few thousand arguments to a command.
 const maxBundle = 500
 
+// leastTakes is how many takes a bundle has at least: fewer cost less as commands of their own, which are plain SETs. Releases
+// are scripts in any case.
+const leastTakes = 8
+
 // bundle combines calls for uncontended exclusive locks, many in one script, which costs both sides less than as many
 // commands.
 func bundle(calls []*call) (singles, bundles []*call) {
@@ -21,9 +25,10 @@ func bundle(calls []*call) (singles, bundles []*call) {
 	}
 	for _, group := range []struct {
 		calls []*call
+		least int
 		bind  func([]*call) request
-	}{{takes, takeBundle}, {releases, releaseBundle}} {
-		if len(group.calls) < 2 {
+	}{{takes, leastTakes, takeBundle}, {releases, 2, releaseBundle}} {
+		if len(group.calls) < group.least {
 			singles = append(singles, group.calls...)
 			continue
 		}
