@@ -22,6 +22,10 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- name: SetNoExitOnError :exec
 SET LOCAL exit_on_error = off;
 
+-- With it, the warning of a commit that its standby has not confirmed reaches the client.
+-- name: SetWarnings :exec
+SET LOCAL client_min_messages = warning;
+
 -- name: SetNoJIT :exec
 SET LOCAL jit = off;
 

@@ -122,6 +122,16 @@ func (q *Queries) SetSearchPath(ctx context.Context) error {
 	return err
 }
 
+const SetWarnings = `-- name: SetWarnings :exec
+SET LOCAL client_min_messages = warning
+`
+
+// With it, the warning of a commit that its standby has not confirmed reaches the client.
+func (q *Queries) SetWarnings(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetWarnings)
+	return err
+}
+
 const ShowDeferrable = `-- name: ShowDeferrable :one
 SHOW default_transaction_deferrable
 `

@@ -21,7 +21,8 @@ type Guarded struct {
 	Trust  *Trust
 	Owners []string
 	// ReadCommitted adds a BEGIN and a COMMIT to the message, for statements that need READ COMMITTED whatever the
-	// default is. After an error of the server the transaction is still open.
+	// default is, are not compiled, and have to be told if a standby did not confirm the commit. After an error of the server
+	// the transaction is still open.
 	ReadCommitted bool
 }
 
@@ -33,6 +34,8 @@ func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchRes
 	batch := &pgx.Batch{}
 	if g.ReadCommitted {
 		batch.Queue(lockdb.BeginReadWrite)
+		batch.Queue(lockdb.SetNoJIT)
+		batch.Queue(lockdb.SetWarnings)
 	}
 	look := g.Trust.Queue(batch, g.Owners)
 	before := batch.Len()
