@@ -14,15 +14,17 @@ import (
 // it does not know: after a failover the server may have forgotten a drop. A lock that the server has forgotten is
 // lost. A process that holds nothing, and so can lose nothing, compares once per two leases. The statement reads all locks, so
 // where it takes long it is sent less often. Now and then tidy also has the server forget what has not been used for
-// long.
+// long, and again soon if there was more. Of processes that end soon, such as runs of a command, one in pruneShare does it too.
 func (h *holder) tidy() {
-	pruned := driver.Now().Add(-jittered(pruneEvery))
+	pruned, more := driver.Now().Add(-jittered(pruneEvery)), false
+	if h.id.Bytes[0]%pruneShare == 0 {
+		more = h.prune()
+	}
 	for next := h.backend.env.Lease / renewalsPerLease; h.pause(jittered(next)); {
 		began := driver.Now()
 		h.compare()
-		if began.Sub(pruned) > pruneEvery {
-			pruned = began
-			h.prune()
+		if more || began.Sub(pruned) > pruneEvery {
+			pruned, more = began, h.prune()
 		}
 		next = h.backend.env.Lease / renewalsPerLease
 		if len(h.known()) == 0 {
@@ -38,6 +40,7 @@ const (
 	pruneEvery = 10 * time.Minute
 	pruneAfter = time.Hour
 	pruneMost  = 1000
+	pruneShare = 16
 )
 
 // compare does one comparison. What calls have changed since it was sent is left alone: a row of a later attempt, or of
@@ -103,13 +106,16 @@ func (h *holder) waits(d drop) bool {
 	return queued && d.kind == "w"
 }
 
-func (h *holder) prune() {
+// prune has the server forget some of what has not been used for long, and reports whether there may be more.
+func (h *holder) prune() (more bool) {
 	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
 	defer cancel()
-	_ = h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		_, err := q.PruneLeases(ctx, lockdb.PruneLeasesParams{KeepMs: pruneAfter.Milliseconds(), Most: pruneMost})
+	var pruned int64
+	err := h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+		pruned, err = q.PruneLeases(ctx, lockdb.PruneLeasesParams{KeepMs: pruneAfter.Milliseconds(), Most: pruneMost})
 		return err
 	})
+	return err == nil && pruned >= pruneMost
 }
 
 var errForgotten = errors.New("the server has forgotten the lock, as after a failover that loses transactions")

@@ -43,3 +43,26 @@ func TestALockThatIsBeingReleasedIsNotDroppedAsUnknown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is left of many keys is forgotten bit by bit, but soon.
+func TestPruningGoesOnWhileThereIsMore(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	must.Succeed(t, migrations.Up(t.Context(), pool))
+	b := newBackend(db.Config(t))
+	l, err := pglock.NewWithBackend(b)
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, l.Close(t.Context())) }()
+	must.Succeed(t, l.Ping(t.Context()))
+	_, err = pool.Exec(t.Context(), "INSERT INTO pglock.leases (space, number, since) "+
+		"SELECT 1, n, now() - interval '2 hours' FROM generate_series(1, $1::int) AS n", 2*pruneMost+1)
+	must.Succeed(t, err)
+	for b.holder.prune() {
+	}
+	var left int
+	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pglock.leases").Scan(&left))
+	if left > 0 {
+		t.Errorf("%d rows are left", left)
+	}
+}
