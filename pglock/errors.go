@@ -91,7 +91,7 @@ var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 // WaitError reports that a lock was not acquired, and names its holders. It matches [ErrNotAcquired], and the context's
 // error if the context ended the wait.
 type WaitError struct {
-	// Key is the requested key; of several, the one that is known to be held, or else the first.
+	// Key is the requested key; of several, the one that is known to be held, or else the first in the order of [Lock.Keys].
 	Key Key
 	// KeyHeld says that the server has named Key as held elsewhere, which matters if More is above zero.
 	KeyHeld bool

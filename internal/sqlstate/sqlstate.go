@@ -4,6 +4,7 @@ package sqlstate
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ const (
 	TooManyConnections         = "53300" // of the server, the database or the role
 	LockNotAvailable           = "55P03" // lock_timeout
 	QueryCanceled              = "57014" // also for a cancel request
+	ProtocolViolation          = "08P01" // also for all that PgBouncer says itself
 	InternalError              = "XX000" // also for a relation that was dropped during the wait for its lock
 )
 
@@ -58,8 +60,13 @@ func Of(err error) string { return Refusal(err).Code }
 // Denied reports whether err, of an attempt to connect, says that the server does not permit what the configuration
 // asks for: the role, the database, or a setting.
 func Denied(err error) bool {
-	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege, UndefinedObject, InvalidParameterValue)
+	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege, UndefinedObject, InvalidParameterValue) ||
+		Of(err) == ProtocolViolation && poolerDenies.MatchString(Refusal(err).Message)
 }
+
+// poolerDenies matches what PgBouncer says when it denies a connection. It has one code for all that it says, outages too.
+var poolerDenies = regexp.MustCompile(`authentication failed|^(no such (user|database)|unsupported startup parameter):|` +
+	`^(role|database) ".*" does not exist$`)
 
 // DeniedAdvice says what to do about an error that is [Denied].
 const DeniedAdvice = "check the role, its password, its right to connect, the name of the database, and the parameters of the connection"

@@ -1,6 +1,7 @@
 package rowlock_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -53,6 +54,32 @@ func limited(t *testing.T, connString string, most int32) *pgxpool.Pool {
 	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// PgBouncer has no code of its own for what it denies.
+func TestWhatAPoolerDeniesIsNoOutage(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	through := testenv.PgBouncer(t, db, testenv.TransactionPooling)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for what, change := range map[string]func(*pgx.ConnConfig){
+		"database": func(c *pgx.ConnConfig) { c.Database = "no such" },
+		"role":     func(c *pgx.ConnConfig) { c.User = "no such" },
+		"password": func(c *pgx.ConnConfig) { c.Password = "wrong" },
+		"setting":  func(c *pgx.ConnConfig) { c.RuntimeParams["work_mem"] = "64kB" },
+	} {
+		config, err := pgxpool.ParseConfig(through)
+		must.Succeed(t, err)
+		change(config.ConnConfig)
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		must.Succeed(t, err)
+		t.Cleanup(pool.Close)
+		_, err = open(t, pool).Lock(ctx, key, pglock.RetryUnavailable(time.Hour))
+		if !errors.Is(err, pglock.ErrDenied) {
+			t.Errorf("another %s: %v", what, err)
+		}
+	}
 }
 
 func TestFullAPoolOfTheApplicationCostsNoLock(t *testing.T) {

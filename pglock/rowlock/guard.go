@@ -2,6 +2,7 @@ package rowlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,6 +32,8 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ b
 	switch {
 	case isLost(err):
 		return b.heldElsewhere(ctx, g, driver.ErrOtherServer)
+	case errors.Is(err, driver.ErrSchemaMissing): // the lock's own database has it, unless it was removed meanwhile
+		return b.heldElsewhere(ctx, g, fmt.Errorf("%w: its database has no schema pglock", driver.ErrOtherServer))
 	case err != nil:
 		return sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, trust.Explain(err)))
 	case outcome == "read only":

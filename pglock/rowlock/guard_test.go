@@ -153,7 +153,7 @@ func TestGuardTxOnAnotherDatabaseIsRefused(t *testing.T) {
 	pool, _ := installed(t)
 	elsewhere := testenv.Database(t).Pool(t)
 	held := lock(t, open(t, pool))
-	wantIs(t, held.GuardTx(t.Context(), begin(t, elsewhere, pgx.TxOptions{})), pglock.ErrSchemaMissing)
+	wantIs(t, held.GuardTx(t.Context(), begin(t, elsewhere, pgx.TxOptions{})), pglock.ErrOtherServer)
 	must.Succeed(t, migrations.Up(t.Context(), elsewhere))
 	wantIs(t, held.GuardTx(t.Context(), begin(t, elsewhere, pgx.TxOptions{})), pglock.ErrOtherServer)
 	must.Succeed(t, held.Err())
