@@ -120,7 +120,8 @@ type database struct {
 	trusted []string
 	// keep is how many connections the pool keeps open, from its beginning.
 	keep int32
-	// flags are the flags that name it, with a space before each, for commands that users copy. They have no password.
+	// flags are the flags that name it and the trusted owners, with a space before each, for commands that users copy. They
+	// have no password.
 	flags string
 	// past says that target is the file of a recording.
 	past bool

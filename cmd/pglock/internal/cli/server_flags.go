@@ -10,9 +10,9 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// words returns the flags that name the database of config on another command line, with a space before each. It is empty
-// if none were given, since the environment names the database then. A connection string with a password becomes the
-// flags that psql has.
+// words returns the flags that name the database of config on another command line, and the trusted owners of its schema,
+// with a space before each. It is empty if none were given, since the environment names the database then. A connection
+// string with a password becomes the flags that psql has.
 func (d *dsn) words(config *pgx.ConnConfig) string {
 	var flags []string
 	add := func(flag, value string) {
@@ -34,6 +34,9 @@ func (d *dsn) words(config *pgx.ConnConfig) string {
 		if value == "" {
 			add("-d", d.name)
 		}
+	}
+	for _, role := range d.trusted {
+		add("--trust-owner", role)
 	}
 	if len(flags) == 0 {
 		return ""

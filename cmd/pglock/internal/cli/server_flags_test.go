@@ -19,6 +19,8 @@ func TestTheFlagsOfACopiedCommandNameTheServerWithoutAPassword(t *testing.T) {
 		{[]string{"-d", "postgres://app:s3cret@db1:5433/shop"}, " -h db1 -p 5433 -U app -d shop"},
 		{[]string{"-d", "postgres://app@db1:5433/shop?password=s3cret"}, " -h db1 -p 5433 -U app -d shop"},
 		{[]string{"-d", "host=db1 user=app password=s3cret dbname='my shop'"}, " -h db1 -p 5432 -U app -d 'my shop'"},
+		{[]string{"-d", "shop", "--trust-owner", "migrator", "--trust-owner", "the DBA"}, " -d shop --trust-owner migrator --trust-owner 'the DBA'"},
+		{[]string{"--trust-owner", "migrator"}, " --trust-owner migrator"},
 	} {
 		var d dsn
 		cmd := &cobra.Command{Use: "terminate"}

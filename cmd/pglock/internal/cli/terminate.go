@@ -46,6 +46,7 @@ pglock.schema_migrations.`,
   pglock terminate --holder fddbe8c4d687fab3`,
 	})
 	cmd.Flags().StringVar(&s.holder, "holder", "", "the process with this `ID` that holds locks in rows")
+	cmd.Flags().Lookup("yes").Usage = "do not ask (needs --session or --holder)"
 	s.dsn.completeHolders(cmd, "holder")
 	return cmd
 }

@@ -17,7 +17,10 @@ type chooser func(*monitor.Snapshot) (monitor.SignalTarget, error)
 
 // check refuses arguments that do not choose one session or process.
 func (s *signalRun) check(cmd *cobra.Command, args []string) error {
-	given := len(args)
+	given, ways := len(args), "PID, --key and --session"
+	if s.signal == monitor.SignalTerminate {
+		ways = "PID, --key, --session and --holder"
+	}
 	for _, flag := range []string{"key", "session", "holder"} {
 		if cmd.Flags().Changed(flag) {
 			given++
@@ -25,9 +28,9 @@ func (s *signalRun) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case given == 0:
-		return misuse(cmd, "expected one of PID, --key and --session")
+		return misuse(cmd, "expected one of %s", ways)
 	case given > 1:
-		return misuse(cmd, "expected only one of PID, --key and --session")
+		return misuse(cmd, "expected only one of %s", ways)
 	case s.yes && s.dryRun:
 		return misuse(cmd, "--dry-run contradicts --yes")
 	case s.yes && s.session == "" && s.holder == "":

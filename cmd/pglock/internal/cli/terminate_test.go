@@ -170,7 +170,8 @@ func TestSignalAMissingRightIsReported(t *testing.T) {
 func TestSignalInvalidTargetsOfSignals(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
-		"terminate":                       "expected one of PID, --key and --session",
+		"terminate":                       "expected one of PID, --key, --session and --holder",
+		"cancel":                          "expected one of PID, --key and --session (",
 		"terminate 1 2":                   "expected one PID",
 		"terminate 1 --key k":             "expected only one of",
 		"cancel --key k --session 1#aa":   "expected only one of",
