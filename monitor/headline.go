@@ -52,12 +52,14 @@ type Headline struct {
 	oldest   Wait   // the longest wait, if there is no root
 	filtered bool   // it is of some locks
 	hidden   int    // waits that the headline is not about, if it is of some locks, and nothing waits for these
+	unread   bool   // the locks in rows could not be read
 }
 
 // Headline returns the headline of the snapshot.
 func (s *Snapshot) Headline() Headline {
 	bare, expected := s.unexpected()
-	h := Headline{Expected: expected, Held: s.held(), Elsewhere: s.WaitsElsewhere, at: s.TakenAt, database: s.Database}
+	h := Headline{Expected: expected, Held: s.held(), Elsewhere: s.WaitsElsewhere, at: s.TakenAt, database: s.Database,
+		unread: s.rowsUnread()}
 	return h.of(s, bare.Tree(), bare.RowTree())
 }
 
@@ -65,7 +67,7 @@ func (s *Snapshot) Headline() Headline {
 // waiters hold or wait for, and of some waits for locks of other types ([Tree.Of]). What is said of the root, such as Frees, is
 // still about the whole snapshot. Elsewhere is 0. showsOther may be nil, for none.
 func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bool, showsOther func(*OtherWait) bool) Headline {
-	h := Headline{at: s.TakenAt, database: s.Database, filtered: true}
+	h := Headline{at: s.TakenAt, database: s.Database, filtered: true, unread: s.rowsUnread()}
 	for i := range s.Locks {
 		if lock := &s.Locks[i]; shows(lock) {
 			h.Held += min(1, len(lock.Holders))
@@ -208,8 +210,11 @@ func (s *Snapshot) rowHeldSince(root *Node) (since *time.Time) {
 	return since
 }
 
-// Quiet reports whether nothing waits, apart from waits that belong to normal work and waits without an advisory lock that
-// are only counted.
+// rowsUnread reports whether there may be locks in rows that could not be read. If only some were left out, there are others.
+func (s *Snapshot) rowsUnread() bool { return len(s.RowLocks) == 0 && s.RowLocksMissing != "" }
+
+// Quiet reports whether nothing waits, apart from waits that belong to normal work, waits without an advisory lock that
+// are only counted, and waits for locks in rows if these could not be read ([Snapshot.RowLocksMissing]).
 func (h Headline) Quiet() bool { return h.Waiting == 0 }
 
 // String returns the headline as one sentence, of which the first part says who is at the root. It has names as they are:
@@ -218,6 +223,7 @@ func (h Headline) Quiet() bool { return h.Waiting == 0 }
 //	4711 flyway, idle in transaction for 4m02s, holds relation orders (AccExcl): frees 12, longest wait 3m58s
 //	billing (process 77 on web-1) holds invoice:42 (excl) in a row for 12s: frees 3, longest wait 11s; 1 more root
 //	Nothing waits. 13 locks held.
+//	Nothing waits for an advisory lock; locks in rows could not be read. No advisory locks held.
 func (h Headline) String() string {
 	switch {
 	case h.Root == nil && h.Waiting == 0:
@@ -263,13 +269,17 @@ func (h Headline) quietText() string {
 	if h.hidden > 0 {
 		text = fmt.Sprintf("Of what the filters show, n%s (%s not shown)", text[1:], plural(h.hidden, "wait is", "waits are"))
 	}
-	if h.Elsewhere > 0 {
+	if h.Elsewhere > 0 || h.unread {
 		text += " for an advisory lock" + h.elsewhereText()
 	}
-	if h.Held == 0 {
-		return text + ". No locks held."
+	kind := ""
+	if h.unread {
+		text, kind = text+"; locks in rows could not be read", "advisory "
 	}
-	return fmt.Sprintf("%s. %s held.", text, plural(h.Held, "lock", "locks"))
+	if h.Held == 0 {
+		return fmt.Sprintf("%s. No %slocks held.", text, kind)
+	}
+	return fmt.Sprintf("%s. %s held.", text, plural(h.Held, kind+"lock", kind+"locks"))
 }
 
 // rootText says who is at the root, what it does, and what it holds.

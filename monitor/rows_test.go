@@ -161,15 +161,25 @@ func TestLocksInRowsNeedAGrant(t *testing.T) {
 	watcher := connectAs(t, db.Role(t, "watcher"))
 	if s := take(t, watcher); len(s.RowLocks) != 0 || !strings.Contains(s.RowLocksMissing, "GRANT SELECT ON pglock.row_locks") {
 		t.Errorf("without grants: %+v, %q", s.RowLocks, s.RowLocksMissing)
+	} else if h := ofNoKeys(s); !strings.HasSuffix(h, " for an advisory lock; locks in rows could not be read. No advisory locks held.") {
+		t.Errorf("without grants the headline is %q", h)
 	}
 	execute(t, pool, migrations.WatcherGrants(watcher.Config().User))
 	s := take(t, watcher)
 	if len(s.RowLocks) != 1 || s.RowLocksMissing != "" {
 		t.Fatalf("with them: %+v, %q", s.RowLocks, s.RowLocksMissing)
 	}
+	if h := ofNoKeys(s); !strings.HasSuffix(h, ". No locks held.") {
+		t.Errorf("with them the headline is %q", h)
+	}
 	if h := s.RowLocks[0].Holders[0]; h.Host != "" || h.PID != 0 || strings.Join(h.Hidden, " ") != "host pid" || h.User == "" {
 		t.Errorf("the holder is %+v", h)
 	}
+}
+
+// ofNoKeys returns the headline of no lock at all, to which the locks of other tests on the server add nothing.
+func ofNoKeys(s *monitor.Snapshot) string {
+	return s.HeadlineOf(func(*monitor.Lock) bool { return false }, func(*monitor.RowLock) bool { return false }, nil).String()
 }
 
 // A role that takes locks makes as many rows as it likes, with texts as long as it likes. Who waits is shown all the same.

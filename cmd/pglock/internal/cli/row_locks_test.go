@@ -2,12 +2,17 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -17,9 +22,9 @@ import (
 )
 
 // rowLocker returns a Locker with locks in rows, which is closed when the test ends.
-func rowLocker(t *testing.T, db *testenv.DB, name string) *pglock.Locker {
+func rowLocker(t *testing.T, db *testenv.DB, name string, trusted ...string) *pglock.Locker {
 	t.Helper()
-	l, err := rowlock.New(db.Pool(t), pglock.WithNames(), pglock.WithApplicationName(name))
+	l, err := rowlock.New(db.Pool(t), pglock.WithNames(), pglock.WithApplicationName(name), pglock.WithTrustedOwner(trusted...))
 	must.Succeed(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -30,11 +35,11 @@ func rowLocker(t *testing.T, db *testenv.DB, name string) *pglock.Locker {
 }
 
 // contendedRow has one process hold invoice:42 in a row, and another wait for it, until the test ends.
-func contendedRow(t *testing.T, db *testenv.DB) (held *pglock.Lock, holder string) {
+func contendedRow(t *testing.T, db *testenv.DB, trusted ...string) (held *pglock.Lock, holder string) {
 	t.Helper()
-	held, err := rowLocker(t, db, "billing").Lock(t.Context(), pglock.NewKey("invoice:42"))
+	held, err := rowLocker(t, db, "billing", trusted...).Lock(t.Context(), pglock.NewKey("invoice:42"))
 	must.Succeed(t, err)
-	waiter := rowLocker(t, db, "shop")
+	waiter := rowLocker(t, db, "shop", trusted...)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -52,7 +57,7 @@ func contendedRow(t *testing.T, db *testenv.DB) (held *pglock.Lock, holder strin
 	})
 	pool := db.Pool(t)
 	testenv.WaitUntil(t, "the name and the waiter in a row", func() bool {
-		s, err := monitor.Take(t.Context(), pool)
+		s, err := monitor.Take(t.Context(), pool, monitor.WithTrustedOwner(trusted...))
 		must.Succeed(t, err)
 		if len(s.RowLocks) == 1 && s.RowLocks[0].Name != "" && len(s.RowLocks[0].Waiters) == 1 {
 			holder = s.RowLocks[0].Holders[0].Holder
@@ -102,6 +107,7 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
 	held, holder := contendedRow(t, db)
+	wantText(t, command(t, nil, "terminate", "--help").run().stdout, "do not ask (needs --session or --holder)")
 	r := on(t, db, "terminate", "--holder", holder).run()
 	wantCode(t, r, 64)
 	wantText(t, r.stderr, "process "+holder+" billing on ", "it holds 1 key", "invoice:42 excl since ", "1 waiter", "--holder "+holder+" --yes")
@@ -156,5 +162,76 @@ func TestCompletionOffersHoldersOfLocksInRows(t *testing.T) {
 	wantCode(t, r, 0)
 	if strings.Contains(r.stdout, holder) {
 		t.Errorf("after x it offers %q", r.stdout)
+	}
+}
+
+// ownedByOther gives schema pglock to a role that is not trusted, and returns its name.
+func ownedByOther(t *testing.T, db *testenv.DB) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(db.Role(t, "migrator"))
+	must.Succeed(t, err)
+	execute(t, db, "ALTER SCHEMA pglock OWNER TO "+config.User)
+	return config.User
+}
+
+// Locks in rows that could not be read may be waited for, and nothing says that all is well.
+func TestLocksInRowsThatCannotBeReadAreSaidToBeUnknown(t *testing.T) {
+	t.Parallel()
+	db := testenv.Installed(t)
+	owner := ownedByOther(t, db)
+	contendedRow(t, db, owner)
+	for name, server := range map[string]string{"without a grant": db.Role(t, "watcher"), "of another role": db.ConnString()} {
+		run := func(args ...string) result {
+			t.Helper()
+			r := command(t, []string{"DATABASE_URL=" + server}, args...).run()
+			wantCode(t, r, 0)
+			return r
+		}
+		const unread = "locks in rows could not be read. No advisory locks held."
+		wantText(t, run("monitor", "--once", "--database", db.Name()).stdout, unread)
+		wantText(t, run("monitor", "--once", "--database", db.Name(), "--fail-if-waiting", "0").stdout, "PGLOCK OK - ", unread)
+		var report doctor.Report
+		must.Succeed(t, json.Unmarshal([]byte(command(t, []string{"DATABASE_URL=" + server}, "doctor", "-o", "json").run().stdout), &report))
+		for _, check := range []string{"row-waits", "row-leases"} {
+			i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Check == check })
+			if f := report.Findings[i]; f.Level != doctor.Note || !strings.HasPrefix(f.What, "it is unknown whether ") {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+	}
+}
+
+// A command that is shown works as it is: it trusts those whom the one that shows it trusts.
+func TestCommandsThatAreShownTrustTheSameOwner(t *testing.T) {
+	t.Parallel()
+	db := testenv.Installed(t)
+	owner := ownedByOther(t, db)
+	held, holder := contendedRow(t, db, owner)
+	shown := regexp.MustCompile(`pglock (terminate(?: --trust-owner \S+)? --holder ` + holder + `)`)
+	var command []string
+	for _, args := range [][]string{
+		{"monitor", "--once", "--database", db.Name()},
+		{"monitor", "--once", "--database", db.Name(), "--fail-if-waiting", "0"},
+		{"doctor", "--long-wait", "0"},
+		{"terminate", "--holder", holder, "--dry-run"},
+		{"monitor", "--events", "--interval", "50ms", "-o", "ndjson", "--database", db.Name()},
+	} {
+		p := on(t, db, append(args, "--trust-owner", owner)...).start()
+		if slices.Contains(args, "--events") {
+			p.waitForOutput(" --holder ")
+			p.signal(os.Interrupt)
+		}
+		r := p.end()
+		found := shown.FindStringSubmatch(strings.Join(strings.Fields(strings.ReplaceAll(r.stdout, "\\\n", " ")), " "))
+		if found == nil {
+			t.Errorf("pglock %q shows no command:\n%s%s", args, r.stdout, r.stderr)
+			continue
+		}
+		command = strings.Fields(found[1])
+		wantCode(t, on(t, db, append(command, "--dry-run")...).run(), 0)
+	}
+	wantCode(t, on(t, db, append(command, "--yes")...).run(), 0)
+	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrLost) {
+		t.Errorf("the holder was told %v", err)
 	}
 }

@@ -226,3 +226,19 @@ func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 		t.Errorf("%q, %q", r.Headline, r.End)
 	}
 }
+
+// What could not be read is not well, and nothing is said about it.
+func TestLocksInRowsThatWereNotReadAreUnknown(t *testing.T) {
+	for _, s := range []*monitor.Snapshot{
+		{RowLocksMissing: "role app may not read the locks in rows"},
+		{RowLocksMissing: "2 of 3 holders and waiters of locks in rows are left out", RowLocks: []monitor.RowLock{{}}},
+	} {
+		f := facts{snapshot: s}
+		for _, found := range [][]Finding{rowWaits(f, time.Minute), rowLeases(f)} {
+			if len(found) != 1 || found[0].Level != Note || !strings.HasPrefix(found[0].What, "it is unknown whether ") ||
+				found[0].Why != s.RowLocksMissing || found[0].Do == "" {
+				t.Errorf("%q: %+v", s.RowLocksMissing, found)
+			}
+		}
+	}
+}

@@ -26,17 +26,27 @@ func rowWaits(f facts, long time.Duration) []Finding {
 		byRoot[root] = append(byRoot[root], n)
 	}
 	if len(roots) == 0 {
-		what := fmt.Sprintf("no process has waited longer than %v for a lock in a row", long)
 		if s.RowLocksMissing != "" {
-			what = "it is unknown whether processes wait for locks in rows: " + s.RowLocksMissing
+			return []Finding{f.rowsUnknown(check, "it is unknown whether processes wait for locks in rows")}
 		}
-		return []Finding{{Check: check, Level: OK, What: what}}
+		return []Finding{{Check: check, Level: OK, What: fmt.Sprintf("no process has waited longer than %v for a lock in a row", long)}}
 	}
 	var all []Finding
 	for _, root := range roots {
 		all = append(all, f.rowWait(root, byRoot[root]))
 	}
 	return atMost(all, "such processes")
+}
+
+// rowsUnknown says that what a check looks for is unknown, since locks in rows could not be read, or not all.
+func (f facts) rowsUnknown(check, what string) Finding {
+	finding := Finding{Check: check, Level: Note, What: what, Why: f.snapshot.RowLocksMissing,
+		Do: "if locks in rows are in use, let this role read them: grant what a role needs that watches (pglock migrate print " +
+			"lists it), and if the owner of schema pglock may run code with its rights, name the owner (--trust-owner)"}
+	if len(f.snapshot.RowLocks) > 0 {
+		finding.Do = "read the others in the view pglock.row_locks"
+	}
+	return finding
 }
 
 // rowWait describes the longest of the waits behind a process.
@@ -102,6 +112,9 @@ func rowLeases(f facts) []Finding {
 			Why:  "these processes ended without releasing their locks, or are cut off; the locks are free, and the next caller takes them",
 			Do:   "if they should run, find out why they do not",
 		})
+	}
+	if len(all) == 0 && s.RowLocksMissing != "" {
+		return []Finding{f.rowsUnknown(check, "it is unknown whether all processes that hold locks in rows renew their leases")}
 	}
 	if len(all) == 0 {
 		return []Finding{{Check: check, Level: OK, What: "all processes that hold locks in rows renew their leases"}}

@@ -61,6 +61,10 @@ func TestStatus(t *testing.T) {
 			"PGLOCK OK - Nothing waits for an advisory lock; 30 sessions wait without an advisory lock (--all). No locks held. | "},
 		"waits elsewhere than the filter shows": {Filter{Databases: []string{"shop"}}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 1 }, OK,
 			"PGLOCK OK - Nothing waits for an advisory lock; 1 session waits without an advisory lock on the whole server (--all). No locks held. | "},
+		"locks in rows that could not be read": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
+			s.Locks, s.WaitsElsewhere, s.RowLocksMissing = s.Locks[1:2], 2, "no grant"
+			s.Locks[0].Waiters = nil
+		}, OK, "PGLOCK OK - Nothing waits for an advisory lock; 2 sessions wait without an advisory lock (--all); locks in rows could not be read. 1 advisory lock held. | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
 			"for invoice:42 behind 4711 in database shop; 4711 billing, idle in transaction"},
 		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). 1 lock held. | "},
