@@ -33,7 +33,8 @@ that the exporter works; pglock_up says whether the server answers.
   pglock_key_info                            by database, key and name
   pglock_row_locks, pglock_row_holders, pglock_row_waiters,
     pglock_row_oldest_wait_seconds, pglock_row_oldest_holder_seconds,
-    pglock_row_lease_left_seconds            locks in rows, by database
+    pglock_row_lease_left_seconds, pglock_row_locks_readable
+                                             locks in rows, by database
   pglock_row_key_…, as pglock_key_…          locks in rows, by database and key
   pglock_waits_total, pglock_wait_seconds_total
                              with --sample, by database, key and application
@@ -56,6 +57,10 @@ job are expected: they count as waiters, but not as long waits. Sessions that
 have nothing to do with an advisory lock are only counted, unless --all has them
 looked at, too. pglock_oldest_other_wait_seconds and pglock_idle_blocker_seconds
 are never 0 because of that, but missing; the alerts about them need --all.
+
+Locks in rows need SELECT on pglock.row_locks and pglock.schema_migrations, and
+--trust-owner if another role owns the schema. Without these only
+pglock_row_locks_readable is left of their series, and the log says why.
 
 Gauges show no wait that begins and ends between two scrapes. With --sample 1s
 a snapshot is taken every second, and the counters say how many waits the

@@ -235,3 +235,30 @@ func TestCommandsThatAreShownTrustTheSameOwner(t *testing.T) {
 		t.Errorf("the holder was told %v", err)
 	}
 }
+
+// An exporter that shows no locks in rows says so: in its log once, and in a metric that an alert can watch.
+func TestExporterSaysThatItCannotReadLocksInRows(t *testing.T) {
+	t.Parallel()
+	db := testenv.Installed(t)
+	owner := ownedByOther(t, db)
+	contendedRow(t, db, owner)
+	p := on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
+	address := metricsAddress(p)
+	const readable, missing = "pglock_row_locks_readable{", `msg="locks in rows are not exported"`
+	for range 2 {
+		metrics := fetch(t, address)
+		wantText(t, metrics, readable+`database="`+db.Name()+`"} 0`)
+		if strings.Contains(metrics, "\npglock_row_waiters{") {
+			t.Errorf("they are exported:\n%s", metrics)
+		}
+	}
+	execute(t, db, "ALTER SCHEMA pglock OWNER TO CURRENT_USER")
+	wantText(t, fetch(t, address), readable+`database="`+db.Name()+`"} 1`, "\npglock_row_waiters{")
+	p.signal(os.Interrupt)
+	r := p.end()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, missing, owner, "--trust-owner", `msg="locks in rows are exported"`)
+	if n := strings.Count(r.stderr, missing); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, r.stderr)
+	}
+}

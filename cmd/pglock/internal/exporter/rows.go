@@ -7,6 +7,8 @@ import (
 )
 
 var (
+	rowLocksReadable = describe("pglock_row_locks_readable", "Whether locks in rows could be read: 1, or 0, and then "+
+		"pglock_row_locks and the like are missing, and the exporter's log says why. It is 1 where schema pglock has none.", "database")
 	rowLocks = describe("pglock_row_locks", "Locks in rows that are held or waited for. Of the holders and waiters of "+
 		"locks in rows at most 1000 each are read.", "database")
 	rowHolders      = describe("pglock_row_holders", "Holders of locks in rows; one for each lock that a process holds.", "database")
@@ -26,13 +28,23 @@ var (
 	rowKeyInfo = describe("pglock_row_key_info", "As pglock_key_info, for locks in rows.", "database", "key", "name")
 )
 
-// rows sends the series of locks in rows. There are none if these locks could not be read.
-func (to sink) rows(s *monitor.Snapshot, keys *keyLabels) {
-	if len(s.RowLocks) == 0 && s.RowLocksMissing != "" {
-		return
+// rowsUnread returns why locks in rows could not be read, or "". If only some were left out, there are others.
+func rowsUnread(s *monitor.Snapshot) string {
+	if len(s.RowLocks) > 0 {
+		return ""
 	}
+	return s.RowLocksMissing
+}
+
+// rows sends the series of locks in rows. Only one is left if these locks could not be read.
+func (to sink) rows(s *monitor.Snapshot, keys *keyLabels) {
 	var sum contention
 	all, database := map[keyLabel]contention{}, valid(s.Database)
+	readable := rowsUnread(s) == ""
+	to.gauge(rowLocksReadable, boolean(readable), database)
+	if !readable {
+		return
+	}
 	for _, lock := range s.RowLocks {
 		c := rowContention(s, lock)
 		all[keyLabel{database, rawRowKey(lock)}] = c

@@ -33,10 +33,11 @@ type source struct {
 	logger   *slog.Logger
 	waits    *waitCounters // nil without sampling
 
-	mu    chan struct{} // guards the fields below
-	begun time.Time     // time of the last attempt
-	last  state
-	noted error // of the last read of stats
+	mu     chan struct{} // guards the fields below
+	begun  time.Time     // time of the last attempt
+	last   state
+	noted  error  // of the last read of stats
+	unread string // why the last snapshot has no locks in rows, if they could not be read
 
 	known atomic.Pointer[state] // the last state, which may be read at any time; nil before the first
 }
@@ -95,6 +96,7 @@ func (s *source) takeSnapshot() {
 	} else {
 		s.waits.note(snapshot)
 		next.lockStats = s.readStats(ctx, snapshot)
+		s.logRows(rowsUnread(snapshot))
 	}
 	s.logOutage(s.last.err, err)
 	s.last = next
@@ -142,6 +144,17 @@ func (s *source) stateOrFailure(ctx context.Context) (state, error) {
 	case <-s.ctx.Done():
 		return state{}, context.Cause(s.ctx)
 	}
+}
+
+// logRows logs once that locks in rows cannot be read, and that they can again.
+func (s *source) logRows(unread string) {
+	switch {
+	case unread != "" && s.unread == "":
+		s.logger.Warn("locks in rows are not exported", "reason", unread)
+	case unread == "" && s.unread != "":
+		s.logger.Info("locks in rows are exported")
+	}
+	s.unread = unread
 }
 
 // logOutage logs an outage once, not at every scrape.
