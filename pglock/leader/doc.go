@@ -16,9 +16,9 @@
 //
 // A leader that falls silent (a partition, a frozen process, a dead host) has its context ended before another can be
 // elected. If the server ends the session (it is terminated, or the server restarts), the context ends one network
-// delay later. Until then two contexts can be alive; package pglock describes the same for every lock. Writes that must
-// not be stale belong in transactions that [pglock.Lock.GuardTx] guards: every guarded write of a leader comes before
-// the first guarded write of its successor.
+// delay later. Until then two contexts can be alive; package pglock describes the same for every lock. (A lock in a row,
+// of package rowlock, does not end with a session.) Writes that must not be stale belong in transactions that
+// [pglock.Lock.GuardTx] guards: every guarded write of a leader comes before the first guarded write of its successor.
 //
 // # What is not
 //
@@ -27,5 +27,6 @@
 //
 // At some times there is no leader: after a resignation, until the server has woken the next waiter in its queue; after
 // a crash, until the server has noticed the end of the connection; and after a freeze or a partition, until the lease
-// has expired (see [pglock.WithLease]).
+// has expired (see [pglock.WithLease]). With locks in rows a candidate asks up to 0.6 s after the resignation, and with
+// these and on Redis a crash is like a freeze: no connection holds the lock, so it lasts until the lease has expired.
 package leader

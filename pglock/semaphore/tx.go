@@ -24,8 +24,9 @@ const (
 )
 
 // AcquireTx takes one of n permits of the semaphore named by key for the rest of the transaction tx; commit and
-// rollback free it. The permits are those of [Semaphore]: holders of both kinds count together. It needs no Locker and
-// works through transaction poolers. PostgreSQL only.
+// rollback free it. The permits are those of a [Semaphore] on a Locker of [pglock.New]: holders of both kinds count
+// together. Permits in rows (package rowlock) do not count. It needs no Locker and works through transaction poolers.
+// PostgreSQL only.
 //
 // It has no place in the line: it gets a permit only if one is free and no call of [Semaphore.Acquire] waits. Otherwise
 // it asks again, after pauses of 5 to 40 ms, until ctx ends or [pglock.MaxWait] has passed; then the error matches
