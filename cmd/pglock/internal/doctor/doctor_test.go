@@ -280,7 +280,7 @@ func TestTheRightsOfALockerAreAskedForSeparately(t *testing.T) {
 
 func TestTheVersionOfTheSchema(t *testing.T) {
 	db := testenv.Database(t)
-	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Note, "pglock migrate up")
+	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Note, "pglock migrate up", "locks in rows")
 	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.OK)
 	execute(t, db, "UPDATE pglock.schema_migrations SET version = version + 1")
@@ -289,7 +289,7 @@ func TestTheVersionOfTheSchema(t *testing.T) {
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Warning, "pglock migrate up")
 	other := testenv.Database(t)
 	execute(t, other, "CREATE SCHEMA pglock")
-	want(t, examine(t, other.ConnString(), time.Minute), "schema", doctor.Warning, "did not create")
+	want(t, examine(t, other.ConnString(), time.Minute), "schema", doctor.Warning, "did not create", "locks in rows")
 }
 
 func TestConnectionsThatAreLeft(t *testing.T) {

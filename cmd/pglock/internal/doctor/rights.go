@@ -30,6 +30,8 @@ func answered(err error) bool {
 		errors.Is(err, driver.ErrUntrusted) || sqlstate.Of(err) != ""
 }
 
+const needSchema = "locks in rows, names in the monitor, Fence, and packages schedule, once and ratelimit"
+
 func schema(f facts) Finding {
 	const check = "schema"
 	latest := migrations.Latest()
@@ -38,28 +40,28 @@ func schema(f facts) Finding {
 		return Finding{
 			Check: check, Level: Note,
 			What: "schema pglock is not installed in the database",
-			Why:  "plain locks do not need it; names in the monitor and Fence do",
+			Why:  "plain locks do not need it; " + needSchema + " do",
 			Do:   "run: pglock migrate up",
 		}
 	case errors.Is(s.err, migrations.ErrForeignSchema):
 		return Finding{
 			Check: check, Level: Warning,
 			What: "the database has a schema pglock that pglock did not create",
-			Why:  "names in the monitor and Fence are not available",
+			Why:  needSchema + " are not available",
 			Do:   "rename that schema, or use another database",
 		}
 	case errors.Is(s.err, driver.ErrUntrusted):
 		return Finding{
 			Check: check, Level: Warning,
 			What: "the version of schema pglock was not read, since its owner is not trusted",
-			Why:  "names in the monitor and Fence may not work for this role",
+			Why:  needSchema + " may not work for this role",
 			Do:   "see the finding about trust",
 		}
 	case sqlstate.Of(s.err) == sqlstate.InsufficientPrivilege:
 		return Finding{
 			Check: check, Level: Note,
 			What: fmt.Sprintf("role %s may not read the version of schema pglock", quote(f.connection.Role)),
-			Why:  "plain locks do not need the schema; for this role names in the monitor and Fence may not work",
+			Why:  "plain locks do not need the schema; " + needSchema + " may not work for this role",
 			Do:   "if this role uses them, grant as the owner of the schema what it needs",
 			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
 		}
@@ -67,7 +69,7 @@ func schema(f facts) Finding {
 		return Finding{
 			Check: check, Level: Warning,
 			What: "the version of schema pglock cannot be read: " + s.err.Error(),
-			Why:  "names in the monitor and Fence may not work for this role",
+			Why:  needSchema + " may not work for this role",
 			Do:   "as the owner of the schema, grant what a role needs that takes locks",
 			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
 		}
