@@ -27,13 +27,21 @@ import (
 // as ctx allows, for the guarded transactions of earlier holders; after a second it logs which these are ([WithLogger]).
 // An earlier holder that was cut off inside its transaction can make that wait long: see [WithGuardIdleTimeout]. A session's
 // own lock_timeout ends the wait with [ErrNotAcquired].
-// It also shows that both connections reach the same server and database ([ErrOtherServer]). Until tx ends it holds one more advisory lock for each key, which [WithMaxHeld] does not count; as
-// with [LockTx], a full lock table is [ErrTooManyLocks].
+// It also shows that both connections reach the same server and database ([ErrOtherServer]). Until tx ends it holds one
+// more advisory lock for each key, which [WithMaxHeld] does not count; as with [LockTx], a full lock table is
+// [ErrTooManyLocks].
 //
 // A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard. A
 // nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A
 // SAVEPOINT that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction
 // before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
+//
+// What GuardTx does is described for locks of sessions. For one in a row (package rowlock, docs/rowlock.md) it locks that
+// row in tx, and takes no advisory lock. It needs the schema, makes one round trip on tx and none elsewhere, and waits for
+// no earlier holder, since no process gets the lock before the guarded transactions of others have ended. A REPEATABLE
+// READ or SERIALIZABLE transaction is guarded if it began after the lock was granted, and otherwise [ErrStaleSnapshot]; a
+// read-only one is [ErrUnsupported]. Within a process a lock can be handed off while tx is open, and then the guarded
+// transactions of the two Locks overlap: so there, too, commit before you unlock.
 func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	const attempt = "guard a transaction by"
 	guard, ok := l.hold.locker.backend.(driver.TxGuard)
