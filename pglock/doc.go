@@ -12,6 +12,8 @@
 // A [Locker] dials its own server sessions and holds locks on them: [Locker.Lock], [Locker.TryLock],
 // [Locker.LockAll], and [Locker.Do], which does the bookkeeping. The [Lock] says when it ends: run the work under
 // [Lock.Context]. Behind a transaction pooler give the Locker a direct address ([NewWithConfig]); it refuses the pooler's.
+// Or keep its locks in rows, which pass poolers: package rowlock. What follows is about locks of sessions; that package, and
+// docs/guarantees.md, say what differs.
 //
 // # Keys
 //
@@ -49,7 +51,7 @@
 //
 // # What lives elsewhere
 //
-// Package monitor shows holders and waiters; package migrations installs the schema that names, fencing and the SQL
-// functions need; package driver is the contract for other backends; package locktest has an in-memory Locker for unit
-// tests.
+// Packages rowlock and redisfallback make Lockers whose locks are in rows of PostgreSQL, or on Redis. Package monitor shows
+// holders and waiters; package migrations installs the schema that names, fencing, locks in rows and the SQL functions
+// need; package driver is the contract for other backends; package locktest has an in-memory Locker for unit tests.
 package pglock

@@ -13,7 +13,7 @@ import (
 
 // Errors to match with [errors.Is]. Contended, lost and unreachable are three different things:
 var (
-	// ErrNotAcquired: the answer is no, and nothing is wrong: another session holds the lock or waits for it ahead of this
+	// ErrNotAcquired: the answer is no, and nothing is wrong: another holder has the lock or waits for it ahead of this
 	// one. It comes as a *[WaitError]. The other refusals of packages on top of this one match it too.
 	ErrNotAcquired = driver.ErrNotAcquired
 	// ErrDone: the work has been done, by this process or another, so there is nothing to do. It matches ErrNotAcquired
@@ -50,7 +50,8 @@ var (
 	// the primary, or see [AllowStandby].
 	ErrStandby = driver.ErrStandby
 	// ErrStaleSnapshot: the transaction is REPEATABLE READ or SERIALIZABLE, so it would read from a snapshot that is
-	// older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot].
+	// older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot]. To be guarded by a lock in a row (package
+	// rowlock), it is enough that the transaction begins after the lock was granted.
 	ErrStaleSnapshot = driver.ErrStaleSnapshot
 	// ErrOtherServer: [Lock.GuardTx] was given a transaction on another server, or in another database, than the lock's.
 	// After a failover that can be the old primary, or the new one.
@@ -66,7 +67,8 @@ var (
 // UntrustedError names the object in schema pglock that was not used, and its owner. It matches [ErrUntrusted].
 type UntrustedError = driver.UntrustedError
 
-// Holder is a session that holds a lock. Fields that the server does not report are zero.
+// Holder is what holds a lock: a session, or in rows and on Redis a process. Fields that the server does not report are
+// zero.
 type Holder = driver.Holder
 
 // LostReason says why a lock was lost: session, lease, gone, max-hold or closed.
@@ -99,7 +101,7 @@ type WaitError struct {
 	More int
 	// Waited is how long the call waited; zero for one that does not wait.
 	Waited time.Duration
-	// Holders are the sessions that held the lock when the wait had ended, as far as they are known. It is empty for
+	// Holders are those that held the lock when the wait had ended, as far as they are known. It is empty for
 	// calls that do not wait, which do not look for holders; [Locker.Holders] does.
 	Holders []Holder
 	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.

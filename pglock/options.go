@@ -152,6 +152,8 @@ func WithLease(d time.Duration) Option {
 // transaction back. It sets idle_in_transaction_session_timeout for the guarded transaction, unless that has a lower value
 // already, in GuardTx's own statement.
 //
+// With locks in rows (package rowlock) such a holder keeps its successor from the lock itself, and the option does the same.
+//
 // With a d of zero the bound is the lease: then the successor waits no longer for a write than for the lock. A guarded
 // transaction whose code does something slow between statements needs a larger d. A negative d, or one above 24 days, is an
 // error. A transaction that has sent a statement only in part, or does not read a large answer, is not idle: there
@@ -181,8 +183,8 @@ func WithNames() Option {
 	})
 }
 
-// WithTrustedOwner names roles that may own the schema pglock which the Locker uses for [WithNames], [Lock.Fence] and
-// package schedule. Using a schema can execute its owner's code with the rights of the Locker's role, so a schema of a role
+// WithTrustedOwner names roles that may own the schema pglock which the Locker uses for [WithNames], [Lock.Fence],
+// package schedule and locks in rows (package rowlock). Using a schema can execute its owner's code with the rights of the Locker's role, so a schema of a role
 // that is not trusted is not used: [ErrUntrusted]. It is for the usual deployment in which one role owns the schema and
 // another takes the locks. Packages once and ratelimit, which need no Locker, have an option of the same name.
 //
@@ -214,8 +216,8 @@ func WithHandoffLimit(n int, d time.Duration) Option {
 	})
 }
 
-// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. The default on
-// PostgreSQL is a quarter of the server's lock table (max_locks_per_transaction × (max_connections +
+// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. The default for
+// locks of sessions is a quarter of the server's lock table (max_locks_per_transaction × (max_connections +
 // max_prepared_transactions)): when that table is full, every session of the server gets errors, and new ones cannot
 // connect. On other backends there is no default. An n below 1 is an error.
 func WithMaxHeld(n int) Option {

@@ -103,7 +103,7 @@ func ReadTxOptions(opts ...TxOption) (TxSettings, error) {
 	}, err
 }
 
-// HoldersTx asks, in a transaction, for the present holders of the keys; each session is one holder. If the server
+// HoldersTx asks, in a transaction, for the present holders of the keys' advisory locks; each session is one holder. If the server
 // refuses to say, the result is empty. An error means that the transaction cannot continue.
 func HoldersTx(ctx context.Context, tx pgx.Tx, keys ...Key) (all []Holder, err error) {
 	if err := checkTx(tx, keys...); err != nil || len(keys) == 0 {
