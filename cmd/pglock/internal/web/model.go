@@ -190,6 +190,9 @@ func newHead(live Live, about Server, c choice) (h head, locks chosen, tree bloc
 			h.Notes = append(h.Notes, cut(oneLine(note), maxNoteText))
 		}
 	}
+	if !c.all && c.key == "" {
+		s = withoutOthers(s)
+	}
 	locks = newChosen(s, c.key)
 	tree = newBlocking(s, locks, c)
 	h.setHeadline(s, tree, about.Flags)

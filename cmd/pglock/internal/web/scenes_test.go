@@ -90,6 +90,25 @@ func TestPageShowsWaitsElsewhereIfAsked(t *testing.T) {
 	}
 }
 
+// Without the switch the page has what a snapshot without all waits has: all victims of a root that also blocks a session with
+// an advisory lock, the same numbers everywhere, and a headline that does not speak of filters.
+func TestPageHasAllVictimsOfARoot(t *testing.T) {
+	t.Parallel()
+	s := elsewhere()
+	s.Locks[0].Waiters = nil
+	holder := s.Locks[0].Holders[0].Session
+	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: s.OtherWaits[0].Lock,
+		Waiter: monitor.Waiter{Mode: "AccessShareLock", Session: holder, BlockedBy: s.OtherWaits[0].BlockedBy}})
+	st, all := newState(Live{Snapshot: s}, Server{}, choice{}), newState(Live{Snapshot: s}, Server{}, choice{all: true})
+	if st.Root == nil || st.Root.PID != 70 || st.Root.Frees != 3 || st.Waiting != all.Waiting || st.Elsewhere != 0 || len(st.Tree) != len(all.Tree) {
+		t.Errorf("%d of %d wait, %d elsewhere, %d of %d rows, root %+v", st.Waiting, all.Waiting, st.Elsewhere, len(st.Tree), len(all.Tree), st.Root)
+	}
+	st = newState(Live{Snapshot: onlyElsewhere()}, Server{}, choice{})
+	if want := "Nothing waits for an advisory lock; 2 sessions wait without an advisory lock. No locks held."; st.Headline != want {
+		t.Errorf("the headline is %q, want %q", st.Headline, want)
+	}
+}
+
 func TestPageSaysWhyThereIsNoAnswerOnce(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection refused\n\t")

@@ -67,11 +67,10 @@ type blocking struct {
 	choice
 	chosen
 	sessions, processes *monitor.Tree
-	elsewhere           int
 	holders             map[monitor.SessionID]*monitor.Holder // by session: of the first lock that others wait for
 }
 
-// newBlocking returns the part of the blocking trees that concerns the locks, or with all of both, the whole trees.
+// newBlocking returns the blocking trees, or their part that concerns the locks with a key.
 func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
 	b := blocking{choice: c, chosen: locks, sessions: s.Tree(), holders: map[monitor.SessionID]*monitor.Holder{}}
 	for _, lock := range locks.locks {
@@ -82,12 +81,8 @@ func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
 			}
 		}
 	}
-	if c.key != "" || !c.all {
-		part := b.sessions.Of(locks.has, nil)
-		if c.key == "" {
-			b.elsewhere = s.WaitsElsewhere + waiting(b.sessions) - waiting(part)
-		}
-		b.sessions = part
+	if c.key != "" {
+		b.sessions = b.sessions.Of(locks.has, nil)
 	}
 	rows := *s
 	rows.RowLocks = nil
@@ -98,23 +93,12 @@ func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
 	return b
 }
 
-func waiting(t *monitor.Tree) (n int) {
-	for _, node := range t.All() {
-		if node.Wait != nil {
-			n++
-		}
-	}
-	return n
-}
-
 // headline returns what matters most of what is shown.
 func (b blocking) headline(s *monitor.Snapshot) monitor.Headline {
-	if b.key == "" && b.choice.all {
+	if b.key == "" {
 		return s.Headline()
 	}
-	h := s.HeadlineOf(b.has, b.hasRow, nil)
-	h.Elsewhere = b.elsewhere
-	return h
+	return s.HeadlineOf(b.has, b.hasRow, nil)
 }
 
 // longest returns when the longest wait began, apart from those that belong to normal work.

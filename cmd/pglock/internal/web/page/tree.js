@@ -79,7 +79,7 @@ function waitsFor(n) {
 function waitedCell(n) {
   const e = cell("n waited");
   if (!n.wait || !n.wait.since) return e;
-  if (n.fold && n.fold.youngest && n.fold.youngest !== n.wait.since) e.append(age(n.fold.youngest), "–");
+  if (n.fold && n.fold.youngest && Date.parse(n.fold.youngest) - Date.parse(n.wait.since) >= 1000) e.append(age(n.fold.youngest), "–");
   e.append(waited(n.wait.since));
   return e;
 }
