@@ -242,7 +242,11 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 			return struct{}{}, err
 		}
 		defer pool.Close()
-		if err := checkDatabases(ctx, pool, filter); errors.Is(err, errNoDatabase) {
+		switch err := checkDatabases(ctx, pool, filter); {
+		case !errors.Is(err, errNoDatabase): // another error is met again
+		case m.once:
+			return struct{}{}, &exit{codeUsage, db.failed(err)}
+		default:
 			say(os.Stderr, "%v", db.failed(err)) // it may be made later
 		}
 		if m.once {

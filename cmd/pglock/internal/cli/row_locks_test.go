@@ -93,7 +93,7 @@ func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
 	wantCode(t, r, 3)
 	wantText(t, r.stdout, `the server has no database "no such"`)
 	r = on(t, db, "monitor", "--once", "--database", "no such").run()
-	wantCode(t, r, 0)
+	wantCode(t, r, 64)
 	wantText(t, r.stderr, `the server has no database "no such"`)
 	r = on(t, db, "monitor", "--once", "--fail-if-waiting", "0", "--database", db.Name()).run()
 	wantCode(t, r, 0)
