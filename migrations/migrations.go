@@ -36,8 +36,9 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 }
 
 // Down removes schema pglock with everything that the migrations made: the names; the fencing sequence, which starts from
-// 1 if the schema is installed again; and the records of schedule, once and ratelimit, so that work that was done can be
-// done again. Without a schema it does nothing.
+// 1 if the schema is installed again; the records of schedule, once and ratelimit, so that work that was done can be
+// done again; and locks in rows. While a process whose lease is not over holds some of these, Down is an error that names
+// it: its locks would end, and it would go on. Without a schema Down does nothing.
 //
 // It never removes anything else: an object that others put into the schema, or made to depend on something in it, is
 // an error that names it, and nothing is changed then. A schema that is newer than [Latest] is an error, too. Otherwise
@@ -70,9 +71,10 @@ func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, err
 // operation is the difference between Up and Down.
 type operation struct {
 	pending func(schema) (bool, error)
-	target  int    // the version to reach
-	step    int    // towards it
-	last    string // the statement at the end
+	target  int                                                  // the version to reach
+	step    int                                                  // towards it
+	last    string                                               // the statement at the end
+	check   func(context.Context, pgx.Tx, schema, options) error // says why it must not be, in its transaction; may be nil
 }
 
 var (
@@ -94,6 +96,7 @@ var (
 		},
 		target: database.NilVersion,
 		step:   -1,
+		check:  noLocksInRows,
 	}
 )
 
@@ -161,6 +164,11 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (
 		}
 		if pending, err := op.pending(s); err != nil || !pending {
 			return err
+		}
+		if op.check != nil {
+			if err := op.check(ctx, tx, s, o); err != nil {
+				return s.explain(err)
+			}
 		}
 		if err := run(ctx, tx, s.version, op); err != nil {
 			return s.explain(err)

@@ -84,6 +84,68 @@ func (q *Queries) LimitRights(ctx context.Context) error {
 	return err
 }
 
+const LiveHolder = `-- name: LiveHolder :many
+SELECT pg_catalog.left(pg_catalog.encode(pg_catalog.sha256(pg_catalog.uuid_send(h.id)), 'hex'), 16)::text AS holder,
+       pg_catalog.left(h.application, 64)::text AS application, pg_catalog.left(h.host, 255)::text AS host, h.pid::int4 AS pid,
+       held.locks::int8 AS locks, (count(*) OVER ())::int8 AS processes
+FROM (SELECT l.holder, count(*) AS locks
+      FROM (SELECT x.holder FROM pglock.leases AS x WHERE x.holder IS NOT NULL
+            UNION ALL
+            SELECT s.holder FROM pglock.lease_shares AS s) AS l
+      GROUP BY l.holder) AS held
+JOIN pglock.holders AS h ON h.id = held.holder
+WHERE NOT h.ended AND h.expires > pg_catalog.clock_timestamp()
+ORDER BY h.since, h.id
+LIMIT 1
+`
+
+type LiveHolderRow struct {
+	Holder      string
+	Application string
+	Host        string
+	Pid         int32
+	Locks       int64
+	Processes   int64
+}
+
+// The processes that hold locks in rows and whose leases are not over: the first, and how many there are.
+func (q *Queries) LiveHolder(ctx context.Context) ([]LiveHolderRow, error) {
+	rows, err := q.db.Query(ctx, LiveHolder)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LiveHolderRow
+	for rows.Next() {
+		var i LiveHolderRow
+		if err := rows.Scan(
+			&i.Holder,
+			&i.Application,
+			&i.Host,
+			&i.Pid,
+			&i.Locks,
+			&i.Processes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const LockHolders = `-- name: LockHolders :exec
+LOCK TABLE pglock.holders IN ACCESS EXCLUSIVE MODE
+`
+
+// Every call that takes locks in rows locks its row of this table first, so none is under way afterwards.
+func (q *Queries) LockHolders(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, LockHolders)
+	return err
+}
+
 const MigrationsLockHolders = `-- name: MigrationsLockHolders :many
 SELECT l.pid, coalesce(a.usename, '')::text AS role, coalesce(a.application_name, '')::text AS application
 FROM pg_catalog.pg_locks AS l

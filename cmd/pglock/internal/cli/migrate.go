@@ -78,10 +78,12 @@ func newMigrateDown() *cobra.Command {
 		Use:   "down",
 		Short: "Remove schema pglock",
 		Long: `Remove schema pglock with everything in it: the names of locks, the fencing
-sequence, which starts from 1 if the schema is installed again, and the records
-of schedule, once and ratelimit, so that work that was done can be done again.
-Locks that are held stay held. If the schema contains anything that pglock did
-not create, the command fails and removes nothing.
+sequence, which starts from 1 if the schema is installed again, the records of
+schedule, once and ratelimit, so that work that was done can be done again, and
+locks in rows (package rowlock). While a process whose lease is not over holds
+locks in rows, the command fails and removes nothing, with --yes too: stop such
+processes first. Other locks that are held stay held. If the schema contains
+anything that pglock did not create, the command fails and removes nothing.
 
 It asks first. Without a terminal to ask on, it needs --yes.`,
 		Example: "  pglock migrate down --yes",
@@ -116,7 +118,7 @@ It asks first. Without a terminal to ask on, it needs --yes.`,
 // confirm asks on the terminal whether to remove the schema.
 func confirm(cmd *cobra.Command, db database) error {
 	const what = "this removes schema pglock with everything in it: the names of locks, fencing numbers (which start from 1 " +
-		"again), and the records of schedule, once and ratelimit, so that work that was done can be done again"
+		"again), the records of schedule, once and ratelimit, so that work that was done can be done again, and locks in rows"
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
 		return misuse(cmd, "%s: %s; use --yes, since there is no terminal to ask", db.target, what)
 	}

@@ -183,6 +183,7 @@ func TestTerminalRemovingTheSchemaAsksForConfirmation(t *testing.T) {
 	}{{"y\n", 1, 0}, {"\x04", 1, 0}, {"yes\n", 0, 1}} {
 		p := on(t, db, "migrate", "down").onTerminal()
 		p.waitForOutput("the records of schedule, once and ratelimit")
+		p.waitForOutput("and locks in rows.")
 		p.waitForOutput("Type yes to continue")
 		p.types(test.answer)
 		wantCode(t, p.end(), test.code)

@@ -1,0 +1,54 @@
+package migrations
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
+)
+
+// leasesVersion is the version of the schema from which on it has locks in rows.
+const leasesVersion = 13
+
+// noLocksInRows returns an error if a process holds locks in rows and its lease is not over.
+//
+// It looks twice: first without a lock, so that where it fails no process has waited for it, and then with all calls of
+// package rowlock locked out until the transaction ends. A process that takes a lock meanwhile wins if it commits before
+// that: the second look sees its lock. Otherwise it finds no schema, and has no lock.
+func noLocksInRows(ctx context.Context, tx pgx.Tx, s schema, o options) error {
+	if s.version < leasesVersion {
+		return nil
+	}
+	err := trust.Check(ctx, tx, o.owners(), "schema_migrations", "holders", "leases", "lease_shares")
+	if err != nil {
+		return fmt.Errorf("database %q: %w", s.Database, err)
+	}
+	queries := lockdb.New(unprepared{tx})
+	if err := s.noneHeld(ctx, queries); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, lockdb.LockHolders, pgx.QueryExecModeExec); err != nil {
+		return fmt.Errorf("lock pglock.holders: %w", err)
+	}
+	return s.noneHeld(ctx, queries)
+}
+
+func (s schema) noneHeld(ctx context.Context, queries *lockdb.Queries) error {
+	held, err := queries.LiveHolder(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for locks in rows: %w", err)
+	case len(held) == 0:
+		return nil
+	}
+	h, others := held[0], ""
+	if h.Processes > 1 {
+		others = fmt.Sprintf(", and more by %d others", h.Processes-1)
+	}
+	return fmt.Errorf("locks in rows of database %q are held: %d by process %s (%q, process %d on %q)%s. They would end while their "+
+		"holders go on: stop these processes, end them (pglock terminate, --holder %[3]s), or wait until their leases are over",
+		s.Database, h.Locks, h.Holder, h.Application, h.Pid, h.Host, others)
+}
