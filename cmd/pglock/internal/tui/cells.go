@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,7 +194,7 @@ func stateOrCodeCell(m Model, r row) string {
 	switch {
 	case session.Process != "": // its statement is one of pglock's own
 		return "pglock " + view.Printable(session.Process)
-	case m.width < broad:
+	case m.width < broad && !slices.Contains(session.Hidden, "query"): // as it is in a recording
 		return queryCell(m, r)
 	}
 	return activityCell(m, r)

@@ -192,3 +192,15 @@ func TestTheHeadlineFits(t *testing.T) {
 	u.wants("ran: SELECT work()")
 	u.wantsNot("pglock terminate") // half of it would end something else
 }
+
+// A recording has no statements, but the states.
+func TestTheTreeOfARecordingShowsStates(t *testing.T) {
+	s := &scene{*emptySnapshot()}
+	s.lock(1, 9)
+	s.wait(1, 10, 3, hardBlocker(9))
+	waiter := &s.Locks[0].Waiters[0]
+	waiter.Hidden, waiter.Query, waiter.State = []string{"query"}, "", "active"
+	u := open(t, Options{First: &s.Snapshot}, 80, 24)
+	u.wants("[2] TREE", "active")
+	u.wantsNot("(hidden)")
+}
