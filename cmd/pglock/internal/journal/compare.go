@@ -22,6 +22,7 @@ const reasonSessionEnded = "session ended"
 type step struct {
 	*Journal
 	at    time.Time
+	gap   bool // whether there was a gap between them
 	ended map[sessionID]*monitor.Session
 	tree  func() *monitor.Tree // of the second one
 }
@@ -108,7 +109,7 @@ func (s step) holderEvents(lock *monitor.Lock, was lockParties, lost, gained []m
 		e := s.event(Acquired, s.at).withLock(lock).withSession(holderParty(gained[i]))
 		e.Mode = gained[i].Mode
 		if waiter := was.waiters[sessionIDOf(&gained[i].Session)]; waiter != nil {
-			e = e.withWait(waiter.WaitingSince)
+			e = s.withWait(e, waiter.WaitingSince)
 		}
 		for k := range lost {
 			if len(e.From) == maxParties {
@@ -149,7 +150,7 @@ func (s step) waitEndedEvents(lock *monitor.Lock, was, is lockParties) []Event {
 		if is.waiters[id] != nil || is.holders[id] != nil {
 			continue
 		}
-		e := s.event(WaitEnded, s.at).withLock(lock).withSession(party(waiter.Session)).withWait(waiter.WaitingSince)
+		e := s.withWait(s.event(WaitEnded, s.at).withLock(lock).withSession(party(waiter.Session)), waiter.WaitingSince)
 		e.Mode, e.Reason = waiter.Mode, s.reason(&waiter.Session)
 		e.Code = monitor.CodeOf(waiter.Session, monitor.CodeSeenWaiting)
 		events = append(events, e)

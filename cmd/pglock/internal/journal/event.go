@@ -82,9 +82,11 @@ type Event struct {
 	// End is the command, or for a prepared transaction the SQL, that ends the session or process at the root of Headline; empty
 	// if there is none, and for events of the past.
 	End string `json:"end"`
-	// WaitingSince is when the wait began, and WaitedSeconds how long it lasted at most, which is until At.
-	WaitingSince  *time.Time `json:"waiting_since"`
-	WaitedSeconds *float64   `json:"waited_seconds"`
+	// WaitingSince is when the wait began, and WaitedSeconds how long it lasted at most, which is until At. If it ended in a gap,
+	// WaitedSeconds is nil, and SeenWaitingSeconds is how long it lasted at least, which is until After.
+	WaitingSince       *time.Time `json:"waiting_since"`
+	WaitedSeconds      *float64   `json:"waited_seconds"`
+	SeenWaitingSeconds *float64   `json:"seen_waiting_seconds"`
 	// SeenSince is when the session was first seen to hold the lock. It held the lock at least from then to After. It is
 	// set for Released.
 	SeenSince *time.Time `json:"seen_since"`
@@ -160,11 +162,15 @@ func (e Event) withSession(p Party) Event {
 }
 
 // withWait sets the fields about a wait that ended before the event.
-func (e Event) withWait(since *time.Time) Event {
+func (s step) withWait(e Event, since *time.Time) Event {
 	if since == nil {
 		return e
 	}
 	seconds := max(0, e.At.Sub(*since).Seconds())
 	e.WaitingSince, e.WaitedSeconds = since, &seconds
+	if s.gap && e.After != nil {
+		seconds = max(0, e.After.Sub(*since).Seconds())
+		e.WaitedSeconds, e.SeenWaitingSeconds = nil, &seconds
+	}
 	return e
 }

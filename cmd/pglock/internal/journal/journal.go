@@ -137,7 +137,8 @@ func appendGone(gone []monitor.Session, s *monitor.Session, present map[sessionI
 func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	j.server = s.Server
 	var events []Event
-	if j.gap != "" {
+	gap := j.gap != ""
+	if gap {
 		events = append(events, j.gapEvent(s))
 	}
 	locks, sessions := index(s, len(j.sessions))
@@ -148,7 +149,7 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 		}
 	}
 	over := j.endedSessions(ended, sessions)
-	step := step{j, s.TakenAt, over, sync.OnceValue(s.Tree)}
+	step := step{j, s.TakenAt, gap, over, sync.OnceValue(s.Tree)}
 	for _, at := range j.reportedLocks(locks) {
 		if before, after := j.locks[at], locks[at]; !sameParties(before, after) {
 			events = append(events, step.compare(before, after)...)

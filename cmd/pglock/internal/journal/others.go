@@ -35,7 +35,7 @@ func (s step) otherEvents(now *monitor.Snapshot) []Event {
 	var ended []Event
 	for id, w := range s.others {
 		if waits[id] == nil {
-			e := s.otherEvent(WaitEnded, w).withWait(w.WaitingSince)
+			e := s.withWait(s.otherEvent(WaitEnded, w), w.WaitingSince)
 			e.Reason = s.reason(&w.Session)
 			ended = append(ended, e)
 		}

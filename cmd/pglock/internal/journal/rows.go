@@ -68,7 +68,7 @@ func (r rowStep) events() []Event {
 		}
 		e := r.event(Acquired, h.RowProcess, h.Mode)
 		if w := waited[h.Holder]; w != nil {
-			e = e.withWait(&w.WaitingSince)
+			e = r.withWait(e, &w.WaitingSince)
 		}
 		if len(lost) > 0 {
 			e.Kind, e.From, passed = PassedOn, lost[:min(len(lost), maxParties)], true
@@ -98,7 +98,7 @@ func (r rowStep) waitsEnded(waits map[string]*monitor.RowWaiter) (events []Event
 	}
 	for i := range r.before.Waiters {
 		if w := &r.before.Waiters[i]; waits[w.Holder] == nil && !held[w.Holder] {
-			events = append(events, r.event(WaitEnded, w.RowProcess, w.Mode).withWait(&w.WaitingSince))
+			events = append(events, r.withWait(r.event(WaitEnded, w.RowProcess, w.Mode), &w.WaitingSince))
 		}
 	}
 	return events

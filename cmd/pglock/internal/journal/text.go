@@ -64,7 +64,10 @@ func (e Event) modeText() string {
 }
 
 func (e Event) waitedText() string {
-	if e.WaitedSeconds == nil {
+	switch {
+	case e.SeenWaitingSeconds != nil:
+		return " after ≥ " + ages.Text(time.Duration(*e.SeenWaitingSeconds*float64(time.Second)))
+	case e.WaitedSeconds == nil:
 		return ""
 	}
 	return " after " + ages.Text(time.Duration(*e.WaitedSeconds*float64(time.Second)))

@@ -8,6 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/ages"
+	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // decoder keeps what the members since the last keyframe describe.
@@ -15,6 +19,9 @@ type decoder struct {
 	large bool // the file is trusted
 	state *state
 	paid  int // elements that may still be read
+
+	start *About    // of the file that has begun, before its first snapshot
+	last  time.Time // of the last snapshot; zero before the first and after an outage
 
 	inflate gzip.Reader
 	buffer  bufio.Reader
@@ -55,6 +62,20 @@ func (d *decoder) decode(m mark, source io.ReaderAt, at int64) (frame Frame, ok 
 	frame.Snapshot, err = d.state.snapshot(d.maxCost())
 	d.state.used = snapshotLine{}
 	return frame, err == nil, err
+}
+
+// pause returns the outage before a snapshot, which is the first of a file: a recorder that ended could not write it. A
+// recorder that begins another file takes the next snapshot in time.
+func (d *decoder) pause(s *monitor.Snapshot) *Outage {
+	start, last := d.start, d.last
+	d.start, d.last = nil, s.TakenAt
+	if start == nil || last.IsZero() {
+		return nil
+	}
+	if missing := s.TakenAt.Sub(last); missing.Seconds() > 2*start.Interval+slack.Seconds() {
+		return &Outage{Reason: "nothing was recorded for " + ages.Text(missing)}
+	}
+	return nil
 }
 
 // lines reads the lines of a member. The member's checksum was right if it returns nil.
@@ -129,6 +150,7 @@ func otherLine(kind string, line []byte, frame *Frame) error {
 		if err == nil && start.Version > Version {
 			return fmt.Errorf("%w: it has version %d of the format, and this pglock reads %d", errVersion, start.Version, Version)
 		}
+		frame.start = &start.About
 		return err
 	case kindGap:
 		gap, err := read[gapLine](line)

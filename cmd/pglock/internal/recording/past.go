@@ -233,7 +233,7 @@ func (p *Past) Timeline(from, to time.Time) iter.Seq[Info] {
 
 // Play returns an iterator over the frames from a time on. It starts with a keyframe at or before that time, or else with
 // the first. If the server's clock was set back, it starts with the first time that fits. A damaged part is an Outage up to
-// the next keyframe. Play ends after an error.
+// the next keyframe, and so is the time between two recorders. Play ends after an error.
 func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		parts := p.current()
@@ -273,17 +273,29 @@ func (p *Past) play(d *decoder, part *part, offset int64, yield func(Frame, erro
 		case err == io.EOF:
 			return true
 		case errors.Is(err, ErrCorrupt):
-			d.state = nil
+			d.state, d.last = nil, time.Time{}
 			if !yield(Frame{Outage: &Outage{Reason: err.Error()}}, nil) {
 				return false
 			}
 		case err != nil:
 			yield(Frame{}, err)
 			return false
-		case ok && !yield(frame, nil):
+		case frame.start != nil:
+			d.start = frame.start
+		case ok && !d.yield(frame, yield):
 			return false
 		}
 	}
+}
+
+// yield yields a frame, after the outage before it if there is one.
+func (d *decoder) yield(frame Frame, yield func(Frame, error) bool) bool {
+	if frame.Snapshot == nil {
+		d.last = time.Time{}
+	} else if outage := d.pause(frame.Snapshot); outage != nil && !yield(Frame{Outage: outage}, nil) {
+		return false
+	}
+	return yield(frame, nil)
 }
 
 // noteDamage notes what OpenPast has not seen.

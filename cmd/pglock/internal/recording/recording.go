@@ -31,6 +31,9 @@ const keyframeEvery = 55 * time.Second
 // which is read over the network, the time between three snapshots is added.
 const jump = time.Second
 
+// slack is how much later than two intervals the first snapshot of a file can be, if one recorder wrote it and the file before.
+const slack = 2 * time.Second
+
 // ErrCorrupt is matched by errors about a file that is damaged or not a recording.
 var ErrCorrupt = errors.New("the recording is corrupt")
 
@@ -71,11 +74,13 @@ type Frame struct {
 	Ended []int32
 
 	Outage *Outage
+
+	start *About // of a line that begins a file
 }
 
-// Outage says that there was no snapshot, and why.
+// Outage says that there was no snapshot, and why. A reader also makes one of the time between two recorders.
 type Outage struct {
-	// Wall is when the outage was noticed, by the recorder's clock.
+	// Wall is when the outage was noticed, by the recorder's clock. It is zero for an outage that a reader makes.
 	Wall   time.Time `json:"wall"`
 	Reason string    `json:"reason"`
 }

@@ -37,16 +37,18 @@ type Report struct {
 
 // Key summarises the waits for one key. Times are in seconds.
 type Key struct {
-	Key         string  `json:"key"`
-	Database    string  `json:"database"`
-	DatabaseOID uint32  `json:"database_oid"`
-	Waits       int     `json:"waits"`
-	Open        int     `json:"open"` // waits that had not ended at the end of the report
-	FromLog     int     `json:"waits_from_log"`
-	Total       float64 `json:"total_seconds"`
-	P50         float64 `json:"p50_seconds"`
-	P95         float64 `json:"p95_seconds"`
-	Max         float64 `json:"max_seconds"`
+	Key         string `json:"key"`
+	Database    string `json:"database"`
+	DatabaseOID uint32 `json:"database_oid"`
+	Waits       int    `json:"waits"`
+	Open        int    `json:"open"` // waits that had not ended at the end of the report
+	// Unseen is how many waits ended in a gap. Of them the time until the gap counts, so they lasted at least so long.
+	Unseen  int     `json:"waits_ended_in_gap"`
+	FromLog int     `json:"waits_from_log"`
+	Total   float64 `json:"total_seconds"`
+	P50     float64 `json:"p50_seconds"`
+	P95     float64 `json:"p95_seconds"`
+	Max     float64 `json:"max_seconds"`
 	// Holders are the sessions that blocked longest, summed over the waiters. Roots are those at the root of these waits: a
 	// holder that waits itself is only the next victim. If a root holds another lock than the key, its name says which. Waiters
 	// are those that waited longest.
@@ -76,6 +78,7 @@ type wait struct {
 	name     string
 	from, to time.Time
 	open     bool
+	unseen   bool     // it ended in a gap
 	unknown  bool     // the server had not reported yet who waits
 	logged   bool     // whether the wait is only in the log
 	holders  []string // the holders that the log names
@@ -190,7 +193,7 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 	for id, w := range c.current {
 		if seen[id] == nil {
 			w.open = false
-			if !c.outage {
+			if w.unseen = c.outage; !c.outage {
 				w.to = s.TakenAt // it ended between the two snapshots
 			}
 		}
@@ -344,6 +347,9 @@ func (c *collector) key(at lockID, waits []*wait) Key {
 		if w.open {
 			k.Open++
 		}
+		if w.unseen {
+			k.Unseen++
+		}
 		if w.logged {
 			k.FromLog++
 		}
@@ -404,7 +410,7 @@ func (c *collector) addLogged(from, to time.Time, logged []serverlog.Wait) {
 			w.holders = c.holders(l)
 		}
 		if l.Acquired {
-			w.from, w.to, w.open = began, l.At, false
+			w.from, w.to, w.open, w.unseen = began, l.At, false, false
 		} else if l.At.After(w.to) {
 			w.to = l.At
 		}

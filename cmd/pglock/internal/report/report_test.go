@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -137,5 +138,75 @@ func TestAHolderThatEndsKeepsItsName(t *testing.T) {
 	must.Succeed(t, err)
 	if len(r.Keys) != 1 || len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" {
 		t.Errorf("the report is %+v", r.Keys)
+	}
+}
+
+// recordedTwice is a file of one recorder, which sees a wait until it ends, and one of another that begins later.
+func recordedTwice(t *testing.T, later time.Duration) *recording.Past {
+	t.Helper()
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	path := filepath.Join(t.TempDir(), "locks.rec")
+	waits := func(at time.Time) *monitor.Snapshot {
+		return &monitor.Snapshot{TakenAt: at, Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{{Key: "@66", Objsubid: 1, Database: "shop",
+			Space: monitor.SpaceBigint, Number: 66, Holders: []monitor.Holder{{Session: monitor.Session{PID: 8, Application: "gh", User: "app"}}},
+			Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 9, Application: "gw", User: "app"}, WaitingSince: &noon}}}}}
+	}
+	calm := func(at time.Time) *monitor.Snapshot {
+		return &monitor.Snapshot{TakenAt: at, Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{}}
+	}
+	begin := noon.Add(3 * time.Second).Add(later)
+	for _, snapshots := range [][]*monitor.Snapshot{{calm(noon), waits(noon.Add(time.Second)), waits(noon.Add(3 * time.Second))},
+		{calm(begin), calm(begin.Add(time.Second))}} {
+		e := recording.NewEncoder(false)
+		w, err := recording.NewWriter(path, recording.WriterOptions{About: recording.About{Interval: 1}})
+		must.Succeed(t, err)
+		for _, s := range snapshots {
+			encoded, err := e.Snapshot(s, nil)
+			must.Succeed(t, errors.Join(err, w.Write(encoded)))
+		}
+		must.Succeed(t, w.Close())
+	}
+	files, err := recording.Files(path)
+	must.Succeed(t, err)
+	past, err := recording.OpenPast(false, files...)
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, past.Close()) })
+	return past
+}
+
+// While no recorder runs nothing is seen, so nothing counts as waiting. A recorder that begins another file is no gap.
+func TestTheTimeWithoutARecorderIsNoWait(t *testing.T) {
+	for later, want := range map[time.Duration]struct {
+		max             float64
+		outages, unseen int
+		text, waited    string
+	}{
+		20 * time.Second: {3, 1, 1, "  database shop, 1 ended unseen (at least so long)\n", "≥ 3.0s"},
+		time.Second:      {4, 0, 0, "  database shop\n", "4.0s"},
+	} {
+		past := recordedTwice(t, later)
+		first, last, _ := past.Bounds()
+		r, err := Of(past, first, last, nil)
+		must.Succeed(t, err)
+		var text strings.Builder
+		must.Succeed(t, Text(&text, r))
+		if len(r.Keys) != 1 || r.Keys[0].Max != want.max || r.Outages != want.outages || r.Keys[0].Unseen != want.unseen ||
+			!strings.Contains(text.String(), want.text) {
+			t.Errorf("%v later: %d outages, %+v\n%s", later, r.Outages, r.Keys, text.String())
+		}
+		j, events := journal.New(), []string{}
+		for frame, err := range past.Play(first) {
+			must.Succeed(t, err)
+			if frame.Outage != nil {
+				j.Missed(errors.New(frame.Outage.Reason))
+				continue
+			}
+			for _, e := range j.See(frame.Snapshot) {
+				events = append(events, e.String())
+			}
+		}
+		if got := events[len(events)-1]; got != "@66: 9 gw stopped waiting after "+want.waited {
+			t.Errorf("%v later: %s", later, strings.Join(events, "\n"))
+		}
 	}
 }

@@ -49,6 +49,9 @@ func open(k Key) string {
 	if k.Open > 0 {
 		text += fmt.Sprintf(", %d still waiting", k.Open)
 	}
+	if k.Unseen > 0 {
+		text += fmt.Sprintf(", %d ended unseen (at least so long)", k.Unseen)
+	}
 	if k.FromLog > 0 {
 		text += fmt.Sprintf(", %d from the log", k.FromLog)
 	}
