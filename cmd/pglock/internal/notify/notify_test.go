@@ -147,6 +147,19 @@ func TestNotifyTextHasOneLineForManyEventsOfAKindAndKey(t *testing.T) {
 	}
 }
 
+// Locks of tables have no number.
+func TestNotifyTextNamesEachTable(t *testing.T) {
+	var g notify.Group
+	for i := range 10 {
+		g.Events = append(g.Events, journal.Event{Kind: journal.WaitBegan, LockType: "relation", Key: fmt.Sprint("relation t", i%2), DatabaseOID: 5,
+			At: time.Unix(0, 0).UTC(), Session: &journal.Party{PID: 7, Application: "shop"}})
+	}
+	if lines := strings.Split(g.Text(), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "relation t0: ") ||
+		!strings.Contains(lines[1], "relation t1: ") || !strings.HasSuffix(lines[1], "(and 4 more of wait-began)") {
+		t.Errorf("the text is\n%s", g.Text())
+	}
+}
+
 func TestNotifyTextBeginsWithTheLatestHeadlineOfEachServer(t *testing.T) {
 	g := notify.Group{Events: events(3)}
 	g.Events[0].Headline, g.Events[1].Headline, g.Events[2].Headline = "7 shop: frees 1", "7 shop\x1b[31m\n: frees 2", "8 desk: frees 3"

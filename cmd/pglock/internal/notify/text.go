@@ -71,7 +71,7 @@ func (g Group) headlines() (lines []string) {
 
 // alikeness is the same for events that have one line if they are many.
 func alikeness(e journal.Event) string {
-	return fmt.Sprint(e.Server.Label, "\n", e.Kind, "\n", e.DatabaseOID, " ", e.Objsubid, " ", e.Number)
+	return fmt.Sprint(e.Server.Label, "\n", e.Kind, "\n", e.LockType, " ", e.DatabaseOID, " ", e.Objsubid, " ", e.Number, "\n", e.Key)
 }
 
 func shorten(line string) string {
