@@ -60,10 +60,11 @@ func TestConnectionTheChainBeyondAdvisoryLocks(t *testing.T) {
 	r := on(t, db, "monitor", "--once").run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, fmt.Sprintf("blocked by %d ddl-owner, relation t", owner), "locks of other types",
-		fmt.Sprintf("%d ddl-owner blocks, idle in tx", owner))
+		": relation t (AccShare), blocked by ",
+		fmt.Sprintf("%d ddl-owner holds relation t (AccExcl), idle in tx", owner))
 	r = on(t, db, "terminate", fmt.Sprint(owner)).run()
 	wantCode(t, r, 64) // without a terminal there is no confirmation
-	wantText(t, r.stderr, "It holds no advisory lock.", "1 session waits for its other locks:", "relation t: ",
+	wantText(t, r.stderr, "It holds no advisory lock.", "1 session waits for its other locks:", "relation t (AccExcl), wanted AccShare: ",
 		"In all, 2 sessions are blocked by it.")
 }
 

@@ -263,7 +263,7 @@ func blockersInText(s *monitor.Snapshot, only view.Filter) (first, states map[st
 		case strings.Contains(line, " waits for ") && strings.Contains(line, ", blocked by "):
 			_, label, _ := strings.Cut(line, ": ")
 			label, blockers, _ := strings.Cut(label, ", blocked by ")
-			first[words[0]+" "+label] = strings.TrimPrefix(strings.Fields(blockers)[0], "~")
+			first[words[0]+" "+strings.TrimSuffix(label, " (excl)")] = strings.TrimPrefix(strings.Fields(blockers)[0], "~")
 		}
 	}
 	return first, states

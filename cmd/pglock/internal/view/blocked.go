@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
@@ -26,8 +27,8 @@ func named(session monitor.Session) string {
 // maxOtherWaits is how many lines about waits for other locks a table has.
 const maxOtherWaits = 20
 
-// otherWaits returns the lines of a table about the wait graph beyond advisory locks: each wait, and the states of the
-// sessions that block others without waiting themselves.
+// otherWaits returns the lines of a table about the wait graph beyond advisory locks: each wait, and what the sessions
+// hold and do that block others without waiting themselves.
 func (p *page) otherWaits() (lines []string) {
 	s, tree := p.shown, p.tree
 	if len(s.OtherWaits) == 0 {
@@ -47,7 +48,7 @@ func (p *page) otherWaits() (lines []string) {
 		if wait.WaitingSince != nil {
 			waited = Age(s.TakenAt.Sub(*wait.WaitingSince))
 		}
-		text := fmt.Sprintf("  %s waits for %s: %s", named(wait.Session), waited, Printable(wait.Lock.String()))
+		text := fmt.Sprintf("  %s waits for %s: %s", named(wait.Session), waited, inMode(wait.Lock, wait.Mode))
 		if blockers := Blockers(tree, wait.Waiter, s.BlockersMissing != ""); len(blockers) > 0 {
 			text += ", blocked by " + strings.Join(blockers, separator)
 		}
@@ -56,12 +57,39 @@ func (p *page) otherWaits() (lines []string) {
 		}
 	}
 	for _, session := range s.OtherSessions {
-		if n := tree.Node(session.ID()); n != nil && n.Wait != nil || session.Prepared() {
+		if n := tree.Node(session.ID()); n != nil && n.Wait != nil {
 			continue
 		}
-		if what := doing(s, session); what != "" {
-			lines = append(lines, fmt.Sprintf("  %s blocks, %s", named(session), what))
+		text := "blocks"
+		if held := HeldOthers(s, session.ID()); len(held) > 0 {
+			text = "holds " + strings.Join(held, " and ")
 		}
+		if what := doing(s, session); what != "" {
+			text += ", " + what
+		}
+		lines = append(lines, fmt.Sprintf("  %s %s", named(session), text))
 	}
 	return lines
+}
+
+// HeldOthers returns the locks that a session holds and others wait for, and that are not advisory locks, each with the mode
+// in which it holds it: "relation orders (AccExcl)".
+func HeldOthers(s *monitor.Snapshot, id monitor.SessionID) (held []string) {
+	for _, wait := range s.OtherWaits {
+		for _, b := range wait.BlockedBy {
+			text := inMode(wait.Lock, b.Mode)
+			if b.ID() == id && b.Kind == monitor.BlockHard && !slices.Contains(held, text) {
+				held = append(held, text)
+			}
+		}
+	}
+	return held
+}
+
+// inMode returns a lock and how it is held or wanted, printable. The mode can be unknown.
+func inMode(lock monitor.OtherLock, mode monitor.Mode) string {
+	if mode == "" {
+		return Printable(lock.String())
+	}
+	return fmt.Sprintf("%s (%s)", Printable(lock.String()), Short(string(mode)))
 }

@@ -28,7 +28,7 @@ func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal,
 		lines = append(lines, Wrap("It waits for "+keyOf(s, lock)+".", width, indent)...)
 	}
 	for _, wait := range c.WaitsForOther {
-		lines = append(lines, Wrap("It waits for "+Printable(wait.Lock.String())+blockedBy(s, wait.Waiter)+".", width, indent)...)
+		lines = append(lines, Wrap("It waits for "+inMode(wait.Lock, wait.Mode)+blockedBy(s, wait.Waiter)+".", width, indent)...)
 	}
 	if len(c.Siblings) > 0 {
 		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
@@ -123,7 +123,13 @@ func otherWaiters(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines
 		if i == maxKeys {
 			return append(lines, fmt.Sprintf("%s… and %d more", indent, len(c.OtherWaiters)-maxKeys))
 		}
-		text := Printable(waiter.Lock.String()) + ": " + wait(s, waiter.Waiter)
+		lock := inMode(waiter.Lock, "")
+		for _, b := range waiter.BlockedBy {
+			if b.ID() == c.ID() {
+				lock = inMode(waiter.Lock, b.Mode)
+			}
+		}
+		text := fmt.Sprintf("%s, wanted %s: %s", lock, Short(string(waiter.Mode)), wait(s, waiter.Waiter))
 		for _, line := range Wrap(text, width-len(indent), indent) {
 			lines = append(lines, indent+line)
 		}
