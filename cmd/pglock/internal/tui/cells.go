@@ -54,6 +54,14 @@ func keyOrNoneCell(m Model, r row) string {
 	return "?"
 }
 
+// modeAndKeyCell is keyOrNoneCell, with the mode before it where there is no column MODE.
+func modeAndKeyCell(m Model, r row) string {
+	if m.width >= narrow {
+		return keyOrNoneCell(m, r)
+	}
+	return strings.TrimSpace(modeCell(m, r) + " " + keyOrNoneCell(m, r))
+}
+
 func heldByCell(_ Model, r row) string {
 	switch n := r.holderCount(); n {
 	case 0:

@@ -52,10 +52,10 @@ func columnsOf(page page, width int) []column {
 		}
 	case pageTree:
 		return []column{
-			{title: "SESSION", width: 22, weight: 1, cell: treeCell},
+			{title: "SESSION", width: treeWidth(width), weight: 1, cell: treeCell},
 			{title: "WAITED", width: 7, alignRight: true, cell: holdsOrWaitedCell, wait: ownWait},
 			{title: "MODE", width: modeWidth(width), minWidth: narrow, cell: modeCell},
-			{title: "KEY", width: 14, weight: 3, cell: keyOrNoneCell},
+			{title: "KEY", width: 14, weight: 3, cell: modeAndKeyCell},
 			{title: "STATE", width: 17, weight: 2, minWidth: usual, cell: stateOrCodeCell},
 			{title: "BEHIND", width: 6, minWidth: wide, alignRight: true, cell: behindCell},
 			{title: "USER", width: 12, minWidth: wide, cell: ofOne(userCell)},
@@ -116,4 +116,12 @@ func modeWidth(width int) int {
 		return len("ShRowExcl")
 	}
 	return len("ShareUpdateExclusive")
+}
+
+// treeWidth returns the least width of the column SESSION. Without a column MODE, KEY needs room for both.
+func treeWidth(width int) int {
+	if width < narrow {
+		return 15
+	}
+	return 22
 }

@@ -226,22 +226,47 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 		return m.processText(p, width)
 	}
 	tree := m.snapshot.Tree()
-	role := "waits for no advisory lock"
+	role := "waits for no lock"
 	if wait := p.wait(); wait != nil {
 		role = "waits for " + waitLabel(*wait) + ": " + m.waitPhrase(tree, wait.Waiter)
 	}
 	m.describe(t, p.Session, role)
 	t.code(p.Session)
 	t.blank()
-	t.held(p, func(keyInfo) string { return "" })
+	others := view.HeldOthers(m.snapshot, id)
+	if len(p.held) > 0 || len(others) == 0 {
+		t.held(p, func(keyInfo) string { return "" })
+	}
+	if len(others) > 0 {
+		t.add(1, "holds, of locks of other types, what others wait for:")
+	}
+	for _, lock := range others[:min(len(others), maxListed)] {
+		t.add(3, "%s", lock)
+	}
+	t.more(len(others))
 	blocks := slices.Collect(waitsBehind(m.snapshot, id))
 	if len(blocks) > 0 {
 		t.blank()
 		t.add(1, "blocks %s directly, %s in all", plural(len(blocks), "session"), number(p.node.Behind))
 	}
 	for _, wait := range blocks[:min(len(blocks), maxListed)] {
-		t.add(3, "%s, waits for %s for %s", sessionLabel(&wait.Session), waitLabel(wait), view.Age(waited(m.snapshot, wait.Waiter)))
+		t.add(3, "%s, waits for %s (%s) for %s", sessionLabel(&wait.Session), waitLabel(wait), view.Short(string(wait.Mode)),
+			view.Age(waited(m.snapshot, wait.Waiter)))
 	}
 	t.more(len(blocks))
+	if p.Since != nil && len(blocks) > 0 && m.server.End != nil {
+		t.command(view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: p.PID, Since: *p.Since}, m.server.Flags))
+	}
 	return t.lines
+}
+
+// command adds the command that ends a session, unless it does not fit: cut, it would end something else.
+func (t *text) command(end string) {
+	lines := view.WrapCommand("   "+end, t.width)
+	if slices.ContainsFunc(lines, func(line string) bool { return view.Columns(line) > t.width }) {
+		return
+	}
+	t.blank()
+	t.add(1, "to end it:")
+	t.lines = append(t.lines, lines...)
 }

@@ -31,14 +31,14 @@ func HeadlineLines(h monitor.Headline, on Server, width int) []string {
 		lines = append(lines, Cut(indent+statement, width))
 	}
 	if command := EndCommand(h, on.Flags); command != "" && !on.Past {
-		lines = append(lines, wrapCommand(indent+command, width)...)
+		lines = append(lines, WrapCommand(indent+command, width)...)
 	}
 	return lines
 }
 
-// wrapCommand breaks a command before flags, in a way that a shell reads as one. It breaks none that has quotes, since the
+// WrapCommand breaks a command before flags into lines of at most width columns if it can, in a way that a shell reads as one. It breaks none that has quotes, since the
 // place might be between them.
-func wrapCommand(command string, width int) (lines []string) {
+func WrapCommand(command string, width int) (lines []string) {
 	if Columns(command) <= width || strings.Contains(command, "'") {
 		return []string{command}
 	}
