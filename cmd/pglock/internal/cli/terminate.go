@@ -68,14 +68,15 @@ its session locks. To end an idle session, use "pglock terminate".
 // signalHelp is the common part of both help texts.
 const signalHelp = `It first shows what ends with the session, its keys, their waiters, and the
 waiters for its other locks, such as tables and rows, and asks. With --dry-run
-it prints that, and the command that does it, and ends with code 0. With --yes
-it does not ask; then name the session with --session PID@SINCE, as this command
-shows it (in "pglock monitor -o json": pid and session_since), because the
-process ID alone may belong to another session by then. The server compares both
-in the statement that signals. If your role may not see when a session began
-(members of pg_read_all_stats may), use PID#FINGERPRINT, a hash of the session's
-user, application and keys. With --pgbouncer URL, the console of a PgBouncer,
-the client that uses the session is named.
+it prints that, and the command that does it, and ends with code 0, or 77 if the
+role may not do that. With --yes it does not ask; then name the session with
+--session PID@SINCE, as this command shows it (in "pglock monitor -o json": pid
+and session_since), because the process ID alone may belong to another session
+by then. The server compares both in the statement that signals. If your role
+may not see when a session began (members of pg_read_all_stats may), use
+PID#FINGERPRINT, a hash of the session's user, application and keys. With
+--pgbouncer URL, the console of a PgBouncer, the client that uses the session is
+named.
 
 The role must be a member of the session's role or of pg_signal_backend; only a
 superuser can signal a superuser's session. A prepared transaction has no
@@ -156,6 +157,9 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 		return db.failed(err)
 	}
 	if s.dryRun {
+		if err := monitor.CheckSend(cmd.Context(), pool, target, s.signal); err != nil {
+			return db.failed(err)
+		}
 		return nil
 	}
 	if !s.yes {

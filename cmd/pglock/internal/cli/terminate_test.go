@@ -152,8 +152,10 @@ func TestSignalAMissingRightIsReported(t *testing.T) {
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
 	poor := []string{"DATABASE_URL=" + db.Role(t, "pglock_poor")}
 	shown := command(t, poor, "terminate", fmt.Sprint(pid), "--dry-run").run()
+	wantCode(t, shown, 77)
+	wantText(t, shown.stderr, "which only a superuser can signal")
 	wantText(t, strings.Join(strings.Fields(shown.stdout), " "), "may not see when the session began",
-		"GRANT pg_read_all_stats TO")
+		"GRANT pg_read_all_stats TO", "pglock terminate")
 	shown.stderr = shown.stdout // where suggestedSession looks
 	first := command(t, poor, "terminate", fmt.Sprint(pid)).run()
 	if wantCode(t, first, 77); !strings.Contains(first.stderr, "which only a superuser can signal") || strings.Contains(first.stderr, "--session") {
