@@ -131,7 +131,7 @@ func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
 
 // examine asks the poolers first: if one is full, the server cannot be reached through it.
 func (e *doctorRun) examine(ctx context.Context, db database) (*doctor.Report, error) {
-	queues, err := e.poolers.queues(ctx)
+	queues, silent, err := e.poolers.queues(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +141,15 @@ func (e *doctorRun) examine(ctx context.Context, db database) (*doctor.Report, e
 	}
 	defer pool.Close()
 	report, err := doctor.Examine(ctx, pool, doctor.Options{LongWait: time.Duration(e.longWait), Trusted: db.trusted, Ignore: e.ignore,
-		Queues: queues, AskedPoolers: len(e.poolers.configs) > 0, Server: db.flags})
+		Queues: queues, SilentPoolers: silent, AskedPoolers: len(e.poolers.configs) > 0, Server: db.flags})
 	if err == nil {
 		return report, nil
 	}
 	for _, q := range queues {
 		err = fmt.Errorf("%w; %s", err, doctor.QueueText(q))
+	}
+	for _, s := range silent {
+		err = fmt.Errorf("%w; %w", err, s)
 	}
 	return nil, db.failed(err)
 }

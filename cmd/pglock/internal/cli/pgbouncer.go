@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,6 +17,7 @@ import (
 type poolerFlags struct {
 	dsns    []string
 	configs []*pgconn.Config
+	silent  map[*pgconn.Config]bool // those that did not answer at first
 }
 
 func (f *poolerFlags) addTo(cmd *cobra.Command, what string) {
@@ -43,18 +46,34 @@ func (f *poolerFlags) resolve(cmd *cobra.Command) error {
 	return nil
 }
 
-// queues asks each pooler once for the clients that wait for a session.
-func (f *poolerFlags) queues(ctx context.Context) (all []pooled.Queue, err error) {
+// queues asks each pooler once for the clients that wait for a session. silent has the errors of those that do not answer.
+func (f *poolerFlags) queues(ctx context.Context) (all []pooled.Queue, silent []error, err error) {
 	for _, config := range f.configs {
 		p := pooled.New(config)
-		queues, err := p.Queues(ctx)
+		queues, err := askPooler(ctx, p.Queues)
 		p.Close(ctx)
-		if err != nil {
-			return nil, &exit{codeUnavailable, err}
+		switch {
+		case endsCommand(ctx, err):
+			return nil, nil, &exit{codeUnavailable, err}
+		case err != nil:
+			silent = append(silent, err)
 		}
 		all = append(all, queues...)
 	}
-	return all, nil
+	return all, silent, nil
+}
+
+// askPooler bounds how long a pooler is waited for.
+func askPooler[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return ask(ctx)
+}
+
+// endsCommand reports whether an error of a pooler ends the command. The server's answer matters more than that of a pooler
+// that is down.
+func endsCommand(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, pooled.ErrNotConsole))
 }
 
 // clients names the clients behind the sessions of poolers. A nil clients names none.
@@ -63,7 +82,8 @@ type clients struct {
 	before  []pooled.Links // of each pooler, after the last snapshot
 }
 
-// connect asks each pooler for the first time. It returns nil if there is none.
+// connect asks each pooler for the first time. It returns nil if there is none. Of a pooler that does not answer it says so
+// once; such a pooler is asked again after each snapshot.
 func (f *poolerFlags) connect(ctx context.Context) (*clients, error) {
 	if len(f.configs) == 0 {
 		return nil, nil
@@ -71,14 +91,32 @@ func (f *poolerFlags) connect(ctx context.Context) (*clients, error) {
 	c := &clients{}
 	for _, config := range f.configs {
 		p := pooled.New(config)
-		links, err := p.Look(ctx)
+		c.poolers = append(c.poolers, p)
+		links, err := f.firstLook(ctx, config, p)
 		if err != nil {
 			c.close(ctx)
 			return nil, &exit{codeUnavailable, err}
 		}
-		c.poolers, c.before = append(c.poolers, p), append(c.before, links)
+		c.before = append(c.before, links)
 	}
 	return c, nil
+}
+
+// firstLook returns no links if the pooler does not answer.
+func (f *poolerFlags) firstLook(ctx context.Context, config *pgconn.Config, p *pooled.Pooler) (pooled.Links, error) {
+	if f.silent[config] {
+		return nil, nil
+	}
+	links, err := askPooler(ctx, p.Look)
+	if err == nil || endsCommand(ctx, err) {
+		return links, err
+	}
+	if f.silent == nil {
+		f.silent = map[*pgconn.Config]bool{}
+	}
+	f.silent[config] = true
+	say(os.Stderr, "%s; its sessions keep the address of the pooler", oneLine(err.Error()))
+	return nil, nil
 }
 
 // poolerTimeout bounds what a pooler that does not answer costs each snapshot.

@@ -108,6 +108,56 @@ func TestPoolerClientsAreNamed(t *testing.T) {
 	}
 }
 
+// A pooler that is down hides only who uses its sessions. What is no console is a mistake.
+func TestPoolerThatIsDownStopsNoCommand(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pid := hold(t, db, "SELECT pg_advisory_lock(42)")
+	const down = "postgres://user:secret@127.0.0.1:1/pgbouncer"
+	for _, args := range [][]string{{"monitor", "--once"}, {"cancel", "--dry-run", fmt.Sprint(pid)}, {"terminate", "--dry-run", fmt.Sprint(pid)}} {
+		r := on(t, db, append(args, "--pgbouncer", down)...).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, "@42")
+		wantText(t, r.stderr, "pglock: ask PgBouncer for its clients: ", "refused", "; its sessions keep the address of the pooler")
+		if strings.Count(r.stderr, "\n") != 1 || strings.Contains(r.stderr, "secret") {
+			t.Errorf("%v says %s", args, r.stderr)
+		}
+		r = on(t, db, append(args, "--pgbouncer", db.ConnString())...).run()
+		wantCode(t, r, 69)
+		wantText(t, r.stderr, "this is not the console of a PgBouncer")
+	}
+	r := on(t, db, "doctor", "--pgbouncer", down).run()
+	wantText(t, strings.Join(strings.Fields(r.stdout), " "), "warning it is unknown whether clients wait in PgBouncer for a session: its console does not answer", "refused")
+	r = on(t, db, "doctor", "--pgbouncer", db.ConnString()).run()
+	wantCode(t, r, 69)
+	wantText(t, r.stderr, "this is not the console of a PgBouncer")
+}
+
+// A stream asks a pooler that did not answer at first again.
+func TestPoolerThatComesBackNamesItsClients(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pooler := testenv.NewPooler(t, db, testenv.SessionPooling)
+	console, err := url.Parse(pooler.ConnString())
+	must.Succeed(t, err)
+	console.Path = "/pgbouncer"
+	console.RawQuery = "connect_timeout=1"
+	must.Succeed(t, pooler.Signal(syscall.SIGSTOP))
+	watching := on(t, db, "monitor", "-o", "ndjson", "--interval", "100ms", "--database", db.Name(), "--pgbouncer", console.String()).start()
+	watching.waitForOutput(`"locks"`)
+	must.Succeed(t, pooler.Signal(syscall.SIGCONT))
+	client, err := pgx.Connect(t.Context(), pooler.ConnString())
+	must.Succeed(t, err)
+	_, err = client.Exec(t.Context(), "SELECT pg_advisory_lock(42)", pgx.QueryExecModeSimpleProtocol)
+	must.Succeed(t, err)
+	watching.waitForOutput("(through PgBouncer)")
+	watching.signal(syscall.SIGTERM)
+	r := watching.end()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, "its sessions keep the address of the pooler")
+	must.Succeed(t, client.Close(t.Context()))
+}
+
 // Clients that wait in a pooler for a session are in no snapshot. Doctor asks the pooler for them, and says what its sessions
 // wait for; a command that must wait there itself says so.
 func TestPoolerQueueIsReported(t *testing.T) {

@@ -102,6 +102,8 @@ type Options struct {
 	// Queues are those of the poolers that were asked, and AskedPoolers says that there were any.
 	Queues       []pooled.Queue
 	AskedPoolers bool
+	// SilentPoolers are the errors of those that did not answer.
+	SilentPoolers []error
 	// Server are the flags that name the server, with a space before each, for commands that findings suggest.
 	Server string
 }

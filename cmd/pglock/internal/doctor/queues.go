@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/pooled"
@@ -30,6 +31,12 @@ func queues(f facts, o Options) []Finding {
 		if q.Longest >= shortQueue {
 			all = append(all, f.queue(q))
 		}
+	}
+	for _, err := range o.SilentPoolers {
+		all = append(all, Finding{Check: poolerQueue, Level: Warning,
+			What: "it is unknown whether clients wait in PgBouncer for a session: its console does not answer",
+			Why:  strings.Join(strings.Fields(err.Error()), " "),
+			Do:   "see whether PgBouncer runs, and whether the role is one of its stats_users or admin_users"})
 	}
 	if len(all) == 0 {
 		return []Finding{{Check: poolerQueue, Level: OK, What: "no client waits long in PgBouncer for a session"}}

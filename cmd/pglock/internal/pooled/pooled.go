@@ -9,8 +9,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
+
+// ErrNotConsole is matched by the error of what is not the admin console of a PgBouncer, but a server or a way to one.
+var ErrNotConsole = errors.New("this is not the console of a PgBouncer (its database is named pgbouncer)")
 
 // Pooler asks a PgBouncer which of its clients has which session. It must not be used from two goroutines at once.
 type Pooler struct {
@@ -111,6 +115,9 @@ func (p *Pooler) look(ctx context.Context) (Links, error) {
 // show returns columns of what a command of the console shows. Versions have different columns.
 func (p *Pooler) show(ctx context.Context, command string, columns ...string) (rows [][]string, err error) {
 	results, err := p.conn.Exec(ctx, command).ReadAll()
+	if sqlstate.In(err, sqlstate.UndefinedObject) { // to a server, SERVERS is a setting
+		return nil, fmt.Errorf("%w: %w", ErrNotConsole, err)
+	}
 	if err != nil {
 		return nil, err
 	}
