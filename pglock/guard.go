@@ -40,8 +40,8 @@ import (
 // row in tx, and takes no advisory lock. It needs the schema, makes one round trip on tx and none elsewhere, and waits for
 // no earlier holder, since no process gets the lock before the guarded transactions of others have ended. A REPEATABLE
 // READ or SERIALIZABLE transaction is guarded if it began after the lock was granted, and otherwise [ErrStaleSnapshot]; a
-// read-only one is [ErrUnsupported]. Within a process a lock can be handed off while tx is open, and then the guarded
-// transactions of the two Locks overlap: so there, too, commit before you unlock.
+// read-only one is [ErrUnsupported]. A lock that has guarded a transaction is not handed off within the process: the
+// next Lock has it when tx has ended.
 func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	const attempt = "guard a transaction by"
 	guard, ok := l.hold.locker.backend.(driver.TxGuard)
@@ -76,6 +76,9 @@ func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 // guard calls the backend. The first transaction of a Lock may have to wait for those of earlier holders, in which case
 // the others of the Lock wait for it.
 func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error {
+	if !guard.GuardsInOrder() {
+		l.hold.keep()
+	}
 	l.mu.Lock()
 	guarded := l.lazyLocked().guarded
 	l.mu.Unlock()
@@ -97,6 +100,18 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	defer l.mu.Unlock()
 	l.lazy.guarded = true
 	return nil
+}
+
+// keep sees to it that h is not handed off. If the Lock has ended meanwhile, and h was handed off before, the transaction is
+// aborted, since GuardTx checks the Lock again when the server has answered.
+func (h *hold) keep() {
+	if h.shared {
+		return // guarded transactions of shared locks run side by side
+	}
+	l := h.locker
+	l.lock(h.shards())
+	defer l.unlock(h.shards())
+	h.kept = true
 }
 
 // abortTx makes a transaction fail, so that it cannot commit, even if ctx has ended, and returns the reason. If no

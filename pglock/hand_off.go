@@ -24,7 +24,7 @@ func (k *Lock) HandOff(from, to context.Context, opts ...LockOption) (next *Lock
 	}
 	h, l := k.hold, k.hold.locker
 	l.lock(h.shards())
-	may := !h.over && driver.Now() < h.grant.Deadline() && h.multi == nil && !h.shared && len(h.entry[0].queue) == 0 && !l.closed.Load()
+	may := !h.over && !h.kept && driver.Now() < h.grant.Deadline() && h.multi == nil && !h.shared && len(h.entry[0].queue) == 0 && !l.closed.Load()
 	if !may || !k.end(ErrUnlocked) {
 		l.unlock(h.shards())
 		return nil, nil, k.says("hand off", errNoHandOff)

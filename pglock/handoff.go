@@ -4,7 +4,7 @@ import "github.com/pglock-toolkit/pglock/pglock/driver"
 
 // mayHandOffLocked reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayHandOffLocked(h *hold) bool {
-	return !h.over && !l.closed.Load() && int(h.passed) < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
+	return !h.over && !h.kept && !l.closed.Load() && int(h.passed) < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
 }
 
 // successorLocked returns the request that h can be handed off to when its last Lock ends, or nil.

@@ -66,6 +66,7 @@ type hold struct {
 	multi  *multiKey
 	shared bool
 	over   bool  // lost or released
+	kept   bool  // it is not handed off: its backend does not keep guarded transactions of two Locks in order
 	index  uint8 // of its home
 	why    uint8 // why it was lost, in lostReasons
 	passed int32 // how often it was handed off or joined

@@ -86,6 +86,9 @@ type TxGuard interface {
 	//
 	// The error matches [ErrLost] if g is lost. After any error except [ErrStaleSnapshot] the front end aborts tx.
 	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
+	// GuardsInOrder reports whether first also makes a call wait for guarded transactions of earlier Locks on the same grant.
+	// If not, the front end passes no exclusive grant that has guarded a transaction on to another Lock, but releases it.
+	GuardsInOrder() bool
 }
 
 // PostgresOptions is implemented by backends that accept options which are for PostgreSQL only. Other backends refuse them.

@@ -19,6 +19,9 @@ type guarded struct {
 	ended chan struct{} // closed when the transaction has ended
 }
 
+// GuardsInOrder implements [driver.TxGuard].
+func (b *backend) GuardsInOrder() bool { return true }
+
 // GuardTx implements [driver.TxGuard].
 func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, first bool) error {
 	g, err := ours(held)

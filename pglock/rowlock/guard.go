@@ -44,6 +44,9 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ b
 	return nil
 }
 
+// GuardsInOrder implements [driver.TxGuard]. Guarded transactions share the row of a generation, whichever Lock has it.
+func (b *backend) GuardsInOrder() bool { return false }
+
 // heldElsewhere returns why if the lock is held, although the transaction has not found it.
 func (b *backend) heldElsewhere(ctx context.Context, g *grant, why error) error {
 	if err := b.Check(ctx, g); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -178,4 +179,56 @@ func TestGuardTxOfSeveralKeysHoldsAll(t *testing.T) {
 	again, err := next.LockAll(t.Context(), keys)
 	must.Succeed(t, err)
 	unlock(t, again)
+}
+
+// A guarded transaction may be open when its Lock ends: by an Unlock before the commit, by MaxHold, or when package semaphore
+// passes a permit on. The next Lock of the process has the key when it has ended.
+func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*testing.T, *pglock.Lock){
+		"Unlock": func(t *testing.T, held *pglock.Lock) { unlock(t, held) },
+		"MaxHold": func(t *testing.T, held *pglock.Lock) {
+			must.Succeed(t, held.Extend(time.Millisecond))
+			<-held.Done()
+		},
+		"HandOff": func(t *testing.T, held *pglock.Lock) {
+			_, _, err := held.HandOff(t.Context(), t.Context())
+			wantIs(t, err, pglock.ErrNotAcquired)
+			unlock(t, held)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, _ := installed(t)
+			l := open(t, pool, pglock.WithHandoffLimit(1000, time.Hour))
+			held := lock(t, l)
+			tx := begin(t, pool, pgx.TxOptions{})
+			must.Succeed(t, held.GuardTx(t.Context(), tx))
+			if name == "HandOff" { // which others in the queue prevent in any case
+				end(t, held)
+			}
+			got := make(chan *pglock.Lock, 1)
+			go func() {
+				next, err := l.Lock(context.WithoutCancel(t.Context()), key)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- next
+			}()
+			testenv.WaitUntil(t, "the next waits", func() bool { return l.Stats().Waiting == 1 })
+			if name != "HandOff" {
+				end(t, held)
+			}
+			select {
+			case next := <-got:
+				t.Error("the next Lock has the key while the guarded transaction is open")
+				got <- next
+			case <-time.After(300 * time.Millisecond):
+			}
+			must.Succeed(t, tx.Commit(t.Context()))
+			if next := <-got; next != nil {
+				unlock(t, next)
+			}
+		})
+	}
 }

@@ -31,6 +31,9 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 	return nil
 }
 
+// GuardsInOrder implements [driver.TxGuard].
+func (b *Backend) GuardsInOrder() bool { return true }
+
 // guard guards tx by a lock of one session. If it has to wait for transactions of earlier holders, it logs which.
 func (b *Backend) guard(ctx context.Context, tx pgx.Tx, s *mux.Session, l txguard.Lock) error {
 	if !l.First {
