@@ -115,10 +115,10 @@ func (b *backend) wait(ctx context.Context, w *want) (driver.Grant, error) {
 // leave leaves the queue, and returns why, and [driver.ErrUnavailable] too if the server has not confirmed it. It goes
 // on in the background then: others would wait behind the place of a live process.
 func (b *backend) leave(w *want, why error) error {
-	if w.arrival == 0 || w.holder.isOver() {
+	if errors.As(why, new(*driver.UnsettledError)) { // w belongs to what is under way, which leaves the queue when it is settled
 		return why
 	}
-	if errors.As(why, new(*driver.UnsettledError)) { // what is under way leaves the queue when it is settled
+	if w.arrival == 0 || w.holder.isOver() {
 		return why
 	}
 	left := make(chan struct{})
