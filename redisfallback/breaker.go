@@ -91,15 +91,12 @@ func (n *node) abandon(c *call) {
 }
 
 // observe counts the outcome of a round trip.
-func (n *node) observe(answered bool, took time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if answered {
-		n.heardLocked(took)
-	}
+func (n *node) observe(answered bool) {
 	if !n.enabled {
 		return
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if answered {
 		n.failures = 0
 		if len(n.unsent) > 0 && !n.down {
@@ -110,7 +107,7 @@ func (n *node) observe(answered bool, took time.Duration) {
 	if n.failures++; n.failures >= downAfter && !n.down && !n.stopped {
 		n.down = true
 		n.stop = make(chan struct{})
-		n.flushing.Go(func() { n.probe(n.stop) })
+		n.sending.Go(func() { n.probe(n.stop) })
 	}
 }
 

@@ -29,16 +29,16 @@ type node struct {
 	mu      sync.Mutex
 	waiting []*call          // ready to be sent
 	last    map[string]*call // by lock: the last call that concerns it, if that has not ended
+	flushes int
+	directs []*direct // idle ones
 	breaker
-	window
-	flushing sync.WaitGroup
-	directs  []*direct // idle ones
+	sending sync.WaitGroup // flushes and direct calls
 }
 
 // newNode returns the node of a client. One of several nodes has a breaker.
 func newNode(client redis.UniversalClient, oneOfSeveral bool) *node {
 	n := &node{client: client, name: nodeName(client)}
-	n.enabled, n.roundTrip = oneOfSeveral, time.Hour
+	n.enabled = oneOfSeveral
 	switch c := client.(type) {
 	case *redis.Client:
 		n.follows = c.Options().Addr == sentinelAddr
@@ -73,15 +73,14 @@ func (n *node) sendDirectly(ctx context.Context, c *call) (sent, left bool) {
 		return false, false
 	}
 	n.mu.Lock()
-	if !n.openLocked() || len(n.waiting) > 0 || !n.unblockedLocked(c) {
+	if !n.fewLocked() || !n.unblockedLocked(c) {
 		n.mu.Unlock()
 		return false, false
 	}
 	d := n.directLocked(client)
 	n.trackLocked(c)
-	n.beginLocked()
+	n.sending.Add(1)
 	n.mu.Unlock()
-	began := time.Now()
 	c.markSent()
 	c.cmd = c.command()
 	for range 1 + maxForms {
@@ -94,11 +93,11 @@ func (n *node) sendDirectly(ctx context.Context, c *call) (sent, left bool) {
 			break
 		}
 	}
-	n.endDirect(d, c, time.Since(began))
+	n.endDirect(d, c)
 	return true, false
 }
 
-// directLocked returns an idle direct connection; there is at most one for each flush.
+// directLocked returns a direct connection that is idle, or a new one.
 func (n *node) directLocked(client *redis.Client) *direct {
 	if last := len(n.directs) - 1; last >= 0 {
 		d := n.directs[last]
@@ -112,39 +111,28 @@ func (n *node) directLocked(client *redis.Client) *direct {
 func (n *node) settle(d *direct, c *call) {
 	d.settle(n.timeout)
 	c.err = errNoAnswer
-	n.endDirect(d, c, n.timeout)
+	n.endDirect(d, c)
 }
 
-func (n *node) endDirect(d *direct, c *call, took time.Duration) {
+func (n *node) endDirect(d *direct, c *call) {
 	n.mu.Lock()
-	if answered(c.err) {
-		n.heardLocked(took)
-	}
-	n.watchLocked()
 	n.untrackLocked(c)
 	n.directs = append(n.directs, d)
-	more := len(n.waiting) > 0
-	if !more {
-		n.inFlight--
-	}
+	n.startLocked() // calls waited for this one
 	n.mu.Unlock()
-	if more {
-		go n.flushLoop()
-	} else {
-		n.flushing.Done()
-	}
+	n.sending.Done()
 }
 
 // flushLoop sends the waiting calls until there are none left.
 func (n *node) flushLoop() {
-	defer n.flushing.Done()
+	defer n.sending.Done()
 	for {
 		runtime.Gosched() // let callers that are about to submit join the batch
 		n.mu.Lock()
 		batch := n.waiting
 		n.waiting = nil
 		if len(batch) == 0 {
-			n.inFlight--
+			n.flushes--
 			n.mu.Unlock()
 			return
 		}
@@ -163,7 +151,6 @@ func (n *node) flush(batch []*call) {
 		n.deliver(batch)
 	}
 	n.mu.Lock()
-	n.watchLocked()
 	for _, c := range batch {
 		if !answered(c.err) {
 			n.keepLocked(c)
@@ -254,7 +241,6 @@ func (n *node) send(calls []*call) {
 	}
 	ctx := timeoutAfter(n.timeout)
 	defer ctx.done()
-	began := time.Now()
 	if len(calls) == 1 {
 		_ = n.client.Process(ctx, calls[0].cmd) // the error is also the command's
 	} else {
@@ -269,7 +255,7 @@ func (n *node) send(calls []*call) {
 		c.value, c.err = c.cmd.Result()
 		heard = heard || answered(c.err)
 	}
-	n.observe(heard, time.Since(began))
+	n.observe(heard)
 }
 
 // drain waits until no call is in flight or ctx ends. The client's own timeouts end the rest.
@@ -277,7 +263,7 @@ func (n *node) drain(ctx context.Context) {
 	n.stopProbing()
 	done := make(chan struct{})
 	go func() {
-		n.flushing.Wait()
+		n.sending.Wait()
 		close(done)
 	}()
 	select {

@@ -51,7 +51,11 @@ func throughput(goroutines int) func(context.Context, *lab) ([]report.Line, erro
 			if i == 0 {
 				what = fmt.Sprintf("%d goroutines, %s", goroutines, name)
 			}
-			lines = append(lines, against(what, report.PerSecond, all[0], all[i+1]))
+			line := against(what, report.PerSecond, all[0], all[i+1])
+			if goroutines == 8 && name == redispeer.Rivals[0] {
+				line = line.Aim(report.AtLeast, 1)
+			}
+			lines = append(lines, line)
 			for round, figure := range all[i+1] {
 				if name != redispeer.Bare {
 					best[round] = max(best[round], figure)
@@ -60,7 +64,7 @@ func throughput(goroutines int) func(context.Context, *lab) ([]report.Line, erro
 		}
 		line := against("  the best of the three", report.PerSecond, all[0], best)
 		if goroutines == 512 {
-			line = line.Aim(report.AtLeast, 2)
+			line = line.Aim(report.AtLeast, 3)
 		}
 		return append(lines, line), nil
 	}

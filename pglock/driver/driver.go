@@ -157,7 +157,8 @@ func (t Token) String() string {
 	if t.Number == 0 {
 		return t.Text
 	}
-	return string(strconv.AppendUint(append(make([]byte, 0, len(t.Text)+20), t.Text...), t.Number, 10))
+	var buf [64]byte // on the stack, unless the text is long
+	return string(strconv.AppendUint(append(buf[:0], t.Text...), t.Number, 10))
 }
 
 // Grant is a set of keys that a backend holds. Its dynamic type belongs to the backend.
