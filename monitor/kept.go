@@ -58,13 +58,3 @@ func (r registered) without(keys []int64) []int64 {
 	}
 	return rest
 }
-
-// bytes returns the length of all names.
-func (r registered) bytes() (n int64) {
-	for _, names := range r {
-		for _, name := range names {
-			n += int64(len(name))
-		}
-	}
-	return n
-}

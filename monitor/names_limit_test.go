@@ -18,16 +18,16 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// fewNames makes the names that are read for a snapshot fewer bytes.
+// fewNames makes the names that are read for a snapshot shorter.
 type fewNames struct {
 	monitor.DBTX
-	most int64
+	longest int64
 }
 
 func (f fewNames) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	for _, query := range batch.QueuedQueries {
 		if query.SQL == monitordb.RegisteredNames || query.SQL == monitordb.RegisteredSemaphores {
-			query.Arguments[1] = f.most
+			query.Arguments[1] = f.longest
 		}
 	}
 	return f.DBTX.SendBatch(ctx, batch)
@@ -47,13 +47,13 @@ func TestNamesThatAreLongCrowdOutNoOthers(t *testing.T) {
 	must.Succeed(t, err)
 	execute(t, app, locks...)
 	session(t, db, lockNamed("job"), lockNamed("another job"))
-	s := take(t, fewNames{db.Pool(t), 5000})
+	s := take(t, fewNames{db.Pool(t), 1000})
 	for _, name := range []string{"job", "another job"} {
 		if lock := find(t, s, pglock.NewKey(name)); !slices.Equal(lock.Names, []string{name}) {
 			t.Errorf("%q has the names %q: %s", name, lock.Names, s.NamesMissing)
 		}
 	}
-	if want := "16 of the longest names are left out"; !strings.Contains(s.NamesMissing, want) {
+	if want := "20 names of more than "; !strings.Contains(s.NamesMissing, want) {
 		t.Errorf("the reason is %q, not %q", s.NamesMissing, want)
 	}
 	if s := take(t, db.Pool(t)); s.NamesMissing != "" {
@@ -74,12 +74,12 @@ func TestNamesOfSemaphoresThatAreNotInUseAreNotRead(t *testing.T) {
 	key := pglock.NewKey("export")
 	migrate(t, db, lockkeys.SemaphoreName(key.String(), 3))
 	admin := db.Connect(t)
-	execute(t, admin, "SELECT pglock.register('pglock:semaphore:1:' || i) FROM generate_series(1, 500) AS i",
+	execute(t, admin, "SELECT pglock.register('pglock:semaphore:1:' || repeat('x', 900) || i) FROM generate_series(1, 500) AS i",
 		"SELECT pglock.register('pglock:semaphore:' || i || ':export') FROM generate_series(4, 500) AS i")
 	session(t, db, lockSlot(key))
 	watcher := connectAs(t, db.Role(t, "watcher"))
 	execute(t, admin, migrations.WatcherGrants(watcher.Config().User))
-	s := take(t, fewNames{watcher, 1000})
+	s := take(t, fewNames{watcher, 100})
 	if s.NamesMissing != "" || len(s.Locks) != 1 || s.Locks[0].Key != "export" {
 		t.Errorf("the semaphore is shown as %+v: %s", s.Locks, s.NamesMissing)
 	}

@@ -110,24 +110,32 @@ func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphore
 	return err
 }
 
-// maxNamed bounds the bytes of the names that are read for a snapshot, and again those of semaphores.
-const maxNamed int64 = 8 << 20
+// maxNamed bounds the bytes of the names that are read for a snapshot, and again those of semaphores: each name may have its
+// share of it. So long names that a role records crowd out no others.
+const maxNamed = 16 << 20
+
+// maxLimits is how many names of a semaphore are read.
+const maxLimits = 16
+
+// longest returns how many bytes a name may have among so many.
+func longest(names int) int64 { return maxNamed / int64(max(names, 1)) }
 
 // askForNames adds the names of keys. It first checks, in the same transaction, that the schema is still trusted.
 // The semaphores come last: if their names cannot be read, as in a schema of an older version, the others remain.
 func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores []int64, o options) error {
+	most, mostOfLimit := longest(len(numbers)+len(t.names)), longest(maxLimits*len(semaphores))
 	var named monitordb.RegisteredNamesRow
 	var limited monitordb.RegisteredSemaphoresRow
 	asked := false
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		trust.Queue(batch, o.owners(), "names", "names")
-		batch.Queue(monitordb.RegisteredNames, numbers, maxNamed-t.names.bytes()).Query(func(rows pgx.Rows) error {
+		batch.Queue(monitordb.RegisteredNames, numbers, most).Query(func(rows pgx.Rows) error {
 			err := readOne(&named)(rows)
 			asked = err == nil
 			return err
 		})
 		if len(semaphores) > 0 {
-			batch.Queue(monitordb.RegisteredSemaphores, semaphores, maxNamed).Query(readOne(&limited))
+			batch.Queue(monitordb.RegisteredSemaphores, semaphores, mostOfLimit).Query(readOne(&limited))
 		}
 	})
 	if err != nil && !asked {
@@ -139,13 +147,21 @@ func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores 
 		return err
 	}
 	t.names.add(answer)
-	if left := named.LeftOut + limited.LeftOut; left > 0 {
-		t.noNames = fmt.Sprintf("%d of the longest names are left out, since all have more than %d bytes", left, maxNamed)
+	switch {
+	case named.LeftOut > 0:
+		t.noNames = leftOut(named.LeftOut, most)
+	case limited.LeftOut > 0:
+		t.noNames = leftOut(limited.LeftOut, mostOfLimit)
 	}
 	if err != nil {
 		return fmt.Errorf("the names of semaphores (if the schema is older than the program, run pglock migrate up): %w", err)
 	}
 	return nil
+}
+
+func leftOut(names, longest int64) string {
+	return fmt.Sprintf("%d names of more than %d bytes are left out, so that all together have no more than %d MiB",
+		names, longest, maxNamed>>20)
 }
 
 // decode adds names as the server sends them.

@@ -541,19 +541,18 @@ const RegisteredNames = `-- name: RegisteredNames :one
 SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<names>', 2), '<', 1), 'base64')::bytea AS names,
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
-          'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(m.key) '
-          '|| pg_catalog.int4send(pg_catalog.octet_length(m.name)) || m.name, '''') FILTER (WHERE m.bytes <= %2$s), ''base64'') AS names, '
-          'pg_catalog.count(*) FILTER (WHERE m.bytes > %2$s) AS left_out '
-          'FROM (SELECT n.key, t.name, pg_catalog.sum(pg_catalog.octet_length(t.name)) '
-          'OVER (ORDER BY pg_catalog.octet_length(t.name), t.name ROWS UNBOUNDED PRECEDING) AS bytes '
-          'FROM ONLY pglock.names AS n, LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
-          'WHERE n.key IN (SELECT pg_catalog.unnest(%1$L::int8[]))) AS m',
+          'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
+          '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, '''') '
+          'FILTER (WHERE pg_catalog.octet_length(n.name) <= %2$s), ''base64'') AS names, '
+          'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(n.name) > %2$s) AS left_out '
+          'FROM (SELECT pg_catalog.unnest(%1$L::int8[]) AS key) AS k JOIN ONLY pglock.names AS n ON n.key = k.key, '
+          'LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t',
           $1::pg_catalog.int8[], $2::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
 `
 
 type RegisteredNamesParams struct {
 	Numbers []int64
-	Most    int64
+	Longest int64
 }
 
 type RegisteredNamesRow struct {
@@ -561,14 +560,13 @@ type RegisteredNamesRow struct {
 	LeftOut int64
 }
 
-// The registered names of keys: for each the key (8 bytes), the number of bytes (4), and the name in UTF-8; a key that has
-// several is a collision. All together have at most so many bytes: the shortest come first, and left_out counts the others,
-// so that long names that a role records cannot crowd out those of others. The table is named in a string: a
-// statement that names it would be an error where it does not exist, and would wait for a session that alters it while
-// it is parsed, which no limit bounds. XML has no bytes, so they are in base64. It comes behind the check of package
-// trust in the same transaction.
+// The registered names of keys, of which none is there twice: for each name the key (8 bytes), the number of bytes (4), and
+// the name in UTF-8; a key that has several is a collision. Names that are longer than so many bytes are left out, and
+// counted. The table is named in a string: a statement that names it would be an error where it does not exist, and would
+// wait for a session that alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in base64. It
+// comes behind the check of package trust in the same transaction.
 func (q *Queries) RegisteredNames(ctx context.Context, arg RegisteredNamesParams) (RegisteredNamesRow, error) {
-	row := q.db.QueryRow(ctx, RegisteredNames, arg.Numbers, arg.Most)
+	row := q.db.QueryRow(ctx, RegisteredNames, arg.Numbers, arg.Longest)
 	var i RegisteredNamesRow
 	err := row.Scan(&i.Names, &i.LeftOut)
 	return i, err
@@ -578,21 +576,20 @@ const RegisteredSemaphores = `-- name: RegisteredSemaphores :one
 SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<names>', 2), '<', 1), 'base64')::bytea AS names,
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
-          'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(m.key) '
-          '|| pg_catalog.int4send(pg_catalog.octet_length(m.name)) || m.name, '''') FILTER (WHERE m.bytes <= %2$s), ''base64'') AS names, '
-          'pg_catalog.count(*) FILTER (WHERE m.bytes > %2$s) AS left_out '
-          'FROM (SELECT t.key, t.name, pg_catalog.sum(pg_catalog.octet_length(t.name)) '
-          'OVER (ORDER BY pg_catalog.octet_length(t.name), t.name ROWS UNBOUNDED PRECEDING) AS bytes '
+          'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(t.key) '
+          '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, '''') '
+          'FILTER (WHERE pg_catalog.octet_length(t.name) <= %2$s), ''base64'') AS names, '
+          'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(t.name) > %2$s) AS left_out '
           'FROM (SELECT pg_catalog.unnest(%1$L::int8[])) AS s (id), '
           'LATERAL (SELECT n.key, pg_catalog.convert_to(n.name, ''UTF8'') AS name FROM ONLY pglock.names AS n '
           'WHERE pg_catalog.starts_with(n.name, ''pglock:semaphore:'') AND pglock.semaphore_of(n.name) = s.id '
-          'ORDER BY n.first_seen LIMIT 16) AS t) AS m',
+          'ORDER BY n.first_seen LIMIT 16) AS t',
           $1::pg_catalog.int8[], $2::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
 `
 
 type RegisteredSemaphoresParams struct {
-	Ids  []int64
-	Most int64
+	Ids     []int64
+	Longest int64
 }
 
 type RegisteredSemaphoresRow struct {
@@ -603,7 +600,7 @@ type RegisteredSemaphoresRow struct {
 // The same for the names of semaphores that have locks, by the part of their keys that is in these (pglock.semaphore_of).
 // Several limits of a semaphore are several names. The oldest count, so that later ones cannot crowd them out.
 func (q *Queries) RegisteredSemaphores(ctx context.Context, arg RegisteredSemaphoresParams) (RegisteredSemaphoresRow, error) {
-	row := q.db.QueryRow(ctx, RegisteredSemaphores, arg.Ids, arg.Most)
+	row := q.db.QueryRow(ctx, RegisteredSemaphores, arg.Ids, arg.Longest)
 	var i RegisteredSemaphoresRow
 	err := row.Scan(&i.Names, &i.LeftOut)
 	return i, err
