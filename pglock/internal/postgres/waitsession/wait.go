@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -151,11 +150,15 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 	s.waiting.Store(true)
 	defer s.waiting.Store(false)
-	ended, requests := make(chan struct{}), make(chan int)
-	go func() { requests <- p.cancelAfter(ctx, s, ended) }()
+	ended, requests := make(chan struct{}), make(chan int, 1)
+	// Goroutines are started when there is something to do. To end them would delay the grant.
+	keepWaiting := context.AfterFunc(ctx, func() { requests <- p.cancelWait(s, ended) })
 	watching, stopWatching := context.WithCancel(ctx)
-	var watcher sync.WaitGroup
-	watcher.Go(func() { p.watch(watching, s) })
+	watched := make(chan struct{})
+	watcher := time.AfterFunc(p.config.LookEvery, func() {
+		defer close(watched)
+		p.watch(watching, s)
+	})
 	var err error
 	if s.sliced || p.sliced.Load() {
 		err = p.waitSliced(ctx, s, g)
@@ -164,8 +167,12 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 	close(ended)
 	stopWatching()
-	watcher.Wait() // so that it does not end the session of a later wait
-	s.late += <-requests
+	if !watcher.Stop() {
+		<-watched // so that it does not end the session of a later wait
+	}
+	if !keepWaiting() {
+		s.late += <-requests
+	}
 	if ctx.Err() != nil && sqlstate.Of(err) == sqlstate.QueryCanceled {
 		s.late = max(0, s.late-1)
 	}
@@ -182,7 +189,7 @@ func (p *Pool) watch(ctx context.Context, s *session) {
 	if s.GuardPID() == "0" {
 		return
 	}
-	for missed := 0; pause(ctx, p.config.LookEvery); {
+	for missed := 0; ctx.Err() == nil; pause(ctx, p.config.LookEvery) {
 		bounded, cancel := context.WithTimeout(ctx, p.config.LookEvery)
 		_, stands, err := p.config.Call(bounded, lockdb.WaitStands, s.PID())
 		cancel()
@@ -200,14 +207,9 @@ func (p *Pool) watch(ctx context.Context, s *session) {
 	}
 }
 
-// cancelAfter cancels the statement from the end of ctx until the statement has ended, and returns how many cancels it has
-// sent. A cancel that overtakes the statement finds an idle session and does nothing, so one may not be enough.
-func (p *Pool) cancelAfter(ctx context.Context, s *session, ended <-chan struct{}) (sent int) {
-	select {
-	case <-ctx.Done():
-	case <-ended:
-		return 0
-	}
+// cancelWait cancels the statement until it has ended, and returns how many cancels it has sent. A cancel that overtakes the
+// statement finds an idle session and does nothing, so one may not be enough.
+func (p *Pool) cancelWait(s *session, ended <-chan struct{}) (sent int) {
 	s.left = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWithin)
 	defer cancel()
