@@ -125,3 +125,21 @@ func TestDecodeWaitsAreEstimatedOnOldServers(t *testing.T) {
 		}
 	}
 }
+
+func TestDecodeNames(t *testing.T) {
+	got := registered{}
+	// Keys have zero bytes, names have none.
+	list := "\x00\x00\x00\x00\x00\x00\x00\x07b\x00" + "\x00\x00\x00\x00\x00\x00\x00\x07a\x00" + "\xff\xff\xff\xff\xff\xff\xff\x00é"
+	if err := got.decode([]byte(list)); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || !slices.Equal(got[7], []string{"a", "b"}) || !slices.Equal(got[-256], []string{"é"}) {
+		t.Errorf("got %v", got)
+	}
+	if err := (registered{}).decode(nil); err != nil {
+		t.Errorf("no names: %v", err)
+	}
+	if err := (registered{}).decode([]byte(list + "\x00\x00")); err == nil {
+		t.Error("a truncated list is accepted")
+	}
+}

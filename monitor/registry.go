@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -165,15 +166,16 @@ func leftOut(names, longest int64) string {
 }
 
 // decode adds names as the server sends them.
-func (r registered) decode(rest []byte) error {
-	const head = 8 + 4
-	for len(rest) > 0 {
-		if len(rest) < head || len(rest)-head < int(binary.BigEndian.Uint32(rest[8:])) {
+func (r registered) decode(list []byte) error {
+	const head = 8
+	for rest, more := list, len(list) > 0; more; {
+		if len(rest) < head {
 			return fmt.Errorf("read the names of keys: the list is truncated (%d bytes left over)", len(rest))
 		}
-		key, end := int64(binary.BigEndian.Uint64(rest)), head+int(binary.BigEndian.Uint32(rest[8:]))
-		r[key] = append(r[key], string(rest[head:end]))
-		rest = rest[end:]
+		key := int64(binary.BigEndian.Uint64(rest))
+		var name []byte
+		name, rest, more = bytes.Cut(rest[head:], []byte{0})
+		r[key] = append(r[key], string(name))
 	}
 	r.sorted()
 	return nil

@@ -285,9 +285,9 @@ FROM (SELECT '' AS target, l.database, l.classid, l.objid, l.objsubid, l.pid
       SELECT c.target, NULL, NULL, NULL, NULL, c.pid
       FROM contended AS c WHERE NOT c.granted AND c.owner IN (SELECT h.node FROM chain AS h)) AS w;
 
--- The registered names of keys, of which none is there twice: for each name the key (8 bytes), the number of bytes (4), and
--- the name in UTF-8; a key that has several is a collision. Names that are longer than so many bytes are left out, and
--- counted. The table is named in a string: a statement that names it would be an error where it does not exist, and would
+-- The registered names of keys, of which none is there twice: for each name the key (8 bytes) and the name in UTF-8, with a
+-- zero byte between them and the next; a key that has several is a collision. Names that are longer than so many bytes are
+-- left out, and counted. The table is named in a string: a statement that names it would be an error where it does not exist, and would
 -- wait for a session that alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in base64. It
 -- comes behind the check of package trust in the same transaction.
 -- name: RegisteredNames :one
@@ -295,11 +295,10 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
-          '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, '''') '
+          '|| pg_catalog.convert_to(n.name, ''UTF8''), pg_catalog.decode(''00'', ''hex'')) '
           'FILTER (WHERE pg_catalog.octet_length(n.name) <= %2$s), ''base64'') AS names, '
           'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(n.name) > %2$s) AS left_out '
-          'FROM (SELECT pg_catalog.unnest(%1$L::int8[]) AS key) AS k JOIN ONLY pglock.names AS n ON n.key = k.key, '
-          'LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t',
+          'FROM (SELECT pg_catalog.unnest(%1$L::int8[]) AS key) AS k JOIN ONLY pglock.names AS n ON n.key = k.key',
           @numbers::pg_catalog.int8[], @longest::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
 
 -- The same for the names of semaphores that have locks, by the part of their keys that is in these (pglock.semaphore_of).
@@ -309,11 +308,11 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(t.key) '
-          '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, '''') '
+          '|| pg_catalog.convert_to(t.name, ''UTF8''), pg_catalog.decode(''00'', ''hex'')) '
           'FILTER (WHERE pg_catalog.octet_length(t.name) <= %2$s), ''base64'') AS names, '
           'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(t.name) > %2$s) AS left_out '
           'FROM (SELECT pg_catalog.unnest(%1$L::int8[])) AS s (id), '
-          'LATERAL (SELECT n.key, pg_catalog.convert_to(n.name, ''UTF8'') AS name FROM ONLY pglock.names AS n '
+          'LATERAL (SELECT n.key, n.name FROM ONLY pglock.names AS n '
           'WHERE pg_catalog.starts_with(n.name, ''pglock:semaphore:'') AND pglock.semaphore_of(n.name) = s.id '
           'ORDER BY n.first_seen LIMIT 16) AS t',
           @ids::pg_catalog.int8[], @longest::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
