@@ -210,6 +210,11 @@ func (p *Pool) watch(ctx context.Context, s *session) {
 // cancelWait cancels the statement until it has ended, and returns how many cancels it has sent. A cancel that overtakes the
 // statement finds an idle session and does nothing, so one may not be enough.
 func (p *Pool) cancelWait(s *session, ended <-chan struct{}) (sent int) {
+	select {
+	case <-ended: // the answer came as ctx ended
+		return 0
+	default:
+	}
 	s.left = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWithin)
 	defer cancel()
