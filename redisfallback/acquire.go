@@ -45,7 +45,9 @@ func (b *backend) acquire(ctx context.Context, r driver.Request, again bool) (g 
 		if err := b.take(ctx, g, 0, r.Wait); err != nil {
 			return nil, err
 		}
-		b.renewer.add(g)
+		if err := b.keep(g); err != nil {
+			return nil, err
+		}
 		return g, nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -57,7 +59,7 @@ func (b *backend) acquire(ctx context.Context, r driver.Request, again bool) (g 
 			return b.handOver(g, r)
 		case isCrossSlot(err):
 			b.nodes[0].single.Store(true)
-		case !r.Wait:
+		case !r.Wait, errors.Is(err, driver.ErrClosed):
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -68,11 +70,23 @@ func (b *backend) acquire(ctx context.Context, r driver.Request, again bool) (g 
 			b.giveBack(g)
 			return nil, err
 		}
-		if i == 0 {
-			b.renewer.add(g)
+		if i > 0 {
+			continue
+		}
+		if err := b.keep(g); err != nil {
+			return nil, err
 		}
 	}
 	return b.handOver(g, r)
+}
+
+// keep gives g to the renewer. If the Locker has been closed meanwhile, it releases g.
+func (b *backend) keep(g *grant) error {
+	if b.renewer.add(g) {
+		return nil
+	}
+	_ = b.release(g, settleWithin) // if that fails, the lock ends with its lease
+	return driver.ErrClosed
 }
 
 // handOver gives g to the front end, which is notified of a loss from now on. It fails if g has been lost already.
@@ -105,8 +119,7 @@ func (b *backend) takeAll(ctx context.Context, g *grant) error {
 		g.add(sent, until)
 	}
 	if err == nil {
-		b.renewer.add(g)
-		return nil
+		return b.keep(g)
 	}
 	if b.redlock() || !errors.Is(err, driver.ErrNotAcquired) {
 		b.undoTakeAll(ctx, g)

@@ -30,6 +30,7 @@ type breaker struct {
 	enabled  bool
 	failures int  // flushes in a row without an answer
 	down     bool // then the prober runs
+	probes   bool // the prober has not ended
 	stopped  bool // the backend is closed
 	stop     chan struct{}
 
@@ -107,12 +108,14 @@ func (n *node) observe(answered bool) {
 	if n.failures++; n.failures >= downAfter && !n.down && !n.stopped {
 		n.down = true
 		n.stop = make(chan struct{})
-		n.sending.Go(func() { n.probe(n.stop) })
+		n.probes = true
+		go n.probe(n.stop)
 	}
 }
 
 // probe pings a node that is down until it answers.
 func (n *node) probe(stop <-chan struct{}) {
+	defer n.endProbing()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -129,6 +132,13 @@ func (n *node) probe(stop <-chan struct{}) {
 			return
 		}
 	}
+}
+
+func (n *node) endProbing() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.probes = false
+	n.quietLocked()
 }
 
 // recover marks the node as up. Releases that could not be sent go first, to free their locks; locks whose releases were not

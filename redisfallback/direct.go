@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -50,6 +51,9 @@ func (d *direct) dialled(conn net.Conn) net.Conn {
 	d.conn = c
 	if d.left {
 		c.leave()
+		if d.ctx == nil { // settle has been
+			_ = conn.Close()
+		}
 	}
 	d.mu.Unlock()
 	if raw, ok := conn.(syscall.Conn); ok { // the client uses it to check that the connection is alive
@@ -78,6 +82,10 @@ func (d *direct) process(ctx context.Context, timeout time.Duration, cmd *comman
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ctx = nil
+	if d.left && answered(cmd.Err()) && d.conn != nil { // its client can't read from it any more, nor close it
+		_ = d.conn.Conn.Close()
+		d.conn = nil
+	}
 	return d.left && !answered(cmd.Err())
 }
 
@@ -109,9 +117,25 @@ func (d *direct) settle(timeout time.Duration) {
 // directConn is a connection whose client can give up reading; settle then reads instead.
 type directConn struct {
 	net.Conn
+	owed atomic.Bool // nothing has been read since the last Write
 
 	mu   sync.Mutex
 	left bool
+}
+
+// Write implements [net.Conn].
+func (c *directConn) Write(b []byte) (int, error) {
+	c.owed.Store(true)
+	return c.Conn.Write(b)
+}
+
+// Read implements [net.Conn].
+func (c *directConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.owed.Store(false)
+	}
+	return n, err
 }
 
 // leave makes the client stop reading for good.
@@ -147,9 +171,10 @@ func (c *directConn) Close() error {
 	return c.Conn.Close()
 }
 
-// settle waits for any byte to arrive: the server executes a command before it begins to answer.
+// settle waits for any byte to arrive: the server executes a command before it begins to answer. If the last that was sent
+// has been answered, the caller left before the command was sent, for example behind the handshake.
 func (c *directConn) settle(timeout time.Duration) {
-	if c.Conn.SetReadDeadline(time.Now().Add(timeout)) == nil {
+	if c.owed.Load() && c.Conn.SetReadDeadline(time.Now().Add(timeout)) == nil {
 		_, _ = c.Conn.Read(make([]byte, 1)) // an error ends the wait as well
 	}
 	_ = c.Conn.Close() // an error changes nothing

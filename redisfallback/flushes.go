@@ -13,13 +13,14 @@ const (
 )
 
 // fewLocked reports whether one more caller may send its call itself.
-func (n *node) fewLocked() bool { return len(n.waiting) == 0 && len(n.last) < maxDirect }
+func (n *node) fewLocked() bool {
+	return len(n.waiting) == 0 && len(n.last) < maxDirect && n.direct < maxDirect // not every call is about a lock
+}
 
 // startLocked starts a flush if calls are waiting and one is free.
 func (n *node) startLocked() {
 	if len(n.waiting) > 0 && n.flushes < maxFlushes {
 		n.flushes++
-		n.sending.Add(1)
 		go n.flushLoop()
 	}
 }

@@ -29,10 +29,12 @@ type node struct {
 	mu      sync.Mutex
 	waiting []*call          // ready to be sent
 	last    map[string]*call // by lock: the last call that concerns it, if that has not ended
-	flushes int
-	directs []*direct // idle ones
+	flushes int              // under way
+	direct  int              // calls that their callers send
+	directs []*direct        // idle ones
+	closed  bool             // directs are not kept
+	quiet   chan struct{}    // closed when nothing is under way; nil if drain has not asked
 	breaker
-	sending sync.WaitGroup // flushes and direct calls
 }
 
 // newNode returns the node of a client. One of several nodes has a breaker.
@@ -78,8 +80,8 @@ func (n *node) sendDirectly(ctx context.Context, c *call) (sent, left bool) {
 		return false, false
 	}
 	d := n.directLocked(client)
+	n.direct++
 	n.trackLocked(c)
-	n.sending.Add(1)
 	n.mu.Unlock()
 	c.markSent()
 	c.cmd = c.command()
@@ -116,16 +118,22 @@ func (n *node) settle(d *direct, c *call) {
 
 func (n *node) endDirect(d *direct, c *call) {
 	n.mu.Lock()
+	n.direct--
 	n.untrackLocked(c)
-	n.directs = append(n.directs, d)
+	closed := n.closed
+	if !closed {
+		n.directs = append(n.directs, d)
+	}
 	n.startLocked() // calls waited for this one
+	n.quietLocked()
 	n.mu.Unlock()
-	n.sending.Done()
+	if closed {
+		_ = d.client.Close() // nothing uses it any more
+	}
 }
 
 // flushLoop sends the waiting calls until there are none left.
 func (n *node) flushLoop() {
-	defer n.sending.Done()
 	for {
 		runtime.Gosched() // let callers that are about to submit join the batch
 		n.mu.Lock()
@@ -133,6 +141,7 @@ func (n *node) flushLoop() {
 		n.waiting = nil
 		if len(batch) == 0 {
 			n.flushes--
+			n.quietLocked()
 			n.mu.Unlock()
 			return
 		}
@@ -258,28 +267,38 @@ func (n *node) send(calls []*call) {
 	n.observe(heard)
 }
 
-// drain waits until no call is in flight or ctx ends. The client's own timeouts end the rest.
+// drain waits until no call is in flight or ctx ends. The client's own timeouts end the rest. Calls may begin meanwhile.
 func (n *node) drain(ctx context.Context) {
 	n.stopProbing()
-	done := make(chan struct{})
-	go func() {
-		n.sending.Wait()
-		close(done)
-	}()
+	n.mu.Lock()
+	if n.quiet == nil {
+		n.quiet = make(chan struct{})
+	}
+	quiet := n.quiet
+	n.quietLocked()
+	n.mu.Unlock()
 	select {
-	case <-done:
+	case <-quiet:
 	case <-ctx.Done():
 	}
 }
 
-// closeDirects closes the direct connections, none of which is in use.
+// quietLocked notifies drain if nothing is under way.
+func (n *node) quietLocked() {
+	if n.quiet != nil && n.flushes+n.direct == 0 && !n.probes {
+		close(n.quiet)
+		n.quiet = nil
+	}
+}
+
+// closeDirects closes the direct connections. One in use is closed when its call has ended.
 func (n *node) closeDirects() (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, d := range n.directs {
 		err = errors.Join(err, d.client.Close())
 	}
-	n.directs = nil
+	n.directs, n.closed = nil, true
 	return err
 }
 

@@ -29,20 +29,25 @@ const (
 	renewalsPerLease = 3
 )
 
-func (r *renewer) add(g *grant) {
+// add keeps g alive until it is removed. It returns false if the Locker is closed.
+func (r *renewer) add(g *grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
 	if r.grants == nil {
 		r.grants, r.stop = map[*grant]struct{}{}, make(chan struct{})
 	}
 	r.grants[g] = struct{}{}
-	if !r.running && !r.closed {
+	if !r.running {
 		r.running = true
 		if r.nodes == nil {
 			r.nodes = r.backend.renewalNodes()
 		}
 		r.stopped.Go(r.run)
 	}
+	return true
 }
 
 // remove removes g. It returns false if g was not there any more: it is lost or released.
