@@ -195,7 +195,7 @@ REVOKE ALL ON FUNCTION pglock.lease_end(pg_catalog.uuid) FROM PUBLIC;
 COMMENT ON FUNCTION pglock.lease_end(pg_catalog.uuid) IS 'Ends a holder, and so sets all its locks free';
 
 -- Drops and takes locks of one holder, for many calls of its process at once. A drop is a lock (x), a share (s) or a wait
--- (w), with its generation or arrival. A want is a key of a ticket, and a ticket (1, 2, …) gets all its keys or none. The
+-- (w), with its generation or arrival. A want is a key of a ticket, and a ticket (1, 2, ...) gets all its keys or none. The
 -- first wants are plain: exclusive, not in the queue, and want and ticket have the same number. A key of an exclusive ticket
 -- is in no other.
 --

@@ -1,8 +1,8 @@
 -- pglock.waits answers fast when hundreds of sessions wait for one lock, and pglock.blockers says who is at the root of all
 -- waits.
 --
--- A queue of n waiters has about n²/2 pairs of a waiter and one ahead of it. So nothing here compares each pair with each
--- lock: = ANY (SELECT …) in place of a join lets the server look the pair up in a hash table, however few rows it expects,
+-- A queue of n waiters has about n * n / 2 pairs of a waiter and one ahead of it. So nothing here compares each pair with each
+-- lock: = ANY (SELECT ...) in place of a join lets the server look the pair up in a hash table, however few rows it expects,
 -- and it expects few.
 
 CREATE OR REPLACE VIEW pglock.waits AS

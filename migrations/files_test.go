@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,6 +33,28 @@ func TestFilesAreNumberedFromOneToLatestEachWithItsWayDown(t *testing.T) {
 		for _, file := range []string{up, strings.Replace(up, ".up.", ".down.", 1)} {
 			if sql := readFile(t, file); !strings.HasSuffix(sql, "\n") {
 				t.Errorf("%s does not end with a newline", file)
+			}
+		}
+	}
+}
+
+// TestSQLIsASCII: a database of another encoding refuses statements with characters that it does not have, in comments too.
+func TestSQLIsASCII(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{".", filepath.Join("..", "queries")} {
+		files, err := filepath.Glob(filepath.Join(folder, "*.sql"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", folder, len(files), err)
+		}
+		for _, file := range files {
+			sql, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for number, line := range strings.Split(string(sql), "\n") {
+				if strings.ContainsFunc(line, func(r rune) bool { return r > unicode.MaxASCII }) {
+					t.Errorf("%s:%d: %s", file, number+1, line)
+				}
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
 )
 
 func TestKeyIsTheNumberThatTheNamesBytesInUTF8Have(t *testing.T) {
@@ -39,7 +40,7 @@ func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
 	} {
 		t.Run(encoding, func(t *testing.T) {
 			conn := connectEncoded(t, encoding)
-			installUpTo(t, conn, 3)
+			installUpTo(t, conn, int(migrations.Latest()))
 			for _, name := range names {
 				if got := one[int64](t, conn, "SELECT pglock.key($1)", name); got != number(name) {
 					t.Errorf("pglock.key(%q) = %d, want %d", name, got, number(name))

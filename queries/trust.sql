@@ -66,7 +66,7 @@ person AS (
     CROSS JOIN LATERAL (
         SELECT g.privileged, g.grants, CASE
                    WHEN g.privileged
-                   THEN 'is privileged (SUPERUSER, CREATEROLE, CREATEDB, REPLICATION, BYPASSRLS or a role pg_…)'
+                   THEN 'is privileged (SUPERUSER, CREATEROLE, CREATEDB, REPLICATION, BYPASSRLS or a role pg_*)'
                    WHEN g.grants THEN 'may grant a role (ADMIN OPTION)'
                    WHEN EXISTS (
                        SELECT FROM mine AS m
