@@ -161,7 +161,7 @@ func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores 
 }
 
 func leftOut(names, longest int64) string {
-	return fmt.Sprintf("%d names of more than %d bytes are left out, so that all together have no more than %d MiB",
+	return fmt.Sprintf("%d names of more than %d bytes are left out: each may have its share of %d MiB",
 		names, longest, maxNamed>>20)
 }
 
