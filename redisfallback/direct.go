@@ -21,7 +21,7 @@ type direct struct {
 	client *redis.Client
 
 	mu    sync.Mutex
-	conn  *directConn    // the client's connection
+	conn  *directConn    // that of the current round trip, once it has been written to
 	ctx   *pooledTimeout // of the current round trip, or nil
 	round uint64         // the number of the current round trip
 	left  bool           // its caller has left
@@ -46,16 +46,7 @@ func newDirect(of *redis.Client, timeout time.Duration) *direct {
 }
 
 func (d *direct) dialled(conn net.Conn) net.Conn {
-	c := &directConn{Conn: conn}
-	d.mu.Lock()
-	d.conn = c
-	if d.left {
-		c.leave()
-		if d.ctx == nil { // settle has been
-			_ = conn.Close()
-		}
-	}
-	d.mu.Unlock()
+	c := &directConn{Conn: conn, of: d}
 	if raw, ok := conn.(syscall.Conn); ok { // the client uses it to check that the connection is alive
 		return struct {
 			*directConn
@@ -65,6 +56,17 @@ func (d *direct) dialled(conn net.Conn) net.Conn {
 	return c
 }
 
+// uses notes which connection the current round trip uses. The client may have others, which it began to dial for callers
+// who left meanwhile.
+func (d *direct) uses(c *directConn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conn = c
+	if d.left {
+		c.leave()
+	}
+}
+
 // process sends a command, and reports whether the caller left before it was answered.
 func (d *direct) process(ctx context.Context, timeout time.Duration, cmd *command) (left bool) {
 	p := timeoutAfter(timeout)
@@ -72,7 +74,7 @@ func (d *direct) process(ctx context.Context, timeout time.Duration, cmd *comman
 	d.mu.Lock()
 	d.round++
 	round := d.round
-	d.ctx, d.left = p, false
+	d.ctx, d.left, d.conn = p, false, nil
 	d.mu.Unlock()
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { d.leave(round) })
@@ -117,6 +119,7 @@ func (d *direct) settle(timeout time.Duration) {
 // directConn is a connection whose client can give up reading; settle then reads instead.
 type directConn struct {
 	net.Conn
+	of   *direct
 	owed atomic.Bool // nothing has been read since the last Write
 
 	mu   sync.Mutex
@@ -125,6 +128,7 @@ type directConn struct {
 
 // Write implements [net.Conn].
 func (c *directConn) Write(b []byte) (int, error) {
+	c.of.uses(c)
 	c.owed.Store(true)
 	return c.Conn.Write(b)
 }

@@ -91,7 +91,7 @@ func TestCallThatWasNotSentIsNotWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &directConn{Conn: ours}
+		c := &directConn{Conn: ours, of: &direct{}}
 		exchange(t, c, server, "HELLO")
 		exchange(t, server, c, "OK")
 		if sent {
@@ -136,7 +136,9 @@ func TestLockThatIsGrantedAfterCloseIsReleased(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	key := func(name string) driver.Key { return driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: name, Named: true} }
+	key := func(name string) driver.Key {
+		return driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: name, Named: true}
+	}
 	for _, keys := range [][]driver.Key{{key("a")}, {key("a"), key("b")}} {
 		b := newBackend([]redis.UniversalClient{client}, options{prefix: DefaultKeyPrefix})
 		if err := b.Start(driver.Config{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}); err != nil {
