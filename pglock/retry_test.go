@@ -93,6 +93,7 @@ func TestRetryUnavailableKnowsTheOutageDuringTheNextAttempt(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	var known atomic.Bool
+	var refused atomic.Int32
 	silent := make(chan net.Conn, 100)
 	go func() {
 		for {
@@ -104,6 +105,7 @@ func TestRetryUnavailableKnowsTheOutageDuringTheNextAttempt(t *testing.T) {
 				silent <- conn
 			default:
 				_ = conn.Close()
+				refused.Add(1)
 			}
 		}
 	}()
@@ -115,7 +117,8 @@ func TestRetryUnavailableKnowsTheOutageDuringTheNextAttempt(t *testing.T) {
 		_, err := l.Lock(ctx, pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
 		ended <- err
 	}()
-	testenv.WaitUntil(t, "the call waits for the outage to end", func() bool { return l.Stats().Waiting == 1 })
+	// It waits from the first attempt on, and dials often only after one has failed.
+	testenv.WaitUntil(t, "the call waits for the outage to end", func() bool { return l.Stats().Waiting == 1 && refused.Load() > 4 })
 	known.Store(true)
 	conn := <-silent
 	t.Cleanup(func() { _ = conn.Close() })
