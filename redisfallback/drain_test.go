@@ -56,10 +56,9 @@ func TestCallsBeginWhileTheNodeIsDrained(t *testing.T) {
 
 func TestConnectionOfACallThatOutlastsCloseIsClosed(t *testing.T) {
 	var callers sync.WaitGroup
-	n, block := slowNode(t, true, func(n *node, c *call) {
+	n, release := slowNode(t, 1, true, func(n *node, c *call) {
 		callers.Go(func() { n.sendDirectly(context.Background(), c) })
 	})
-	release := block(1)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	n.drain(ended)

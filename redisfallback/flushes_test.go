@@ -13,9 +13,9 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// slowNode returns a node, and a function that blocks it with count commands that the server does not answer until the
-// returned function is called. The commands, each about a lock if they are about locks, run by send.
-func slowNode(t *testing.T, aboutLocks bool, send func(*node, *call)) (n *node, block func(count int) (release func())) {
+// slowNode returns a node that is blocked by commands, which the server does not answer until release is called. Each is about a
+// lock if they are about locks, and runs by send.
+func slowNode(t *testing.T, commands int, aboutLocks bool, send func(*node, *call)) (n *node, release func()) {
 	server := testenv.NewRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute, PoolSize: 2 * maxFlushes})
 	n = newNode(client, false)
@@ -26,24 +26,20 @@ func slowNode(t *testing.T, aboutLocks bool, send func(*node, *call)) (n *node, 
 			t.Error(err)
 		}
 	})
-	blocked := 0
-	return n, func(count int) (release func()) {
-		for range count {
-			blocked++
-			key := "nothing:" + strconv.Itoa(blocked)
-			c := &call{request: request{args: []any{"blpop", key, 0}}}
-			if aboutLocks {
-				c.about = []holding{{names: names{lock: key}}}
-			}
-			send(n, c)
-			testenv.WaitUntil(t, "one more command is blocked", func() bool {
-				return strings.Contains(server.Must(t, "INFO", "clients"), "blocked_clients:"+strconv.Itoa(blocked))
-			})
+	key := func(i int) string { return "nothing:" + strconv.Itoa(i) }
+	for i := range commands {
+		c := &call{request: request{args: []any{"blpop", key(i), 0}}}
+		if aboutLocks {
+			c.about = []holding{{names: names{lock: key(i)}}}
 		}
-		return func() {
-			for i := range blocked {
-				server.Must(t, "LPUSH", "nothing:"+strconv.Itoa(i+1), "now")
-			}
+		send(n, c)
+		testenv.WaitUntil(t, "one more command is blocked", func() bool {
+			return strings.Contains(server.Must(t, "INFO", "clients"), "blocked_clients:"+strconv.Itoa(i+1))
+		})
+	}
+	return n, func() {
+		for i := range commands {
+			server.Must(t, "LPUSH", key(i), "now")
 		}
 	}
 }
@@ -54,8 +50,7 @@ func ping(done chan<- struct{}) *call {
 
 // TestNodeSendsCallsWhileOthersAreUnanswered: a connection that is broken must not delay the calls that follow.
 func TestNodeSendsCallsWhileOthersAreUnanswered(t *testing.T) {
-	n, block := slowNode(t, true, func(n *node, c *call) { n.submit(c) })
-	release := block(maxFlushes - 1)
+	n, release := slowNode(t, maxFlushes-1, true, func(n *node, c *call) { n.submit(c) })
 	defer release()
 	done := make(chan struct{}, 1)
 	n.submit(ping(done))
@@ -63,8 +58,7 @@ func TestNodeSendsCallsWhileOthersAreUnanswered(t *testing.T) {
 }
 
 func TestCallsForWhichNoFlushIsFreeShareTheNextOne(t *testing.T) {
-	n, block := slowNode(t, true, func(n *node, c *call) { n.submit(c) })
-	release := block(maxFlushes)
+	n, release := slowNode(t, maxFlushes, true, func(n *node, c *call) { n.submit(c) })
 	if sent, _ := n.sendDirectly(context.Background(), ping(nil)); sent {
 		t.Error("a caller sent its call itself although there are many")
 	}
@@ -88,14 +82,13 @@ func TestCallsForWhichNoFlushIsFreeShareTheNextOne(t *testing.T) {
 func TestFewCallersSendTheirCallsThemselves(t *testing.T) {
 	for _, aboutLocks := range []bool{true, false} {
 		var callers sync.WaitGroup
-		n, block := slowNode(t, aboutLocks, func(n *node, c *call) {
+		n, release := slowNode(t, maxDirect, aboutLocks, func(n *node, c *call) {
 			callers.Go(func() {
 				if sent, left := n.sendDirectly(context.Background(), c); !sent || left {
 					t.Errorf("sent %v and left %v, want it sent", sent, left)
 				}
 			})
 		})
-		release := block(maxDirect)
 		done := make(chan struct{}, 1)
 		if sent, _ := n.sendDirectly(context.Background(), ping(done)); sent {
 			t.Errorf("%d callers sent their calls themselves (about locks: %v)", maxDirect+1, aboutLocks)
