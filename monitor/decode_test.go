@@ -143,3 +143,11 @@ func TestDecodeNames(t *testing.T) {
 		t.Error("a truncated list is accepted")
 	}
 }
+
+func TestNamesHaveEqualShares(t *testing.T) {
+	for _, names := range []int64{0, 1, 3, 16_384, 400_000} {
+		if share := longest(int(names)); share*names > maxNamed || names <= 16_384 && share < 1024 {
+			t.Errorf("each of %d names may have %d bytes", names, share)
+		}
+	}
+}
