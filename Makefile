@@ -193,7 +193,6 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 		( cd $$package; echo "$$package: pglock generate"; $(CURDIR)/.tmp/plugin/pglock generate locks.sql ); done
 	@set -e; for project in $(lock_projects); do \
 		( cd $$project; echo "$$project: sqlc generate"; PATH="$(CURDIR)/.tmp/plugin:$$PATH" $(sqlc) generate ); done
-	@cd internal/integration/sqltxtools && CGO_ENABLED=0 GOWORK=off go generate ./...
 
 .PHONY: plugin-wasm
 plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256, the same on every machine

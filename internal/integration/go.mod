@@ -2,13 +2,10 @@ module github.com/pglock-toolkit/pglock/internal/integration
 
 go 1.26.0
 
-tool entgo.io/ent/cmd/ent
-
 tool github.com/jackc/tern/v2
 
 require (
 	ariga.io/atlas v0.32.1-0.20250325101103-175b25e1c1b9
-	entgo.io/ent v0.14.5
 	github.com/amacneil/dbmate/v2 v2.28.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/bsm/redislock v0.9.4
@@ -20,9 +17,6 @@ require (
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/lib/pq v1.10.9
 	github.com/pglock-toolkit/pglock v0.0.0
-	github.com/pglock-toolkit/pglock/pglock/adapter/atlas v0.0.0
-	github.com/pglock-toolkit/pglock/pglock/adapter/cron v0.0.0
-	github.com/pglock-toolkit/pglock/pglock/adapter/gocron v0.0.0
 	github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate v0.0.0
 	github.com/pglock-toolkit/pglock/pglock/adapter/goose v0.0.0
 	github.com/pglock-toolkit/pglock/pglock/adapter/otel v0.0.0
@@ -61,7 +55,6 @@ require (
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/containerd/errdefs v1.0.0 // indirect
 	github.com/containerd/errdefs/pkg v0.3.0 // indirect
 	github.com/containerd/log v0.1.0 // indirect
@@ -94,7 +87,6 @@ require (
 	github.com/klauspost/compress v1.20.1 // indirect
 	github.com/lufia/plan9stats v0.0.0-20260330125221-c963978e514e // indirect
 	github.com/magiconair/properties v1.8.10 // indirect
-	github.com/mattn/go-runewidth v0.0.23 // indirect
 	github.com/mfridman/interpolate v0.0.2 // indirect
 	github.com/mitchellh/copystructure v1.2.0 // indirect
 	github.com/mitchellh/go-wordwrap v1.0.1 // indirect
@@ -109,7 +101,6 @@ require (
 	github.com/moby/sys/userns v0.1.0 // indirect
 	github.com/moby/term v0.5.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/olekukonko/tablewriter v0.0.5 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
@@ -117,6 +108,7 @@ require (
 	github.com/prometheus/common v0.66.1 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
+	github.com/sergi/go-diff v1.3.1 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/shopspring/decimal v1.5.0 // indirect
@@ -144,13 +136,10 @@ require (
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
-	golang.org/x/tools v0.51.0 // indirect
-	golang.org/x/tools/go/packages/packagestest v0.1.1-deprecated // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20261005182115-fad411399dd8 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261005182115-fad411399dd8 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
@@ -159,9 +148,6 @@ require (
 replace (
 	github.com/pglock-toolkit/pglock => ../..
 	github.com/pglock-toolkit/pglock/cmd/pglock => ../../cmd/pglock
-	github.com/pglock-toolkit/pglock/pglock/adapter/atlas => ../../pglock/adapter/atlas
-	github.com/pglock-toolkit/pglock/pglock/adapter/cron => ../../pglock/adapter/cron
-	github.com/pglock-toolkit/pglock/pglock/adapter/gocron => ../../pglock/adapter/gocron
 	github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate => ../../pglock/adapter/golangmigrate
 	github.com/pglock-toolkit/pglock/pglock/adapter/goose => ../../pglock/adapter/goose
 	github.com/pglock-toolkit/pglock/pglock/adapter/otel => ../../pglock/adapter/otel

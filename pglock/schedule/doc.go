@@ -14,9 +14,9 @@
 //		err = nil // another process has done it
 //	}
 //
-// This package does not decide when a job is due: robfig/cron and gocron have adapters in pglock/adapter/cron and
-// pglock/adapter/gocron, and [Every] is for your own loops. Processes must agree on the due time, so it must not depend
-// on when they started; their clocks need not agree.
+// This package does not decide when a job is due. That is for a library such as robfig/cron or gocron, or for [Every] in
+// a loop of your own. Processes must agree on the due time, so it must not depend on when they started; their clocks
+// need not agree.
 //
 // What holds:
 //

@@ -18,7 +18,7 @@ var (
 // Names in the pages that are not in docs/api.txt: of other libraries, some of which have packages named as ours, of
 // keys on a keyboard, and of the properties of internal/model.
 var foreignNames = words(`
-	PrepareStmt MaxConns Enter
+	PrepareStmt MaxConns Enter Prev
 	MaxHoldEndsTheLock
 	HeldAlone InOrder NothingAfterError HolderKnown WaitEnds LockFreed TransactionEnds
 	WithLocker WithSessionLocker WithLocation WithInstance

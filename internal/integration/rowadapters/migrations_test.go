@@ -5,11 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
-	"time"
 
-	"ariga.io/atlas/sql/migrate"
-	"ariga.io/atlas/sql/postgres"
-	"ariga.io/atlas/sql/schema"
 	golangmigrate "github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
@@ -17,10 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
-	pglockatlas "github.com/pglock-toolkit/pglock/pglock/adapter/atlas"
 	pglockmigrate "github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate"
 	pglockgoose "github.com/pglock-toolkit/pglock/pglock/adapter/goose"
 )
@@ -117,44 +111,4 @@ func TestRowsGolangMigrateRefusesToWriteAfterALoss(t *testing.T) {
 	if err := driver.Close(); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("the error of Close is %v", err)
 	}
-}
-
-func (p *place) atlas(t *testing.T) migrate.Driver {
-	t.Helper()
-	inner, err := postgres.Open(p.open(t))
-	must.Succeed(t, err)
-	driver, err := pglockatlas.WithLocker(inner, p.locker(t), "schema of shop: ")
-	must.Succeed(t, err)
-	return driver
-}
-
-func TestRowsAtlas(t *testing.T) {
-	p := newPlace(t)
-	one, other := p.atlas(t), p.atlas(t)
-	unlock, err := one.Lock(t.Context(), "atlas_migrate_execute", -1)
-	must.Succeed(t, err)
-	for _, timeout := range []time.Duration{0, 20 * time.Millisecond} {
-		if _, err := other.Lock(t.Context(), "atlas_migrate_execute", timeout); !errors.Is(err, schema.ErrLocked) {
-			t.Errorf("Lock within %v: the error is %v", timeout, err)
-		}
-	}
-	waited := make(chan error, 1)
-	go func() {
-		unlock, err := other.Lock(t.Context(), "atlas_migrate_execute", -1)
-		if err == nil {
-			err = unlock()
-		}
-		waited <- err
-	}()
-	testenv.WaitUntil(t, "the other waits", func() bool {
-		var waits int
-		err := p.owner.QueryRow(t.Context(), "SELECT count(*) FROM pglock.lease_waiters").Scan(&waits)
-		return err == nil && waits == 1
-	})
-	for _, statement := range []string{"CREATE TABLE invoices (id bigint)", "CREATE INDEX CONCURRENTLY ON invoices (id)"} {
-		_, err := one.ExecContext(t.Context(), statement)
-		must.Succeed(t, err)
-	}
-	must.Succeed(t, unlock())
-	must.Succeed(t, <-waited)
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	entdialect "entgo.io/ent/dialect"
-	entsql "entgo.io/ent/dialect/sql"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/jmoiron/sqlx"
 	"github.com/uptrace/bun"
@@ -17,7 +15,6 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
-	"github.com/pglock-toolkit/pglock/internal/integration/sqltxtools/ent"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -39,7 +36,6 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 	t.Helper()
 	x := sqlx.NewDb(db, "pgx")
 	b := bun.NewDB(db, pgdialect.New())
-	e := ent.NewClient(ent.Driver(entsql.OpenDB(entdialect.Postgres, db)))
 	conn, err := b.Conn(t.Context())
 	must.Succeed(t, err)
 	t.Cleanup(func() { must.Succeed(t, conn.Close()) })
@@ -79,14 +75,6 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 		},
 		"GORM":              byGorm(t, db, &gorm.Config{}),
 		"GORM, PrepareStmt": byGorm(t, db, &gorm.Config{PrepareStmt: true}),
-		"ent": {
-			outside: func() sqltx.Tx { return e },
-			begin: func(t *testing.T) (sqltx.Tx, func() error) {
-				tx, err := e.Tx(t.Context())
-				must.Succeed(t, err)
-				return tx, tx.Commit
-			},
-		},
 	}
 }
 
@@ -143,50 +131,6 @@ func TestLocksInTransactionsOfEachTool(t *testing.T) {
 		must.Succeed(t, rollback())
 		must.Succeed(t, lock.Unlock(t.Context()))
 	})
-}
-
-// An ent client works in its transaction under the lock that it took there.
-func TestAnEntClientWorksUnderALock(t *testing.T) {
-	server := testenv.Database(t)
-	db := stdlib.OpenDB(*server.Config(t).ConnConfig)
-	client := ent.NewClient(ent.Driver(entsql.OpenDB(entdialect.Postgres, db)))
-	defer func() { must.Succeed(t, client.Close()) }()
-	must.Succeed(t, client.Schema.Create(t.Context()))
-	unpaid, err := client.Invoice.Create().Save(t.Context())
-	must.Succeed(t, err)
-	paying := make(chan error)
-	for range 2 { // both read, and one writes
-		go func() { paying <- pay(t.Context(), client, unpaid.ID) }()
-	}
-	if first, second := <-paying, <-paying; (first == nil) == (second == nil) || errors.Join(first, second).Error() != errPaid.Error() {
-		t.Errorf("two payments of one invoice: %v and %v", first, second)
-	}
-}
-
-var errPaid = errors.New("the invoice is paid")
-
-func pay(ctx context.Context, client *ent.Client, id int) error {
-	tx, err := client.Tx(ctx)
-	if err != nil {
-		return err
-	}
-	err = func() error {
-		if err := sqltx.LockTx(ctx, tx, pglock.Keyf("invoice:%d", id)); err != nil {
-			return err
-		}
-		invoice, err := tx.Invoice.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		if invoice.Paid {
-			return errPaid
-		}
-		return invoice.Update().SetPaid(true).Exec(ctx)
-	}()
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
 }
 
 func TestLocksOutsideOfTransactionsAreRefused(t *testing.T) {
