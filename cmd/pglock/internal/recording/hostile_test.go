@@ -339,7 +339,7 @@ func TestRecordingChild(t *testing.T) {
 	replayed := processorTime(t)
 	t.Logf("replay: %.2f s of processor time per MiB", (replayed-began).Seconds()/float64(info.Size())*(1<<20))
 	if snapshots > 0 {
-		if _, err := report.Of(past, time.Time{}, time.Now(), nil); err != nil {
+		if _, err := report.Of(past, time.Time{}, time.Now()); err != nil {
 			t.Log(err)
 		}
 	}

@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Report is the summary of a recording. Its JSON form has a version.
@@ -23,12 +21,9 @@ type Report struct {
 	Version int       `json:"version"`
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
-	// Snapshots is the number of snapshots, and Outages the number of gaps between them. Waits in a gap are missing
-	// unless they are in the server's log.
+	// Snapshots is the number of snapshots, and Outages the number of gaps between them. Waits in a gap are missing.
 	Snapshots int `json:"snapshots"`
 	Outages   int `json:"outages"`
-	// FromLog is how many waits are only in the server's log.
-	FromLog int `json:"waits_from_log"`
 	// OtherWaits is how many sessions at most waited at one time for locks other than advisory locks. Keys has none of them.
 	OtherWaits int `json:"most_other_waits"`
 	// Keys are the contended keys, sorted by the total length of their waits.
@@ -43,12 +38,11 @@ type Key struct {
 	Waits       int    `json:"waits"`
 	Open        int    `json:"open"` // waits that had not ended at the end of the report
 	// Unseen is how many waits ended in a gap. Of them the time until the gap counts, so they lasted at least so long.
-	Unseen  int     `json:"waits_ended_in_gap"`
-	FromLog int     `json:"waits_from_log"`
-	Total   float64 `json:"total_seconds"`
-	P50     float64 `json:"p50_seconds"`
-	P95     float64 `json:"p95_seconds"`
-	Max     float64 `json:"max_seconds"`
+	Unseen int     `json:"waits_ended_in_gap"`
+	Total  float64 `json:"total_seconds"`
+	P50    float64 `json:"p50_seconds"`
+	P95    float64 `json:"p95_seconds"`
+	Max    float64 `json:"max_seconds"`
 	// Holders are the sessions that blocked longest, summed over the waiters. Roots are those at the root of these waits: a
 	// holder that waits itself is only the next victim. If a root holds another lock than the key, its name says which. Waiters
 	// are those that waited longest.
@@ -78,10 +72,8 @@ type wait struct {
 	name     string
 	from, to time.Time
 	open     bool
-	unseen   bool     // it ended in a gap
-	unknown  bool     // the server had not reported yet who waits
-	logged   bool     // whether the wait is only in the log
-	holders  []string // the holders that the log names
+	unseen   bool // it ended in a gap
+	unknown  bool // the server had not reported yet who waits
 }
 
 func (w *wait) length() time.Duration { return max(0, w.to.Sub(w.from)) }
@@ -105,13 +97,11 @@ var maxWaits = 100_000
 type collector struct {
 	report         *Report
 	mostWaits      int
-	logged         map[lockID]bool  // the locks in the server's log; nil without one
 	current        map[waiter]*wait // those of the last snapshot, also by anyTime
 	waits          []*wait
 	held, roots    map[lockID]map[string]time.Duration
 	names          map[lockID]monitor.Lock
-	processNames   map[int32][]named // by process ID, in the order of time
-	sessions, seen map[int32]string  // the names of sessions in the last snapshot, and in this one
+	sessions, seen map[int32]string // the names of sessions in the last snapshot, and in this one
 	last           time.Time
 	outage         bool
 }
@@ -119,9 +109,9 @@ type collector struct {
 // errNothing is the error of a recording without snapshots in the given period.
 var errNothing = errors.New("the recording has no snapshot in that period")
 
-// Of summarises a recording between two times, with the waits in the server's log.
-func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Report, error) {
-	c := newCollector(past.Large(), logged)
+// Of summarises a recording between two times.
+func Of(past *recording.Past, from, to time.Time) (*Report, error) {
+	c := newCollector(past.Large())
 	for frame, err := range past.Play(from) {
 		switch {
 		case err != nil:
@@ -130,7 +120,7 @@ func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Rep
 			c.outage = true
 		case frame.Snapshot == nil || frame.Snapshot.TakenAt.Before(from):
 		case frame.Snapshot.TakenAt.After(to):
-			return c.end(from, to, logged)
+			return c.end()
 		default:
 			c.addSnapshot(frame.Snapshot)
 		}
@@ -138,26 +128,16 @@ func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Rep
 			return nil, fmt.Errorf("%w: there are more than %d waits in the period", recording.ErrTooLarge, c.mostWaits)
 		}
 	}
-	return c.end(from, to, logged)
+	return c.end()
 }
 
-func newCollector(large bool, logged []serverlog.Wait) *collector {
+func newCollector(large bool) *collector {
 	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, mostWaits: maxWaits, current: map[waiter]*wait{},
-		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}, seen: map[int32]string{}}
+		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, seen: map[int32]string{}}
 	if large {
 		c.mostWaits = math.MaxInt
 	}
-	for _, l := range logged {
-		if c.logged == nil {
-			c.logged = map[lockID]bool{}
-		}
-		c.logged[lockOf(l)] = true
-	}
 	return c
-}
-
-func lockOf(l serverlog.Wait) lockID {
-	return lockID{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
 }
 
 func (c *collector) addSnapshot(s *monitor.Snapshot) {
@@ -175,14 +155,14 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 		lock := &s.Locks[i]
 		at := lockID{lock.DatabaseOID, lock.ID()}
 		for k := range lock.Holders {
-			c.noteName(&lock.Holders[k].Session, s.TakenAt)
+			c.noteName(&lock.Holders[k].Session)
 		}
 		for k := range lock.Waiters {
-			c.noteName(&lock.Waiters[k].Session, s.TakenAt)
+			c.noteName(&lock.Waiters[k].Session)
 			w := c.addWaiter(s, at, &lock.Waiters[k])
 			seen[w.id()], seen[w.anyTime()] = w, w
 		}
-		if len(lock.Waiters) == 0 && !c.logged[at] {
+		if len(lock.Waiters) == 0 {
 			continue
 		}
 		if known := c.names[at]; known.Key != lock.Key || known.Database != lock.Database {
@@ -299,28 +279,17 @@ func (c *collector) holderName(s *monitor.Session) string {
 	return nameOf(s)
 }
 
-// named is the name by which a process is grouped, from a time on.
-type named struct {
-	from time.Time
-	name string
-}
-
-// noteName notes the name of a session, for the next snapshot, and for waits from the log, which has only process IDs.
-func (c *collector) noteName(s *monitor.Session, at time.Time) {
-	known, name := c.processNames[s.PID], nameOf(s)
+// noteName notes the name of a session for the next snapshot.
+func (c *collector) noteName(s *monitor.Session) {
 	if s.PID != 0 && !slices.Contains(s.Hidden, "user") {
-		c.seen[s.PID] = name
-	}
-	if c.logged != nil && s.PID != 0 && (len(known) == 0 || known[len(known)-1].name != name) {
-		c.processNames[s.PID] = append(known, named{at, name})
+		c.seen[s.PID] = nameOf(s)
 	}
 }
 
-func (c *collector) end(from, to time.Time, logged []serverlog.Wait) (*Report, error) {
+func (c *collector) end() (*Report, error) {
 	if c.report.Snapshots == 0 {
 		return nil, errNothing
 	}
-	c.addLogged(from, to, logged)
 	byPlace := map[lockID][]*wait{}
 	for _, w := range c.waits {
 		byPlace[w.lock] = append(byPlace[w.lock], w)
@@ -335,10 +304,7 @@ func (c *collector) end(from, to time.Time, logged []serverlog.Wait) (*Report, e
 }
 
 func (c *collector) key(at lockID, waits []*wait) Key {
-	k := Key{Key: keyText(at), Database: fmt.Sprint(at.database), DatabaseOID: at.database, Waits: len(waits)}
-	if known, ok := c.names[at]; ok {
-		k.Key, k.Database = known.Key, known.Database
-	}
+	k := Key{Key: c.names[at].Key, Database: c.names[at].Database, DatabaseOID: at.database, Waits: len(waits)}
 	lengths, waiters := make([]float64, len(waits)), map[string]time.Duration{}
 	for i, w := range waits {
 		lengths[i] = w.length().Seconds()
@@ -349,9 +315,6 @@ func (c *collector) key(at lockID, waits []*wait) Key {
 		}
 		if w.unseen {
 			k.Unseen++
-		}
-		if w.logged {
-			k.FromLog++
 		}
 	}
 	slices.Sort(lengths)
@@ -374,105 +337,4 @@ func shares(of map[string]time.Duration) []Share {
 		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Name, b.Name))
 	})
 	return all[:min(len(all), maxShares)]
-}
-
-// keyText returns the text of a key that has no name in any snapshot.
-func keyText(at lockID) string {
-	if at.key.Space == driver.SpacePair {
-		return pglock.PairKey(int32(at.key.Number>>32), int32(at.key.Number)).String()
-	}
-	return pglock.Int64Key(at.key.Number).String()
-}
-
-// startTolerance is how much the start of a wait can differ between the log and a snapshot.
-const startTolerance = time.Second
-
-// addLogged adds waits that are only in the log, and the log's exact times for the others.
-func (c *collector) addLogged(from, to time.Time, logged []serverlog.Wait) {
-	known := seconds{}
-	for _, w := range c.waits {
-		known.add(w)
-	}
-	for _, l := range logged {
-		began := l.At.Add(-l.Waited)
-		if l.At.Before(from) || began.After(to) {
-			continue
-		}
-		at := lockOf(l)
-		w := known.find(at, l.PID, began)
-		if w == nil {
-			w = &wait{lock: at, pid: l.PID, name: loggedName(l), from: began, to: l.At, logged: true}
-			c.waits = append(c.waits, w)
-			known.add(w)
-			c.report.FromLog++
-		}
-		if w.logged && len(l.Holders) > 0 {
-			w.holders = c.holders(l)
-		}
-		if l.Acquired {
-			w.from, w.to, w.open, w.unseen = began, l.At, false, false
-		} else if l.At.After(w.to) {
-			w.to = l.At
-		}
-	}
-	for _, w := range c.waits {
-		if c.held[w.lock] == nil {
-			c.held[w.lock] = map[string]time.Duration{}
-		}
-		for _, name := range w.holders {
-			c.held[w.lock][name] += w.length()
-		}
-	}
-}
-
-// holders returns the names of the holders in the log, each once: as in the recording at that time, or as in the log.
-func (c *collector) holders(l serverlog.Wait) []string {
-	var names []string
-	for _, pid := range l.Holders {
-		name := fmt.Sprintf("process %d (log)", pid)
-		if pid == 0 {
-			name = "prepared transactions (log)"
-		}
-		for i, known := range c.processNames[pid] {
-			if i == 0 || !known.from.After(l.At) {
-				name = known.name
-			}
-		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// loggedName returns the name by which a session in the log is grouped: the application, if the log has it.
-func loggedName(l serverlog.Wait) string {
-	if l.Application != "" {
-		return l.Application
-	}
-	return fmt.Sprintf("process %d (log)", l.PID)
-}
-
-// seconds finds waits by the second of their start. A log can have many of one lock and process.
-type seconds map[second][]*wait
-
-type second struct {
-	lock lockID
-	pid  int32
-	unix int64
-}
-
-func (s seconds) add(w *wait) {
-	at := second{w.lock, w.pid, w.from.Unix()}
-	s[at] = append(s[at], w)
-}
-
-func (s seconds) find(at lockID, pid int32, began time.Time) *wait {
-	for shift := range int64(5) { // the log's exact start may have moved a wait by a second
-		for _, w := range s[second{at, pid, began.Unix() + shift - 2}] {
-			if w.from.Sub(began).Abs() < startTolerance {
-				return w
-			}
-		}
-	}
-	return nil
 }

@@ -4,54 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
-
-// A stranger's log has as many waits as are read of it, each of another lock with other holders, or all of the same.
-func TestTheWaitsOfAStrangersLogTakeBoundedMemory(t *testing.T) {
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	past := recording.NewPast()
-	e := recording.NewEncoder(false)
-	for i := range 2 {
-		encoded, err := e.Snapshot(&monitor.Snapshot{TakenAt: noon.Add(time.Duration(i) * 24 * time.Hour), Locks: []monitor.Lock{},
-			Cycles: []monitor.Cycle{}}, nil)
-		must.Succeed(t, err)
-		past.Add(encoded, 1<<20)
-	}
-	first, last, _ := past.Bounds()
-	for _, distinct := range []bool{true, false} {
-		var logged []serverlog.Wait
-		for i := range 20_000 {
-			w := serverlog.Wait{At: noon.Add(time.Duration(i) * 4 * time.Second), Waited: time.Millisecond, PID: 41, Acquired: true, Objsubid: 1}
-			if distinct {
-				w.ObjID, w.PID = uint32(i), int32(i)
-				for k := range 8 {
-					w.Holders = append(w.Holders, int32(8*i+k))
-				}
-			}
-			logged = append(logged, w)
-		}
-		r, err := Of(past, first, last, logged)
-		must.Succeed(t, err)
-		var now runtime.MemStats
-		runtime.ReadMemStats(&now)
-		const bound = 64 << 20
-		if r.FromLog != len(logged) || now.HeapAlloc > bound {
-			t.Errorf("distinct %t: %d waits, and %d bytes are in use", distinct, r.FromLog, now.HeapAlloc)
-		}
-		t.Logf("distinct %t: %d MiB", distinct, now.HeapAlloc>>20)
-		runtime.KeepAlive(r)
-	}
-}
 
 // A recording from a stranger has a bounded number of waits; one that is trusted has any number.
 func TestTheWaitsOfAStrangersRecordingAreBounded(t *testing.T) {
@@ -72,7 +33,7 @@ func TestTheWaitsOfAStrangersRecordingAreBounded(t *testing.T) {
 	for _, large := range []bool{false, true} {
 		past, err := recording.OpenPast(large, path)
 		must.Succeed(t, err)
-		r, err := Of(past, noon, noon.Add(time.Hour), nil)
+		r, err := Of(past, noon, noon.Add(time.Hour))
 		if large && (err != nil || r.Keys[0].Waits != 60) || !large && !errors.Is(err, recording.ErrTooLarge) {
 			t.Errorf("large %t: %+v, %v", large, r, err)
 		}
@@ -111,7 +72,7 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 			must.Succeed(t, err)
 			past.Add(encoded, 1<<20)
 		}
-		r, err := Of(past, noon, noon.Add(time.Hour), nil)
+		r, err := Of(past, noon, noon.Add(time.Hour))
 		must.Succeed(t, err)
 		var text strings.Builder
 		must.Succeed(t, Text(&text, r))
@@ -134,7 +95,7 @@ func TestAHolderThatEndsKeepsItsName(t *testing.T) {
 		must.Succeed(t, err)
 		past.Add(encoded, 1<<20)
 	}
-	r, err := Of(past, noon, noon.Add(time.Hour), nil)
+	r, err := Of(past, noon, noon.Add(time.Hour))
 	must.Succeed(t, err)
 	if len(r.Keys) != 1 || len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" {
 		t.Errorf("the report is %+v", r.Keys)
@@ -186,7 +147,7 @@ func TestTheTimeWithoutARecorderIsNoWait(t *testing.T) {
 	} {
 		past := recordedTwice(t, later)
 		first, last, _ := past.Bounds()
-		r, err := Of(past, first, last, nil)
+		r, err := Of(past, first, last)
 		must.Succeed(t, err)
 		var text strings.Builder
 		must.Succeed(t, Text(&text, r))

@@ -17,9 +17,6 @@ func Text(w io.Writer, r *Report) error {
 	if r.Outages > 0 {
 		fmt.Fprintf(&b, ", %d outages", r.Outages)
 	}
-	if r.FromLog > 0 {
-		fmt.Fprintf(&b, ", %d waits from the server's log only", r.FromLog)
-	}
 	b.WriteString("\n\n")
 	if len(r.Keys) == 0 {
 		b.WriteString("No session waited for an advisory lock.\n")
@@ -51,9 +48,6 @@ func open(k Key) string {
 	}
 	if k.Unseen > 0 {
 		text += fmt.Sprintf(", %d ended unseen (at least so long)", k.Unseen)
-	}
-	if k.FromLog > 0 {
-		text += fmt.Sprintf(", %d from the log", k.FromLog)
 	}
 	return text
 }
