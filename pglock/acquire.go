@@ -69,9 +69,6 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 		waited := driver.Now().Sub(start)
 		if err != nil {
 			err = l.explain(ctx, r, err, waited)
-			if !r.refusedToPrimitive(err) {
-				l.shardOf(r.keys[0].KeyID).countFailure(r.try, err)
-			}
 		}
 		l.reportEnd(ctx, r, lock, waited, err)
 	}
@@ -80,9 +77,6 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 	}
 	if r.config.maxHold > 0 {
 		lock.limit(r.config.maxHold)
-	}
-	if l.config.holdWarning > 0 {
-		lock.warnWhenHeld(l.config.holdWarning)
 	}
 	return lock, nil
 }

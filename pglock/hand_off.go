@@ -7,17 +7,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// HandOff ends k as Unlock does, and returns the Lock that takes its place on the server, made with opts, without asking
-// the server. It is for packages that keep a queue of their own, as package semaphore does. They keep the handoff limit
-// themselves, see [Locker.HandoffLimit], or other processes may never get the lock. from and to are the contexts of the
-// two holders; only their values matter.
-//
-// HandOff does not call the [Observer], so it may be called under a mutex; report does, and must be called once,
-// afterwards. If k has ended, is one of several holders, or is of several keys, or if a call of this process waits for the
-// key, the error matches [ErrNotAcquired], and k is as it was: unlock it.
-//
-// If a loss and HandOff race, the first to lock the shard's mu decides whether k or the new Lock is lost.
-func (k *Lock) HandOff(from, to context.Context, opts ...LockOption) (next *Lock, report func(), err error) {
+// handOff is [hooks.HandOff]. If a loss and handOff race, the first to lock the shard's mu decides whether k or the new
+// Lock is lost.
+func (k *Lock) handOff(from, to context.Context, opts []LockOption) (next *Lock, report func(), err error) {
 	var c lockConfig
 	if err := c.read(opts); err != nil {
 		return nil, nil, err
@@ -62,7 +54,7 @@ func (h *hold) succeedLocked(k *Lock, c lockConfig) *Lock {
 	return next
 }
 
-// reportHandedOff reports a Lock that HandOff has made.
+// reportHandedOff reports a Lock that handOff has made.
 func (k *Lock) reportHandedOff(ctx context.Context) {
 	o := k.hold.locker.config.observer
 	if o == nil {

@@ -33,7 +33,6 @@ type lazyState struct {
 	done       chan struct{}
 	expires    driver.Instant // when MaxHold ends it; 0 is never
 	timer      *time.Timer    // checks expires
-	heldLong   *time.Timer    // of WithHoldWarning
 	contexts   map[*lockContext]struct{}
 	endless    *lockContext    // for parents that do not end
 	observed   context.Context // for the Observer, once Acquired has been called
@@ -239,9 +238,6 @@ func (l *Lock) end(err error) bool {
 func (x *lazyState) endLocked() {
 	if x.timer != nil {
 		x.timer.Stop()
-	}
-	if x.heldLong != nil {
-		x.heldLong.Stop()
 	}
 	if x.done != nil {
 		close(x.done)

@@ -50,9 +50,8 @@ type lockerConfig struct {
 	observer   *Observer
 	tags       tagging
 
-	forPostgres []string      // names of options that are for PostgreSQL only
-	holdWarning time.Duration // 0: none
-	logs        bool          // WithLogger was given
+	forPostgres []string // names of options that are for PostgreSQL only
+	logs        bool     // WithLogger was given
 }
 
 const (
@@ -210,9 +209,6 @@ type Stats struct {
 	Acquired, HandedOff int64
 	// Lost counts the Locks that ended without being unlocked.
 	Lost int64
-	// Refused counts the tries that found a lock held, and Unavailable the calls that failed because the server could
-	// not be reached or denied access.
-	Refused, Unavailable int64
 }
 
 // Stats returns the Locker's counters. It reads the keys part by part, so while other goroutines lock and unlock, the
@@ -228,8 +224,6 @@ func (l *Locker) Stats() (sum Stats) {
 		sum.Acquired += c.Acquired
 		sum.HandedOff += c.HandedOff
 		sum.Lost += c.Lost
-		sum.Refused += c.Refused
-		sum.Unavailable += c.Unavailable
 	}
 	return sum
 }

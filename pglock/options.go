@@ -351,3 +351,9 @@ func newTxConfig(opts []TxOption) (txConfig, error) {
 	}
 	return c, nil
 }
+
+// RefusedOption returns an option that all calls refuse with err. A package whose calls take LockOptions and also options of
+// its own embeds it in those, so that they have the type of a LockOption, and no other call ignores them.
+func RefusedOption(err error) LockOption {
+	return lockOption(func(*lockConfig) error { return err })
+}

@@ -145,18 +145,6 @@ func (c txConfig) observe(ctx context.Context, keys []Key, try bool, began drive
 	c.observer.TxLocked(ctx, TxLockedInfo{Keys: keys, Shared: c.shared, Try: try, Took: took, Err: err})
 }
 
-// countFailure counts a call that did not get its lock.
-func (s *shard) countFailure(try bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case OutcomeOf(err) == OutcomeUnavailable:
-		s.counts.Unavailable++
-	case try && errors.Is(err, ErrNotAcquired):
-		s.counts.Refused++
-	}
-}
-
 func publicKeys(keys []driver.Key) []Key {
 	public := make([]Key, len(keys))
 	for i, key := range keys {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -99,7 +100,7 @@ func (l *Labeler) Of(keys []pglock.Key, use pglock.Use) string {
 
 // Internal reports whether a primitive takes the lock for its own purposes, which its users do not see.
 func Internal(use pglock.Use) bool {
-	return use.Kind == pglock.UseSemaphoreGate || use.Kind == pglock.UseLeaderMark || use.Kind == pglock.UseTickMark
+	return use.Kind == hooks.UseSemaphoreGate || use.Kind == hooks.UseLeaderMark || use.Kind == hooks.UseTickMark
 }
 
 // Use returns a label that says what a lock is for.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -54,7 +55,7 @@ func TestLabelsAreFew(t *testing.T) {
 // Locks by which the monitor recognises others would be counted beside them.
 func TestLocksForInternalPurposesAreNotCounted(t *testing.T) {
 	for kind, want := range map[pglock.UseKind]bool{
-		pglock.UseSemaphoreGate: true, pglock.UseLeaderMark: true, pglock.UseTickMark: true,
+		hooks.UseSemaphoreGate: true, hooks.UseLeaderMark: true, hooks.UseTickMark: true,
 		pglock.UseLock: false, pglock.UseLeader: false, pglock.UsePermit: false, pglock.UseTick: false, "mine": false,
 	} {
 		if got := Internal(pglock.Use{Kind: kind}); got != want {

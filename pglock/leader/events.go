@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -144,6 +145,6 @@ func (e *Elector) report(event Event, worth func() bool) (news bool) {
 // warn logs a problem, unless [OnEvent] was given.
 func (e *Elector) warn(message string, err error) {
 	if e.config.onEvent == nil {
-		e.locker.Logger().Warn(message, "key", e.key, "error", err)
+		hooks.Logger(e.locker).Warn(message, "key", e.key, "error", err)
 	}
 }

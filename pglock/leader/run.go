@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -118,7 +119,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	defer stopAsking()
 	token := e.config.identity + "/" + rand.Text()
 	e.campaignsAs(token)
-	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), pglock.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}))
+	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), hooks.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}).(pglock.LockOption))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -34,7 +35,7 @@ type termKey struct{}
 // not been called yet, it is called with a context that has already ended.
 func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
 	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
-	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: pglock.UseLeaderMark, Key: e.key})
+	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: hooks.UseLeaderMark, Key: e.key})
 	t.ctx = lock.Context(context.WithValue(candidacy, termKey{}, t))
 	context.AfterFunc(t.ctx, func() { t.endedAt() })
 	e.mu.Lock()

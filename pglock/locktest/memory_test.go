@@ -68,7 +68,7 @@ func TestMemoryTakesTheOptionsOfProduction(t *testing.T) {
 	l := openMemory(t, server,
 		pglock.AllowPooler(), pglock.AllowStandby(), pglock.WithApplicationName("billing"), pglock.WithNames(),
 		pglock.WithLease(time.Minute), pglock.WithSessions(1), pglock.WithMaxWaitSessions(2), pglock.WithMaxHeld(3),
-		pglock.WithTrustedOwner("owner"), pglock.WithHandoffLimit(1, time.Second), pglock.WithHoldWarning(time.Hour))
+		pglock.WithTrustedOwner("owner"), pglock.WithHandoffLimit(1, time.Second))
 	lock, err := l.Lock(t.Context(), pglock.NewKey("k"))
 	if err != nil {
 		t.Fatal(err)

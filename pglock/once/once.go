@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -105,7 +106,7 @@ type call struct {
 	*Scope
 	id    string
 	began driver.Instant
-	pglock.TxSettings
+	hooks.TxSettings
 }
 
 // begin checks the arguments of a call.
@@ -121,7 +122,7 @@ func (s *Scope) call(id string, opts []pglock.TxOption) (*call, error) {
 	if s == nil {
 		return nil, errors.New("pglock/once: the Scope is nil")
 	}
-	o, err := pglock.ReadTxOptions(opts...)
+	o, err := hooks.ReadTxOptions(opts)
 	switch {
 	case err != nil:
 	case o.Shared || o.AllowStale || o.AllowStandby:
@@ -164,7 +165,7 @@ func (c *call) refusal(said lockdb.OnceRow) error {
 
 // report reports the call to its Observer.
 func (c *call) report(ctx context.Context, ran bool, err error) {
-	if o := c.Observer; o != nil && o.Recorded != nil {
+	if o := c.Observer.(*pglock.Observer); o.Recorded != nil {
 		use := pglock.Use{Kind: pglock.UseOnce, Key: c.key}
 		o.Recorded(ctx, pglock.RecordedInfo{Use: use, ID: c.id, Ran: ran, Took: driver.Now().Sub(c.began), Err: err})
 	}

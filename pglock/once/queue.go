@@ -29,7 +29,7 @@ func (s *Scope) Queue(b *pgx.Batch, id string, opts ...pglock.TxOption) *pgx.Que
 		return b.Queue("", &queued{err: err})
 	case c.MaxWait > 0:
 		err = s.failed(id, errors.New("MaxWait in a batch can only be 0, which does not wait at all (use Tx)"))
-	case c.Observer != nil:
+	case c.Observer.(*pglock.Observer).Recorded != nil:
 		err = s.failed(id, errors.New("WithObserver does not report from a batch (use Tx)"))
 	}
 	look := trusted.Queue(b, s.owners)

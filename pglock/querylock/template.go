@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/keytext"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -56,18 +57,18 @@ func (t Template) params() int {
 // are missing or too many, it is a key for which all functions that take one return [pglock.ErrInvalidKey] and the cause.
 func (t Template) Key(values ...any) pglock.Key {
 	if len(values) != t.params() || len(t) == 0 {
-		return pglock.InvalidKey(fmt.Sprintf("lock %s has %d values for %d parameters", t, len(values), t.params()))
+		return hooks.InvalidKey(fmt.Sprintf("lock %s has %d values for %d parameters", t, len(values), t.params())).(pglock.Key)
 	}
 	texts := make([]string, len(values))
 	for i, value := range values {
 		var err error
 		if texts[i], err = encode(t[i].Type, value); err != nil {
-			return pglock.InvalidKey(fmt.Sprintf("lock %s: {%s}: %v", t, t[i].Param, err))
+			return hooks.InvalidKey(fmt.Sprintf("lock %s: {%s}: %v", t, t[i].Param, err)).(pglock.Key)
 		}
 	}
 	name, err := t.name(texts)
 	if err != nil {
-		return pglock.InvalidKey(err.Error())
+		return hooks.InvalidKey(err.Error()).(pglock.Key)
 	}
 	return pglock.NewKey(name)
 }

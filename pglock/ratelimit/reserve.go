@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -64,7 +65,7 @@ func (l *Limiter) reserve(ctx context.Context, id string, limit Limit, n int, op
 
 // patience returns how long a call may be put off.
 func patience(ctx context.Context, opts []pglock.LockOption) (time.Duration, error) {
-	o, err := pglock.ReadLockOptions(opts...)
+	o, err := hooks.ReadLockOptions(opts)
 	patience := maxSpan
 	if o.Bounded {
 		patience = min(patience, max(1, o.MaxWait))
@@ -72,7 +73,7 @@ func patience(ctx context.Context, opts []pglock.LockOption) (time.Duration, err
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, max(1, time.Until(deadline)))
 	}
-	if o.MaxWait, o.Bounded = 0, false; err == nil && o != (pglock.LockSettings{}) {
+	if o.MaxWait, o.Bounded = 0, false; err == nil && o != (hooks.LockSettings{}) {
 		err = errors.New("the only option of a wait for a rate limit is MaxWait")
 	}
 	return patience, err

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -192,7 +193,7 @@ func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
 			<-held.Done()
 		},
 		"HandOff": func(t *testing.T, held *pglock.Lock) {
-			_, _, err := held.HandOff(t.Context(), t.Context())
+			_, _, err := hooks.HandOff(held, t.Context(), t.Context(), []pglock.LockOption(nil))
 			wantIs(t, err, pglock.ErrNotAcquired)
 			unlock(t, held)
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -42,7 +43,7 @@ func (j *Job) begin(ctx context.Context, interval time.Duration) (*Begun, error)
 	if interval != 0 && interval < time.Second {
 		return nil, errors.New("the interval must be at least a second")
 	}
-	lock, err := j.locker.TryLock(ctx, j.key, pglock.WithUse(j.use()))
+	lock, err := j.locker.TryLock(ctx, j.key, hooks.WithUse(j.use()).(pglock.LockOption))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (j *Job) begin(ctx context.Context, interval time.Duration) (*Begun, error)
 			return nil, errors.Join(err, lock.Unlock(ctx))
 		}
 	}
-	return &Begun{lock, mark.Take(ctx, j.locker, lockkeys.TickMark, pglock.Use{Kind: pglock.UseTickMark, Key: j.key})}, nil
+	return &Begun{lock, mark.Take(ctx, j.locker, lockkeys.TickMark, pglock.Use{Kind: hooks.UseTickMark, Key: j.key})}, nil
 }
 
 var epoch = time.Unix(0, 0).UTC()

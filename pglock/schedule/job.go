@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -73,7 +74,7 @@ func (j *Job) run(ctx context.Context, due time.Time, opts []pglock.LockOption, 
 		r := &run{Job: j, opts: opts, due: due}
 		err = j.failed(due, errPanicked) // unless carryOut returns
 		defer func() {
-			if o := j.locker.Observer(); o.Recorded != nil {
+			if o := hooks.Observer(j.locker).(*pglock.Observer); o.Recorded != nil {
 				o.Recorded(ctx, pglock.RecordedInfo{Use: j.use(), Due: due, Ran: r.ran, Took: r.took, Err: err})
 			}
 		}()
@@ -162,7 +163,7 @@ func checkDue(due time.Time) error {
 
 // checkOptions refuses options that do not fit a run.
 func (j *Job) checkOptions(opts []pglock.LockOption) error {
-	o, err := pglock.ReadLockOptions(opts...)
+	o, err := hooks.ReadLockOptions(opts)
 	switch {
 	case err != nil:
 		return err

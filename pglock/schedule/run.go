@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -38,13 +39,13 @@ func (r *run) locked(ctx context.Context, do work) error {
 	defer func() { m.Unlock(ctx) }()
 	return r.locker.Do(ctx, r.key, func(ctx context.Context, lock *pglock.Lock) error {
 		start := driver.Now()
-		m = mark.Take(ctx, r.locker, lockkeys.TickMark, pglock.Use{Kind: pglock.UseTickMark, Key: r.key})
+		m = mark.Take(ctx, r.locker, lockkeys.TickMark, pglock.Use{Kind: hooks.UseTickMark, Key: r.key})
 		err := do(ctx, lock)
 		if err == nil {
 			ticks.Sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock
 		}
 		return err
-	}, append(slices.Clone(r.opts), pglock.WithUse(r.use()))...)
+	}, append(slices.Clone(r.opts), hooks.WithUse(r.use()).(pglock.LockOption))...)
 }
 
 // plain is a run that is recorded apart from its work.

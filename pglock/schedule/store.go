@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
@@ -75,7 +76,7 @@ type store struct{ locker *pglock.Locker }
 
 // RecordRun implements [Store].
 func (s store) RecordRun(ctx context.Context, r RunRequest) (RunState, error) {
-	backend, err := s.locker.Backend()
+	backend, err := hooks.Backend(s.locker)
 	if err != nil {
 		return RunState{}, err
 	}
@@ -90,7 +91,7 @@ func (s store) RecordRun(ctx context.Context, r RunRequest) (RunState, error) {
 
 // recordIn records a step of a run in a transaction, with which the record commits.
 func (s store) recordIn(ctx context.Context, tx pgx.Tx, r RunRequest) (RunState, error) {
-	backend, err := s.locker.Backend()
+	backend, err := hooks.Backend(s.locker)
 	if err != nil {
 		return RunState{}, err
 	}

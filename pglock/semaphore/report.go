@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -12,9 +13,11 @@ import (
 
 func (s *Semaphore) use() pglock.Use { return pglock.Use{Kind: pglock.UsePermit, Key: s.key} }
 
+func (s *Semaphore) observer() *pglock.Observer { return hooks.Observer(s.locker).(*pglock.Observer) }
+
 // reportWait reports that a call waits for permits, and returns the context for its later reports.
 func (s *Semaphore) reportWait(ctx context.Context) context.Context {
-	if o := s.locker.Observer(); o.WaitStarted != nil {
+	if o := s.observer(); o.WaitStarted != nil {
 		if own := o.WaitStarted(ctx, pglock.WaitStartedInfo{Keys: []pglock.Key{s.key}, Use: s.use()}); own != nil {
 			return own
 		}
@@ -28,17 +31,18 @@ func (s *Semaphore) reportEnd(ctx context.Context, try, awaited bool, waited tim
 	if !awaited {
 		waited = 0
 	}
-	if o := s.locker.Observer(); awaited && o.WaitEnded != nil {
+	o := s.observer()
+	if awaited && o.WaitEnded != nil {
 		o.WaitEnded(ctx, pglock.WaitEndedInfo{Keys: keys, Use: s.use(), Waited: waited, Err: err})
 	}
-	if err != nil {
-		s.locker.ReportFailed(ctx, pglock.FailedInfo{Keys: keys, Use: s.use(), Try: try, Waited: waited, Err: err})
+	if err != nil && o.Failed != nil {
+		o.Failed(ctx, pglock.FailedInfo{Keys: keys, Use: s.use(), Try: try, Waited: waited, Err: err})
 	}
 }
 
 // recordName writes the name and the limit into the registry, if the Locker records names.
 func (s *Semaphore) recordName() {
-	backend, err := s.locker.Backend()
+	backend, err := hooks.Backend(s.locker)
 	if recorder, ok := backend.(driver.Recorder); err == nil && ok {
 		recorder.Record([]driver.Key{{KeyID: pglock.NewKey(s.name).ID(), Name: s.name, Named: true}})
 	}

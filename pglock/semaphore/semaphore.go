@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -60,9 +61,9 @@ func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, e
 		locker: l, key: key, n: n, config: c, name: lockkeys.SemaphoreName(key.String(), n),
 		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
 	}
-	s.turn.handoffs, s.turn.lasting = l.HandoffLimit()
-	s.gate = []pglock.LockOption{pglock.WithUse(pglock.Use{Kind: pglock.UseSemaphoreGate, Key: key})}
-	s.slot = []pglock.LockOption{pglock.WithUse(s.use())}
+	s.turn.handoffs, s.turn.lasting = hooks.HandoffLimit(l)
+	s.gate = []pglock.LockOption{hooks.WithUse(pglock.Use{Kind: hooks.UseSemaphoreGate, Key: key}).(pglock.LockOption)}
+	s.slot = []pglock.LockOption{hooks.WithUse(s.use()).(pglock.LockOption)}
 	return s, nil
 }
 
@@ -185,8 +186,8 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	return p, nil
 }
 
-func readOptions(opts []pglock.LockOption, try bool) (pglock.LockSettings, error) {
-	o, err := pglock.ReadLockOptions(opts...)
+func readOptions(opts []pglock.LockOption, try bool) (hooks.LockSettings, error) {
+	o, err := hooks.ReadLockOptions(opts)
 	switch {
 	case err != nil:
 		return o, err
@@ -221,7 +222,7 @@ func (s *Semaphore) abandon(w *waiter) {
 //
 // If the end of ctx and a grant race, the first one under mu wins: a waiter that has been served by then has its
 // permit.
-func (s *Semaphore) await(ctx context.Context, w *waiter, o pglock.LockSettings) (observed context.Context, awaited bool, err error) {
+func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) (observed context.Context, awaited bool, err error) {
 	var bound <-chan time.Time
 	if o.Bounded && !w.try {
 		timer := time.NewTimer(o.MaxWait)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -42,7 +43,7 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 	if err := check(key, n); err != nil {
 		return err
 	}
-	c, err := pglock.ReadTxOptions(opts...)
+	c, err := hooks.ReadTxOptions(opts)
 	switch {
 	case err != nil:
 		return failedTx(key, err)
@@ -56,7 +57,7 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 	}
 	start := driver.Now()
 	err = acquireTx(ctx, tx, key, n, c, start)
-	if o := c.Observer; o != nil && o.TxLocked != nil {
+	if o := c.Observer.(*pglock.Observer); o.TxLocked != nil {
 		o.TxLocked(ctx, pglock.TxLockedInfo{
 			Keys: []pglock.Key{key}, Use: pglock.Use{Kind: pglock.UsePermit, Key: key},
 			Try: c.Bounded && c.MaxWait == 0, Took: driver.Now().Sub(start), Err: err,
@@ -65,7 +66,7 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 	return err
 }
 
-func acquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c pglock.TxSettings, start driver.Instant) error {
+func acquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c hooks.TxSettings, start driver.Instant) error {
 	for {
 		outcome, err := tryTx(ctx, tx, key, n, c)
 		if err != nil {
@@ -96,7 +97,7 @@ const (
 )
 
 // tryTx takes one of the slots if one is free and no others wait. The keys of the slots follow that of the gate.
-func tryTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c pglock.TxSettings) (outcome string, err error) {
+func tryTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c hooks.TxSettings) (outcome string, err error) {
 	class, gate, _ := keys(key, 0)[0].Pair()
 	outcome, err = lockdb.New(txlock.OneRoundTrip{Tx: tx}).TrySlotTx(ctx, lockdb.TrySlotTxParams{
 		AllowStandby: c.AllowStandby, AllowStale: c.AllowStale,
@@ -125,7 +126,11 @@ func refusedTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, outcome st
 		wait.Err = errQueued
 		return wait
 	}
-	wait.Holders, wait.Err = pglock.HoldersTx(ctx, tx, keys(key, n)[1:]...)
+	var slots []driver.KeyID
+	for _, slot := range keys(key, n)[1:] {
+		slots = append(slots, slot.ID())
+	}
+	wait.Holders, wait.Err = hooks.HoldersTx(ctx, tx, slots...)
 	return wait
 }
 

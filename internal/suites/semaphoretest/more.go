@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
@@ -89,10 +90,10 @@ func (s *suite) lostGate() {
 	sem, other := s.open(2, pglock.WithObserver(w.observer())), s.open(2)
 	one := s.acquire(other, 1)
 	heavy := s.start(s.ctx, sem, 2)
-	s.until("it waits at the gate", func() bool { return w.count(pglock.UseSemaphoreGate) > 0 })
+	s.until("it waits at the gate", func() bool { return w.count(hooks.UseSemaphoreGate) > 0 })
 	s.waiting(sem, 1)
-	s.lose(s.T, w.last(pglock.UseSemaphoreGate))
-	s.until("it has taken the gate again", func() bool { return w.count(pglock.UseSemaphoreGate) > 1 })
+	s.lose(s.T, w.last(hooks.UseSemaphoreGate))
+	s.until("it has taken the gate again", func() bool { return w.count(hooks.UseSemaphoreGate) > 1 })
 	s.release(one)
 	if p := s.got(heavy); p.Err() == nil { // on some backends the slot was lost with the gate
 		s.release(p)
@@ -221,7 +222,7 @@ func (s *suite) observer() {
 		defer w.mu.Unlock()
 		return w.ends >= 2 && w.ends == len(w.keys[pglock.UsePermit])
 	})
-	if w.count(pglock.UseSemaphoreGate) == 0 || w.count(pglock.UseLock) != 0 {
+	if w.count(hooks.UseSemaphoreGate) == 0 || w.count(pglock.UseLock) != 0 {
 		s.Errorf("the Observer's events are %v", w.keys)
 	}
 }

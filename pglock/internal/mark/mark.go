@@ -4,6 +4,7 @@ package mark
 import (
 	"context"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -16,7 +17,7 @@ type Mark struct{ taken chan *pglock.Lock }
 // Take does not wait for it; if it is not free, the lock stays unmarked. The mark is shared, since the previous holder
 // may not have released it yet.
 func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, use pglock.Use) Mark {
-	backend, err := l.Backend()
+	backend, err := hooks.Backend(l)
 	if _, monitored := backend.(driver.Recorder); err != nil || !monitored {
 		return Mark{}
 	}
@@ -24,7 +25,7 @@ func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, use pglock.Use
 	mark := Mark{make(chan *pglock.Lock, 1)}
 	go func() {
 		defer close(mark.taken)
-		lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), pglock.WithUse(use))
+		lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), hooks.WithUse(use).(pglock.LockOption))
 		if err == nil {
 			mark.taken <- lock
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -114,7 +115,7 @@ func (u *lockedRun) mark(ctx context.Context) (unmark func()) {
 	}
 	class, object, _ := lockkeys.TickMark.Of(u.key.ID()).Pair()
 	lock, err := u.locker.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(),
-		pglock.WithUse(pglock.Use{Kind: pglock.UseTickMark, Key: u.key}))
+		hooks.WithUse(pglock.Use{Kind: hooks.UseTickMark, Key: u.key}).(pglock.LockOption))
 	if err != nil {
 		return func() {}
 	}

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-func primitiveLocker(t *testing.T, opts ...pglock.Option) *pglock.Locker {
+func memoryLocker(t *testing.T, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := locktest.NewServer().Locker(opts...)
 	txCheck(t, err)
@@ -18,18 +19,19 @@ func primitiveLocker(t *testing.T, opts ...pglock.Option) *pglock.Locker {
 	return l
 }
 
-func TestPrimitiveHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.T) {
+func TestHooksHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.T) {
 	var uses []string
 	report := func(verb string, use pglock.Use) { uses = append(uses, verb+" "+use.String()) }
-	l := primitiveLocker(t, pglock.WithObserver(&pglock.Observer{
+	l := memoryLocker(t, pglock.WithObserver(&pglock.Observer{
 		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context { report("acquired", e.Use); return nil },
 		Released: func(_ context.Context, e pglock.ReleasedInfo) { report("released", e.Use) },
 	}))
 	key := pglock.NewKey("k")
-	use := pglock.WithUse(pglock.Use{Kind: "turn", Key: key})
+	use := hooks.WithUse(pglock.Use{Kind: "turn", Key: key}).(pglock.LockOption)
 	first := mustLock(t, l, key)
-	next, say, err := first.HandOff(t.Context(), t.Context(), use, pglock.WithToken("next"))
+	handed, say, err := hooks.HandOff(first, t.Context(), t.Context(), []pglock.LockOption{use, pglock.WithToken("next")})
 	txCheck(t, err)
+	next := handed.(*pglock.Lock)
 	if err := first.Err(); !errors.Is(err, pglock.ErrUnlocked) || next.Err() != nil || next.Token() != "next" {
 		t.Errorf("the first is %v, the next %v with token %s", err, next.Err(), next.Token())
 	}
@@ -47,13 +49,13 @@ func TestPrimitiveHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.
 	}
 }
 
-func TestPrimitiveHandOffLeavesALockThatItCannotHandOff(t *testing.T) {
-	l := primitiveLocker(t)
+func TestHooksHandOffLeavesALockThatItCannotHandOff(t *testing.T) {
+	l := memoryLocker(t)
 	key := pglock.NewKey("k")
 	refused := func(lock *pglock.Lock, opts ...pglock.LockOption) {
 		t.Helper()
 		before := lock.Err()
-		if _, _, err := lock.HandOff(t.Context(), t.Context(), opts...); err == nil || errors.Is(err, pglock.ErrNotAcquired) == (len(opts) > 0) {
+		if _, _, err := hooks.HandOff(lock, t.Context(), t.Context(), opts); err == nil || errors.Is(err, pglock.ErrNotAcquired) == (len(opts) > 0) {
 			t.Errorf("the error is %v", err)
 		}
 		if after := lock.Err(); !errors.Is(after, before) {
@@ -81,32 +83,35 @@ func TestPrimitiveHandOffLeavesALockThatItCannotHandOff(t *testing.T) {
 	txCheck(t, <-waited)
 }
 
-func TestPrimitiveABackendOfAClosedLockerIsAnError(t *testing.T) {
+func TestHooksABackendOfAClosedLockerIsAnError(t *testing.T) {
 	l, err := locktest.NewServer().Locker()
 	txCheck(t, err)
-	if b, err := l.Backend(); b == nil || err != nil {
+	if b, err := hooks.Backend(l); b == nil || err != nil {
 		t.Errorf("%v, %v", b, err)
 	}
 	txCheck(t, l.Close(t.Context()))
-	if b, err := l.Backend(); b != nil || !errors.Is(err, pglock.ErrClosed) {
+	if b, err := hooks.Backend(l); b != nil || !errors.Is(err, pglock.ErrClosed) {
 		t.Errorf("%v, %v", b, err)
 	}
 }
 
-func TestPrimitiveOptionsCanBeRead(t *testing.T) {
-	s, err := pglock.ReadLockOptions(pglock.Shared(), pglock.MaxWait(time.Second), pglock.MaxHold(time.Minute), pglock.WithToken("t"))
-	want := pglock.LockSettings{Shared: true, Bounded: true, MaxWait: time.Second, MaxHold: time.Minute, Token: "t"}
+func TestHooksOptionsCanBeRead(t *testing.T) {
+	s, err := hooks.ReadLockOptions([]pglock.LockOption{
+		pglock.Shared(), pglock.MaxWait(time.Second), pglock.MaxHold(time.Minute), pglock.WithToken("t"),
+	})
+	want := hooks.LockSettings{Shared: true, Bounded: true, MaxWait: time.Second, MaxHold: time.Minute, Token: "t"}
 	if err != nil || s != want {
 		t.Errorf("%+v, %v", s, err)
 	}
-	tx, err := pglock.ReadTxOptions(pglock.MaxWait(0), pglock.AllowStandby(), pglock.AllowStaleSnapshot())
-	if err != nil || tx != (pglock.TxSettings{Bounded: true, AllowStale: true, AllowStandby: true}) {
+	tx, err := hooks.ReadTxOptions([]pglock.TxOption{pglock.MaxWait(0), pglock.AllowStandby(), pglock.AllowStaleSnapshot()})
+	tx.Observer = nil
+	if err != nil || tx != (hooks.TxSettings{Bounded: true, AllowStale: true, AllowStandby: true}) {
 		t.Errorf("%+v, %v", tx, err)
 	}
-	if _, err := pglock.ReadLockOptions(nil); err == nil {
+	if _, err := hooks.ReadLockOptions([]pglock.LockOption{nil}); err == nil {
 		t.Error("a nil LockOption is no error")
 	}
-	if _, err := pglock.ReadTxOptions(pglock.MaxWait(-1)); err == nil {
+	if _, err := hooks.ReadTxOptions([]pglock.TxOption{pglock.MaxWait(-1)}); err == nil {
 		t.Error("a negative MaxWait is no error")
 	}
 }

@@ -1,0 +1,81 @@
+// Package hooks gives the packages of this module that build on a Locker, such as semaphore and schedule, what no other
+// program needs. Package pglock sets the functions. This package cannot import it, so where an argument or a result
+// has a type of package pglock, its type is any here, and the comment names it.
+package hooks
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Functions of a *pglock.Locker.
+var (
+	// Backend returns its backend. Locks that are taken there are unknown to the Locker. After Close has begun, the error
+	// matches ErrClosed.
+	Backend func(locker any) (driver.Backend, error)
+	// Logger returns the logger of WithLogger, or else slog.Default.
+	Logger func(locker any) *slog.Logger
+	// Observer returns the *pglock.Observer of WithObserver, or else one without functions.
+	Observer func(locker any) any
+	// HandoffLimit returns the limit of WithHandoffLimit, or the default.
+	HandoffLimit func(locker any) (n int, d time.Duration)
+)
+
+// HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with
+// opts, a []pglock.LockOption, without asking the server. It is for queues outside of the Locker. They keep the handoff
+// limit themselves, or other processes may never get the lock. from and to are the contexts of the two holders; only their
+// values matter.
+//
+// HandOff does not call the Observer, so it may be called under a mutex; report does, and must be called once,
+// afterwards. If the lock has ended, is one of several holders, or is of several keys, or if a call of this process waits
+// for the key, the error matches ErrNotAcquired, and the lock is as it was: unlock it.
+var HandOff func(lock any, from, to context.Context, opts any) (next any, report func(), err error)
+
+// WithUse returns a pglock.LockOption that tells the Observer what a lock is for, a pglock.Use. A try that is refused is not
+// reported as Failed then: a primitive may try several locks, and reports how its own caller's request ended.
+var WithUse func(use any) any
+
+// The kinds of uses of locks that primitives take for their own purposes, which their users do not see.
+const (
+	UseLeaderMark    = "leader mark"    // by which the monitor recognises a leader
+	UseTickMark      = "tick mark"      // by which the monitor recognises a tick
+	UseSemaphoreGate = "semaphore gate" // the place at the head of a semaphore's line
+)
+
+// LockSettings are what the LockOptions of a call ask for.
+type LockSettings struct {
+	Shared  bool
+	Bounded bool // MaxWait was given
+	MaxWait time.Duration
+	MaxHold time.Duration // 0: none
+	Token   string        // "": a random one
+	Outage  time.Duration // RetryUnavailable; 0: none
+}
+
+// ReadLockOptions returns what opts, a []pglock.LockOption, ask for.
+var ReadLockOptions func(opts any) (LockSettings, error)
+
+// TxSettings are what the TxOptions of a call ask for.
+type TxSettings struct {
+	Shared                   bool
+	Bounded                  bool // MaxWait was given
+	MaxWait                  time.Duration
+	AllowStale, AllowStandby bool
+	Observer                 any // a *pglock.Observer, never nil
+}
+
+// ReadTxOptions returns what opts, a []pglock.TxOption, ask for.
+var ReadTxOptions func(opts any) (TxSettings, error)
+
+// HoldersTx asks, in a transaction, for the present holders of the keys' advisory locks; each session is one holder. If
+// the server refuses to say, the result is empty. An error means that the transaction cannot continue.
+var HoldersTx func(ctx context.Context, tx pgx.Tx, keys ...driver.KeyID) ([]driver.Holder, error)
+
+// InvalidKey returns a pglock.Key that every function refuses with ErrInvalidKey and why. It is for functions that make
+// keys of values and have no error to return.
+var InvalidKey func(why string) any

@@ -1,0 +1,76 @@
+package pglock
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+func init() {
+	hooks.Backend = func(locker any) (driver.Backend, error) { return locker.(*Locker).openBackend() }
+	hooks.Logger = func(locker any) *slog.Logger { return locker.(*Locker).logger() }
+	hooks.Observer = func(locker any) any { return observerOr(locker.(*Locker).config.observer) }
+	hooks.HandoffLimit = func(locker any) (int, time.Duration) {
+		c := locker.(*Locker).config
+		return c.handoffs, c.handoffFor
+	}
+	hooks.HandOff = func(lock any, from, to context.Context, opts any) (any, func(), error) {
+		return lock.(*Lock).handOff(from, to, opts.([]LockOption))
+	}
+	hooks.WithUse = func(use any) any {
+		u := use.(Use)
+		return lockOption(func(c *lockConfig) error {
+			c.use = &u
+			return nil
+		})
+	}
+	hooks.ReadLockOptions = func(opts any) (hooks.LockSettings, error) {
+		var c lockConfig
+		err := c.read(opts.([]LockOption))
+		return hooks.LockSettings{
+			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, MaxHold: c.maxHold, Token: c.token, Outage: c.outage,
+		}, err
+	}
+	hooks.ReadTxOptions = func(opts any) (hooks.TxSettings, error) {
+		c, err := newTxConfig(opts.([]TxOption))
+		return hooks.TxSettings{
+			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, AllowStale: c.allowStale, AllowStandby: c.allowStandby,
+			Observer: observerOr(c.observer),
+		}, err
+	}
+	hooks.HoldersTx = func(ctx context.Context, tx pgx.Tx, ids ...driver.KeyID) ([]Holder, error) {
+		keys := make([]driver.Key, len(ids))
+		for i, id := range ids {
+			keys[i] = driver.Key{KeyID: id}
+		}
+		return holdersTx(ctx, tx, publicKeys(keys))
+	}
+	hooks.InvalidKey = func(why string) any { return Key{k: driver.Key{Name: why}} }
+}
+
+func (l *Locker) openBackend() (driver.Backend, error) {
+	if err := l.checkOpen(); err != nil {
+		return nil, err
+	}
+	return l.backend, nil
+}
+
+func (l *Locker) logger() *slog.Logger {
+	if l.config.logs {
+		return l.config.env.Logger
+	}
+	return slog.Default()
+}
+
+// observerOr returns o, or an Observer without functions if it is nil.
+func observerOr(o *Observer) *Observer {
+	if o == nil {
+		return &Observer{}
+	}
+	return o
+}
