@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -30,7 +31,7 @@ type Limiter struct {
 	store  Store
 	config config
 	seed   maphash.Seed
-	queues [queues]queue
+	queues [queues]combine.Queue[*request]
 }
 
 // Decision is a decision of a [Limiter], with the state of the id after it.
@@ -110,7 +111,7 @@ func newLimiter(key pglock.Key, opts []Option) (*Limiter, error) {
 	}
 	l := &Limiter{key: key, name: key.String(), config: config, seed: maphash.MakeSeed()}
 	for i := range l.queues {
-		l.queues[i].limiter = l
+		l.queues[i].Send, l.queues[i].Most = l.send, maxBatch
 	}
 	return l, nil
 }
@@ -209,12 +210,12 @@ type request struct {
 	amount   int64
 	patience int64
 
-	// The answer:
-	ok     bool
-	until  int64 // the key's time after the request, or what it would be
-	before int64 // the key's time if the request is not let through
-	at     int64
-	err    error
+	answered chan struct{} // closed when the fields below have been set
+	ok       bool
+	until    int64 // the key's time after the request, or what it would be
+	before   int64 // the key's time if the request is not let through
+	at       int64
+	err      error
 }
 
 // ErrExceedsBurst: the request is for more than the limit's Burst, so it could never be let through at once.

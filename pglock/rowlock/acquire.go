@@ -48,7 +48,7 @@ func (b *backend) ask(ctx context.Context, w *want) (outcome byte, err error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	c := b.combined.submit(&call{want: w})
+	c := b.submit(&call{want: w})
 	if err := b.await(ctx, c); err != nil {
 		return 0, b.abandon(c, err)
 	}

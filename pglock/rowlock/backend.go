@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
@@ -21,7 +22,7 @@ type backend struct {
 	calls, renewals *link
 	runs            *link // records of package schedule
 	env             driver.Config
-	combined        calls
+	combined        *combine.Queue[*call]
 	waiters         waiters
 	names           *recorder.Names // nil unless they are recorded
 	background      group
@@ -38,7 +39,7 @@ func newBackend(pool *pgxpool.Config) *backend {
 	b := &backend{dialer: newDialer(pool), draining: make(chan struct{})}
 	b.calls, b.renewals = b.dialer.newLink(connections), b.dialer.newLink(1)
 	b.runs = b.dialer.newLink(1)
-	b.combined.backend, b.waiters.backend = b, b
+	b.combined, b.waiters.backend = newCalls(b), b
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
 }
@@ -110,7 +111,7 @@ func (b *backend) id() pgtype.UUID {
 
 // Ping implements [driver.Backend]. It sends a call that asks for nothing.
 func (b *backend) Ping(ctx context.Context) error {
-	c := b.combined.submit(&call{})
+	c := b.submit(&call{})
 	if err := b.await(ctx, c); err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (b *backend) await(ctx context.Context, c *call) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if b.combined.withdraw(c) {
+	if b.combined.Withdraw(c) {
 		c.finish(context.Cause(ctx))
 		return context.Cause(ctx)
 	}
@@ -282,6 +283,13 @@ func (g *group) start(f func()) bool {
 		g.running.Go(f)
 	}
 	return !g.closed
+}
+
+// run runs f in a goroutine, or, when the group is closed, at once.
+func (g *group) run(f func()) {
+	if !g.start(f) {
+		f()
+	}
 }
 
 // close waits until all have ended.

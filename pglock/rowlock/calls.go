@@ -4,26 +4,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// calls combines what goroutines ask for at the same time into one statement and one commit. A few statements are under
-// way at a time; what comes meanwhile goes into the next.
-//
-// No wake-up is lost: who leaves with nothing to send has looked at the queue under the mutex under which others join.
-type calls struct {
-	backend *backend
-
-	mu       sync.Mutex
-	queue    []*call
-	senders  int
-	underWay int // calls
+// newCalls returns the queue of what goroutines ask for at the same time: it goes to the server in one statement and one
+// commit.
+func newCalls(b *backend) *combine.Queue[*call] {
+	return &combine.Queue[*call]{
+		Send: b.send, Run: b.background.run,
+		Senders: maxSenders, Few: fewCalls, Most: maxItems, Weight: (*call).items,
+	}
 }
 
 const (
@@ -73,88 +68,10 @@ const (
 )
 
 // submit sends c with others. c.done is closed when it has been answered.
-func (s *calls) submit(c *call) *call {
+func (b *backend) submit(c *call) *call {
 	c.done = make(chan struct{})
-	s.enqueue(c)
+	b.combined.Add(c)
 	return c
-}
-
-func (s *calls) enqueue(cs ...*call) {
-	s.mu.Lock()
-	s.queue = append(s.queue, cs...)
-	begin := s.senders < maxSenders
-	if begin {
-		s.senders++
-	}
-	s.mu.Unlock()
-	if begin && !s.backend.background.start(s.send) {
-		s.send() // the backend is closed: all fail
-	}
-}
-
-// withdraw removes c from the queue if it has not been sent.
-func (s *calls) withdraw(c *call) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.Index(s.queue, c)
-	if i >= 0 {
-		s.queue = slices.Delete(s.queue, i, i+1)
-	}
-	return i >= 0
-}
-
-// send sends what is queued, until nothing is left.
-func (s *calls) send() {
-	for {
-		batch := s.next()
-		if len(batch) == 0 {
-			return
-		}
-		s.backend.send(batch)
-		s.answered(len(batch))
-		s.gather()
-	}
-}
-
-// gather lets those that were answered ask again, so that the next statement carries them too: it yields as long as the
-// queue grows. The scheduler runs some sixty goroutines at a time before the sender's turn comes again.
-func (s *calls) gather() {
-	for before := -1; ; {
-		s.mu.Lock()
-		queued := len(s.queue)
-		s.mu.Unlock()
-		if queued <= before || queued >= maxItems {
-			return
-		}
-		before = queued
-		runtime.Gosched()
-	}
-}
-
-// next takes a share of the queue such that the statements under way are of one size: of a large one and a small one the
-// small one would come and go many times with its few callers.
-func (s *calls) next() (batch []*call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	share := max(fewCalls, (len(s.queue)+s.underWay+1)/maxSenders)
-	n, items := 0, 0
-	for n < min(len(s.queue), share) && (n == 0 || items < maxItems) {
-		items += s.queue[n].items()
-		n++
-	}
-	batch = slices.Clone(s.queue[:n])
-	s.queue = slices.Delete(s.queue, 0, n)
-	s.underWay += n
-	if n == 0 {
-		s.senders--
-	}
-	return batch
-}
-
-func (s *calls) answered(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.underWay -= n
 }
 
 func (c *call) items() int {
@@ -209,7 +126,7 @@ func (b *backend) send(batch []*call) {
 		b.again(batch, errOver)
 	case answer.Outcome == settled: // overtaken by the settlement of a later call
 		h.answered(s.params.Attempt)
-		b.combined.enqueue(batch...)
+		b.combined.Add(batch...)
 	default:
 		b.answer(s, answer, results)
 	}
@@ -229,7 +146,7 @@ func (c *call) moot(h *holder) bool {
 func (b *backend) again(batch []*call, err error) {
 	for _, c := range batch {
 		if c.tries++; c.tries < maxTries && b.life.Err() == nil {
-			b.combined.enqueue(c)
+			b.combined.Add(c)
 		} else {
 			c.finish(fmt.Errorf("%w: %w", driver.ErrUnavailable, err))
 		}

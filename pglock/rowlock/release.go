@@ -21,7 +21,7 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	if !g.holder.release(g) {
 		return g.holder.lostError()
 	}
-	c := b.combined.submit(&call{holder: g.holder, drops: g.drops()})
+	c := b.submit(&call{holder: g.holder, drops: g.drops()})
 	timeout := timers.Get().(*time.Timer)
 	timeout.Reset(driver.ReleaseTimeout)
 	defer func() { timeout.Stop(); timers.Put(timeout) }()
@@ -87,7 +87,7 @@ func (c *call) errOr(err error) error {
 // dropUntilGone drops things of h, again and again, until they are gone. The end of h frees them too.
 func (b *backend) dropUntilGone(h *holder, drops []drop) {
 	for pause := busyPause; len(drops) > 0 && !h.isOver(); pause = min(2*pause, maxDropPause) {
-		c := b.combined.submit(&call{holder: h, drops: drops})
+		c := b.submit(&call{holder: h, drops: drops})
 		<-c.done
 		if c.err == nil {
 			drops = c.stillBusy()

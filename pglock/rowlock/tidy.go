@@ -79,7 +79,7 @@ func (h *holder) compare() {
 	}
 	if len(unknown) > 0 {
 		h.backend.env.Logger.Debug("locks in rows that this process does not know are dropped", "rows", len(unknown))
-		h.backend.combined.submit(&call{holder: h, drops: unknown})
+		h.backend.submit(&call{holder: h, drops: unknown})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -18,14 +19,14 @@ import (
 // Fences draws fencing tokens, one draw at a time. A draw waits until its commit is durable, and so for as long as a
 // synchronous standby does not answer. Callers that come meanwhile share the next draw.
 type Fences struct {
-	link   *link
-	owners []string // roles that may own the schema
-	trust  records.Trust
-	life   context.Context // ends with Close
-	end    context.CancelFunc
+	link    *link
+	owners  []string // roles that may own the schema
+	trust   records.Trust
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	callers *combine.Queue[*draw]
 
 	mu    sync.Mutex
-	next  *draw  // nil, or a draw that has not been sent, which further callers join
 	leave string // the server that the next draw on it leaves for a new connection; "" if there is none
 }
 
@@ -35,19 +36,18 @@ type Fence struct {
 	Server string
 }
 
-// draw is one transaction, with a token for each caller. A caller that does not wait for the end wastes its token.
+// draw is what one caller asks for. A caller that does not wait for the end wastes its token.
 type draw struct {
-	callers int // that have joined, guarded by Fences.mu
-
-	done chan struct{} // closed when the fields below have been set
-	row  lockdb.DrawFencesRow
-	err  error
+	done  chan struct{} // closed when the fields below have been set
+	fence Fence
+	err   error
 }
 
 // NewFences returns a Fences that has not dialled yet.
 func NewFences(dialer *wire.Dialer, owners []string) *Fences {
 	f := &Fences{link: newLink(dialer), owners: owners}
 	f.life, f.end = context.WithCancel(context.Background())
+	f.callers = &combine.Queue[*draw]{Send: f.drawAll}
 	return f
 }
 
@@ -59,69 +59,55 @@ func NewFences(dialer *wire.Dialer, owners []string) *Fences {
 // at once would leave a hanging process on the server if the request came before the statement.
 func (f *Fences) Draw(ctx context.Context) (Fence, error) {
 	for {
-		d, i := f.join()
+		d := &draw{done: make(chan struct{})}
+		f.callers.Add(d)
 		select {
 		case <-d.done:
 		case <-ctx.Done():
+			f.callers.Withdraw(d) // if it was sent, its token is only a gap
 			return Fence{}, fmt.Errorf("%w: the server has not confirmed that the token is durable: %w", driver.ErrUnavailable,
 				context.Cause(ctx))
 		}
-		switch {
-		case d.err == nil:
-			return Fence{d.row.Tokens[i], d.row.Server}, nil
-		case !errors.Is(d.err, errSilent) || f.life.Err() != nil:
-			return Fence{}, d.err
+		if !errors.Is(d.err, errSilent) || f.life.Err() != nil {
+			return d.fence, d.err
 		}
 	}
 }
 
-// join returns the next draw and the caller's place in it.
-func (f *Fences) join() (d *draw, i int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.next == nil {
-		f.next = &draw{done: make(chan struct{})}
-		go f.run(f.next)
-	}
-	f.next.callers++
-	return f.next, f.next.callers - 1
-}
-
-// run sends the draw when those before it are over, and again, once, if the connection leads to a server that it is to
-// leave, or to a schema that was replaced. A token that was not given away is only a gap.
-func (f *Fences) run(d *draw) {
-	defer close(d.done)
-	defer f.seal(d) // it may not have come to be sent
+// drawAll draws a token for each caller, and again, once, if the connection leads to a server that it is to leave, or to a
+// schema that was replaced.
+func (f *Fences) drawAll(callers []*draw) {
+	var row lockdb.DrawFencesRow
+	var err error
 	for range 2 {
-		d.err = f.link.do(f.life, func(ctx context.Context, conn *pgx.Conn) error { return f.send(ctx, conn, d) })
-		if !errors.Is(d.err, errLeave) && !errors.Is(d.err, trust.ErrReplaced) {
-			return
+		err = f.link.do(f.life, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			row, err = f.send(ctx, conn, len(callers))
+			return err
+		})
+		if !errors.Is(err, errLeave) && !errors.Is(err, trust.ErrReplaced) {
+			break
 		}
 	}
+	for i, d := range callers {
+		if d.err = err; err == nil {
+			d.fence = Fence{row.Tokens[i], row.Server}
+		}
+		close(d.done)
+	}
 }
 
-func (f *Fences) send(ctx context.Context, conn *pgx.Conn, d *draw) (err error) {
+func (f *Fences) send(ctx context.Context, conn *pgx.Conn, tokens int) (row lockdb.DrawFencesRow, err error) {
 	guarded := records.Guarded{DB: conn, Trust: &f.trust, Owners: f.owners}
-	if d.row, err = guarded.Queries().DrawFences(ctx, f.seal(d)); err != nil {
-		return err
+	if row, err = guarded.Queries().DrawFences(ctx, int32(tokens)); err != nil {
+		return row, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if d.row.Server == f.leave {
+	if row.Server == f.leave {
 		f.leave = ""
-		return errLeave
+		return row, errLeave
 	}
-	return nil
-}
-
-// seal lets no more callers join, and returns how many have.
-func (f *Fences) seal(d *draw) int32 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.next == d {
-		f.next = nil
-	}
-	return int32(d.callers)
+	return row, nil
 }
 
 // Leave makes the next draw use a new connection if the present one still leads to server, which is not that of the

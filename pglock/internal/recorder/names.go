@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -25,10 +26,10 @@ type Names struct {
 	life     context.Context // ends with Close
 	end      context.CancelFunc
 
+	queue *combine.Queue[string]
+
 	mu     sync.Mutex
 	known  map[string]struct{} // written, or about to be
-	queue  []string
-	writer chan struct{} // closed when the goroutine that writes has ended; nil while nothing is to be written
 	closed bool
 }
 
@@ -44,6 +45,7 @@ func NewNames(dialer *wire.Dialer, owners []string, logger *slog.Logger) *Names 
 func NewNamesBy(register func(context.Context, []string) error, logger *slog.Logger) *Names {
 	n := &Names{register: register, done: func() {}, logger: logger, known: map[string]struct{}{}}
 	n.life, n.end = context.WithCancel(context.Background())
+	n.queue = &combine.Queue[string]{Send: n.write, Most: maxBatch}
 	return n
 }
 
@@ -52,18 +54,14 @@ func (n *Names) Note(keys []driver.Key) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, key := range keys {
-		if _, known := n.known[key.Name]; known || n.closed || !recordable(key) || len(n.queue) >= maxQueue {
+		if _, known := n.known[key.Name]; known || n.closed || !recordable(key) || n.queue.Len() >= maxQueue {
 			continue
 		}
 		if len(n.known) >= maxKnown {
 			clear(n.known) // the names that are forgotten may be written again
 		}
 		n.known[key.Name] = struct{}{}
-		n.queue = append(n.queue, key.Name)
-	}
-	if len(n.queue) > 0 && n.writer == nil {
-		n.writer = make(chan struct{})
-		go n.write()
+		n.queue.Add(key.Name)
 	}
 }
 
@@ -72,29 +70,13 @@ func recordable(key driver.Key) bool {
 	return key.Named && utf8.ValidString(key.Name) && !strings.Contains(key.Name, "\x00")
 }
 
-// write writes what is queued, until nothing is left.
-func (n *Names) write() {
-	for names := n.next(); len(names) > 0; names = n.next() {
-		ctx, cancel := context.WithTimeout(n.life, writeWithin)
-		if err := n.register(ctx, names); err != nil {
-			n.forget(names)
-			n.logger.Warn("key names were not recorded for the monitor", "names", len(names), "error", err)
-		}
-		cancel()
+func (n *Names) write(names []string) {
+	ctx, cancel := context.WithTimeout(n.life, writeWithin)
+	defer cancel()
+	if err := n.register(ctx, names); err != nil {
+		n.forget(names)
+		n.logger.Warn("key names were not recorded for the monitor", "names", len(names), "error", err)
 	}
-}
-
-// next returns names to be written; after the last ones the writer is done.
-func (n *Names) next() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	names := n.queue[:min(len(n.queue), maxBatch)]
-	n.queue = n.queue[len(names):]
-	if len(names) == 0 {
-		close(n.writer)
-		n.writer = nil
-	}
-	return names
 }
 
 func (n *Names) forget(names []string) {
@@ -126,13 +108,10 @@ func (n *Names) Ping(ctx context.Context) error { return n.register(ctx, []strin
 func (n *Names) Close(ctx context.Context) {
 	n.mu.Lock()
 	n.closed = true
-	writer := n.writer
 	n.mu.Unlock()
-	defer context.AfterFunc(ctx, n.end)()
-	if writer != nil {
-		<-writer
-	}
+	n.queue.Wait(ctx)
 	n.end()
+	n.queue.Wait(context.Background()) // what is under way fails
 	n.done()
 }
 
