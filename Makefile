@@ -179,10 +179,8 @@ bench-records: ## Measure rate limits and what is done once beside what else one
 	@cd bench && go run ./records
 
 .PHONY: release
-release: ## Commit and tag the release of $(VERSION), and push nothing
-	@$(build_tool) ./release
-	@$(tools)/release prepare $(VERSION)
-	@$(tools)/release tag $(VERSION)
+release: ## Commit and tag the release of $(VERSION) beside main, and push nothing
+	@internal/tools/release.sh tag $(VERSION)
 
 .PHONY: generate
 generate: ## Generate the Go code of queries/, and of the projects that have locks generated
@@ -214,12 +212,13 @@ image: notices ## Build the container image pglock:latest, pulling nothing
 	@rm -rf .tmp/image && cmd/pglock/packaging/image.sh .tmp/image
 	@docker build --quiet --tag pglock:latest --file cmd/pglock/packaging/Dockerfile .tmp/image
 
-.PHONY: api-record
-api-record: ## Record the public API in docs/api.txt
-	go run ./internal/apicheck -record
+.PHONY: api
+api: ## Write the public API to docs/api.txt
+	@$(build_tool) ./api
+	@$(tools)/api >docs/api.txt
 
 .PHONY: check
-check: check-format check-vet check-systems lint check-sql check-generated check-modules check-api ## Check everything but the tests
+check: check-format size check-vet check-systems lint check-generated check-modules check-api ## Check everything but the tests
 
 .PHONY: check-format
 check-format:
@@ -252,14 +251,9 @@ lint: ## Run golangci-lint; .golangci.yml says which linters are off, and why
 	$(call in_modules,$(tools)/golangci-lint run ./...)
 
 .PHONY: size
-size: ## Print how many lines of code each area has
+size: ## Print what the repository weighs, and fail above the budget
 	@$(build_tool) ./size
 	@$(tools)/size
-
-.PHONY: check-sql
-check-sql:
-	@$(build_tool) ./sqltext
-	@$(tools)/sqltext
 
 .PHONY: check-generated
 check-generated:
@@ -273,19 +267,17 @@ check-generated:
 
 .PHONY: check-modules
 check-modules: ## Check that go.mod files are tidy, and what modules import of each other
-	@$(build_tool) ./release
-	@$(tools)/release check
+	@internal/tools/release.sh check
 
 .PHONY: tidy
 tidy: ## Tidy all go.mod files
-	@$(build_tool) ./release
-	@$(tools)/release tidy
+	@internal/tools/release.sh tidy
 
 .PHONY: release-rehearsal
 release-rehearsal: ## Rehearse the release of $(VERSION): tag, serve and use all modules, from a copy
-	@$(build_tool) ./release
-	@$(tools)/release rehearse $(or $(VERSION),v0.1.0)
+	@internal/tools/release.sh rehearse $(or $(VERSION),v0.1.0)
 
 .PHONY: check-api
 check-api:
-	go run ./internal/apicheck
+	@$(build_tool) ./api
+	@$(tools)/api | diff -u docs/api.txt - || { echo "the public API has changed: make api, and describe it in CHANGELOG.md"; exit 1; }

@@ -1,35 +1,24 @@
-// Command size prints how many lines of code the areas of the repository have: lines with Go code, without comments, blank
-// lines, tests and generated files.
+// Command size prints what the repository weighs, beside the budget in budget.txt, and fails if anything exceeds it:
+//
+//	size
+//
+// Run it in the repository's root. Lines of Go are those with code, after gofmt, without comments, blank lines, tests and
+// generated files; a line of more than 120 characters counts as several. Other lines and words are counted as wc does.
 package main
 
 import (
-	"bytes"
+	_ "embed"
+	"errors"
 	"fmt"
-	"go/scanner"
-	"go/token"
 	"os"
 	"os/exec"
-	"regexp"
+	"path/filepath"
+	"strconv"
 	"strings"
 )
 
-// areas are tried in this order; the first that matches a file has it.
-var areas = []struct{ name, files string }{
-	{"benchmarks", `^bench/`},
-	{"examples", `^examples/`},
-	{"integration", `^internal/integration/`},
-	{"tests' infrastructure", `test/[^/]*\.go$|^internal/(testenv|pgserver|redisserver|supervise|lockfixture|prepare)/`},
-	{"tools", `^internal/(tools|apicheck)/`},
-	{"command", `^cmd/pglock/`},
-	{"generation", `^cmd/|^internal/(lockgen|key[a-z]*|sqlcomment)/|^pglock/querylock/`},
-	{"monitor", `^monitor/`},
-	{"redisfallback", `^redisfallback/`},
-	{"engine", `^pglock/internal/postgres/`},
-	{"adapters", `^pglock/adapter/`},
-	{"primitives", `^pglock/(leader|semaphore|schedule|once|ratelimit)/`},
-	{"pglock, its driver and the rest below it", `^pglock/`},
-	{"migrations, and what several areas share", ``},
-}
+//go:embed budget.txt
+var budget string
 
 func main() {
 	if err := run(); err != nil {
@@ -39,62 +28,84 @@ func main() {
 }
 
 func run() error {
-	listed, err := exec.Command("git", "ls-files").Output()
-	if err != nil {
-		return fmt.Errorf("list the files: %w", err)
-	}
-	modules, sum, of := 0, 0, map[string]int{}
-	for _, file := range strings.Fields(string(listed)) {
-		if strings.HasSuffix("/"+file, "/go.mod") {
-			modules++
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for _, a := range areas {
-			if match, err := regexp.MatchString(a.files, file); err != nil || match {
-				n := lines(text)
-				of[a.name], sum = of[a.name]+n, sum+n
-				break
-			}
-		}
-	}
-	api, err := os.ReadFile("docs/api.txt")
+	weight, err := weigh()
 	if err != nil {
 		return err
 	}
-	for _, a := range areas {
-		fmt.Printf("%6d  %s\n", of[a.name], a.name)
+	var over []error
+	known := map[string]bool{}
+	for line := range strings.Lines(budget) {
+		text, kind, ok := strings.Cut(strings.TrimSpace(line), " ")
+		kind = strings.TrimSpace(kind)
+		most, err := strconv.Atoi(text)
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("budget.txt: %q is not a number and a kind", line)
+		}
+		known[kind] = true
+		fmt.Printf("%6d of %6d  %s\n", weight[kind], most, kind)
+		if weight[kind] > most {
+			over = append(over, fmt.Errorf("%s: %d, and the budget is %d", kind, weight[kind], most))
+		}
 	}
-	fmt.Printf("%6d  together\n%6d  go.mod files\n%6d  lines of docs/api.txt\n", sum, modules, bytes.Count(api, []byte("\n")))
-	return nil
+	for kind, n := range weight {
+		if !known[kind] {
+			over = append(over, fmt.Errorf("budget.txt has no line for %s (%d)", kind, n))
+		}
+	}
+	return errors.Join(over...)
 }
 
-var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+// weigh counts every file that git knows or may come to know.
+func weigh() (map[string]int, error) {
+	listed, err := exec.Command("git", "ls-files", "-co", "--exclude-standard").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files: %w", err)
+	}
+	weight := map[string]int{}
+	for _, file := range strings.Fields(string(listed)) {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed, and not committed yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := add(weight, file, text); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return weight, nil
+}
 
-// lines counts the lines on which a token of Go's begins or goes on.
-func lines(text []byte) int {
-	if generated.Match(text) {
-		return 0
+func add(weight map[string]int, file string, text []byte) error {
+	lines := strings.Count(string(text), "\n")
+	switch ext := filepath.Ext(file); {
+	case filepath.Base(file) == "go.mod":
+		weight["go.mod files"]++
+	case file == "docs/api.txt":
+		weight["lines of docs/api.txt"] = lines
+	case ext == ".go" && !generated.Match(text):
+		return addGo(weight, file, text)
+	case file == "CHANGELOG.md":
+	case ext == ".md":
+		weight["words of pages"] += len(strings.Fields(string(text)))
+	case strings.HasPrefix(file, "migrations/") && ext == ".sql":
+		weight["SQL of migrations"] += lines
+	case strings.HasPrefix(file, "queries/"):
+		weight["SQL of queries"] += lines
+	case ext == ".sql" && !generated.Match(text):
+		weight["SQL elsewhere"] += lines
+	case ext == ".lua":
+		weight["Lua"] += lines
+	case ext == ".js" || ext == ".css" || ext == ".html":
+		weight["page"] += lines
+	case ext == ".pml":
+		weight["Promela"] += lines
+	case ext == ".sh" || ext == ".py" || file == "Makefile" || file == ".ci/run":
+		weight["scripts"] += lines
 	}
-	var s scanner.Scanner
-	file := token.NewFileSet().AddFile("", -1, len(text))
-	s.Init(file, text, nil, 0)
-	with := map[int]bool{}
-	for {
-		at, tok, lit := s.Scan()
-		if tok == token.EOF {
-			return len(with)
-		}
-		if tok == token.SEMICOLON && lit == "\n" {
-			continue // the scanner's own
-		}
-		for i := range 1 + strings.Count(lit, "\n") {
-			with[file.Line(at)+i] = true
-		}
-	}
+	return nil
 }

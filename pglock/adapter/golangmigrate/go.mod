@@ -17,3 +17,5 @@ require (
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
+
+replace github.com/pglock-toolkit/pglock => ../../..

@@ -24,3 +24,5 @@ require (
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
+
+replace github.com/pglock-toolkit/pglock => ../../..
