@@ -50,21 +50,16 @@ func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
 
 // runCheck always prints one line, since monitoring systems show only that.
 func (m *watch) runCheck(cmd *cobra.Command, filter view.Filter) error {
-	dbs, err := m.servers.resolve(cmd)
-	if err == nil {
-		err = m.readOptions(cmd)
-	}
-	if err == nil && len(dbs) > 1 {
-		return m.checkServers(cmd, dbs, filter)
-	}
+	db, err := m.dsn.resolve(cmd)
 	var snapshot *monitor.Snapshot
 	if err == nil {
-		snapshot, err = m.checkServer(cmd, dbs[0], filter)
+		m.readOptions(db)
+		snapshot, err = m.checkServer(cmd, db, filter)
 	}
 	if err != nil {
 		return exitWith(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
 	}
-	return exitWith(view.Status(snapshot, filter, m.check.limits(cmd), dbs[0].flags))
+	return exitWith(view.Status(snapshot, filter, m.check.limits(cmd), db.flags))
 }
 
 func (m *watch) checkServer(cmd *cobra.Command, db database, filter view.Filter) (*monitor.Snapshot, error) {
@@ -76,7 +71,7 @@ func (m *watch) checkServer(cmd *cobra.Command, db database, filter view.Filter)
 		defer pool.Close()
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
-		snapshot, err := monitor.Take(ctx, pool, db.options(m.options)...)
+		snapshot, err := monitor.Take(ctx, pool, m.options...)
 		if err == nil {
 			err = checkDatabases(ctx, pool, filter) // without them all is well
 		}

@@ -31,20 +31,15 @@ const connectTimeout = 10 * time.Second
 // dsn holds the flags that name the database, and the roles whose schema may be used there.
 type dsn struct {
 	value   string
-	where   string // where value comes from; empty for --dsn
 	trusted []string
 	// host, port and user are like psql's flags, and name is like its argument, the database.
 	host, port, user, name string
 }
 
 func (d *dsn) addTo(cmd *cobra.Command) {
-	d.addTrustTo(cmd)
 	cmd.Flags().StringVarP(&d.value, "dsn", "d", "",
 		"the database, a `URL`, keyword=value pairs or a name (default $DATABASE_URL, or what psql uses)")
 	complete(cmd, "dsn")
-}
-
-func (d *dsn) addTrustTo(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&d.trusted, "trust-owner", nil,
 		"use schema pglock also if this `ROLE` owns it: its code may run with your rights")
 	complete(cmd, "trust-owner")
@@ -113,9 +108,6 @@ type database struct {
 	config *pgxpool.Config
 	// target names it in messages, without the password.
 	target string
-	// label distinguishes it from others that the command watches. It is the name of its service, or its address and
-	// database.
-	label string
 	// trusted are additional roles whose schema may be used.
 	trusted []string
 	// keep is how many connections the pool keeps open, from its beginning.
@@ -125,22 +117,11 @@ type database struct {
 	flags string
 	// past says that target is the file of a recording.
 	past bool
-	// warning says why a file of passwords is not used, if so.
-	warning string
 }
 
-// resolve returns the database that the flags name. It does not connect.
+// resolve returns the database that the flags name. It does not connect. It warns if a file of passwords is not used.
 func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
-	db, err := d.find(cmd)
-	if db.warning != "" {
-		say(cmd.ErrOrStderr(), "%s", db.warning)
-	}
-	return db, err
-}
-
-// find is resolve without the warning.
-func (d *dsn) find(cmd *cobra.Command) (database, error) {
-	source, value := cmp.Or(d.where, "--dsn"), strings.TrimSpace(d.value)
+	source, value := "--dsn", strings.TrimSpace(d.value)
 	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not select another server
 		return database{}, misuse(cmd, "--dsn is empty (leave it out to use DATABASE_URL, or what psql uses)")
 	}
@@ -176,8 +157,10 @@ func (d *dsn) find(cmd *cobra.Command) (database, error) {
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
 	}
-	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted,
-		warning: warning}, nil
+	if warning != "" {
+		say(cmd.ErrOrStderr(), "%s", warning)
+	}
+	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted}, nil
 }
 
 var (
@@ -307,14 +290,6 @@ func firstAnswer(ctx context.Context, conn *pgx.Conn) error {
 // options returns options for snapshots. All snapshots with them share a copy of the names.
 func (d database) options(more []monitor.Option) []monitor.Option {
 	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...), monitor.ReuseCopy(), monitor.RememberNames())
-}
-
-// named returns the label with the target.
-func (d database) named() string {
-	if strings.HasSuffix(d.target, "@"+d.label) {
-		return d.target
-	}
-	return d.label + " (" + d.target + ")"
 }
 
 // checkTrusted refuses roles that do not exist. Other errors show up later.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -163,13 +162,6 @@ func (e *doctorRun) print(w io.Writer, db database, r *doctor.Report) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(r)
-	case formatCSV:
-		records := [][]string{{"level", "check", "what", "why", "do", "sql"}}
-		for _, f := range r.Findings {
-			records = append(records, []string{string(f.Level), f.Check, view.Cell(f.What), view.Cell(f.Why), view.Cell(f.Do),
-				view.Cell(strings.Join(f.SQL, ";\n"))})
-		}
-		return csv.NewWriter(w).WriteAll(records)
 	}
 	return errors.New("findings cannot be printed as " + string(e.output))
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,9 +69,6 @@ and 50 applications have their own label, those that wait first; the others
 share the label "other". From PostgreSQL 19 on the server counts waits itself,
 by type of lock (pg_stat_lock).
 
-With several servers (--dsn repeated, --service, --dsn-file) each series has the
-label server, and --max-keys applies to each server.
-
 There is no encryption and no password: listen on loopback, or behind a proxy
 that adds them. On loopback it answers only requests for a loopback host, such
 as localhost. Labels contain names that other roles chose, with any character:
@@ -89,8 +85,7 @@ unreachable.`
 
 // exporterRun is one call of exporter.
 type exporterRun struct {
-	servers     servers
-	names       namesFile
+	dsn         dsn
 	listen      string
 	maxKeys     keyCount
 	minInterval seconds
@@ -152,16 +147,15 @@ func newExporter() *cobra.Command {
 		Short: "Serve metrics about locks to Prometheus",
 		Long:  exporterHelp,
 		Example: `  pglock exporter
-  pglock exporter --listen 127.0.0.1:9000 --names names.txt
+  pglock exporter --listen 127.0.0.1:9000
   pglock exporter --dashboard > pglock.json
   pglock exporter --rules --long-wait 30s > pglock.rules.yml`,
 		Args:              arguments(0, 1, "one database"),
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	e.servers.addTo(cmd)
-	e.servers.addPsqlTo(cmd)
-	e.names.addTo(cmd)
+	e.dsn.addTo(cmd)
+	e.dsn.addPsqlTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 picks a free one")
 	flags.Var(&e.maxKeys, "max-keys", "give at most this many keys their own series")
@@ -194,7 +188,7 @@ func (c *keyCount) String() string { return strconv.Itoa(int(*c)) }
 func (c *keyCount) Type() string   { return "N" }
 
 func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
-	if err := e.servers.addDatabaseArgument(cmd, args); err != nil {
+	if err := e.dsn.addDatabaseArgument(cmd, args); err != nil {
 		return err
 	}
 	if e.rules {
@@ -213,14 +207,7 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 	if sample := time.Duration(e.sample); sample > 0 && sample < leastSample {
 		return misuse(cmd, "--sample %v: it must be at least %v", sample, leastSample)
 	}
-	options, err := e.names.options(cmd)
-	if err != nil {
-		return err
-	}
-	if e.all {
-		options = append(options, monitor.WithAllWaits())
-	}
-	dbs, err := e.servers.resolve(cmd)
+	db, err := e.dsn.resolve(cmd)
 	if err != nil {
 		return err
 	}
@@ -228,7 +215,7 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 		return misuse(cmd, "--listen: want HOST:PORT, such as 127.0.0.1:19187")
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.serve(ctx, dbs, options)
+		return struct{}{}, e.serve(ctx, db)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
 		return nil // there is no other way to end it
@@ -239,42 +226,41 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 // leastSample is the shortest period of --sample, as that of monitor --interval.
 const leastSample = 100 * time.Millisecond
 
-func (e *exporterRun) serve(ctx context.Context, dbs []database, options []monitor.Option) error {
+func (e *exporterRun) serve(ctx context.Context, db database) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	o := exporter.Options{MaxKeys: int(e.maxKeys), MinInterval: time.Duration(e.minInterval), Version: moduleVersion(),
-		Sample: time.Duration(e.sample), Logger: logger}
-	f, err := newServerGroup(ctx, dbs, "pglock exporter", options)
+	var options []monitor.Option
+	if e.all {
+		options = append(options, monitor.WithAllWaits())
+	}
+	options = db.options(options)
+	pool, err := db.pool(ctx, "pglock exporter")
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	for i, db := range dbs {
-		take := func(ctx context.Context) (*monitor.Snapshot, error) {
-			s, err := f.snapshot(ctx, i, nil)
-			if err != nil {
-				return nil, db.failed(err)
-			}
-			return s, nil
-		}
-		stats := func(ctx context.Context, s *monitor.Snapshot) ([]exporter.LockStat, error) {
-			stats, err := exporter.ReadLockStats(ctx, f.members[i].pool, s)
-			if err != nil {
-				err = db.failed(err)
-			}
-			return stats, err
-		}
-		o.Servers = append(o.Servers, exporter.Server{Label: db.label, Take: take, LockStats: stats})
+	defer pool.Close()
+	if err := db.checkTrusted(ctx, pool); err != nil {
+		return err
 	}
-	if len(dbs) == 1 { // its series have no label
-		if err := dbs[0].checkTrusted(ctx, f.members[0].pool); err != nil {
-			return err
+	o := exporter.Options{MaxKeys: int(e.maxKeys), MinInterval: time.Duration(e.minInterval), Version: moduleVersion(),
+		Sample: time.Duration(e.sample), Logger: logger}
+	o.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
+		s, err := monitor.Take(ctx, pool, options...)
+		if err != nil {
+			return nil, db.failed(err)
 		}
-		o.Take, o.LockStats, o.Servers = o.Servers[0].Take, o.Servers[0].LockStats, nil
+		return s, nil
+	}
+	o.LockStats = func(ctx context.Context, s *monitor.Snapshot) ([]exporter.LockStat, error) {
+		stats, err := exporter.ReadLockStats(ctx, pool, s)
+		if err != nil {
+			err = db.failed(err)
+		}
+		return stats, err
 	}
 	listener, err := net.Listen("tcp", e.listen)
 	if err != nil {
 		return &exit{codeOther, fmt.Errorf("serve metrics: %w", err)}
 	}
-	say(os.Stderr, "%s: metrics are at http://%s/metrics", strings.Join(targets(dbs), " "), listener.Addr())
+	say(os.Stderr, "%s: metrics are at http://%s/metrics", db.target, listener.Addr())
 	return exporter.Serve(ctx, listener, exporter.New(ctx, o), logger)
 }

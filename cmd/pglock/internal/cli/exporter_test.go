@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -108,7 +107,7 @@ func TestExporterMistakesOfTheExporter(t *testing.T) {
 	wantCode(t, r, 1)
 	wantText(t, r.stderr, "address already in use")
 	for _, args := range [][]string{{"--listen", "9187"}, {"--max-keys", "-1"}, {"--max-keys", "10001"},
-		{"--min-interval", "x"}, {"now", "then"}, {"--names", "/no/such/file"}} {
+		{"--min-interval", "x"}, {"now", "then"}} {
 		wantCode(t, command(t, dsn, append([]string{"exporter"}, args...)...).run(), 64)
 	}
 }
@@ -125,44 +124,6 @@ func TestExporterTheDashboardIsWritten(t *testing.T) {
 	if dashboard.Title == "" || len(dashboard.Panels) < 10 {
 		t.Errorf("the dashboard is %+v", dashboard)
 	}
-}
-
-// The series of each server have its label, and one that is frozen costs the others no more than its time-out.
-func TestExporterServesSeveralServers(t *testing.T) {
-	t.Parallel()
-	frozen := testenv.NewServer(t, nil)
-	a, b := testenv.Database(t), testenv.On(t, frozen)
-	hold(t, a, "SELECT pg_advisory_lock(7)")
-	queue(t, a, "SELECT pg_advisory_lock(7)")
-	p := several(t, []string{a.ConnString(), b.ConnString(), unreachable}, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
-	address := metricsAddress(p)
-	up := func(connString, value string) string {
-		return fmt.Sprintf("pglock_up{server=%q} %s\n", label(connString), value)
-	}
-	text := fetch(t, address)
-	wantText(t, text, up(a.ConnString(), "1"), up(b.ConnString(), "1"), up(unreachable, "0"),
-		fmt.Sprintf("pglock_key_waiters{database=%q,key=\"@7\",server=%q} 1\n", a.Name(), labelOf(a)),
-		fmt.Sprintf("pglock_waiters{database=%q,server=%q} 0\n", b.Name(), labelOf(b)), "pglock_exporter_build_info{version=")
-	for _, line := range regexp.MustCompile(`(?m)^# (?:HELP|TYPE) \S+`).FindAllString(text, -1) {
-		if strings.Count(text, line+" ") != 1 {
-			t.Errorf("%s is there more than once", line)
-		}
-	}
-	must.Succeed(t, frozen.Down(t.Context(), pgserver.Immediate))
-	must.Succeed(t, frozen.Up(t.Context()))
-	must.Succeed(t, frozen.Pause())
-	t.Cleanup(func() { _ = frozen.Resume() }) // it is done already, unless the test has failed
-	testenv.WaitUntil(t, "the frozen server is down, and no other", func() bool {
-		text := fetch(t, address)
-		return strings.Contains(text, up(b.ConnString(), "0")) && strings.Contains(text, up(a.ConnString(), "1"))
-	})
-	must.Succeed(t, frozen.Resume())
-	testenv.WaitUntil(t, "the frozen server is up", func() bool { return strings.Contains(fetch(t, address), up(b.ConnString(), "1")) })
-	p.signal(syscall.SIGTERM)
-	r := p.end()
-	wantCode(t, r, 0)
-	wantText(t, r.stderr, "server="+label(unreachable)+" ", "server="+labelOf(b)+" ")
-	wantNoSecret(t, r)
 }
 
 func TestExporterTheRulesAreWrittenWithTheirThresholds(t *testing.T) {

@@ -56,7 +56,7 @@ func TestHelpMistakesOnTheCommandLine(t *testing.T) {
 		"monitor -x":         "unknown shorthand flag: 'x' in -x (see pglock monitor --help)",
 		"run -d":             "flag needs an argument",
 		"monitor --once=yes": `"yes"`,
-		"key --output=xml a": "must be one of table, json, csv",
+		"key --output=xml a": "must be one of table, json",
 	} {
 		r := command(t, nil, strings.Fields(line)...).run()
 		wantCode(t, r, 64)
@@ -90,7 +90,7 @@ func TestHelpTheShellCompletes(t *testing.T) {
 	for line, want := range map[string]string{
 		"__complete mon":                      "monitor\t",
 		"__complete monitor --output j":       "json\n",
-		"__complete key --output ":            "table\njson\ncsv\n",
+		"__complete key --output ":            "table\njson\n",
 		"__complete migrate ":                 "version\t",
 		"__complete monitor --once --waiting": "--waiting",
 	} {

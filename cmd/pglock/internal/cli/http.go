@@ -115,18 +115,6 @@ func (m *watch) serveOne(ctx context.Context, db database, o *observer, filter v
 	})
 }
 
-// serveServers serves the pages of several servers.
-func (m *watch) serveServers(ctx context.Context, f *serverGroup, filter view.Filter) error {
-	var all []web.Server
-	for _, member := range f.members {
-		all = append(all, web.Server{Name: member.name, Label: member.db.label, Target: member.db.target, Flags: member.db.flags,
-			Live: member.live, Past: member.recorder.past})
-	}
-	return m.serve(ctx, fmt.Sprintf("%d servers", len(all)), all, func(ctx context.Context) error {
-		return m.followServers(ctx, f, filter)
-	})
-}
-
 // live returns the current state for the page.
 func (o *observer) live() web.Live {
 	o.mu.Lock()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -124,28 +123,14 @@ func literal(text string) string {
 }
 
 func printKeys(w io.Writer, described []description, output format) error {
-	switch output {
-	case formatJSON:
+	if output == formatJSON {
 		encoder := json.NewEncoder(w)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(described)
-	case formatCSV:
-		return keysAsCSV(w, described)
 	}
 	_, err := io.WriteString(w, keysAsText(described))
 	return err
-}
-
-func keysAsCSV(w io.Writer, described []description) error {
-	records := [][]string{{"key", "name", "space", "number", "class", "object", "classid", "objid", "objsubid",
-		"session_sql", "session_unlock_sql", "transaction_sql", "transaction_by_name_sql"}}
-	for _, d := range described {
-		records = append(records, []string{d.Key, d.Name, d.Space, fmt.Sprint(d.Number), fmt.Sprint(d.Class),
-			fmt.Sprint(d.Object), fmt.Sprint(d.Classid), fmt.Sprint(d.Objid), fmt.Sprint(d.Objsubid),
-			d.Session, d.SessionUnlock, d.Transaction, d.ByName})
-	}
-	return csv.NewWriter(w).WriteAll(records)
 }
 
 // keysAsText writes each statement on its own line, to be copied.

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -86,12 +85,6 @@ func TestKeyTheSQLTakesTheLock(t *testing.T) {
 			}
 		}
 	}
-	records, err := csv.NewReader(strings.NewReader(
-		command(t, nil, append([]string{"key", "-o", "csv"}, names...)...).run().stdout)).ReadAll()
-	must.Succeed(t, err)
-	if len(records) != len(names)+1 || records[0][0] != "key" || records[2][0] != "it's" {
-		t.Errorf("as CSV: %q", records)
-	}
 }
 
 // Such a name is a valid key, but no SQL can take it by name, and JSON would change it.
@@ -106,10 +99,8 @@ func TestKeyNamesThatPostgresCannotStore(t *testing.T) {
 	if keys[0]["key"] != "@"+number || keys[0]["name"] != "" || keys[0]["transaction_by_name_sql"] != "" {
 		t.Errorf("as JSON: %v", keys[0])
 	}
-	table := command(t, nil, "key", "-o", "csv", name).run().stdout
-	wantText(t, table, "@"+number)
-	if strings.Contains(text.stdout+table, "pglock.key") || !utf8.ValidString(text.stdout+table) {
-		t.Errorf("the SQL is of another lock, or there is no text:\n%s%s", text.stdout, table)
+	if strings.Contains(text.stdout, "pglock.key") || !utf8.ValidString(text.stdout) {
+		t.Errorf("the SQL is of another lock, or there is no text:\n%s", text.stdout)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -43,18 +42,9 @@ with trends, filters and details. It can cancel and terminate sessions unless
 all keyboard commands. Every signal is logged to standard error, on exit if that
 is the terminal. NO_COLOR is respected; with TERM=dumb it prints instead.
 
-Without a terminal, and with --output, it prints each snapshot: as a table, as
-JSON (ndjson: on one line), or as CSV (RFC 4180) under one header. In CSV, text
-that a spreadsheet could take for a formula begins with an apostrophe; control
-characters are escaped only on a terminal. If the server goes away, pglock says
-so on standard error, or in the view, and continues when it is back.
-
-Several servers are shown together: repeat --dsn, name services of
-pg_service.conf with --service, or list servers in a --dsn-file that only you
-can read. Keys and sessions then have a column SERVER, the worst come first, and
-a server that does not answer has a line. JSON names the server in "server", CSV
-in the last column. --http lists the servers on one page and has a page for
-each, and --record takes a folder, in which each server has a file.
+Without a terminal, and with --output, it prints each snapshot: as a table, or
+as JSON (ndjson: on one line). If the server goes away, pglock says so on
+standard error, or in the view, and continues when it is back.
 
 With --record FILE it records all snapshots, for "pglock replay" and "pglock
 report"; without a terminal and --output it does nothing else. Files have mode
@@ -63,8 +53,7 @@ started. Statements are recorded only with --record-queries: they can contain
 data.
 
 With --http ADDRESS it serves a read-only page with the tree, the journal and a
-timeline; for several servers, a page that lists them, the worst first, and one
-for each. Only the URL that it prints opens the pages. Beyond loopback it needs
+timeline. Only the URL that it prints opens the page. Beyond loopback it needs
 TLS, or --insecure-http.
 
 With --on-event and --webhook it tells others of these events, and without
@@ -81,11 +70,9 @@ passed on, released, wait began and ended, deadlock, session ended; with -o
 ndjson as JSON. Events are computed from one snapshot to the next, so a lock or
 wait that begins and ends within an --interval is missed.
 
-Names that are not in the registry can be given with --names FILE, one on each
-line, or as a pattern such as invoice:{1..1000}; braces without such a range are
-part of a name. A name in a comment or string of a session's query is used if
-its hash is the key. A key without a name that a known tool uses is marked as
-probably or possibly that tool's.
+A name in a comment or string of a session's query is used if its hash is the
+key. A key without a name that a known tool uses is marked as probably or
+possibly that tool's.
 
 With --pgbouncer URL, the console of a PgBouncer for its stats_users, sessions
 have the address of the client that uses them, "through PgBouncer". A session
@@ -101,7 +88,7 @@ Exit codes otherwise: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64
 wrong usage.`
 
 type watch struct {
-	servers  servers
+	dsn      dsn
 	output   format
 	once     bool
 	interval seconds
@@ -109,9 +96,6 @@ type watch struct {
 	waiting  bool
 	all      bool
 	readOnly bool
-	noMouse  bool
-	names    namesFile
-	local    bool
 	only     view.Filter
 	check    check
 	options  []monitor.Option // set by the flags
@@ -133,15 +117,13 @@ func newMonitor() *cobra.Command {
 		Example: `  pglock monitor
   pglock monitor --waiting --interval 5s
   pglock monitor --once -o json --key invoice:42 | jq '.locks[].holders[].pid'
-  pglock monitor --once --fail-if-waiting 30s
-  pglock monitor --service orders --service billing`,
+  pglock monitor --once --fail-if-waiting 30s`,
 		Args:              arguments(0, 1, "one database"),
 		RunE:              m.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	m.servers.addTo(cmd)
+	m.dsn.addTo(cmd)
 	m.output.addTo(cmd, formatNDJSON)
-	m.names.addTo(cmd)
 	m.check.addTo(cmd)
 	m.record.addTo(cmd)
 	m.http.addTo(cmd)
@@ -156,12 +138,10 @@ func newMonitor() *cobra.Command {
 	flags.BoolVar(&m.all, "all", false, "show waits of every kind, also without any advisory lock")
 	flags.BoolVar(&m.events, "events", false, "print events of contended keys instead of snapshots")
 	flags.BoolVar(&m.readOnly, "read-only", false, "disable the keys that cancel and terminate sessions")
-	flags.BoolVar(&m.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
-	flags.BoolVar(&m.local, "local-time", false, "show times in the local time zone instead of UTC (not in JSON and CSV)")
 	addSessionFilter(cmd, &m.only)
 	complete(cmd, "interval")
-	m.servers.addPsqlTo(cmd)
-	m.servers.completeKeys(cmd, "key")
+	complete(cmd, "key")
+	m.dsn.addPsqlTo(cmd)
 	return cmd
 }
 
@@ -193,7 +173,7 @@ func checkDatabases(ctx context.Context, pool *pgxpool.Pool, filter view.Filter)
 }
 
 func (m *watch) command(cmd *cobra.Command, args []string) error {
-	if err := m.servers.addDatabaseArgument(cmd, args); err != nil {
+	if err := m.dsn.addDatabaseArgument(cmd, args); err != nil {
 		return err
 	}
 	if m.schema {
@@ -215,18 +195,11 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	}
 	m.quiet = m.notify.wanted() && !cmd.Flags().Changed("output") && !m.events
 	defer m.notify.start()()
-	dbs, err := m.servers.resolve(cmd)
+	db, err := m.dsn.resolve(cmd)
 	if err != nil {
 		return err
 	}
-	if err := m.readOptions(cmd); err != nil {
-		return err
-	}
-	if len(dbs) > 1 {
-		return m.watchServers(cmd, dbs, filter)
-	}
-	db := dbs[0]
-	m.options = db.options(m.options)
+	m.readOptions(db)
 	if err := errors.Join(m.record.check(cmd, m.once), m.http.check(cmd, m.once)); err != nil {
 		return err
 	}
@@ -269,7 +242,7 @@ func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, po
 	}
 	defer clients.close(context.WithoutCancel(ctx))
 	o.clients = clients
-	if o.recorder, err = m.beginRecording(db.target, m.record.path, maxPast); err != nil {
+	if o.recorder, err = m.beginRecording(db.target); err != nil {
 		return err
 	}
 	switch {
@@ -295,8 +268,6 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 		return filter, misuse(cmd, "--once contradicts --interval")
 	case m.events && m.once:
 		return filter, misuse(cmd, "--events contradicts --once: events happen between two snapshots")
-	case m.events && m.output == formatCSV:
-		return filter, misuse(cmd, "--events has no CSV (use --output ndjson)")
 	case m.check.wanted(cmd) && !m.once:
 		return filter, misuse(cmd, "--warn-if-waiting and --fail-if-waiting need --once")
 	case m.check.wanted(cmd) && cmd.Flags().Changed("output"):
@@ -312,37 +283,13 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 // isView reports whether the command shows the full-screen view.
 func (m *watch) isView() bool { return !m.once && m.http.address == "" && m.fillsScreen() }
 
-// readOptions sets what is asked of each server. In the view a key decides about waits of every kind, and on
-// the page a switch.
-func (m *watch) readOptions(cmd *cobra.Command) (err error) {
-	if m.options, err = m.names.options(cmd); m.all && !m.isView() || m.http.address != "" {
+// readOptions sets what is asked of the server. In the view a key decides about waits of every kind, and on the page a
+// switch.
+func (m *watch) readOptions(db database) {
+	if m.all && !m.isView() || m.http.address != "" {
 		m.options = append(m.options, monitor.WithAllWaits())
 	}
-	return err
-}
-
-// zoned returns a snapshot with its time in the zone that the flags ask for.
-func (m *watch) zoned(s *monitor.Snapshot) *monitor.Snapshot {
-	if !m.local {
-		return s
-	}
-	here := *s
-	here.TakenAt = s.TakenAt.Local()
-	return &here
-}
-
-// zonedEvents returns events with their times in the zone that the flags ask for.
-func (m *watch) zonedEvents(of func() []journal.Event) func() []journal.Event {
-	if !m.local {
-		return of
-	}
-	return func() []journal.Event {
-		events := slices.Clone(of())
-		for i := range events {
-			events[i].At = events[i].At.Local()
-		}
-		return events
-	}
+	m.options = db.options(m.options)
 }
 
 func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
@@ -356,12 +303,12 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 		return db.failed(err)
 	}
 	clients.name(ctx, snapshot)
-	return m.printer(db, filter, &outputState{}).show(snapshot)
+	return m.printer(db, filter).show(snapshot)
 }
 
 // showAll fails if it cannot take the first snapshot. The user has most likely named the wrong server then.
 func (m *watch) showAll(ctx context.Context, db database, o *observer, filter view.Filter) error {
-	return m.follow(ctx, db, o, filter, m.printer(db, filter, &outputState{}))
+	return m.follow(ctx, db, o, filter, m.printer(db, filter))
 }
 
 func (m *watch) follow(ctx context.Context, db database, o *observer, filter view.Filter, p printer) error {

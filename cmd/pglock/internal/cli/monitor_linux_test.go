@@ -1,26 +1,11 @@
 package cli_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
-
-// Output for people must be harmless; output for programs must be exact (TestMonitorMachineOutputIsHarmlessAndComplete).
-func TestMonitorCSVOnATerminalIsHarmless(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	fillDatabase(t, db)
-	p := on(t, db, "monitor", "--once", "-o", "csv", "--key", "@99").onTerminal()
-	wantCode(t, p.end(), 0)
-	shown := p.stdout.String()
-	wantText(t, shown, "taken_at,database", `the \agid's `)
-	if strings.ContainsAny(shown, "\x07\x1b") {
-		t.Errorf("the terminal was shown %q", shown)
-	}
-}
 
 // When a pile-up has taken all connections of a server, the view has one left for the signal that ends it.
 func TestMonitorTheViewKeepsAConnectionForSignals(t *testing.T) {

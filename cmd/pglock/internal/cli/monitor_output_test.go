@@ -1,51 +1,14 @@
 package cli_test
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
-
-func writeFile(t *testing.T, text string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "names")
-	must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
-func TestMonitorNamesOfAFileAreShown(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	hold(t, db, "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock(7440995589958059143)")
-	names := writeFile(t, "# ours\r\nnightly-report\r\ninvoice:{40..49}\r\n")
-	r := on(t, db, "monitor", "--once", "--names", names).run()
-	wantCode(t, r, 0)
-	wantText(t, r.stdout, "invoice:42  @6688477336110245193\n", "nightly-report  @7440995589958059143\n")
-
-	for text, want := range map[string]string{
-		"a\n@42\n":         "line 2: @42 is a number",
-		"x:{1..99999999}":  "more than 1000000 names",
-		"\x1b[2Jx:{2..1}z": "line 1: {2..1}: the range counts down",
-	} {
-		r := on(t, db, "monitor", "--once", "--names", writeFile(t, text)).run()
-		wantCode(t, r, 64)
-		wantText(t, r.stderr, want)
-		if strings.Contains(r.stderr, "\x1b") {
-			t.Errorf("the message is not harmless: %q", r.stderr)
-		}
-	}
-	r = on(t, db, "monitor", "--once", "--names", names+".missing").run()
-	wantCode(t, r, 64)
-	wantText(t, r.stderr, "no such file")
-}
 
 func TestMonitorTheCheckForNagios(t *testing.T) {
 	t.Parallel()
@@ -68,7 +31,6 @@ func TestMonitorTheCheckForNagios(t *testing.T) {
 	wantText(t, status(2, "--fail-if-waiting", "0"), "PGLOCK CRITICAL - ")
 	wantText(t, status(3, "--fail-if-waiting", "1", "--dsn", "postgres://u:s3cret@127.0.0.1:1/x"),
 		"PGLOCK UNKNOWN - u@127.0.0.1:1/x: ")
-	wantText(t, status(3, "--fail-if-waiting", "1", "--names", "missing"), "PGLOCK UNKNOWN - ", "no such file")
 	for _, args := range [][]string{{"--fail-if-waiting", "1"}, {"--once", "--warn-if-waiting", "1", "-o", "json"},
 		{"--once", "--fail-if-waiting", "soon"}, {"--once", "--warn-if-waiting", "5", "--fail-if-waiting", "5"}} {
 		wantCode(t, on(t, db, append([]string{"monitor"}, args...)...).run(), 64)
@@ -120,13 +82,5 @@ func TestMonitorMachineOutputIsHarmlessAndComplete(t *testing.T) {
 	must.Succeed(t, json.Unmarshal([]byte(command(t, nil, "monitor", "--json-schema").run().stdout), &schema))
 	if schema["title"] == nil {
 		t.Errorf("the schema is %v", schema)
-	}
-	r := on(t, db, "monitor", "--once", "-o", "csv", "--key", "@99").run()
-	records, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
-	must.Succeed(t, err)
-	others := func(record []string) bool { return record[1] != db.Name() } // tests share the server
-	if records = slices.DeleteFunc(records, others); len(records) != 2 || records[0][10] != gid(db) ||
-		!strings.HasSuffix(r.stdout, "\r\n") {
-		t.Errorf("the CSV is %q", r.stdout)
 	}
 }

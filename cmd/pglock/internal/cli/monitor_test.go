@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -221,39 +220,6 @@ func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestMonitorCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	fillDatabase(t, db)
-	p := on(t, db, "monitor", "--interval", "0.05", "--output", "csv", "--key", "invoice:42", "--key", "@99").start()
-	testenv.WaitUntil(t, "there are two snapshots", func() bool {
-		return strings.Count(p.stdout.String(), ",holds,") >= 4
-	})
-	p.signal(syscall.SIGINT)
-	r := p.end()
-	wantCode(t, r, 0)
-	records, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
-	must.Succeed(t, err)
-	head := records[0]
-	if head[0] != "taken_at" || strings.Count(r.stdout, "taken_at") != 1 {
-		t.Errorf("the header is %q, or there are several", head)
-	}
-	column := func(record []string, name string) string { return record[slices.Index(head, name)] }
-	first := slices.DeleteFunc(slices.Clone(records[1:]), func(r []string) bool {
-		return r[0] != records[1][0] || column(r, "database") != db.Name()
-	})
-	roles := map[string]int{}
-	for _, record := range first {
-		roles[column(record, "key")+" "+column(record, "role")]++
-		if column(record, "key") == "@99" && column(record, "role") == "waits" && column(record, "blocked_by") != "0" {
-			t.Errorf("a waiter for a prepared transaction is blocked by %q", column(record, "blocked_by"))
-		}
-	}
-	if fmt.Sprint(roles) != "map[@99 holds:1 @99 waits:1 invoice:42 holds:1 invoice:42 waits:3]" {
-		t.Errorf("there are %v", roles)
-	}
-}
-
 func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
@@ -308,7 +274,7 @@ func silentServer(t *testing.T) string {
 func TestMonitorNeedsAServerAtFirst(t *testing.T) {
 	t.Parallel()
 	nowhere := []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}
-	for _, args := range [][]string{{"monitor"}, {"monitor", "--once"}, {"monitor", "--once", "-o", "csv"}} {
+	for _, args := range [][]string{{"monitor"}, {"monitor", "--once"}, {"monitor", "--once", "-o", "json"}} {
 		r := command(t, nowhere, args...).run()
 		wantCode(t, r, 69)
 		wantText(t, r.stderr, "u@127.0.0.1:1/x")

@@ -45,6 +45,9 @@ func newObserver(pool *pgxpool.Pool, flags string, options []monitor.Option) *ob
 	return o
 }
 
+// answerTimeout bounds what is asked of a server beside snapshots.
+const answerTimeout = 10 * time.Second
+
 // take takes a snapshot and notes the events since the last one. A failed snapshot leaves a gap.
 func (o *observer) take(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
 	s, err := o.snap(ctx, more...)

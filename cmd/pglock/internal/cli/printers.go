@@ -21,14 +21,7 @@ type printer interface {
 	close() error
 }
 
-// outputState is shared by printers that write to the same output.
-type outputState struct {
-	servers   bool   // there are several servers
-	headed    bool   // the header of CSV is written
-	separator string // a blank line is due before the next table
-}
-
-func (m *watch) printer(db database, filter view.Filter, shared *outputState) printer {
+func (m *watch) printer(db database, filter view.Filter) printer {
 	switch {
 	case m.events || m.quiet:
 		return newAppender(db, nil)
@@ -36,19 +29,8 @@ func (m *watch) printer(db database, filter view.Filter, shared *outputState) pr
 		return newAppender(db, filtered(filter, view.JSON))
 	case m.output == formatNDJSON:
 		return newAppender(db, filtered(filter, view.NDJSON))
-	case m.output == formatCSV:
-		return newAppender(db, filtered(filter, shared.csvWriter()))
 	}
-	return newAppender(db, shared.tableWriter(filter, db, m.zoned))
-}
-
-// printers write to the same output.
-func (m *watch) printers(f *serverGroup, filter view.Filter) map[*member]printer {
-	shared, all := &outputState{servers: true}, map[*member]printer{}
-	for _, member := range f.members {
-		all[member] = m.printer(member.db, filter, shared)
-	}
-	return all
+	return newAppender(db, tableWriter(filter, db))
 }
 
 // print prints a snapshot or, with --events, the events up to it.
@@ -66,7 +48,7 @@ func (m *watch) printEvents(events []journal.Event) error {
 	case formatNDJSON:
 		return view.EventsNDJSON(os.Stdout, events)
 	}
-	return view.EventLines(os.Stdout, m.zonedEvents(func() []journal.Event { return events })())
+	return view.EventLines(os.Stdout, events)
 }
 
 // appender writes each snapshot after the last one.
@@ -107,27 +89,13 @@ func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) fun
 	return func(w io.Writer, s *monitor.Snapshot) error { return write(w, f.Apply(s)) }
 }
 
-func (sh *outputState) csvWriter() func(io.Writer, *monitor.Snapshot) error {
-	csv := view.CSV{Printable: term.Is(os.Stdout), Servers: sh.servers}
+// tableWriter writes tables with a blank line between them.
+func tableWriter(filter view.Filter, db database) func(io.Writer, *monitor.Snapshot) error {
+	separator := ""
 	return func(w io.Writer, s *monitor.Snapshot) error {
-		if !sh.headed {
-			sh.headed = true
-			if err := csv.Header(w); err != nil {
-				return err
-			}
-		}
-		return csv.Snapshot(w, s)
-	}
-}
-
-func (sh *outputState) tableWriter(filter view.Filter, db database, zoned func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
-	target := db.target
-	if sh.servers {
-		target = db.named()
-	}
-	return func(w io.Writer, s *monitor.Snapshot) error {
-		_, err := io.WriteString(w, sh.separator+lines(view.Table(zoned(s), filter, view.Server{Target: target, Flags: db.flags, Past: db.past}, tableWidth())))
-		sh.separator = "\n"
+		table := view.Table(s, filter, view.Server{Target: db.target, Flags: db.flags, Past: db.past}, tableWidth())
+		_, err := io.WriteString(w, separator+lines(table))
+		separator = "\n"
 		return err
 	}
 }

@@ -57,7 +57,6 @@ type recorder struct {
 	encoder *recording.Encoder
 	writer  *recording.Writer // nil if nothing is written to a file
 	past    *recording.Past   // nil if nothing is kept in memory
-	room    int64             // bytes that past may have in memory
 	failed  error             // the error of the last attempt to write
 	lost    bool              // an outage was recorded since the last snapshot
 }
@@ -65,14 +64,14 @@ type recorder struct {
 // maxPast is how many bytes of recordings are kept in memory.
 const maxPast = 64 << 20
 
-// beginRecording begins a recording of a server: in a file if path is not empty, and with a page in memory, in at most room
-// bytes.
-func (m *watch) beginRecording(target, path string, room int64) (*recorder, error) {
+// beginRecording begins a recording: in a file if --record names one, and with a page in memory.
+func (m *watch) beginRecording(target string) (*recorder, error) {
+	path := m.record.path
 	past, err := m.http.past(path)
 	if err != nil {
 		return nil, err
 	}
-	k := &recorder{encoder: recording.NewEncoder(m.record.queries), past: past, room: room}
+	k := &recorder{encoder: recording.NewEncoder(m.record.queries), past: past}
 	if path == "" {
 		return k, nil
 	}
@@ -111,7 +110,7 @@ func (k *recorder) record(s *monitor.Snapshot, ended []int32) error {
 		return err
 	}
 	if k.past != nil {
-		k.past.Add(encoded, k.room)
+		k.past.Add(encoded, maxPast)
 	}
 	if k.writer == nil {
 		return nil

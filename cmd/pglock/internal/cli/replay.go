@@ -24,10 +24,9 @@ const replayHelp = `Show a recording of "pglock monitor --record" in the view of
 
 It shows the next snapshot every --interval; [ and ] go back and forward by a
 minute, { and } by ten; p pauses. It also reads the rotated files FILE.*. --at
-says where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, or with
---local-time in the local time zone, by the server's clock), or a time with its
-zone, such as 2026-11-22T01:14:00Z. A time of day means the last such time in
-the recording.
+says where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, by the
+server's clock), or a time with its zone, such as 2026-11-22T01:14:00Z. A time
+of day means the last such time in the recording.
 
 With --output, or without a terminal, it prints the snapshot at --at, or all of
 them. With --events it prints the events of contended keys.
@@ -40,8 +39,6 @@ type replay struct {
 	output   format
 	interval seconds
 	events   bool
-	noMouse  bool
-	local    bool
 	large    bool
 	keys     []string
 	only     view.Filter
@@ -64,8 +61,8 @@ func newReplay() *cobra.Command {
 	flags.Var(&r.interval, "interval", "show the next snapshot after this `duration`")
 	flags.BoolVar(&r.events, "events", false, "print events of contended keys instead of snapshots")
 	flags.StringArrayVar(&r.keys, "key", nil, "show only this `KEY`; may be repeated")
-	r.addFilterTo(cmd)
-	flags.BoolVar(&r.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
+	addSessionFilter(cmd, &r.only)
+	flags.BoolVar(&r.only.Waiting, "waiting", false, "show only contended locks")
 	addLarge(cmd, &r.large)
 	r.output.addTo(cmd, formatNDJSON)
 	return cmd
@@ -76,20 +73,9 @@ func addLarge(cmd *cobra.Command, large *bool) {
 	cmd.Flags().BoolVar(large, "large", false, "read a recording of very many locks, from a source that you trust")
 }
 
-// addFilterTo adds the flags that monitor also has.
-func (r *replay) addFilterTo(cmd *cobra.Command) {
-	addSessionFilter(cmd, &r.only)
-	flags := cmd.Flags()
-	flags.BoolVar(&r.only.Waiting, "waiting", false, "show only contended locks")
-	flags.BoolVar(&r.local, "local-time", false, "show and read times in the local time zone instead of UTC")
-}
-
 func (r *replay) command(cmd *cobra.Command, args []string) error {
-	switch {
-	case r.interval == 0:
+	if r.interval == 0 {
 		return misuse(cmd, "--interval must be more than 0")
-	case r.events && r.output == formatCSV:
-		return misuse(cmd, "--events has no CSV (use --output ndjson)")
 	}
 	keys, err := parseKeys(cmd, r.keys)
 	if err != nil {
@@ -108,11 +94,11 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	}
 	at := first
 	if r.at != "" {
-		if at, err = parseMoment(r.at, r.zoned(last)); err != nil {
+		if at, err = parseMoment(r.at, last); err != nil {
 			return misuse(cmd, "--at: %w", err)
 		}
 		if at.Before(first) || at.After(last) {
-			return misuse(cmd, "--at: the recording covers %s to %s", r.zoned(first).Format(time.RFC3339), r.zoned(last).Format(time.RFC3339))
+			return misuse(cmd, "--at: the recording covers %s to %s", first.Format(time.RFC3339), last.Format(time.RFC3339))
 		}
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
@@ -169,14 +155,6 @@ func unreadable(err error) error {
 	return &exit{codeOther, err}
 }
 
-// zoned returns a time in the zone that the flags ask for.
-func (r *replay) zoned(t time.Time) time.Time {
-	if r.local {
-		return t.Local()
-	}
-	return t.UTC()
-}
-
 // parseMoment parses a time, in the zone of last if it names none. Without a date it is the latest such time that is not
 // after last.
 func parseMoment(text string, last time.Time) (time.Time, error) {
@@ -203,11 +181,11 @@ func parseMoment(text string, last time.Time) (time.Time, error) {
 func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, file string, filter view.Filter) error {
 	p := newPlayer(past)
 	defer p.close()
-	m := watch{output: r.output, events: r.events, interval: r.interval, noMouse: r.noMouse, local: r.local}
+	m := watch{output: r.output, events: r.events, interval: r.interval}
 	if m.fillsScreen() {
 		return m.replayOnScreen(ctx, p, at, file, filter)
 	}
-	to := m.printer(database{target: file, past: true}, filter, &outputState{})
+	to := m.printer(database{target: file, past: true}, filter)
 	if r.at != "" && !r.events {
 		s, err := p.seek(at)
 		if err != nil {
@@ -241,16 +219,13 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 		return unreadable(err)
 	}
 	options := m.screen(filter)
-	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, m.zoned(first), m.zonedEvents(p.recentEvents), p.jump
+	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, first, p.recentEvents, p.jump
 	options.Take = func(context.Context, bool) (*monitor.Snapshot, error) {
 		s, err := p.next()
 		if errors.Is(err, io.EOF) {
-			return m.zoned(p.last()), nil // the view stays at the end
+			return p.last(), nil // the view stays at the end
 		}
-		if err != nil {
-			return nil, err
-		}
-		return m.zoned(s), nil
+		return s, err
 	}
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: file, Past: true}, width(), height())))

@@ -31,18 +31,6 @@ func TestReplayATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {
 	}
 }
 
-func TestReplayEventsForPeopleAreInTheZoneThatIsShown(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 11, 22, 0, 30, 0, 0, time.FixedZone("", 3600))
-	events := func() []journal.Event { return []journal.Event{{At: at}} }
-	if got := (&watch{local: true}).zonedEvents(events)()[0].At; got.Location() != time.Local || !got.Equal(at) {
-		t.Errorf("with --local-time: %v", got)
-	}
-	if got := (&watch{}).zonedEvents(events)()[0].At; got != at {
-		t.Errorf("without: %v", got)
-	}
-}
-
 // Seeking reads a quarter of an hour, unless that would take seconds.
 func TestReplayReadsABoundedTimeBeforeThatWhichIsShown(t *testing.T) {
 	t.Parallel()

@@ -24,9 +24,9 @@ func (m *watch) fillsScreen() bool {
 		(term.Is(os.Stdin) || term.Controlled())
 }
 
-// screen returns the options common to the views of one server and of several.
+// screen returns the options common to the views of a server and of a recording.
 func (m *watch) screen(filter view.Filter) tui.Options {
-	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, NoMouse: m.noMouse, All: m.all, Output: os.Stdout}
+	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, All: m.all, Output: os.Stdout}
 }
 
 // takeFunc returns the function that takes snapshots for the view.
@@ -36,11 +36,7 @@ func (m *watch) takeFunc(o *observer) tui.Take {
 		if all {
 			more = append(more, monitor.WithAllWaits())
 		}
-		s, err := o.take(ctx, more...)
-		if err != nil {
-			return nil, err
-		}
-		return m.zoned(s), nil
+		return o.take(ctx, more...)
 	}
 }
 
@@ -53,7 +49,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter
 		return db.failed(err)
 	}
 	options.Target, options.Flags, options.First, options.Take = db.target, db.flags, first, take
-	options.Events, options.End = m.zonedEvents(o.recentEvents), m.signalFunc(db, o.pool, &log)
+	options.Events, options.End = o.recentEvents, m.signalFunc(db, o.pool, &log)
 	options.MayEnd, options.EndHolder = m.mayFunc(o.pool), m.holderFuncs(db, o.pool, &log)
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: db.target, Flags: db.flags}, width(), height())))

@@ -29,7 +29,7 @@ func TestTheFlagsOfACopiedCommandNameTheServerWithoutAPassword(t *testing.T) {
 		if err := cmd.ParseFlags(test.given); err != nil {
 			t.Fatal(err)
 		}
-		db, err := d.find(cmd)
+		db, err := d.resolve(cmd)
 		if err != nil || db.flags != test.want {
 			t.Errorf("%q: %q, %v; want %q", test.given, db.flags, err, test.want)
 		}

@@ -128,39 +128,6 @@ func TestTerminalTheMonitorIsRenewedInPlace(t *testing.T) {
 	wantText(t, afterwards, "@7", "@8")
 }
 
-// A terminal sends a click as ESC [ < button ; column ; line M, once a program has asked for it (modes 1002 and 1006).
-func TestTerminalTheMouseChoosesOnATerminal(t *testing.T) {
-	t.Parallel()
-	db := testenv.On(t, testenv.NewServer(t, nil))
-	hold(t, db, "SELECT pg_advisory_lock(7), pg_advisory_lock(8)")
-	p := on(t, db, "monitor").onTerminal()
-	p.waitForOutput("\x1b[?1002h")
-	p.waitForOutput("@8")
-	p.types("\x1b[<0;12;5M\x1b[<0;12;5m") // the second page, below four lines of header
-	p.waitForOutput("nothing waits")
-	p.types("m")
-	p.waitForOutput("\x1b[?1002l")
-	p.types("m")
-	p.types("q")
-	wantCode(t, p.end(), 0)
-	<-p.read
-	text := p.stdout.String()
-	if taken, given := strings.LastIndex(text, "\x1b[?1002h"), strings.LastIndex(text, "\x1b[?1002l"); given < taken {
-		t.Errorf("the terminal did not get its mouse back: %q", text)
-	}
-
-	for _, more := range [][]string{nil, {"--dsn", db.ConnString(), "--dsn", "postgres://127.0.0.1:1/nowhere"}} {
-		p = on(t, db, append([]string{"monitor", "--no-mouse"}, more...)...).onTerminal()
-		p.waitForOutput("@8")
-		p.types("q")
-		wantCode(t, p.end(), 0)
-		<-p.read
-		if strings.Contains(p.stdout.String(), "\x1b[?1002h") {
-			t.Errorf("--no-mouse takes the mouse, with %q", more)
-		}
-	}
-}
-
 func TestTerminalReplayOnATerminalFiltersKeys(t *testing.T) {
 	t.Parallel()
 	file, _, _ := recorded(t)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,7 +46,7 @@ pglock.schema_migrations.`,
 	})
 	cmd.Flags().StringVar(&s.holder, "holder", "", "the process with this `ID` that holds locks in rows")
 	cmd.Flags().Lookup("yes").Usage = "do not ask (needs --session or --holder)"
-	s.dsn.completeHolders(cmd, "holder")
+	complete(cmd, "holder")
 	return cmd
 }
 
@@ -94,7 +93,6 @@ no database; 64 wrong usage.`
 type signalRun struct {
 	signal  monitor.Signal
 	dsn     dsn
-	names   namesFile
 	poolers poolerFlags
 	clients *clients // nil without a pooler
 	key     string
@@ -108,17 +106,16 @@ type signalRun struct {
 func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(0, 1, "one PID")
 	cmd.RunE = s.command
-	cmd.ValidArgsFunction = s.dsn.completePIDs
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	s.dsn.addTo(cmd)
 	s.dsn.addPsqlTo(cmd)
-	s.names.addTo(cmd)
 	s.poolers.addTo(cmd, "name the client behind the session")
 	flags := cmd.Flags()
 	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
 	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
 	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs --session)")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "only show what would end, on standard output")
-	s.dsn.completeKeys(cmd, "key")
+	complete(cmd, "key")
 	complete(cmd, "session")
 	return cmd
 }
@@ -134,8 +131,7 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	options, err := s.names.options(cmd)
-	if err := errors.Join(err, s.poolers.resolve(cmd)); err != nil {
+	if err := s.poolers.resolve(cmd); err != nil {
 		return err
 	}
 	db, err := s.dsn.resolve(cmd)
@@ -146,7 +142,7 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.clients.close(context.WithoutCancel(cmd.Context()))
-	options = append(options, monitor.WithTrustedOwner(db.trusted...))
+	options := []monitor.Option{monitor.WithTrustedOwner(db.trusted...)}
 	pool, err := db.pool(cmd.Context(), "pglock "+string(s.signal))
 	if err != nil {
 		return err

@@ -77,13 +77,12 @@ const (
 	formatTable  format = "table"
 	formatJSON   format = "json"
 	formatNDJSON format = "ndjson" // only for some commands
-	formatCSV    format = "csv"
 )
 
 // addTo adds the flag, with the formats that all commands have and further ones.
 func (f *format) addTo(cmd *cobra.Command, more ...format) {
 	*f = formatTable
-	choice := formatChoice{f, append([]format{formatTable, formatJSON, formatCSV}, more...)}
+	choice := formatChoice{f, append([]format{formatTable, formatJSON}, more...)}
 	cmd.Flags().VarP(choice, "output", "o", fmt.Sprintf("how to print: `%s`", choice.list("|")))
 	complete(cmd, "output", strings.Split(choice.list(" "), " ")...)
 }

@@ -86,14 +86,6 @@ func longestCell(_ Model, r row) string {
 	return view.Age(r.longest)
 }
 
-func trendCell(m Model, r row) string {
-	trend := m.trends.of(r.keyID())
-	if trend.allZero() {
-		return ""
-	}
-	return trend.sparkline(m.trendWidth())
-}
-
 // treeCell marks a session with ~ if the one above it is only ahead in the queue, with +n if n more sessions hold
 // what it waits for, with ↻ if it closes a cycle, and with ▸ if the row can be unfolded.
 func treeCell(_ Model, r row) string {

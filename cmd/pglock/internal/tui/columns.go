@@ -31,9 +31,6 @@ const (
 	broadest = 180
 )
 
-// trendWidth is the smallest number of bars in a trend.
-const trendWidth = 8
-
 // columnsOf returns the columns of a page, for a terminal of some width.
 func columnsOf(page page, width int) []column {
 	switch page {
@@ -44,7 +41,6 @@ func columnsOf(page page, width int) []column {
 			{title: "HOLD", width: 4, alignRight: true, minWidth: narrowish, cell: holdersCell},
 			{title: "WAIT", width: 4, alignRight: true, cell: waitersCell},
 			{title: "LONGEST", width: 7, alignRight: true, cell: longestCell, wait: func(_ Model, r row) time.Duration { return r.longest }},
-			{title: "TREND", width: trendWidth, weight: 1, minWidth: narrowish, cell: trendCell},
 			{title: "STATE", width: 24, weight: 1, minWidth: broad, cell: ofHolder(stateCell)},
 			{title: "AGE", width: 6, alignRight: true, minWidth: broader, cell: ofHolder(sessionAgeCell)},
 			{title: "CLIENT", width: 15, minWidth: broader, cell: ofHolder(clientCell)},

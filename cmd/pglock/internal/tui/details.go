@@ -19,20 +19,19 @@ func (m Model) openDetails() (Model, tea.Cmd) {
 	switch {
 	case !ok:
 		return m, nil
-	case r.group != nil || r.fold != nil:
+	case r.fold != nil:
 		return m.unfoldRow()
 	}
-	where := onServer(m.servers[r.id.server].Label)
 	if r.session == nil {
 		at := r.keyID()
-		return m.open(pane{title: "key " + r.keyLabel() + where, session: r.onlyHolder(), server: r.id.server,
+		return m.open(pane{title: "key " + r.keyLabel(), session: r.onlyHolder(),
 			write: func(m Model, width int) []string { return m.keyText(at, width) }})
 	}
 	id, kind := r.session.ID(), "session "
 	if r.session.process != nil {
 		kind = "process "
 	}
-	return m.open(pane{title: kind + r.session.label() + where, session: &id, server: r.id.server,
+	return m.open(pane{title: kind + r.session.label(), session: &id,
 		write: func(m Model, width int) []string { return m.sessionText(id, width) }})
 }
 
@@ -89,9 +88,6 @@ func (m Model) keyText(at lockID, width int) []string {
 	t.field(1, "in pg_locks", fmt.Sprintf("classid %d, objid %d, objsubid %d", uint32(lock.Class), uint32(lock.Object),
 		lock.Objsubid))
 	t.field(1, "database", databaseName(lock))
-	if trend := m.trends.of(at); !trend.allZero() {
-		t.field(1, "waiters", strings.TrimLeft(trend.sparkline(clampTo(width-15, trendWidth, trendLength)), " "))
-	}
 	t.blank()
 	t.add(1, "%s", plural(len(lock.Holders), "holder"))
 	for i := range lock.Holders[:min(len(lock.Holders), maxListed)] {
@@ -212,7 +208,7 @@ func (m Model) since(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("since %s (%s)", t.In(m.snapshot.TakenAt.Location()).Format(time.DateTime+" MST"), ageOf(m.snapshot, t))
+	return fmt.Sprintf("since %s (%s)", t.UTC().Format(time.DateTime+" MST"), ageOf(m.snapshot, t))
 }
 
 func (m Model) sessionText(id monitor.SessionID, width int) []string {
@@ -254,8 +250,8 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 			view.Age(waited(m.snapshot, wait.Waiter)))
 	}
 	t.more(len(blocks))
-	if p.Since != nil && len(blocks) > 0 && m.server.End != nil {
-		t.command(view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: p.PID, Since: *p.Since}, m.server.Flags))
+	if p.Since != nil && len(blocks) > 0 && m.options.End != nil {
+		t.command(view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: p.PID, Since: *p.Since}, m.options.Flags))
 	}
 	return t.lines
 }

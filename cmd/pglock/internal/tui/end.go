@@ -23,7 +23,7 @@ type pendingSignal struct {
 }
 
 func (s pendingSignal) String() string {
-	return fmt.Sprintf("%s session %d%s", s.signal, s.target.PID, onServer(s.target.Server.Label))
+	return fmt.Sprintf("%s session %d", s.signal, s.target.PID)
 }
 
 // inspectionMsg describes the session to signal, from a new snapshot.
@@ -45,10 +45,6 @@ const signalTimeout = 20 * time.Second
 
 // prepareSignal takes a snapshot to inspect the session of the open pane or the selected row.
 func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
-	m = m.withRowServer()
-	if m.pane != nil && m.pane.session != nil {
-		m = m.withServer(m.pane.server)
-	}
 	session, why := m.selectedSession()
 	switch {
 	case m.signalling:
@@ -75,9 +71,9 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 	}
 }
 
-// mayEnd returns a function that asks the selected server whether a signal would be refused.
+// mayEnd returns a function that asks the server whether a signal would be refused.
 func (m Model) mayEnd() func(monitor.Signal, monitor.SignalTarget) error {
-	parent, ask := m.ctx, m.server.MayEnd
+	parent, ask := m.ctx, m.options.MayEnd
 	return func(signal monitor.Signal, target monitor.SignalTarget) error {
 		if ask == nil {
 			return nil
@@ -135,7 +131,7 @@ func (m Model) handleInspection(i inspectionMsg) (Model, tea.Cmd) {
 		return m.addLog("not asked about session " + i.target.Ref.String() + ": another input is open"), nil
 	}
 	return m.ask(question{i.pendingSignal.String(), fmt.Sprintf("no signal was sent to %d", i.target.PID),
-		func(m Model) (Model, tea.Cmd) { return m.sendSignal(i.pendingSignal) }}, m.serverOf(i.target).index,
+		func(m Model) (Model, tea.Cmd) { return m.sendSignal(i.pendingSignal) }},
 		func(width int) []string { return view.Preview(i.snapshot, i.target, i.signal, width) })
 }
 
@@ -147,9 +143,9 @@ type question struct {
 }
 
 // ask shows what would end, and asks for confirmation.
-func (m Model) ask(q question, server int, preview func(width int) []string) (Model, tea.Cmd) {
+func (m Model) ask(q question, preview func(width int) []string) (Model, tea.Cmd) {
 	m.prompt = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", q.what), ""), question: &q}
-	return m.open(pane{title: q.what + "?", server: server, write: func(_ Model, width int) []string { return preview(width) }})
+	return m.open(pane{title: q.what + "?", write: func(_ Model, width int) []string { return preview(width) }})
 }
 
 // handleConfirmation handles a message while a question waits for its answer.
@@ -176,7 +172,7 @@ func (m Model) handleConfirmation(msg tea.Msg) (Model, tea.Cmd) {
 
 func (m Model) sendSignal(s pendingSignal) (Model, tea.Cmd) {
 	m.signalling = true
-	ctx, end := context.WithoutCancel(m.ctx), m.serverOf(s.target).End
+	ctx, end := context.WithoutCancel(m.ctx), m.options.End
 	return m.addLog(s.String() + " …"), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 		defer cancel()

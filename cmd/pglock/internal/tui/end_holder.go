@@ -20,7 +20,6 @@ type EndHolder struct {
 
 // holderMsg describes the process to end, from a new snapshot.
 type holderMsg struct {
-	server   int
 	target   monitor.RowTarget
 	snapshot *monitor.Snapshot
 	err      error
@@ -34,14 +33,14 @@ type holderEndMsg struct {
 
 // prepareHolderEnd looks up what a process holds.
 func (m Model) prepareHolderEnd(signal monitor.Signal, p *monitor.RowProcess) (Model, tea.Cmd) {
-	look, holder := m.server.EndHolder.Inspect, p.Holder
+	look, holder := m.options.EndHolder.Inspect, p.Holder
 	switch {
 	case signal == monitor.SignalCancel:
 		return m.addLog("a process with locks in rows runs no statement to cancel (t ends it)"), nil
 	case look == nil:
 		return m.addLog("processes with locks in rows cannot be ended here"), nil
 	}
-	ctx, take, server := m.ctx, m.takeSnapshot(true), m.server.index
+	ctx, take := m.ctx, m.takeSnapshot(true)
 	m.inspecting = true
 	return m.addLog("looking at process " + processLabel(p) + " …"), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
@@ -51,7 +50,7 @@ func (m Model) prepareHolderEnd(signal monitor.Signal, p *monitor.RowProcess) (M
 			return holderMsg{err: fresh.err}
 		}
 		target, err := look(ctx, holder)
-		return holderMsg{server, target, fresh.snapshot, err}
+		return holderMsg{target, fresh.snapshot, err}
 	}
 }
 
@@ -66,14 +65,14 @@ func (m Model) handleHolder(h holderMsg) (Model, tea.Cmd) {
 		return m.addLog("not asked about process " + h.target.Holder + ": another input is open"), nil
 	}
 	label := processLabel(&h.target.RowProcess)
-	return m.ask(question{"end process " + label + onServer(m.servers[h.server].Label), "process " + label + " goes on",
-		func(m Model) (Model, tea.Cmd) { return m.endHolder(h) }}, h.server,
+	return m.ask(question{"end process " + label, "process " + label + " goes on",
+		func(m Model) (Model, tea.Cmd) { return m.endHolder(h) }},
 		func(width int) []string { return view.PreviewHolder(h.snapshot, h.target, width) })
 }
 
 func (m Model) endHolder(h holderMsg) (Model, tea.Cmd) {
 	m.signalling = true
-	ctx, end := context.WithoutCancel(m.ctx), m.servers[h.server].EndHolder.End
+	ctx, end := context.WithoutCancel(m.ctx), m.options.EndHolder.End
 	return m.addLog("end process " + processLabel(&h.target.RowProcess) + " …"), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 		defer cancel()

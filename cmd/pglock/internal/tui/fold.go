@@ -50,7 +50,7 @@ func (q tableQuery) refold() tableQuery {
 }
 
 // isFolded reports whether the row stands for others, which unfolding it shows.
-func (r row) isFolded() bool { return r.group != nil || len(r.fold) > 0 || r.hidden > 0 }
+func (r row) isFolded() bool { return len(r.fold) > 0 || r.hidden > 0 }
 
 // unfoldRow shows the rows that the selected one stands for.
 func (m Model) unfoldRow() (Model, tea.Cmd) {

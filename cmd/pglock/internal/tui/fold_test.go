@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -124,30 +123,4 @@ func TestExpectedWaitsAreLast(t *testing.T) {
 			t.Errorf("session %d is a root: %v", r.session.PID, !want)
 		}
 	}
-}
-
-func TestFoldsOfSeveralServersAreApart(t *testing.T) {
-	o := Options{}
-	for i := range 2 {
-		s := pileUp(10)
-		s.Server.Label = fmt.Sprintf("db%d:5432/shop", i+1)
-		o.Servers = append(o.Servers, Server{Label: s.Server.Label, Target: s.Server.Label, First: s})
-	}
-	u := open(t, o, 120, 40)
-	if n := u.rowsWith("▸ 10 waiters"); n != 2 {
-		t.Fatalf("%d folds:\n%s", n, u.screen())
-	}
-	u.presses("down", "right")
-	if n := u.rowsWith("▸ 10 waiters"); n != 1 {
-		t.Errorf("%d folds after one was unfolded:\n%s", n, u.screen())
-	}
-}
-
-// The keys of a group fold as they were unfolded.
-func TestAGroupFoldsAgain(t *testing.T) {
-	u := start(t, Options{First: classes()}, 100, 30)
-	u.presses("down", "right")
-	u.wantsSelected("@0/0")
-	u.presses("down", "left")
-	u.wantsSelected("@0/* 1,000 keys")
 }

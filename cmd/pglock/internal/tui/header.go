@@ -26,26 +26,14 @@ func (m Model) header() []styled {
 		return lines
 	}
 	lines = append(lines, styled{m.summary(), plain})
-	if m.height >= trendLineHeight {
-		lines = append(lines, styled{m.trendLine(), plain})
-	}
-	if f := m.followed; f != nil {
-		lines = append(lines, styled{f.line(m.servers[f.server].trends), m.styles.key})
-	}
 	return lines
 }
 
-// trendLineHeight is the smallest height of a terminal in which a line shows trends.
-const trendLineHeight = 16
-
 func (m Model) titleLine() string {
-	if m.multiServer() {
-		return m.multiTitleLine()
-	}
 	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // packagers append their own version
-	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.Target), view.Printable(version),
+	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.options.Target), view.Printable(version),
 		view.StandbyMark(m.snapshot))
-	right := fmt.Sprintf("  %s  %s %s ", m.paceText(), clock(m.snapshot.TakenAt), m.snapshot.TakenAt.Format("MST"))
+	right := fmt.Sprintf("  %s  %s %s ", m.paceText(), clock(m.snapshot.TakenAt), "UTC")
 	return justify(left, right, m.width)
 }
 
@@ -53,48 +41,42 @@ func (m Model) paceText() string {
 	switch {
 	case m.paused:
 		return "PAUSED"
-	case m.lost != nil && !m.multiServer():
+	case m.lost != nil:
 		return "LOST"
 	}
-	if interval := m.interval.String(); strings.HasSuffix(interval, "m0s") {
+	if interval := m.options.Interval.String(); strings.HasSuffix(interval, "m0s") {
 		return "every " + strings.TrimSuffix(interval, "0s")
 	}
-	return "every " + m.interval.String()
+	return "every " + m.options.Interval.String()
 }
 
 // alerts returns the lines about outages, deadlocks and full lock tables.
 func (m Model) alerts() []styled {
-	if m.multiServer() {
-		return m.multiAlerts()
-	}
 	var lines []styled
 	if m.lost != nil {
 		lines = append(lines, m.alert(m.lostText())...)
 	}
-	return append(lines, m.serverAlerts()...)
-}
-
-// serverAlerts returns the alerts of the selected server, other than its outage.
-func (m Model) serverAlerts() []styled {
-	var lines []styled
-	which := ""
-	if m.multiServer() {
-		which = m.Label + ": "
-	}
 	if used := m.snapshot.Capacity.Percent(); used >= alertPercent {
-		text := fmt.Sprintf("%sLOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
-			"(i shows the largest users)", which, percent(used))
+		text := fmt.Sprintf("LOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
+			"(i shows the largest users)", percent(used))
 		lines = append(lines, m.alert(text)...)
 	}
 	const most = 2
 	cycles := slices.DeleteFunc(slices.Clone(m.snapshot.Cycles), m.inHeadline)
 	for _, cycle := range cycles[:min(most, len(cycles))] {
-		lines = append(lines, m.alert(which+view.Deadlock(m.snapshot, cycle))...)
+		lines = append(lines, m.alert(view.Deadlock(m.snapshot, cycle))...)
 	}
 	if more := len(cycles) - most; more > 0 {
-		lines = append(lines, m.alert(which+number(more)+" more deadlocks (i shows all)")...)
+		lines = append(lines, m.alert(number(more)+" more deadlocks (i shows all)")...)
 	}
 	return lines
+}
+
+// lostText says since when and why the server does not answer.
+func (m Model) lostText() string {
+	late := fmt.Sprintf("it takes more than %v", snapshotTimeout)
+	why := view.Printable(oneLine(view.Cause(m.lost, late)))
+	return fmt.Sprintf("LOST no answer since %s UTC, trying again: %s (l: log)", clock(m.snapshot.TakenAt), why)
 }
 
 // alertPercent is how full a lock table is, in percent, when there is an alert.
@@ -129,9 +111,6 @@ func (m Model) summary() string {
 		keys += fmt.Sprintf(" (%s in rows)", number(t.inRows))
 	}
 	parts = append(parts, keys, plural(t.holders, "holder"))
-	if m.multiServer() {
-		return " " + strings.Join(append(parts, m.fullestLockTable()), "  ")
-	}
 	if c := m.snapshot.Capacity; c.Nominal > 0 {
 		parts = append(parts, "lock table ≥"+percent(c.Percent()))
 	}
@@ -171,36 +150,7 @@ func (g gaps) names() (names []string) {
 	return names
 }
 
-// trendLine shows the number of waiters in the last snapshots, with the highest of them and the time of the first.
-func (m Model) trendLine() string {
-	const words = 38
-	n := clampTo(m.width-words, trendWidth, trendLength)
-	waiters := m.combinedWaiters()
-	text := fmt.Sprintf(" waiters %s 0 to %s", waiters.sparkline(n), number(max(1, most(waiters, n))))
-	if since, ok := m.trends.since(n); ok && m.snapshot.TakenAt.After(since) {
-		text += ", last " + view.Age(m.snapshot.TakenAt.Sub(since))
-	}
-	return text
-}
-
-func most(s series, n int) (highest int64) {
-	for _, value := range s.last(n) {
-		highest = max(highest, value)
-	}
-	return highest
-}
-
 func clampTo(n, least, most int) int { return max(least, min(n, most)) }
-
-// trendWidth is the width of the trend column.
-func (m Model) trendWidth() int {
-	for _, c := range m.columns(pageKeys) {
-		if c.title == "TREND" {
-			return min(c.width, trendLength)
-		}
-	}
-	return trendWidth
-}
 
 func plural(n int, what string) string {
 	if n == 1 {

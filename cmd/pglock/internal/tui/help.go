@@ -39,11 +39,11 @@ func (m Model) helpGroups() []helpGroup {
 	return []helpGroup{
 		{"Pages", []key.Binding{k.keys, k.tree, k.sessions, k.next, k.previous, k.open, k.info, k.log, k.journal, k.help}},
 		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.order, k.reverse, k.filter, k.back,
-			k.waiting, k.allWaits, k.unfoldRow, k.foldRow, k.toggleRow, k.fold, k.follow, k.copy}},
-		{"Time", []key.Binding{k.pause, k.refresh, k.faster, k.slower}},
+			k.waiting, k.allWaits, k.unfoldRow, k.foldRow, k.toggleRow, k.fold, k.copy}},
+		{"Time", []key.Binding{k.pause, k.refresh}},
 		{"Recording", []key.Binding{k.back1, k.forward1, k.back10, k.forward10}},
 		{"Sessions", []key.Binding{k.cancel, k.terminate}},
-		{"Terminal", []key.Binding{k.mouse, k.redraw, k.suspend, k.quit}},
+		{"Terminal", []key.Binding{k.redraw, k.suspend, k.quit}},
 	}
 }
 
@@ -67,20 +67,14 @@ var helpNotes = []string{
 	"The filter is a regular expression. It is matched against keys, guesses and databases, and the process IDs, users, " +
 		"applications, clients, states and queries of holders and waiters. Case-insensitive unless the pattern contains " +
 		"a capital.",
-	"A selected row stays selected when it moves. A followed key stays in the header, even when it is free or filtered " +
-		"out, and the log shows its holders.",
+	"A selected row stays selected when it moves.",
 	"A row with ▸ stands for others. Waiters that wait for the same lock in the same way are one such row if they are more than " +
 		"five: STATE says how long they have waited, and which is the first and which the last. Right, Space or Enter shows them, " +
 		"Left or Space folds them again, or what is below a session.",
-	"Ten keys or more that nothing waits for are one row if they are pairs of one class (@1/*) or their names begin alike " +
-		"up to a colon (invoice:*); Enter shows them. Contended keys are always shown, and all that match a filter.",
-	"A click selects a row, a second one opens it; a click on a page or on the title of a column chooses it, another one " +
-		"reverses the order. While the mouse is on, most terminals select text with Shift.",
 	"Locks in rows (package rowlock) have (row) behind their keys. A process holds them, named by its process ID and host; STATE " +
 		"says how long it has had the lock, and its lease.",
 	"Without a (all waits), waits that have nothing to do with an advisory lock are only counted.",
-	"HOLD and WAIT are the numbers of holders and waiters, LONGEST is the longest wait. TREND is the number of waiters, " +
-		"a bar for each snapshot, the lowest for none.",
+	"HOLD and WAIT are the numbers of holders and waiters, LONGEST is the longest wait.",
 	"In the tree each session stands below the one that it waits for. ~ marks those that only wait behind other " +
 		"waiters, ! those in a deadlock. A session at a root waits for none. BEHIND is how many sessions are blocked by this one, directly or through others.",
 }

@@ -9,32 +9,11 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// infoText describes the servers in more detail than the header: deadlocks step by step, the use of the lock table,
-// and what a server does not show.
+// infoText describes the server in more detail than the header: deadlocks step by step, the use of the lock table,
+// and what the server does not show.
 func infoText(m Model, width int) []string {
-	t := &text{width: width}
-	for i := range m.servers {
-		if i > 0 {
-			t.blank()
-		}
-		m.withServer(i).describeServer(t)
-	}
-	return t.lines
-}
-
-func (m Model) describeServer(t *text) {
-	s := m.snapshot
-	t.field(1, "server", view.Printable(m.Target))
-	if m.multiServer() {
-		t.field(1, "label", view.Printable(m.Label))
-		if m.lost != nil {
-			t.add(1, "%s", m.lostText())
-		}
-		if !m.seen {
-			return
-		}
-		t.field(1, "address", view.Printable(s.Server.String()))
-	}
+	t, s := &text{width: width}, m.snapshot
+	t.field(1, "server", view.Printable(m.options.Target))
 	t.field(1, "version", "PostgreSQL "+view.Printable(s.ServerVersion))
 	t.field(1, "database", view.Printable(s.Database))
 	t.field(1, "role", view.Printable(s.Role))
@@ -50,6 +29,7 @@ func (m Model) describeServer(t *text) {
 		t.blank()
 		t.add(1, "locks in rows: %s", view.Printable(s.RowLocksMissing))
 	}
+	return t.lines
 }
 
 func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {

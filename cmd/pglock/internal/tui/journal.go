@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -16,13 +15,8 @@ import (
 func journalText(m Model, width int) []string {
 	t := &text{width: width}
 	var events []journal.Event
-	for _, s := range m.servers {
-		if s.Events != nil {
-			events = append(events, s.Events()...)
-		}
-	}
-	if m.multiServer() {
-		slices.SortStableFunc(events, func(a, b journal.Event) int { return a.At.Compare(b.At) })
+	if m.options.Events != nil {
+		events = m.options.Events()
 	}
 	if len(events) == 0 {
 		t.add(1, "no key has been waited for yet")
@@ -48,14 +42,14 @@ func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
 	if m.taking {
 		return m, nil
 	}
-	seek, take := m.options.Seek, m.server.Take
-	m.server.Take = func(ctx context.Context, all bool) (*monitor.Snapshot, error) {
+	seek, take := m.options.Seek, m.options.Take
+	m.options.Take = func(ctx context.Context, all bool) (*monitor.Snapshot, error) {
 		if err := seek(by); err != nil {
 			return nil, err
 		}
 		return take(ctx, all)
 	}
-	next, cmd := m.storeServer().takeSnapshots(true)
-	next.server.Take = take
-	return next.storeServer(), cmd
+	next, cmd := m.takeSnapshots(true)
+	next.options.Take = take
+	return next, cmd
 }

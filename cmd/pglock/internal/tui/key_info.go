@@ -9,6 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // keyInfo is an advisory lock or a lock in a row. At most one of the two is there.
@@ -92,10 +93,13 @@ func (k keyInfo) onlyHolder() *monitor.SessionID {
 
 // longestWait returns the longest wait for the lock, or a negative duration if there are no waiters.
 func (k keyInfo) longestWait(s *monitor.Snapshot) time.Duration {
-	if k.inRow == nil {
-		return longestWait(s, k.lock)
-	}
 	wait := time.Duration(-1)
+	if k.inRow == nil {
+		for i := range k.lock.Waiters {
+			wait = max(wait, waited(s, &k.lock.Waiters[i]))
+		}
+		return wait
+	}
 	for i := range k.inRow.Waiters {
 		wait = max(wait, s.TakenAt.Sub(k.inRow.Waiters[i].WaitingSince), 0)
 	}
@@ -105,7 +109,11 @@ func (k keyInfo) longestWait(s *monitor.Snapshot) time.Duration {
 // findKey returns the lock with an identity, which is none if no session or process has it.
 func findKey(s *monitor.Snapshot, at lockID) keyInfo {
 	if !at.inRow {
-		return keyInfo{lock: findLock(s, at)}
+		i := slices.IndexFunc(s.Locks, func(lock monitor.Lock) bool { return lockIDOf(&lock) == at })
+		if i < 0 {
+			return keyInfo{}
+		}
+		return keyInfo{lock: &s.Locks[i]}
 	}
 	i := slices.IndexFunc(s.RowLocks, func(lock monitor.RowLock) bool { return lock.ID() == at.key })
 	if i < 0 {
@@ -157,4 +165,32 @@ func (k keyInfo) keyWord() string {
 		return k.inRow.Key
 	}
 	return fmt.Sprintf("@%d", k.inRow.Number)
+}
+
+// lockID identifies a lock: a key in a database, or in a row of the connected one.
+type lockID struct {
+	database uint32
+	key      pglock.KeyID
+	inRow    bool
+}
+
+func lockIDOf(lock *monitor.Lock) lockID { return lockID{database: lock.DatabaseOID, key: lock.ID()} }
+
+// sessionLabel returns a session's process ID and application.
+func sessionLabel(session *monitor.Session) string {
+	return strings.TrimSpace(view.Who(*session) + " " + application(session))
+}
+
+// application returns a session's application_name without the mark of its pglock process.
+func application(session *monitor.Session) string {
+	name, _ := appname.Split(session.Application)
+	return view.Field(*session, "application", name)
+}
+
+// waited returns how long a session has waited, or 0 if the server does not report it.
+func waited(s *monitor.Snapshot, waiter *monitor.Waiter) time.Duration {
+	if waiter.WaitingSince == nil {
+		return 0
+	}
+	return max(0, s.TakenAt.Sub(*waiter.WaitingSince))
 }

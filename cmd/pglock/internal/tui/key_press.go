@@ -1,14 +1,12 @@
 package tui
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -71,7 +69,7 @@ func (m Model) handleRowsKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		m.opening = m.all && page == pageKeys // which does not have these waits
 		return m.takeSnapshots(true)
 	case key.Matches(press, k.order):
-		m.query.order[page] = (m.query.order[page] + 1) % len(m.query.orders())
+		m.query.order[page] = (m.query.order[page] + 1) % len(orders[page])
 		return m.rearrange()
 	case key.Matches(press, k.reverse):
 		m.query.reversed[page] = !m.query.reversed[page]
@@ -93,8 +91,6 @@ func (m Model) handleRowsKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.toggleRow()
 	case key.Matches(press, k.open):
 		return m.openDetails()
-	case key.Matches(press, k.follow):
-		return m.toggleFollow()
 	}
 	return m.handleCommonKey(press)
 }
@@ -105,8 +101,6 @@ func (m Model) handleCommonKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	switch {
 	case key.Matches(press, k.quit):
 		return m, tea.Quit
-	case key.Matches(press, k.mouse):
-		return m.toggleMouse(), nil
 	case key.Matches(press, k.redraw):
 		return m, tea.ClearScreen
 	case key.Matches(press, k.suspend):
@@ -135,10 +129,6 @@ func (m Model) handleCommonKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.seek(-10 * time.Minute)
 	case key.Matches(press, k.forward10):
 		return m.seek(10 * time.Minute)
-	case key.Matches(press, k.slower):
-		return m.setInterval(slowerThan(m.interval))
-	case key.Matches(press, k.faster):
-		return m.setInterval(fasterThan(m.interval))
 	case key.Matches(press, k.copy):
 		return m.copy()
 	case key.Matches(press, k.cancel):
@@ -154,33 +144,6 @@ func (m Model) showPage(to page) (Model, tea.Cmd) {
 	return m.rearrange()
 }
 
-// intervals are what the keys + and - choose from.
-var intervals = []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
-	2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute}
-
-func slowerThan(interval time.Duration) time.Duration {
-	i := slices.IndexFunc(intervals, func(pace time.Duration) bool { return pace > interval })
-	if i < 0 {
-		return interval
-	}
-	return intervals[i]
-}
-
-func fasterThan(interval time.Duration) time.Duration {
-	for _, pace := range slices.Backward(intervals) {
-		if pace < interval {
-			return pace
-		}
-	}
-	return interval
-}
-
-func (m Model) setInterval(interval time.Duration) (Model, tea.Cmd) {
-	m.interval = interval
-	m.tickID++
-	return m, m.wait()
-}
-
 // selectedRow returns the selected row, or false if there is none.
 func (m Model) selectedRow() (row, bool) {
 	at := m.cursors[m.table.query.page].at
@@ -190,29 +153,9 @@ func (m Model) selectedRow() (row, bool) {
 	return m.table.rows[at], true
 }
 
-func (m Model) toggleFollow() (Model, tea.Cmd) {
-	r, ok := m.selectedRow()
-	switch {
-	case ok && r.group != nil:
-		return m.addLog("a group cannot be followed (Enter shows its keys)"), nil
-	case m.followed != nil && (!ok || r.none() || r.id.server == m.followed.server && r.keyID() == m.followed.lock):
-		m.followed = nil
-	case !ok || r.none():
-		return m.addLog("there is no key to follow: this session waits for no key"), nil
-	default:
-		m.followed = follow(m.withServer(r.id.server).table.snapshot, r.keyInfo)
-		m.followed.server, m.followed.where = r.id.server, onServer(m.servers[r.id.server].Label)
-		if m.query.page == pageKeys {
-			id := r.id
-			m.cursors[pageKeys].chosen = &id
-		}
-	}
-	return m, nil
-}
-
 // addLog adds an entry to the log. The status line shows the last one.
 func (m Model) addLog(text string) Model {
-	m.log = m.log.add(m.now(), text)
+	m.log = m.log.add(m.snapshot.TakenAt, text)
 	return m
 }
 
@@ -233,10 +176,6 @@ func (m Model) toCopy() (what, text string) {
 	switch {
 	case !ok || r.fold != nil:
 		return "", ""
-	case r.group != nil:
-		if name := r.group.name(); view.Inert(strings.TrimSuffix(name, "*")) {
-			text = name
-		}
 	case r.session != nil:
 		text = r.session.who()
 		if sql := r.session.Session.RollbackSQL(); sql != "" { // in which the identifier is quoted, for SQL and for shells

@@ -8,12 +8,12 @@ type keyMap struct {
 	next, previous, keys, tree, sessions    key.Binding
 	open, info, log, journal, help          key.Binding
 	order, reverse, filter, back, waiting   key.Binding
-	follow, copy                            key.Binding
-	pause, refresh, slower, faster          key.Binding
+	copy                                    key.Binding
+	pause, refresh                          key.Binding
 	cancel, terminate                       key.Binding
 	back1, forward1, back10, forward10      key.Binding // in a recording
 	foldRow, unfoldRow, toggleRow, fold     key.Binding
-	allWaits, mouse, redraw, suspend, quit  key.Binding
+	allWaits, redraw, suspend, quit         key.Binding
 
 	closePane       key.Binding // while a pane is open
 	accept, restore key.Binding // while a filter is typed
@@ -30,7 +30,7 @@ func newKeyMap(ending, seeking bool) keyMap {
 		down:      bind("↓ j", "down", "down", "j"),
 		pageUp:    bind("PgUp ^b", "page up", "pgup", "ctrl+b", "ctrl+u"),
 		pageDown:  bind("PgDn ^f", "page down", "pgdown", "ctrl+f", "ctrl+d"),
-		top:       bind("Home g", "to the top (keep following)", "home", "g"),
+		top:       bind("Home g", "to the top", "home", "g"),
 		bottom:    bind("End G", "to the end", "end", "G"),
 		next:      bind("Tab", "page", "tab"),
 		previous:  bind("S-Tab", "previous page", "shift+tab"),
@@ -42,7 +42,6 @@ func newKeyMap(ending, seeking bool) keyMap {
 		toggleRow: bind("Space", "fold or unfold", "space"),
 		fold:      bind("u", "fold or unfold all", "u"),
 		allWaits:  bind("a", "all waits", "a"),
-		mouse:     bind("m", "mouse on or off", "m"),
 		redraw:    bind("^l", "redraw", "ctrl+l"),
 		open:      bind("Enter", "details", "enter"),
 		back:      bind("Esc", "remove the filter", "esc"),
@@ -52,13 +51,10 @@ func newKeyMap(ending, seeking bool) keyMap {
 		reverse:   bind("S", "reverse the order", "S"),
 		pause:     bind("p", "pause", "p"),
 		refresh:   bind("r", "refresh now", "r"),
-		slower:    bind("+", "refresh slower", "+", "="),
-		faster:    bind("-", "refresh faster", "-", "_"),
 		back1:     bind("[", "a minute back", "["),
 		forward1:  bind("]", "a minute forward", "]"),
 		back10:    bind("{", "ten minutes back", "{"),
 		forward10: bind("}", "ten minutes forward", "}"),
-		follow:    bind("f", "follow the key", "f"),
 		copy:      bind("y", "copy", "y"),
 		info:      bind("i", "about the server", "i"),
 		log:       bind("l", "log", "l"),

@@ -16,7 +16,6 @@ type snapshotMsg struct {
 	err      error
 	// wanted reports that the user asked for this snapshot.
 	wanted bool
-	server int
 	all    bool // with waits of every kind
 }
 
@@ -35,9 +34,9 @@ type tableMsg struct{ table tableData }
 // snapshotTimeout bounds taking a snapshot.
 const snapshotTimeout = 10 * time.Second
 
-// takeSnapshot takes a snapshot of the selected server.
+// takeSnapshot takes a snapshot.
 func (m Model) takeSnapshot(wanted bool) tea.Cmd {
-	ctx, take, server, all := m.ctx, m.server.Take, m.server.index, m.all
+	ctx, take, all := m.ctx, m.options.Take, m.all
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 		defer cancel()
@@ -45,27 +44,18 @@ func (m Model) takeSnapshot(wanted bool) tea.Cmd {
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w (no answer within %v)", err, snapshotTimeout)
 		}
-		return snapshotMsg{snapshot, err, wanted, server, all}
+		return snapshotMsg{snapshot, err, wanted, all}
 	}
 }
 
 // wait waits until the next snapshot is due.
 func (m Model) wait() tea.Cmd {
 	id := m.tickID
-	return tea.Tick(m.interval, func(time.Time) tea.Msg { return tickMsg{id} })
+	return tea.Tick(m.options.Interval, func(time.Time) tea.Msg { return tickMsg{id} })
 }
 
-// arrange runs the current query on the current snapshots.
+// arrange runs the current query on the current snapshot.
 func (m Model) arrange() tea.Cmd {
-	sources, question := m.sources(), m.query
-	return func() tea.Msg { return tableMsg{arrangeAll(sources, question)} }
-}
-
-// sources returns the sources of the table.
-func (m Model) sources() []source {
-	all := make([]source, len(m.servers))
-	for i, s := range m.servers {
-		all[i] = source{server: i, label: s.Label, snapshot: s.snapshot}
-	}
-	return all
+	snapshot, question := m.snapshot, m.query
+	return func() tea.Msg { return tableMsg{arrange(snapshot, question)} }
 }

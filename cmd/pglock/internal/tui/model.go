@@ -2,12 +2,12 @@ package tui
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // Model is the state of the view. Its methods have no effects other than the commands that they
@@ -21,17 +21,13 @@ type Model struct {
 	width, height int
 	resizes       int
 
-	// servers are all watched servers. server is a copy of the selected one, which is the server of the selected row
-	// except in methods that work on another.
-	servers  []server
-	server       // storeServer makes changes of it permanent
-	arrivals int // counts snapshots, including failed ones
-	interval time.Duration
+	snapshot *monitor.Snapshot // the latest
+	lost     error             // why there has been none since; nil unless the server is down
+	taking   bool
 	tickID   int // of the latest tick; earlier ones are ignored
 	paused   bool
-	mouse    bool // the view uses the mouse, not the terminal
 
-	// all says that snapshots have waits of every kind. opening says that the view may still choose its first page.
+	// all says that snapshots have waits of every kind. opening says that the next one may choose the page.
 	all, opening bool
 
 	// query is what the user wants to see. table is the result of the latest query that has finished.
@@ -40,12 +36,11 @@ type Model struct {
 	arranging bool
 	outdated  bool // the query or a snapshot has changed since arranging began
 
-	cursors  [pages]cursor
-	followed *followed
-	filter   filter
-	prompt   *prompt
-	pane     *pane
-	log      log
+	cursors [pages]cursor
+	filter  filter
+	prompt  *prompt
+	pane    *pane
+	log     log
 
 	// inspecting says that the session to signal is being looked up, and signalling that a signal is under way.
 	inspecting, signalling bool
@@ -58,47 +53,27 @@ func newModel(ctx context.Context, o Options) Model {
 		styles:   newStyles(),
 		width:    80,
 		height:   24,
-		servers:  newServers(o),
-		interval: o.Interval,
-		mouse:    !o.NoMouse,
+		snapshot: o.First,
 		all:      o.All,
-		opening:  true,
 		query:    tableQuery{only: o.Filter, waiting: o.Filter.Waiting},
 	}
-	ending := slices.ContainsFunc(m.servers, func(s server) bool { return s.End != nil })
-	m.keys = newKeyMap(ending, o.Seek != nil)
-	m.query.multiServer, m.query.only.Waiting = m.multiServer(), false
+	m.keys = newKeyMap(o.End != nil, o.Seek != nil)
+	m.query.only.Waiting = false
 	m = m.choosePage()
-	m.table = arrangeAll(m.sources(), m.query)
-	return m.withServer(0)
+	m.table = arrange(m.snapshot, m.query)
+	return m
 }
 
-// choosePage opens the view on the tree if something waits on a server that has answered. It chooses until all have answered
-// or the user has chosen a page.
+// choosePage shows the tree if something waits.
 func (m Model) choosePage() Model {
-	if !m.opening {
-		return m
-	}
-	m.opening = false
-	for _, s := range m.servers {
-		if m.query.only.Headline(s.snapshot).Waiting > 0 {
-			m.query.page = pageTree
-		}
-		m.opening = m.opening || !s.seen && s.lost == nil
+	if m.query.only.Headline(m.snapshot).Waiting > 0 {
+		m.query.page = pageTree
 	}
 	return m
 }
 
-// Init starts the clock, and takes snapshots of servers that have none yet.
-func (m Model) Init() tea.Cmd {
-	commands := []tea.Cmd{m.wait()}
-	for _, s := range m.servers {
-		if s.taking {
-			commands = append(commands, m.withServer(s.index).takeSnapshot(false))
-		}
-	}
-	return tea.Batch(commands...)
-}
+// Init starts the clock.
+func (m Model) Init() tea.Cmd { return m.wait() }
 
 // Update handles a message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -128,10 +103,6 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 		return m.handleHolder(msg)
 	case holderEndMsg:
 		return m.handleHolderEnd(msg)
-	case tea.MouseClickMsg:
-		return m.handleClick(msg)
-	case tea.MouseWheelMsg:
-		return m.handleWheel(msg)
 	case tea.KeyPressMsg:
 		return m.handleKey(msg)
 	case tea.PasteMsg:
@@ -157,7 +128,6 @@ func (m Model) handleResize(width, height int) (Model, tea.Cmd) {
 
 // refreshed updates the visible parts of the rows and of the pane.
 func (m Model) refreshed() Model {
-	m = m.withRowServer()
 	page := m.table.query.page
 	m.cursors[page] = m.cursors[page].scroll(len(m.table.rows), m.rowsHeight())
 	m.pane = m.pane.refreshed(m)
@@ -171,42 +141,36 @@ func (m Model) handleTick(t tickMsg) (Model, tea.Cmd) {
 	return m.takeSnapshots(false)
 }
 
-// takeSnapshots takes a snapshot of each server, unless one is under way, and starts the next tick.
+// takeSnapshots takes a snapshot, unless one is under way, and starts the next tick.
 func (m Model) takeSnapshots(wanted bool) (Model, tea.Cmd) {
 	m.tickID++
-	commands := []tea.Cmd{m.wait()}
-	for i := range m.servers {
-		if m = m.withServer(i); !m.taking {
-			m.taking = true
-			m = m.storeServer()
-			commands = append(commands, m.takeSnapshot(wanted))
-		}
+	if m.taking {
+		return m, m.wait()
 	}
-	return m.withRowServer(), tea.Batch(commands...)
+	m.taking = true
+	return m, tea.Batch(m.wait(), m.takeSnapshot(wanted))
 }
 
 func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
-	m = m.withServer(t.server)
-	m.arrivals++
 	m.taking = false
 	switch {
 	case m.paused && !t.wanted:
-		return m.storeServer(), nil
+		return m, nil
 	case t.err != nil:
-		return m.handleOutage(t.err).storeServer(), nil
+		return m.handleOutage(t.err), nil
 	case m.lost != nil:
-		m.log = m.log.add(t.snapshot.TakenAt, m.displayName()+" answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
-		m.trends = m.trends.withGap()
+		m.log = m.log.add(t.snapshot.TakenAt, "the server answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
 		m.lost = nil
 	}
-	m.snapshot, m.trends, m.seen = t.snapshot, m.trends.with(t.snapshot), true
-	if m.followed != nil && m.followed.server == t.server {
-		m.followed, m.log = m.followed.update(m.snapshot, m.log)
-	}
+	m.snapshot = t.snapshot
 	if t.all == m.all {
-		return m.storeServer().choosePage().rearrange()
+		if m.opening {
+			m = m.choosePage()
+		}
+		m.opening = false
+		return m.rearrange()
 	}
-	next, cmd := m.storeServer().rearrange()
+	next, cmd := m.rearrange()
 	next, again := next.takeSnapshots(true) // the key for it was pressed meanwhile
 	return next, tea.Batch(cmd, again)
 }
@@ -214,7 +178,7 @@ func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
 // handleOutage notes an error. The last snapshot stays on the screen.
 func (m Model) handleOutage(err error) Model {
 	if m.lost == nil {
-		m = m.addLog(m.noAnswer() + ": " + oneLine(err.Error()))
+		m = m.addLog("no answer: " + oneLine(err.Error()))
 	}
 	m.lost = err
 	return m

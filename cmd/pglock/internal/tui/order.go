@@ -7,22 +7,19 @@ import (
 
 // order is a way to sort a page: by weight, the largest first, or alphabetically by text.
 type order struct {
-	name string
-	// titles are those of the columns that show what is sorted by.
-	titles []string
+	name   string
 	weight func(row) int64
 	text   func(row) string
-	then   func(row) int64 // breaks ties; may be nil
 }
 
 var (
-	byWait    = order{name: "longest wait", titles: []string{"LONGEST", "WAITED"}, weight: func(r row) int64 { return int64(r.longest) }}
-	byWaiters = order{name: "waiters", titles: []string{"WAIT"}, weight: func(r row) int64 { return int64(r.waiterCount()) }}
-	byHolders = order{name: "holders", titles: []string{"HOLD"}, weight: func(r row) int64 { return int64(r.holderCount()) }}
-	byKey     = order{name: "key", titles: []string{"KEY"}, text: func(r row) string { return r.keyLabel() }}
-	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return deadlocksFirst(r, expectedLast(r, int64(r.behind))) }}
-	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.session.held)) }}
-	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.session.PID) }}
+	byWait    = order{name: "longest wait", weight: func(r row) int64 { return int64(r.longest) }}
+	byWaiters = order{name: "waiters", weight: func(r row) int64 { return int64(r.waiterCount()) }}
+	byHolders = order{name: "holders", weight: func(r row) int64 { return int64(r.holderCount()) }}
+	byKey     = order{name: "key", text: func(r row) string { return r.keyLabel() }}
+	byBehind  = order{name: "sessions behind", weight: func(r row) int64 { return deadlocksFirst(r, expectedLast(r, int64(r.behind))) }}
+	byHeld    = order{name: "locks held", weight: func(r row) int64 { return int64(len(r.session.held)) }}
+	byPID     = order{name: "process ID", weight: func(r row) int64 { return -int64(r.session.PID) }}
 )
 
 // deadlocksFirst sorts rows in a certain deadlock before all others.
@@ -49,25 +46,13 @@ var orders = [pages][]order{
 	pageSessions: {byBehind, byHeld, byWait, byPID},
 }
 
-// orders returns the ways to sort the page. With several servers the default is byWorst.
-func (q tableQuery) orders() []order {
-	if q.multiServer {
-		return append([]order{byWorst}, orders[q.page]...)
-	}
-	return orders[q.page]
-}
-
-func (q tableQuery) sortedBy() order { return q.orders()[q.order[q.page]] }
-
-// sorts reports whether a click on the title of a column sorts this way.
-func (o order) sorts(title string) bool { return slices.Contains(o.titles, title) }
+func (q tableQuery) sortedBy() order { return orders[q.page][q.order[q.page]] }
 
 // sorted returns items in the given order. The sort is stable.
 func sorted[T any](q tableQuery, items []T, rowOf func(T) row) []T {
 	type ranked struct {
 		item   T
 		weight int64
-		then   int64
 		text   string
 	}
 	by, all := q.sortedBy(), make([]ranked, len(items))
@@ -78,16 +63,13 @@ func sorted[T any](q tableQuery, items []T, rowOf func(T) row) []T {
 		} else {
 			all[i].weight = by.weight(rowOf(item))
 		}
-		if by.then != nil {
-			all[i].then = by.then(rowOf(item))
-		}
 	}
 	direction := 1
 	if q.reversed[q.page] {
 		direction = -1
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int {
-		return direction * cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.then, a.then), cmp.Compare(a.text, b.text))
+		return direction * cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.text, b.text))
 	})
 	result := make([]T, len(all))
 	for i := range all {

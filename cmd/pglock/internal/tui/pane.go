@@ -17,8 +17,6 @@ type pane struct {
 	write func(m Model, width int) []string
 	// session is the session that the text is about, if any.
 	session *monitor.SessionID
-	// server is the server that the text is about.
-	server int
 	// tail reports that a text whose end is visible scrolls as it grows.
 	tail bool
 
@@ -33,7 +31,6 @@ type paneState struct {
 	width, height int
 	logged        int
 	lost          bool
-	arrivals      int // only if there are several servers
 }
 
 // open opens a pane.
@@ -48,11 +45,7 @@ func (p *pane) refreshed(m Model) *pane {
 		return nil
 	}
 	next, height := *p, m.paneHeight()
-	m = m.withServer(p.server)
 	state := paneState{snapshot: m.snapshot, width: m.width, height: height, logged: m.log.counter, lost: m.lost != nil}
-	if m.multiServer() {
-		state.arrivals = m.arrivals
-	}
 	if next.state != state {
 		next.text, next.state = cutAll(p.write(m, m.width), m.width), state
 		if p.tail && p.first >= len(p.text)-p.state.height {

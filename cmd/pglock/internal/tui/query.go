@@ -30,27 +30,17 @@ type tableQuery struct {
 	// only limits the locks for the whole session. waiting limits them to those with waiters until the user changes it.
 	only    view.Filter
 	waiting bool
-	// flat unfolds all rows. Otherwise toggled has the groups and folds that are unfolded, and the sessions below which nothing
+	// flat unfolds all rows. Otherwise toggled has the folds that are unfolded, and the sessions below which nothing
 	// is shown. The map is immutable.
 	flat    bool
 	toggled map[rowID]bool
 	// filter matches a key or one of its sessions; nil matches everything.
 	filter *regexp.Regexp
-	// multiServer reports that there is more than one server.
-	multiServer bool
 }
 
 // narrows reports whether there are locks that may not be shown at all.
 func (q tableQuery) narrows() bool {
 	return len(q.only.Keys)+len(q.only.Databases)+len(q.only.Users)+len(q.only.Applications) > 0
-}
-
-// forServer returns the query for one server. If the filter matches the server's label, it matches all its locks.
-func (q tableQuery) forServer(label string) tableQuery {
-	if q.filter != nil && label != "" && q.filter.MatchString(label) {
-		q.filter = nil
-	}
-	return q
 }
 
 // compile compiles the text of a filter. It is case-insensitive unless the text contains a capital; ^ and $ match the

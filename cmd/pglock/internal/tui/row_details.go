@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
@@ -15,9 +14,6 @@ func (m Model) rowKeyText(k keyInfo, width int) []string {
 	t.field(1, "key", view.Printable(lock.Key))
 	t.field(1, "number", fmt.Sprint(lock.Number))
 	t.field(1, "database", view.Printable(m.snapshot.Database))
-	if trend := m.trends.of(k.keyID()); !trend.allZero() {
-		t.field(1, "waiters", strings.TrimLeft(trend.sparkline(clampTo(width-15, trendWidth, trendLength)), " "))
-	}
 	t.blank()
 	t.add(1, "%s", plural(len(lock.Holders), "holder"))
 	for i := range lock.Holders[:min(len(lock.Holders), maxListed)] {

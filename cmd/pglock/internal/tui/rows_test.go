@@ -55,9 +55,7 @@ func TestLocksInRowsAreOnAllPages(t *testing.T) {
 		"└─ 4712@web-2 shop           1m15s excl      invoice:42 (row)           lease 12s")
 	u.presses("1")
 	u.wants("> invoice:42 (row)", "4711@web-1 billing", "report:7 (row)", "00112233445566aa nightly", "  invoice:42  ")
-	u.presses("f")
-	u.wants("following invoice:42 (row): held by 4711@web-1 billing, 1 waiting")
-	u.presses("f", "3")
+	u.presses("3")
 	u.wants("billing 4711@web-1", "lease 12s", "blocked by 4711@web-1…", "invoice:42 (row)", "nightly 00112233445566aa")
 	u.presses("/web-2", "enter")
 	u.wants("shop 4712@web-2")
@@ -134,7 +132,7 @@ func TestEndingAHolderOfLocksInRows(t *testing.T) {
 	u.send(holderEndMsg{target, fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
 	u.wants("process 4711@web-1 billing was not ended: not permitted (l: log)")
 	u.presses("/x")
-	u.send(holderMsg{0, target, withRows(mixedSnapshot()), nil})
+	u.send(holderMsg{target, withRows(mixedSnapshot()), nil})
 	u.presses("esc")
 	u.wants("not asked about process")
 	u.send(holderMsg{err: errors.New("gone")})
@@ -142,37 +140,6 @@ func TestEndingAHolderOfLocksInRows(t *testing.T) {
 	u.presses("1", "t")
 	if u.command != nil || u.m.inspecting {
 		t.Error("a view that is read-only looks a process up")
-	}
-}
-
-// A process is ended on the server of its row.
-func TestHoldersOfSeveralServersAreApart(t *testing.T) {
-	o, ended := Options{}, -1
-	for i := range 2 {
-		s := withRows(emptySnapshot())
-		s.Server.Label = fmt.Sprintf("db%d:5432/shop", i+1)
-		if i == 1 { // its wait is longer, so it is first
-			s.RowLocks[0].Waiters[0].WaitingSince = *ago(time.Hour)
-		}
-		o.Servers = append(o.Servers, Server{Label: s.Server.Label, First: s, End: sendNothing,
-			Take: func(context.Context, bool) (*monitor.Snapshot, error) { return s, nil },
-			EndHolder: EndHolder{
-				Inspect: func(context.Context, string) (monitor.RowTarget, error) {
-					return monitor.RowTarget{RowProcess: s.RowLocks[0].Holders[0].RowProcess}, nil
-				},
-				End: func(context.Context, monitor.RowTarget) error { ended = i; return nil },
-			}})
-	}
-	for want := range 2 {
-		u := open(t, o, 120, 30)
-		u.presses("/db"+fmt.Sprint(want+1), "enter", "t")
-		u.send(u.command())
-		u.wants(fmt.Sprintf("── end process 4711@web-1 billing on db%d:5432/shop?", want+1))
-		u.presses("yes", "enter")
-		u.send(u.command())
-		if ended != want {
-			t.Errorf("the process of server %d was ended, want %d", ended, want)
-		}
 	}
 }
 
@@ -208,17 +175,6 @@ func TestMissingLocksInRowsAreSaid(t *testing.T) {
 	u.wants("not all locks in rows (i)")
 	u.presses("i")
 	u.wants("locks in rows: 2001 of 3002")
-}
-
-func TestManyLocksInRowsAreGroups(t *testing.T) {
-	s := emptySnapshot()
-	for i := range 30 {
-		s.RowLocks = append(s.RowLocks, rowLock(fmt.Sprintf("export:%d", i), process(billingHolder, "billing", "web-1", 1), int64(i)))
-	}
-	u := start(t, Options{First: s}, 80, 24)
-	u.wants("export:* 30 keys (row)", "1@web-1 billing")
-	u.presses("right")
-	u.wants("export:0 (row)", "of 30")
 }
 
 func TestForeignTextOfProcessesDoesNotControlTheTerminal(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 func (m Model) View() tea.View {
 	screen := tea.NewView(strings.Join(m.lines(), "\n"))
 	screen.AltScreen = true
-	screen.MouseMode = m.mouseMode()
 	screen.Cursor = m.textCursor()
 	return screen
 }
@@ -49,7 +48,7 @@ func (m Model) body() []string {
 		return m.pane.lines(m)
 	}
 	page := m.table.query.page
-	columns := m.columns(page)
+	columns := fitColumns(page, m.width)
 	lines := []string{m.tabs(), m.styles.dim.Render(m.titles(columns))}
 	if len(m.table.rows) == 0 {
 		return append(lines, "", view.Cut("  "+m.emptyText(), m.width))
@@ -78,7 +77,6 @@ func (m Model) titles(columns []column) string {
 
 func (m Model) row(columns []column, i int, selected bool) string {
 	r := m.table.rows[i]
-	m = m.withServer(r.id.server)
 	mark, style := []byte("  "), m.rowStyle(r)
 	if m.deadlocked(r) {
 		mark[1] = '!'
@@ -159,6 +157,14 @@ func (m Model) tabs() string {
 	return view.Fit(justify(left, right, m.width), m.width, false)
 }
 
+// tabNames returns the names of the pages with their keys, the current one in capitals.
+func (m Model) tabNames() []string {
+	names := []string{" [1] Keys", " [2] Tree", " [3] Sessions"}
+	shown := m.table.query.page
+	names[shown] = strings.ToUpper(names[shown])
+	return names
+}
+
 // rangeText says which part of the rows is on the screen, unless all are.
 func (m Model) rangeText() string {
 	rows, height, at := len(m.table.rows), m.rowsHeight(), m.cursors[m.table.query.page]
@@ -204,7 +210,7 @@ func (m Model) statusLine() string {
 	if n := m.table.totals.filtered; n > 0 && len(parts) > 0 {
 		parts = append(parts, plural(n, "key")+" not shown")
 	}
-	if latest := m.log.latest(m.now()); latest != "" {
+	if latest := m.log.latest(m.snapshot.TakenAt); latest != "" {
 		parts = append(parts, latest)
 	}
 	return m.styles.dim.Render(view.Cut(" "+strings.Join(parts, "  "), m.width))
@@ -235,7 +241,7 @@ func (m Model) footerKeys() []key.Binding {
 		return m.paneKeys()
 	}
 	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.order, k.open, k.pause, k.cancel, k.terminate,
-		k.next, k.toggleRow, k.allWaits, k.follow, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
+		k.next, k.toggleRow, k.allWaits, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
 // textCursor returns the position of the cursor in the input, or nil if there is no input.

@@ -44,7 +44,6 @@ func TestScreens(t *testing.T) {
 		"filter":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor") }},
 		"filter-wrong":    {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor(") }},
 		"filtered":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/read", "enter", "w") }},
-		"follow":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("f"); u.snapshotArrives(deadlockSnapshot()) }},
 		"deadlock":        {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
 		"deadlock-info":   {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
 		"lost": {mixedSnapshot(), 80, 24, func(u *user) {
@@ -61,8 +60,7 @@ func TestScreens(t *testing.T) {
 		"old-keys":      {oldServer(), 80, 24, func(*user) {}},
 		"paused":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("space") }},
 		"empty":         {&monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop"}, 80, 24, func(*user) {}},
-		"many":          {manyLocks(5000), 80, 24, func(u *user) { u.presses("u", "end") }},
-		"groups":        {manyLocks(5000), 80, 24, func(*user) {}},
+		"many":          {manyLocks(5000), 80, 24, func(u *user) { u.presses("end") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := start(t, Options{First: test.snapshot, End: sendNothing}, test.width, test.height)
@@ -75,7 +73,7 @@ func TestScreens(t *testing.T) {
 // visitAll opens all pages and panes, and calls look in each.
 func visitAll(u *user, look func()) {
 	for _, keys := range [][]string{{"1"}, {"2"}, {"3"}, {"enter"}, {"esc", "1", "enter"}, {"esc", "i"}, {"l"}, {"?"},
-		{"esc", "f"}, {"/.", "enter"}, {"y"}} {
+		{"esc", "/.", "enter"}, {"y"}} {
 		u.presses(keys...)
 		look()
 	}
@@ -153,10 +151,6 @@ func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
 
 func TestUnchangedScreensAreNotSentAgain(t *testing.T) {
 	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	u.snapshotArrives(mixedSnapshot()) // fills the trends by one bar
-	for range trendLength {
-		u.snapshotArrives(mixedSnapshot())
-	}
 	before := u.m.View().Content
 	u.snapshotArrives(mixedSnapshot())
 	if after := u.m.View().Content; after != before {
@@ -166,10 +160,10 @@ func TestUnchangedScreensAreNotSentAgain(t *testing.T) {
 
 func TestUpdateDoesNotChangeOlderModels(t *testing.T) {
 	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	u.presses("down", "f", "/work")
+	u.presses("down", "/work")
 	kept := u.m
 	before := kept.View().Content
-	u.presses("xyz", "esc", "2", "end", "f", "s", "S", "w", "i", "pgdown")
+	u.presses("xyz", "esc", "2", "end", "s", "S", "w", "i", "pgdown")
 	u.snapshotArrives(deadlockSnapshot())
 	u.send(snapshotMsg{err: errors.New("gone")})
 	if after := kept.View().Content; after != before {

@@ -19,11 +19,6 @@ type totals struct {
 	filtered, excluded int
 }
 
-func (t totals) plus(other totals) totals {
-	return totals{t.keys + other.keys, t.inRows + other.inRows, t.holders + other.holders, t.waiters + other.waiters, t.others + other.others,
-		t.elsewhere + other.elsewhere, max(t.longest, other.longest), t.filtered + other.filtered, t.excluded + other.excluded}
-}
-
 // keysOf returns an iterator over the locks of a snapshot.
 func keysOf(s *monitor.Snapshot) iter.Seq[keyInfo] {
 	return func(yield func(keyInfo) bool) {

@@ -6,26 +6,25 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// blockingTree is one of the blocking trees of a server.
+// blockingTree is one of the blocking trees.
 type blockingTree struct {
-	root   *monitor.Node
-	fold   []*monitor.Node // of roots that are alike, of which root is the first; nil for one root
-	list   sessionList
-	match  matcher
-	server int
+	root  *monitor.Node
+	fold  []*monitor.Node // of roots that are alike, of which root is the first; nil for one root
+	list  sessionList
+	match matcher
 }
 
 // chosenTrees returns whole trees, since a matching session makes no sense without those that block it.
-func (p *source) chosenTrees(match matcher) (trees []blockingTree) {
-	list := newSessionList(p.snapshot, p.tree, match)
+func (t *tableData) chosenTrees(match matcher) (trees []blockingTree) {
+	list := newSessionList(t.snapshot, t.tree, match)
 	for _, tree := range list.trees {
 		for _, b := range monitor.Fold(tree.Roots) { // some roots wait: it is unknown for whom
 			if b.Folded() && match.filter == nil {
-				trees = append(trees, blockingTree{b.First(), b.Nodes, list, match, p.server})
+				trees = append(trees, blockingTree{b.First(), b.Nodes, list, match})
 				continue
 			}
 			for _, root := range b.Nodes {
-				if t := (blockingTree{root, nil, list, match, p.server}); match.filter == nil || t.matches(root) {
+				if t := (blockingTree{root, nil, list, match}); match.filter == nil || t.matches(root) {
 					trees = append(trees, t)
 				}
 			}
@@ -110,7 +109,7 @@ type branch struct {
 // filter matches some of them.
 func (f *flattener) branches(siblings []*monitor.Node) (all []branch) {
 	for _, b := range monitor.Fold(siblings) {
-		id := rowID{server: f.server}
+		var id rowID
 		if b.Folded() {
 			id.fold = foldOf(b.First())
 		}
@@ -164,7 +163,7 @@ func (f *flattener) foldRow(id rowID, nodes []*monitor.Node) row {
 func (t blockingTree) row(n *monitor.Node, guide string) row {
 	p := t.list.byID[n.ID()]
 	return row{
-		id:      rowID{server: t.server, session: n.ID()},
+		id:      rowID{session: n.ID()},
 		certain: n.Certain,
 		keyInfo: p.shownKey(),
 		session: p,

@@ -46,8 +46,6 @@ type Options struct {
 	// MayEnd asks the server whether its role may signal a session, before the user is asked to confirm. If it is nil, only
 	// End finds that out.
 	MayEnd MayEnd
-	// Servers replaces Target, First, Take, Events, End, MayEnd and EndHolder if there are several servers.
-	Servers []Server
 	// Filter says which locks are shown. The user can change Waiting only.
 	Filter view.Filter
 	// End signals a session, and records that. It is called from one goroutine at a time. If it is nil, the keys for it
@@ -55,26 +53,9 @@ type Options struct {
 	End End
 	// EndHolder ends processes that hold locks in rows. Its functions are called like End.
 	EndHolder EndHolder
-	// NoMouse leaves the mouse to the terminal until the user turns it on.
-	NoMouse bool
 	// Output is the terminal. Keys are read from standard input if that is a terminal, and otherwise from the
 	// controlling terminal.
 	Output io.Writer
-}
-
-// Server is one of several servers. A server that does not answer does not delay the others.
-type Server struct {
-	// Label distinguishes it from the others, and is in [monitor.Server] of its snapshots. Target and Flags are as in
-	// Options.
-	Label, Target, Flags string
-	// First is the snapshot to begin with; nil if there is none yet.
-	First *monitor.Snapshot
-	// Take, Events, End, MayEnd and EndHolder are as in Options.
-	Take      Take
-	Events    func() []journal.Event
-	End       End
-	MayEnd    MayEnd
-	EndHolder EndHolder
 }
 
 // Take takes a snapshot, with waits for locks of every type if all is true ([monitor.WithAllWaits]).
@@ -89,49 +70,25 @@ type MayEnd func(context.Context, monitor.Signal, monitor.SignalTarget) error
 // Run shows the view until the user leaves it or ctx ends; neither is an error. It then restores the terminal, waits
 // for a signal that is being sent, and returns the last snapshot.
 func Run(ctx context.Context, o Options) (*monitor.Snapshot, error) {
-	last, err := RunServers(ctx, o)
-	return last[0].Snapshot, err
-}
-
-// Last is what was known about a server in the end.
-type Last struct {
-	// Snapshot is the latest, or nil if there has been none. Lost is why there has been none since.
-	Snapshot *monitor.Snapshot
-	Lost     error
-}
-
-// RunServers is like [Run], but returns the last state of each server.
-func RunServers(ctx context.Context, o Options) ([]Last, error) {
 	taking, stop := context.WithCancel(ctx)
 	defer stop() // ends a snapshot that is being taken
 	var signals drainer
-	model := newModel(taking, o)
-	for i, s := range model.servers {
-		if s.End != nil {
-			model.servers[i].End = signals.wrap(s.End)
-		}
-		if s.EndHolder.End != nil {
-			model.servers[i].EndHolder.End = signals.wrapHolder(s.EndHolder.End)
-		}
+	if o.End != nil {
+		o.End = signals.wrap(o.End)
 	}
-	program := tea.NewProgram(model.withRowServer(),
-		tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithoutSignalHandler())
+	if o.EndHolder.End != nil {
+		o.EndHolder.End = signals.wrapHolder(o.EndHolder.End)
+	}
+	program := tea.NewProgram(newModel(taking, o), tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithoutSignalHandler())
 	final, err := program.Run()
 	signals.close()
 	if ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		err = nil
 	}
 	if m, ok := final.(Model); ok {
-		model = m
+		return m.snapshot, err
 	}
-	var last []Last
-	for _, s := range model.servers {
-		if !s.seen {
-			s.snapshot = nil
-		}
-		last = append(last, Last{s.snapshot, s.lost})
-	}
-	return last, err
+	return o.First, err
 }
 
 // drainer waits for signals that are being sent, since Bubble Tea does not wait for its commands.

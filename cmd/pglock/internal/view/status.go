@@ -33,10 +33,8 @@ type Limits struct {
 	IgnoreDeadlocks bool
 }
 
-// Judgement is the result of a check of one server.
+// Judgement is the result of a check.
 type Judgement struct {
-	// Server is the label of the server, if there are several.
-	Server  string
 	Verdict Verdict
 	// Text says why, and Data is the performance data: label=value;warn;critical;least.
 	Text string
@@ -51,29 +49,6 @@ type Datum struct{ Label, Value string }
 func Status(all *monitor.Snapshot, filter Filter, limits Limits, flags string) (Verdict, string) {
 	j := Judge(all, filter, limits, flags)
 	return j.Verdict, StatusLine(j.Verdict, j.Text) + " | " + dataText(j.Data)
-}
-
-// severity ranks the verdicts: a known problem is worse than the unknown.
-var severity = map[Verdict]int{OK: 0, Unknown: 1, Warning: 2, Critical: 3}
-
-// StatusOfServers returns the worst of several judgements. The text is the line of a plugin that names each server, the
-// worst first, with the performance data of those that answered; its labels begin with the server.
-func StatusOfServers(all []Judgement) (Verdict, string) {
-	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b Judgement) int { return severity[b.Verdict] - severity[a.Verdict] })
-	var texts []string
-	var data []Datum
-	for _, j := range all {
-		texts = append(texts, fmt.Sprintf("%s %v: %s", j.Server, j.Verdict, j.Text))
-		for _, d := range j.Data {
-			data = append(data, Datum{j.Server + " " + d.Label, d.Value})
-		}
-	}
-	line := StatusLine(all[0].Verdict, strings.Join(texts, "; "))
-	if len(data) > 0 {
-		line += " | " + dataText(data)
-	}
-	return all[0].Verdict, line
 }
 
 // dataText quotes labels with spaces. Labels can contain neither quotes nor =, which would begin a

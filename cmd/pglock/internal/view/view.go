@@ -1,4 +1,4 @@
-// Package view writes snapshots of advisory locks as text (a table that fits a terminal) and as JSON and CSV. Package
+// Package view writes snapshots of advisory locks as text (a table that fits a terminal) and as JSON. Package
 // monitor decides what is in a snapshot, and what is hidden.
 package view
 
