@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares a folder with the files of the image, for "docker build -f Dockerfile FOLDER". The certificates are those of
-# this machine, if it has some, for sslrootcert=system and webhooks. Time zones are in the command.
+# this machine, if it has some, for sslrootcert=system. Time zones are in the command.
 set -eu
 folder=$1
 repository=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -56,14 +56,13 @@ With --http ADDRESS it serves a read-only page with the tree, the journal and a
 timeline. Only the URL that it prints opens the page. Beyond loopback it needs
 TLS, or --insecure-http.
 
-With --on-event and --webhook it tells others of these events, and without
---http, --record, --events and --output it does nothing else. A group of events
-is delivered at once, and the next one after --notify-every, with all that
-happened meanwhile. COMMAND is split at spaces and started without a shell. It
-gets the events on its standard input as with --events -o ndjson, and a text of
-some lines in PGLOCK_TEXT; after 30 seconds it is killed. A webhook gets a JSON
-object with that text, as Slack wants it, and the events; it is tried three
-times. Both contain names that other roles chose: pass them on as data only.
+With --on-event it tells a command of these events, and without --http,
+--record, --events and --output it does nothing else. A group of events is
+delivered at once, and the next one after --notify-every, with all that happened
+meanwhile. COMMAND is split at spaces and started without a shell. It gets the
+events on its standard input as with --events -o ndjson, and a text of some
+lines in PGLOCK_TEXT; after 30 seconds it is killed. Both contain names that
+other roles chose: pass them on as data only.
 
 With --events it prints one line for each event of contended keys: acquired,
 passed on, released, wait began and ended, deadlock, session ended; with -o

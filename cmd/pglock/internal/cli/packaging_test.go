@@ -80,7 +80,7 @@ func TestPackagingSystemdUnderstandsTheUnits(t *testing.T) {
 func TestPackagingTheServicesStartAndStop(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	for unit, options := range map[string]string{"exporter": "--listen 127.0.0.1:0 --all --sample 1s", "recorder": "--on-event true --notify-kind deadlock"} {
+	for unit, options := range map[string]string{"exporter": "--listen 127.0.0.1:0 --all --sample 1s", "recorder": "--on-event true"} {
 		directory := t.TempDir()
 		text := readFile(t, packaging+"systemd/pglock-"+unit+".service")
 		start := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/pglock (.*) \$PGLOCK_\w+_OPTIONS$`).FindStringSubmatch(text)

@@ -1,4 +1,4 @@
-// Package notify tells others about the events of a journal: it starts a command, or posts to a webhook.
+// Package notify starts a command with the events of a journal.
 //
 // A Notifier never delays its caller. It has a bounded queue, and delivers what is in it as one Group, at once if the last
 // delivery was long enough ago, and otherwise when it is.
@@ -22,9 +22,6 @@ const (
 	lastTimeout    = 5 * time.Second
 )
 
-// maxAttempts is how often the delivery of an event is tried, if the error says that it may succeed later.
-const maxAttempts = 3
-
 // Group has the events of one delivery, the oldest first.
 type Group struct {
 	Events []journal.Event
@@ -32,28 +29,20 @@ type Group struct {
 	Omitted int
 }
 
-// Target is where groups are delivered.
-type Target interface {
-	// Deliver delivers a group. Later says that another attempt may succeed.
-	Deliver(ctx context.Context, g Group) (later bool, err error)
-	// String names the target in messages, without secrets.
-	String() string
-}
-
-// Notifier delivers events to a target. Its methods may be called concurrently.
+// Notifier delivers events. Its methods may be called concurrently.
 type Notifier struct {
-	target Target
-	every  time.Duration
-	logger *slog.Logger
+	deliver func(context.Context, Group) error
+	every   time.Duration
+	logger  *slog.Logger
 
 	mu      sync.Mutex
 	queue   Group
 	arrived chan struct{} // has an element if the queue may have an event
 }
 
-// New returns a Notifier. It delivers at most one group in each period, from when Run is called.
-func New(target Target, every time.Duration, logger *slog.Logger) *Notifier {
-	return &Notifier{target: target, every: every, logger: logger, arrived: make(chan struct{}, 1)}
+// New returns a Notifier that starts a command. It delivers at most one group in each period, from when Run is called.
+func New(command Command, every time.Duration, logger *slog.Logger) *Notifier {
+	return &Notifier{deliver: command.run, every: every, logger: logger, arrived: make(chan struct{}, 1)}
 }
 
 // Add adds events to the queue. It does not wait.
@@ -62,18 +51,14 @@ func (n *Notifier) Add(events []journal.Event) {
 		return
 	}
 	n.mu.Lock()
-	n.queue.addLocked(events)
+	room := min(len(events), maxQueue-len(n.queue.Events))
+	n.queue.Events = append(n.queue.Events, events[:room]...)
+	n.queue.Omitted += len(events) - room
 	n.mu.Unlock()
 	select {
 	case n.arrived <- struct{}{}:
 	default: // Run will look anyway
 	}
-}
-
-func (g *Group) addLocked(events []journal.Event) {
-	room := min(len(events), maxQueue-len(g.Events))
-	g.Events = append(g.Events, events[:room]...)
-	g.Omitted += len(events) - room
 }
 
 func (n *Notifier) take() Group {
@@ -86,69 +71,41 @@ func (n *Notifier) take() Group {
 
 // Run delivers what arrives until ctx ends, and then what is left.
 func (n *Notifier) Run(ctx context.Context) {
-	var failed error // of the last delivery, so that an outage is logged once
-	for {
+	var failed error // of the last delivery
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			_ = n.deliver(ctx, n.take(), failed, 1)
-			return
 		case <-n.arrived:
+			failed = n.deliverAll(ctx, failed)
 		}
-		failed = n.deliver(ctx, n.take(), failed, maxAttempts)
-		sleep(ctx, n.every)
+		select {
+		case <-ctx.Done():
+		case <-time.After(n.every):
+		}
 	}
+	_ = n.deliverAll(ctx, failed)
 }
 
-// deliver tries to deliver a group, a period apart, and logs the first error and the first success after it. When ctx ends
-// between two attempts, Run makes the last one.
-func (n *Notifier) deliver(ctx context.Context, g Group, failed error, attempts int) error {
+// deliverAll delivers what is in the queue. It logs the first failure and the first success after it.
+func (n *Notifier) deliverAll(ctx context.Context, failed error) error {
+	g := n.take()
 	if len(g.Events) == 0 {
 		return failed
 	}
-	for attempt := 1; ; attempt++ {
-		later, err := n.attempt(ctx, g)
-		switch {
-		case err != nil && failed == nil:
-			n.logger.Error("events could not be delivered", "to", n.target.String(), "error", err)
-		case err == nil && failed != nil:
-			n.logger.Info("events are delivered again", "to", n.target.String())
-		}
-		failed = err
-		if err == nil || !later || attempt == attempts {
-			return failed
-		}
-		if !sleep(ctx, n.every) {
-			n.putBack(g)
-			return failed
-		}
+	err := n.attempt(ctx, g)
+	switch {
+	case err != nil && failed == nil:
+		n.logger.Error("the command of --on-event failed", "error", err)
+	case err == nil && failed != nil:
+		n.logger.Info("the command of --on-event works again")
 	}
+	return err
 }
 
 // attempt goes on for a while when ctx has ended.
-func (n *Notifier) attempt(ctx context.Context, g Group) (later bool, err error) {
+func (n *Notifier) attempt(ctx context.Context, g Group) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliverTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastTimeout, cancel) })()
-	return n.target.Deliver(bounded, g)
-}
-
-// putBack puts a group in front of the queue.
-func (n *Notifier) putBack(g Group) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	g.addLocked(n.queue.Events)
-	g.Omitted += n.queue.Omitted
-	n.queue = g
-}
-
-// sleep sleeps, and reports whether ctx lasted that long.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return n.deliver(bounded, g)
 }

@@ -1,173 +1,131 @@
-package notify_test
+package notify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/notify"
-	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
-
-func event(kind journal.Kind, number int64) journal.Event {
-	return journal.Event{Kind: kind, Key: fmt.Sprint("@", number), Number: number, At: time.Unix(0, 0).UTC(), Session: &journal.Party{PID: 7, Application: "shop"}}
-}
 
 func events(n int) (all []journal.Event) {
 	for i := range n {
-		all = append(all, event(journal.WaitBegan, int64(i)))
+		all = append(all, journal.Event{Kind: journal.WaitBegan, Key: fmt.Sprint("@", i), Number: int64(i), At: time.Unix(0, 0).UTC(),
+			Session: &journal.Party{PID: 7, Application: "shop"}})
 	}
 	return all
 }
 
-// target remembers what is delivered, and when.
-type target struct {
-	fails     func(attempt int) (later bool, err error)
-	delivered []notify.Group
-	at        []time.Duration
-	began     time.Time
-}
-
-func (f *target) String() string { return "target" }
-
-func (f *target) Deliver(_ context.Context, g notify.Group) (later bool, err error) {
-	f.delivered, f.at = append(f.delivered, g), append(f.at, time.Since(f.began))
-	if f.fails == nil {
-		return false, nil
-	}
-	return f.fails(len(f.delivered))
-}
-
-// run runs a Notifier with a period of ten seconds while do adds to it, and returns what it logged.
-func run(t *testing.T, to *target, do func(*notify.Notifier)) (logged string) {
-	t.Helper()
-	var log strings.Builder
+// What happens within a period is one group, of a bounded number of events. The last one is delivered although the program
+// ends. An outage is logged once.
+func TestNotifyGroupsWhatHappensMeanwhile(t *testing.T) {
+	var log, got strings.Builder
 	synctest.Test(t, func(t *testing.T) {
-		to.began = time.Now()
-		n := notify.New(to, 10*time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+		began := time.Now()
+		n := New(Command{}, 10*time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+		n.deliver = func(_ context.Context, g Group) error {
+			fmt.Fprintf(&got, "%d+%d at %v, ", len(g.Events), g.Omitted, time.Since(began))
+			if at := time.Since(began); at > 0 && at < time.Minute {
+				return errors.New("no")
+			}
+			return nil
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			n.Run(ctx)
 			close(ended)
 		}()
-		do(n)
+		n.Add(events(1))
+		synctest.Wait()
+		for range 12 {
+			n.Add(events(200))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		n.Add(events(1))
+		synctest.Wait()
+		n.Add(events(5))
 		synctest.Wait()
 		cancel()
 		<-ended
 	})
-	return log.String()
-}
-
-func TestNotifyGroupsWhatHappensMeanwhile(t *testing.T) {
-	to := &target{}
-	run(t, to, func(n *notify.Notifier) {
-		n.Add(events(1))
-		synctest.Wait()
-		for range 8 {
-			n.Add(events(2))
-			time.Sleep(time.Second)
-		}
-		n.Add(nil)
-		time.Sleep(time.Minute)
-		n.Add(events(1))
-		synctest.Wait()
-		n.Add(events(5)) // is delivered although the program ends
-	})
-	var sizes []int
-	for _, g := range to.delivered {
-		sizes = append(sizes, len(g.Events))
+	if got.String() != "1+0 at 0s, 1000+1000 at 10s, 400+0 at 20s, 1+0 at 1m12s, 5+0 at 1m12s, " {
+		t.Errorf("it delivered %s", &got)
 	}
-	if fmt.Sprint(sizes, to.at) != "[1 16 1 5] [0s 10s 1m8s 1m8s]" {
-		t.Errorf("the groups have %v events, at %v", sizes, to.at)
-	}
-}
-
-func TestNotifyKeepsABoundedNumberOfEvents(t *testing.T) {
-	to := &target{}
-	run(t, to, func(n *notify.Notifier) {
-		n.Add(events(1))
-		synctest.Wait()
-		for range 10 {
-			n.Add(events(300))
-		}
-	})
-	if g := to.delivered[1]; len(g.Events) != 1000 || g.Omitted != 2000 {
-		t.Errorf("%d events were kept, and %d counted", len(g.Events), g.Omitted)
-	}
-}
-
-func TestNotifyTriesAgainIfThatMayHelpAndLogsAnOutageOnce(t *testing.T) {
-	to := &target{fails: func(attempt int) (bool, error) {
-		if attempt == 6 || attempt == 1 {
-			return false, nil
-		}
-		return attempt != 5, errors.New("no")
-	}}
-	log := run(t, to, func(n *notify.Notifier) {
-		for range 4 {
-			n.Add(events(1))
-			time.Sleep(time.Minute)
-		}
-	})
-	// The first succeeds, the second is tried three times, the third once, and the fourth succeeds.
-	if len(to.delivered) != 6 {
-		t.Errorf("there were %d attempts", len(to.delivered))
-	}
-	if strings.Count(log, "could not be delivered") != 1 || strings.Count(log, "delivered again") != 1 {
-		t.Errorf("the log is\n%s", log)
+	if strings.Count(log.String(), "failed") != 1 || strings.Count(log.String(), "works again") != 1 {
+		t.Errorf("the log is\n%s", &log)
 	}
 }
 
 func TestNotifyTextHasOneLineForManyEventsOfAKindAndKey(t *testing.T) {
-	g := notify.Group{Omitted: 3}
-	for range 200 {
-		g.Events = append(g.Events, event(journal.WaitBegan, 42))
+	g := Group{Omitted: 3, Events: events(1)}
+	for range 199 {
+		g.Events = append(g.Events, g.Events[0])
 	}
-	g.Events = append(g.Events, event(journal.Released, 42), event(journal.Released, 43))
-	text := g.Text()
-	if lines := strings.Split(text, "\n"); len(lines) != 4 || !strings.Contains(lines[0], "(and 199 more of wait-began)") ||
-		!strings.Contains(lines[1], "@42: released by 7 shop") || lines[3] != "3 more events" {
-		t.Errorf("the text is\n%s", text)
+	g.Events[7].Headline, g.Events[7].End = "7 shop\x1b[31m\n: frees 2", "pglock terminate --session 7@2026-11-25T03:52:26Z"
+	lines := strings.Split(g.Text(), "\n")
+	if len(lines) != 4 || !strings.HasSuffix(lines[0], ": frees 2") || strings.Contains(lines[0], "\x1b") || lines[1] != g.Events[7].End ||
+		!strings.Contains(lines[2], "(and 199 more of wait-began)") || lines[3] != "3 more events" {
+		t.Errorf("the text is %q", lines)
 	}
-	g.Events = events(100)
-	if text := g.Text(); strings.Count(text, "\n") != 20 || !strings.HasSuffix(text, "\n83 more events") {
+	if text := (Group{Events: events(100)}).Text(); strings.Count(text, "\n") != 20 || !strings.HasSuffix(text, "\n80 more events") {
 		t.Errorf("the text of many is\n%s", text)
 	}
-	g.Events = g.Events[:1]
-	g.Events[0].Session.Application = "a\nb\x1b[31m" + strings.Repeat("x", 1000)
-	if text := g.Text(); strings.ContainsAny(text[:200], "\n\x1b") || len(text) > 400 {
-		t.Errorf("the text of a hostile name is %q", text)
+}
+
+const hostile = `$(touch evil) ; touch evil & "'` + "`touch evil`\n\x00\x1b]0;x\x07\u202e"
+
+func TestNotifyCommandGetsEventsAsDataOnly(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const script = "#!/bin/sh\ncat >input\nprintf %s \"$PGLOCK_TEXT\" >text\necho \"$PGLOCK_EVENTS\" \"$@\" >args\n"
+	must.Succeed(t, os.WriteFile("on-event.sh", []byte(script), 0o700)) //nolint:gosec // it is executed
+	c, err := ParseCommand("./on-event.sh $HOME *  two")
+	must.Succeed(t, err)
+	g := Group{Events: events(1), Omitted: 2}
+	g.Events[0].Key, g.Events[0].Session.Application = hostile, hostile
+	must.Succeed(t, c.run(t.Context(), g))
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Clean(name))
+		must.Succeed(t, err)
+		return string(text)
+	}
+	var e journal.Event
+	must.Succeed(t, json.Unmarshal([]byte(read("input")), &e))
+	if e.Key != hostile || strings.Count(read("input"), "\n") != 1 {
+		t.Errorf("the input is %q", read("input"))
+	}
+	if text := read("text"); strings.ContainsAny(text, "\x00\x1b\u202e") || strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n2 more events") {
+		t.Errorf("the text is %q", text)
+	}
+	if args := read("args"); args != "3 $HOME * two\n" {
+		t.Errorf("the arguments are %q", args)
+	}
+	if _, err := os.Stat("evil"); err == nil {
+		t.Error("a name was executed")
 	}
 }
 
-// Locks of tables have no number.
-func TestNotifyTextNamesEachTable(t *testing.T) {
-	var g notify.Group
-	for i := range 10 {
-		g.Events = append(g.Events, journal.Event{Kind: journal.WaitBegan, LockType: "relation", Key: fmt.Sprint("relation t", i%2), DatabaseOID: 5,
-			At: time.Unix(0, 0).UTC(), Session: &journal.Party{PID: 7, Application: "shop"}})
+func TestNotifyCommandThatFailsOrHangs(t *testing.T) {
+	fails, err := ParseCommand("false")
+	must.Succeed(t, err)
+	if err := fails.run(t.Context(), Group{Events: events(1)}); err == nil || err.Error() != "exit status 1" {
+		t.Errorf("the error is %v", err)
 	}
-	if lines := strings.Split(g.Text(), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "relation t0: ") ||
-		!strings.Contains(lines[1], "relation t1: ") || !strings.HasSuffix(lines[1], "(and 4 more of wait-began)") {
-		t.Errorf("the text is\n%s", g.Text())
-	}
-}
-
-func TestNotifyTextBeginsWithTheLatestHeadlineOfEachServer(t *testing.T) {
-	g := notify.Group{Events: events(3)}
-	g.Events[0].Headline, g.Events[1].Headline, g.Events[2].Headline = "7 shop: frees 1", "7 shop\x1b[31m\n: frees 2", "8 desk: frees 3"
-	g.Events[1].Server, g.Events[2].Server.Label = monitor.Server{Host: "192.0.2.1", Port: 5432}, "billing"
-	g.Events[0].Server, g.Events[2].End = g.Events[1].Server, "pglock terminate -d billing --session 8@2026-11-25T03:52:26Z"
-	lines := strings.Split(g.Text(), "\n")
-	if len(lines) != 6 || !strings.HasPrefix(lines[0], "192.0.2.1:5432: 7 shop") || !strings.HasSuffix(lines[0], ": frees 2") ||
-		lines[1] != "billing: 8 desk: frees 3" || lines[2] != g.Events[2].End || strings.Contains(g.Text(), "\x1b") {
-		t.Errorf("the text is %q", lines)
+	hangs, err := ParseCommand("sleep 3600")
+	must.Succeed(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := hangs.run(ctx, Group{Events: events(1)}); err == nil {
+		t.Error("it goes on after its time")
 	}
 }

@@ -1,8 +1,8 @@
 package notify
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
@@ -16,13 +16,13 @@ const (
 )
 
 // Text describes the group in a few lines, which are printable: names of strangers are in them, but no control characters.
-// The first ones are the latest headline of each server, with what ends its root.
+// The first ones are the latest headline, with what ends its root.
 func (g Group) Text() string {
 	alike := map[string]int{}
 	for _, e := range g.Events {
 		alike[alikeness(e)]++
 	}
-	lines, left := g.headlines(), g.Omitted
+	lines, left := g.headline(), g.Omitted
 	for _, e := range g.Events {
 		line, n := shorten(view.EventText(e)), alike[alikeness(e)]
 		switch {
@@ -46,32 +46,25 @@ func (g Group) Text() string {
 	return strings.Join(lines, "\n")
 }
 
-// headlines returns the latest headline of each server that has one, at most half a text. A command is not cut.
-func (g Group) headlines() (lines []string) {
-	latest, servers := map[string]journal.Event{}, []string{}
-	for _, e := range g.Events {
+// headline returns the latest headline, with the server before it and the command that ends its root below. The command
+// is not cut.
+func (g Group) headline() (lines []string) {
+	for _, e := range slices.Backward(g.Events) {
 		if e.Headline == "" {
 			continue
 		}
-		name := cmp.Or(e.Server.Label, e.Server.String())
-		if _, known := latest[name]; !known {
-			servers = append(servers, name)
-		}
-		latest[name] = e
-	}
-	for _, name := range servers[:min(len(servers), maxLines/4)] {
-		e := latest[name]
-		lines = append(lines, shorten(view.Printable(name+": "+e.Headline)))
+		lines = append(lines, shorten(view.Printable(e.Server.String()+": "+e.Headline)))
 		if e.End != "" {
 			lines = append(lines, e.End)
 		}
+		return lines
 	}
-	return lines
+	return nil
 }
 
 // alikeness is the same for events that have one line if they are many.
 func alikeness(e journal.Event) string {
-	return fmt.Sprint(e.Server.Label, "\n", e.Kind, "\n", e.LockType, " ", e.DatabaseOID, " ", e.Objsubid, " ", e.Number, "\n", e.Key)
+	return fmt.Sprint(e.Kind, "\n", e.LockType, " ", e.DatabaseOID, " ", e.Objsubid, " ", e.Number, "\n", e.Key)
 }
 
 func shorten(line string) string {
