@@ -1,0 +1,170 @@
+package pgserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/supervise"
+)
+
+// PoolerOptions say what a PgBouncer stands in front of.
+type PoolerOptions struct {
+	// Server is how PgBouncer connects to the database. Its user is the administrator of PgBouncer.
+	Server *pgx.ConnConfig
+	// Users are other roles that may connect, with their passwords.
+	Users map[string]string
+	// Mode is PgBouncer's pool_mode: "transaction", "session".
+	Mode string
+	// Size is how many server sessions it makes for a role in a database.
+	Size int
+}
+
+// Pooler is a PgBouncer to which faults can happen.
+type Pooler struct {
+	options    PoolerOptions
+	program    string
+	supervisor *supervise.Supervisor
+	port       int
+	process    *supervise.Process
+}
+
+// StartPooler starts a PgBouncer and returns when it answers. The caller must call [Pooler.Stop].
+func StartPooler(ctx context.Context, options PoolerOptions) (*Pooler, error) {
+	program, err := FindPgBouncer()
+	if err != nil {
+		return nil, err
+	}
+	g, err := supervise.New("pglock-pgbouncer-")
+	if err != nil {
+		return nil, err
+	}
+	p := &Pooler{options: options, program: program, supervisor: g}
+	if err := p.startOnFreePort(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start PgBouncer: %w", err), g.Close())
+	}
+	return p, nil
+}
+
+// FindPgBouncer returns the path of the program. It also looks in Debian's directory for it, which may not be on the
+// PATH; the error says what to install.
+func FindPgBouncer() (string, error) {
+	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("no pgbouncer on the PATH or in /usr/sbin: " +
+		"install it (apt-get install pgbouncer, dnf install pgbouncer, brew install pgbouncer)")
+}
+
+// ConnString leads through the pooler to the database, as the user of [PoolerOptions].Server. It contains the password.
+func (p *Pooler) ConnString() string {
+	return (&url.URL{
+		Scheme: "postgres", User: url.UserPassword(p.options.Server.User, p.options.Server.Password),
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)), Path: "/" + p.options.Server.Database,
+		RawQuery: "sslmode=prefer",
+	}).String()
+}
+
+// Signal sends a signal to the pooler's process.
+func (p *Pooler) Signal(signal os.Signal) error { return p.process.Signal(signal) }
+
+// Restart kills the pooler's process and starts another one at the same address.
+func (p *Pooler) Restart(ctx context.Context) error {
+	if err := p.Signal(os.Kill); err != nil {
+		return err
+	}
+	<-p.process.Done()
+	return p.start(ctx)
+}
+
+// Stop ends the pooler.
+func (p *Pooler) Stop() error { return p.supervisor.Close() }
+
+func (p *Pooler) startOnFreePort(ctx context.Context) (err error) {
+	for {
+		if p.port, err = supervise.FreePort(); err != nil {
+			return err
+		}
+		if err = p.start(ctx); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+}
+
+func (p *Pooler) start(ctx context.Context) error {
+	file, err := p.configure()
+	if err != nil {
+		return err
+	}
+	cmd := p.supervisor.Command(context.WithoutCancel(ctx), p.program, file)
+	if p.process, err = p.supervisor.Start(cmd, p.supervisor.Path("log")); err != nil {
+		return err
+	}
+	if err := p.awaitConnection(ctx); err != nil {
+		return fmt.Errorf("%w; it said:\n%s", err, p.process.Said())
+	}
+	return nil
+}
+
+// awaitConnection also checks the connection from PgBouncer to the server.
+func (p *Pooler) awaitConnection(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, p.ConnString())
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-p.process.Done():
+			if strings.Contains(p.process.Said(), "nowhere to listen on") {
+				return errPortTaken
+			}
+			return p.process.Err()
+		case <-ctx.Done():
+			return err
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+func (p *Pooler) configure() (file string, err error) {
+	server := p.options.Server
+	// PgBouncer needs plain passwords to log in to the server with SCRAM.
+	users := fmt.Sprintf("%q %q\n", server.User, server.Password)
+	for _, name := range slices.Sorted(maps.Keys(p.options.Users)) {
+		users += fmt.Sprintf("%q %q\n", name, p.options.Users[name])
+	}
+	usersFile, err := p.supervisor.WriteFile("users.txt", users)
+	if err != nil {
+		return "", err
+	}
+	return p.supervisor.WriteFile("pgbouncer.ini", fmt.Sprintf(`
+[databases]
+%s = host=%s port=%d
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+pool_mode = %s
+auth_type = scram-sha-256
+auth_file = %s
+max_client_conn = 1000
+default_pool_size = %d
+server_login_retry = 1
+stats_users = %s
+`, server.Database, server.Host, server.Port, p.port, p.options.Mode, usersFile, p.options.Size, server.User))
+}
