@@ -1,7 +1,8 @@
-// Command compare measures all kinds of locks that one may choose from, on servers of one machine, and prints them on one
-// page: how long a free lock takes, how long it takes to pass to another process, and how many are taken a second.
+// Command compare measures all kinds of locks that one may choose from, on servers of one machine, and prints the table of
+// docs/choosing.md: how long a free lock takes, how long it takes to pass to another process, and how many are taken a
+// second.
 //
-//	go run ./compare [-rounds N] [-slice DURATION] [-only REGEXP] [-markdown]
+//	go run ./compare [-rounds N] [-slice DURATION] [-only REGEXP]
 //
 // The kinds take turns in short slices, in an order that changes from round to round. The figures hold for the machine on
 // which they were measured: clients and servers share its cores.
@@ -12,22 +13,41 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
-	"github.com/pglock-toolkit/pglock/bench/internal/suite"
+	"github.com/pglock-toolkit/pglock/bench/internal/lab"
+	"github.com/pglock-toolkit/pglock/bench/internal/peer"
 )
+
+// kind is a line of the table.
+type kind struct {
+	name string
+	most int // goroutines, if it needs a connection for each; 0 is any number
+}
+
+var kinds = []kind{
+	{name: peer.Transaction}, {name: peer.Session}, {name: peer.Row},
+	{name: peer.Pool}, {name: peer.Goose}, {name: peer.GooseTable, most: 64}, {name: peer.Migrate, most: 8},
+	{name: peer.Redis}, {name: peer.Valkey}, {name: peer.Sentinel}, {name: peer.Cluster}, {name: peer.Redlock3},
+	{name: peer.Redlock5}, {name: peer.Rueidislock}, {name: peer.Redsync}, {name: peer.Redislock},
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	suite.ExitOn(run(ctx, os.Args[1:]))
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
 }
 
 func run(ctx context.Context, args []string) (err error) {
@@ -36,10 +56,7 @@ func run(ctx context.Context, args []string) (err error) {
 	set.IntVar(&plan.Rounds, "rounds", 7, "number of slices for each kind and number of goroutines")
 	set.DurationVar(&plan.Slice, "slice", 500*time.Millisecond, "length of a slice")
 	only := set.String("only", "", "compare the kinds whose name matches this `regexp`")
-	markdown := set.Bool("markdown", false, "print a table for the documentation")
-	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
+	if err := set.Parse(args); err != nil {
 		return err
 	}
 	wanted, err := regexp.Compile(*only)
@@ -47,21 +64,24 @@ func run(ctx context.Context, args []string) (err error) {
 		return errors.Join(errors.New("want no arguments, -rounds and -slice above 0, and a regular expression for -only"), err)
 	}
 	redis.SetLogger(quiet{})
-	l, err := openLab(ctx)
+	servers, err := lab.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	results, err := compare(ctx, l, plan, choose(wanted))
+	defer func() { err = errors.Join(err, servers.Close()) }()
+	if err := servers.StartDeployments(ctx); err != nil {
+		return err
+	}
+	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return !wanted.MatchString(k.name) })
+	results, err := compare(ctx, servers.At, plan, chosen)
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.about())
-	if *markdown {
-		printMarkdown(os.Stdout, results)
-	} else {
-		printTable(os.Stdout, results)
+	about := servers.About()
+	for _, name := range slices.Sorted(maps.Keys(about)) {
+		fmt.Printf("%s %s\n", name, about[name])
 	}
+	printTable(os.Stdout, results)
 	return nil
 }
 
@@ -69,12 +89,3 @@ func run(ctx context.Context, args []string) (err error) {
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
-
-func choose(wanted *regexp.Regexp) (chosen []kind) {
-	for _, k := range kinds {
-		if wanted.MatchString(k.name) {
-			chosen = append(chosen, k)
-		}
-	}
-	return chosen
-}

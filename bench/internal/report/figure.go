@@ -20,8 +20,6 @@ const (
 	Count     Unit = "count"
 	PerSecond Unit = "1/s"
 	Seconds   Unit = "s"
-	Bytes     Unit = "B"
-	Percent   Unit = "%"
 )
 
 // String returns a short text: "176,000/s", "48.1 µs".
@@ -33,10 +31,6 @@ func (f Figure) String() string {
 		return rate(f.Value)
 	case Seconds:
 		return duration(f.Value)
-	case Bytes:
-		return thousands(f.Value) + " B"
-	case Percent:
-		return number(f.Value) + "%"
 	}
 	return number(f.Value)
 }

@@ -32,11 +32,19 @@ type Ratio struct {
 	High   float64 `json:"high"`
 }
 
-// RatioOf compares two series round by round.
-func RatioOf(ours, peer contest.Series) *Ratio {
+// Compare returns the line of two series, whose ratio is that of each round.
+func Compare(what string, unit Unit, ours, peer contest.Series) Line {
 	ratios := ours.Over(peer)
 	low, high := ratios.Quartiles()
-	return &Ratio{Median: ratios.Median(), Low: low, High: high}
+	return Line{
+		What: what, Ours: Figure{ours.Median(), unit}, Peer: Figure{peer.Median(), unit},
+		Ratio: &Ratio{Median: ratios.Median(), Low: low, High: high},
+	}
+}
+
+// Alone returns the line of a series without a peer.
+func Alone(what string, unit Unit, ours contest.Series) Line {
+	return Line{What: what, Ours: Figure{ours.Median(), unit}}
 }
 
 // Target is what a line should reach.
@@ -53,17 +61,13 @@ type Bound string
 const (
 	AtMost  Bound = "≤"
 	AtLeast Bound = "≥"
-	Below   Bound = "<"
 )
 
 func (b Bound) holds(value, limit float64) bool {
-	switch b {
-	case AtMost:
+	if b == AtMost {
 		return value <= limit
-	case AtLeast:
-		return value >= limit
 	}
-	return value < limit
+	return value >= limit
 }
 
 // Aim returns the line with a target for its ratio, or for ours if it has none.
@@ -80,8 +84,8 @@ func (l Line) Aim(bound Bound, limit float64) Line {
 const layout = "%-26s %10s %9s %6s %11s %9s %3s"
 
 // Head returns the line above the table.
-func Head(peer string) string {
-	return strings.TrimRight(fmt.Sprintf(layout, "", "pglock", peer, "ratio", "quartiles", "target", ""), " ")
+func Head() string {
+	return strings.TrimRight(fmt.Sprintf(layout, "", "pglock", "peer", "ratio", "quartiles", "target", ""), " ")
 }
 
 // String returns the line of the table.

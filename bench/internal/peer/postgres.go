@@ -1,0 +1,224 @@
+//pglock:allow pglock is measured beside locks that are taken by hand
+
+package peer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
+)
+
+// PoolSize is how many connections a kind has that needs one for each lock.
+const PoolSize = 64
+
+func openConfig(ctx context.Context, address string, at Addresses) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = PoolSize
+	if at.Dial != nil {
+		config.ConnConfig.DialFunc = at.Dial
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+type newLocker = func(*pgxpool.Pool, ...pglock.Option) (*pglock.Locker, error)
+
+// openLocker opens a Locker, which has connections of its own.
+func openLocker(ctx context.Context, address string, at Addresses, open newLocker) (*pglock.Locker, error) {
+	pool, err := openConfig(ctx, address, at)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	return open(pool)
+}
+
+func openSession(ctx context.Context, at Addresses) (*Peer, error) {
+	return onPostgres(ctx, at.Postgres, at, pglock.New)
+}
+
+func openRow(ctx context.Context, at Addresses) (*Peer, error) {
+	return onPostgres(ctx, at.Postgres, at, rowlock.New)
+}
+
+func openRowPooled(ctx context.Context, at Addresses) (*Peer, error) {
+	return onPostgres(ctx, at.Pooler, at, rowlock.New)
+}
+
+func onPostgres(ctx context.Context, address string, at Addresses, open newLocker) (*Peer, error) {
+	l, err := openLocker(ctx, address, at, open)
+	if err != nil {
+		return nil, err
+	}
+	return ofLocker(l), nil
+}
+
+// openLeader leads from lock to unlock, and then does not campaign again.
+func openLeader(ctx context.Context, at Addresses) (*Peer, error) {
+	l, err := openLocker(ctx, at.Postgres, at, pglock.New)
+	if err != nil {
+		return nil, err
+	}
+	p := ofLocker(l)
+	p.Lock = func(ctx context.Context, _ int, key int64) (func(context.Context) error, error) {
+		e, err := leader.New(l, pglock.Int64Key(key), leader.Backoff(time.Hour, time.Hour))
+		if err != nil {
+			return nil, err
+		}
+		running, stop := context.WithCancel(context.WithoutCancel(ctx))
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- e.Run(running, func(ctx context.Context, _ *pglock.Lock) error {
+				close(begun)
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		select {
+		case <-begun:
+			return func(ctx context.Context) error {
+				err := e.Resign(ctx)
+				stop()
+				<-ended
+				return err
+			}, nil
+		case err := <-ended:
+			stop()
+			return nil, err
+		case <-ctx.Done():
+			stop()
+			return nil, errors.Join(context.Cause(ctx), <-ended)
+		}
+	}
+	return p, nil
+}
+
+func openTransaction(ctx context.Context, at Addresses) (*Peer, error) {
+	return onPool(ctx, at.Postgres, at, func(ctx context.Context, pool *pgxpool.Pool, _ int, key int64) (unlock, error) {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := pglock.LockTx(ctx, tx, pglock.Int64Key(key)); err != nil {
+			return nil, errors.Join(err, tx.Rollback(ctx))
+		}
+		return tx.Commit, nil
+	})
+}
+
+type unlock = func(context.Context) error
+
+func onPool(
+	ctx context.Context, address string, at Addresses,
+	lock func(ctx context.Context, pool *pgxpool.Pool, worker int, key int64) (unlock, error),
+) (*Peer, error) {
+	pool, err := openConfig(ctx, address, at)
+	if err != nil {
+		return nil, err
+	}
+	return &Peer{
+		Lock:  func(ctx context.Context, worker int, key int64) (unlock, error) { return lock(ctx, pool, worker, key) },
+		Close: func() error { pool.Close(); return nil },
+	}, nil
+}
+
+// The statements of a program that calls PostgreSQL's functions without a library. pgx prepares and keeps them.
+const (
+	plainLock   = "SELECT pg_advisory_lock($1)"
+	plainUnlock = "SELECT pg_advisory_unlock($1)"
+)
+
+// openPool takes a connection from a pool for each lock.
+func openPool(ctx context.Context, at Addresses) (*Peer, error) {
+	return onPool(ctx, at.Postgres, at, func(ctx context.Context, pool *pgxpool.Pool, _ int, key int64) (unlock, error) {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := conn.Exec(ctx, plainLock, key); err != nil {
+			conn.Release()
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			defer conn.Release()
+			_, err := conn.Exec(ctx, plainUnlock, key)
+			return err
+		}, nil
+	})
+}
+
+// openConnections has a connection for each worker.
+func openConnections(_ context.Context, at Addresses) (*Peer, error) {
+	config, err := pgx.ParseConfig(at.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	if at.Dial != nil {
+		config.DialFunc = at.Dial
+	}
+	var conns perWorker[*pgx.Conn]
+	return &Peer{
+		Lock: func(ctx context.Context, worker int, key int64) (unlock, error) {
+			conn, err := conns.get(worker, func() (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config) })
+			if err != nil {
+				return nil, err
+			}
+			if _, err := conn.Exec(ctx, plainLock, key); err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) error {
+				_, err := conn.Exec(ctx, plainUnlock, key)
+				return err
+			}, nil
+		},
+		Close: func() error {
+			return conns.close(func(conn *pgx.Conn) error { return conn.Close(context.Background()) })
+		},
+	}, nil
+}
+
+const (
+	makeTable = `CREATE TABLE IF NOT EXISTS bench_locks (key bigint PRIMARY KEY, holder bigint) WITH (fillfactor = 50)`
+	lockRow   = `INSERT INTO bench_locks AS l (key, holder) VALUES ($1, $2)
+		ON CONFLICT (key) DO UPDATE SET holder = $2 WHERE l.holder IS NULL`
+	unlockRow = "UPDATE bench_locks SET holder = NULL WHERE key = $1 AND holder = $2"
+)
+
+// openTable sends a statement with a commit for each lock and unlock through a pooler. Its locks are free.
+func openTable(ctx context.Context, at Addresses) (*Peer, error) {
+	config, err := pgxpool.ParseConfig(at.Pooler)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = PoolSize
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pool.Exec(ctx, makeTable); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &Peer{
+		Lock: func(ctx context.Context, worker int, key int64) (unlock, error) {
+			if _, err := pool.Exec(ctx, lockRow, key, worker); err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) error {
+				_, err := pool.Exec(ctx, unlockRow, key, worker)
+				return err
+			}, nil
+		},
+		Close: func() error { pool.Close(); return nil },
+	}, nil
+}
