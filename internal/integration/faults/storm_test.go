@@ -17,6 +17,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
 	"github.com/pglock-toolkit/pglock/internal/integration/histories"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -25,7 +26,7 @@ import (
 type storm struct {
 	*testing.T
 	tally   *faults.Tally
-	pooler  *testenv.Pooler
+	pooler  *pgserver.Pooler
 	pool    *pgxpool.Pool // to the server
 	history *histories.History
 	keys    []pglock.Key
@@ -151,7 +152,7 @@ func (s *storm) breakConnections(l *stormLocker) {
 
 func (s *storm) restartPooler(*stormLocker) {
 	s.tally.Kills.Add(1)
-	if err := s.pooler.Restart(); err != nil { // no client could come through any more
+	if err := s.pooler.Restart(context.Background()); err != nil { // no client could come through any more
 		s.Errorf("the pooler was killed and did not come back: %v", err)
 	}
 }
