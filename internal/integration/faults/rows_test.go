@@ -11,13 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
 // newPooler starts a server with the schema for the part, and a pooler of transactions in front of it. pool is not
 // pooled.
-func newPooler(t *testing.T) (*testenv.Pooler, *pgxpool.Pool) {
+func newPooler(t *testing.T) (*pgserver.Pooler, *pgxpool.Pool) {
 	t.Helper()
 	db, pool := newServer(t)
 	if err := migrations.Up(t.Context(), pool); err != nil {
