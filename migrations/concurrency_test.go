@@ -112,9 +112,9 @@ func TestASchemaThatIsRemovedWhileItIsLookedAt(t *testing.T) {
 func holdLock(t *testing.T, db *testenv.DB) (pid uint32, release func()) {
 	t.Helper()
 	conn := db.Connect(t)
-	execute(t, conn, "SELECT pg_advisory_lock($1)", number(migrations.LockName))
+	execute(t, conn, "SELECT pg_advisory_lock($1)", number("pglock:migrations"))
 	return conn.PgConn().PID(), func() {
-		execute(t, conn, "SELECT pg_advisory_unlock($1)", number(migrations.LockName))
+		execute(t, conn, "SELECT pg_advisory_unlock($1)", number("pglock:migrations"))
 	}
 }
 
@@ -122,13 +122,15 @@ func TestTheContextBoundsTheWaitAndTheErrorNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		migrate func(context.Context, *pgxpool.Pool, ...migrations.Option) error
-		version int
+		install bool
 	}{
-		"up": {migrations.Up, 0}, "upgrade": {migrations.Up, 2}, "down": {migrations.Down, 2},
+		"up": {migrations.Up, false}, "down": {migrations.Down, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
-			installUpTo(t, db.Connect(t), test.version)
+			if test.install {
+				install(t, db.Connect(t), "up")
+			}
 			pid, release := holdLock(t, db)
 			pool := db.Pool(t)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -178,55 +180,45 @@ func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {
 	wantVersion(t, pool, migrations.Latest())
 }
 
-// blockUp makes Up stop after it has applied a migration and before it records that, until resume is called.
+// blockUp makes Up stop in the middle, until resume is called: another session makes a schema of that name.
 func blockUp(
 	ctx context.Context, t *testing.T, db *testenv.DB,
 ) (pool *pgxpool.Pool, result <-chan error, resume func()) {
 	t.Helper()
 	conn := db.Connect(t)
-	installUpTo(t, conn, 3)
-	execute(t, conn, "BEGIN; LOCK TABLE pglock.schema_migrations IN SHARE MODE")
+	execute(t, conn, "BEGIN; CREATE SCHEMA pglock")
 	pool = db.Pool(t)
 	returned := make(chan error, 1)
 	go func() { returned <- migrations.Up(ctx, pool) }()
 	watcher := db.Connect(t)
-	testenv.WaitUntil(t, "Up is stuck in a migration", func() bool {
-		return one[bool](t, watcher, `SELECT EXISTS (
-			SELECT FROM pg_locks WHERE relation = 'pglock.schema_migrations'::regclass AND NOT granted)`)
-	})
-	return pool, returned, func() { execute(t, conn, "COMMIT") }
+	testenv.WaitUntil(t, "Up is stuck", func() bool { return one[int](t, watcher, "SELECT count(*)"+stuck) == 1 })
+	return pool, returned, func() { execute(t, conn, "ROLLBACK") }
 }
 
-func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	pool, result, resume := blockUp(ctx, t, db)
-	cancel()
-	if err := <-result; !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrNotAcquired) {
-		t.Errorf("the context ended in the middle of a migration: %v", err)
-	}
-	wantVersion(t, pool, 3)
-	resume()
-	mustUp(t, pool)
-	wantVersion(t, pool, migrations.Latest())
-}
+const stuck = ` FROM pg_locks JOIN pg_stat_activity USING (pid)
+	WHERE datname = current_database() AND locktype = 'transactionid' AND NOT granted`
 
-func TestAnUpWhoseSessionIsTerminatedLeavesNothingBehind(t *testing.T) {
+func TestAnUpThatIsStuckEndsWithItsContextOrSessionAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	pool, result, resume := blockUp(t.Context(), t, db)
 	conn := db.Connect(t)
 	before := catalog(t, conn)
-	execute(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_locks
-		WHERE relation = 'pglock.schema_migrations'::regclass AND NOT granted`)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, result, resume := blockUp(ctx, t, db)
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrNotAcquired) {
+		t.Errorf("the context ended in the middle: %v", err)
+	}
+	resume()
+	pool, result, resume := blockUp(t.Context(), t, db)
+	execute(t, conn, "SELECT pg_terminate_backend(pid)"+stuck)
 	err := <-result
 	wantState(t, err, "57P01")
-	wantMentioned(t, err, "migrate from version 3")
+	wantMentioned(t, err, "install the schema")
+	resume()
 	if after := catalog(t, conn); after != before {
 		t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
 	}
-	resume()
 	mustUp(t, pool)
 	wantVersion(t, pool, migrations.Latest())
 }

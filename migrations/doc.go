@@ -14,13 +14,13 @@
 //	pglock.lease_call(…)   locks in rows of pglock.leases (package rowlock)
 //	pglock.row_locks       who holds which of those, and who waits; pglock.lease_terminate(…) ends one of these processes
 //
-// [Up] installs or upgrades the schema, [Down] removes it, [Version] returns its version. They run golang-migrate's
-// files in one transaction that holds a lock of pglock's own: everything happens or nothing does, any number of
-// processes may call Up at once, they work through a transaction pooler, and need one connection. They record the
-// version in pglock.schema_migrations; a schema_migrations table of yours is not touched. They must run on the primary.
+// [Up] installs the schema, [Down] removes it, [Version] returns its version. They work in one transaction that holds a
+// lock of pglock's own: everything happens or nothing does, any number of processes may call Up at once, they work
+// through a transaction pooler, and need one connection. They record the version in pglock.schema_migrations; a
+// schema_migrations table of yours is not touched. They must run on the primary.
 //
-// With another tool (goose, Atlas, tern, psql) run the files of [FS] in order, or what [Print] writes, each in a
-// transaction. The files record the version themselves, so Up and Version know which have been applied. Only functions
+// With another tool (golang-migrate, goose, dbmate, Atlas, tern, psql) run the file of [FS], or what [Print] writes, in
+// one transaction. The file records the version itself, so Up and Version know that it has been applied. Only functions
 // contain semicolons, between dollar quotes.
 //
 // # Names
@@ -35,29 +35,17 @@
 // A schema pglock that exists already is refused, even if it is empty: its creator may need it. Do not create it
 // beforehand; grant the right to create it.
 //
-// Installing needs the right to create a schema (GRANT CREATE ON DATABASE); upgrading and removing need the role that
-// owns it. At first no other role may do anything in the schema. A role that takes locks needs these grants, for
+// Installing needs the right to create a schema (GRANT CREATE ON DATABASE); removing needs the role that owns it. At first no other role may do anything in the schema. A role that takes locks needs these grants, for
 // fencing tokens, for names, for keys in SQL, and for the packages that are built on locks. [LockerGrants] returns them
 // for any role:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.tick(text, timestamptz, text, interval, integer) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.once(text, text, bytea, boolean, boolean) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.once_or_raise(text, text, bytea, boolean) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.once_record(text, text, bytea, bytea) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_open(uuid, bigint, text, text, integer), pglock.lease_renew(uuid, bigint) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_end(uuid), pglock.lease_rows(uuid), pglock.lease_prune(bigint, integer) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_settle(uuid, bigint, smallint[], bigint[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_poll(uuid, integer[], smallint[], bigint[], boolean[], bigint[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_holds(uuid, bigint, boolean, smallint[], bigint[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_fence(uuid, bigint, boolean, smallint[], bigint[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_guard(uuid, bigint, boolean, smallint[], bigint[]) TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.lease_holders(uuid, smallint, bigint) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.key, pglock.register, pglock.fence_draw, pglock.tick TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.once, pglock.once_or_raise, pglock.once_record TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.rate_take, pglock.rate_return, pglock.rate_prune TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_open, pglock.lease_renew, pglock.lease_end, pglock.lease_call TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_settle, pglock.lease_poll, pglock.lease_holds, pglock.lease_fence TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.lease_guard, pglock.lease_holders, pglock.lease_rows, pglock.lease_prune TO "app";
 //	GRANT USAGE ON SEQUENCE pglock.fence TO "app";
 //	GRANT SELECT ON TABLE pglock.schema_migrations TO "app";
 //
@@ -65,22 +53,22 @@
 // when it is a member of pg_read_all_stats too:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
-//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits, pglock.names, pglock.schema_migrations TO "watcher";
-//	GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO "watcher";
-//	GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text), pglock.find_blockers() TO "watcher";
+//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits TO "watcher";
+//	GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs, pglock.schema_migrations TO "watcher";
+//	GRANT EXECUTE ON FUNCTION pglock.written, pglock.semaphore_of, pglock.find_blockers TO "watcher";
 //
 // A role that deletes old records of package once needs these ([PrunerGrants]), which a role that only takes locks
 // should not have:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "pruner";
-//	GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO "pruner";
+//	GRANT EXECUTE ON FUNCTION pglock.once_prune TO "pruner";
 //	GRANT SELECT ON SEQUENCE pglock.fence TO "pruner";
 //
 // Beside the owner, roles keep only these kinds of rights: USAGE on the schema, EXECUTE on functions, SELECT on tables and
-// views, and SELECT and USAGE on sequences. Every other right is taken away at the end of a migration and by each [Up] of
-// the owner, regardless of the role that granted it: with TRIGGER, REFERENCES or CREATE a role can have its code executed as the owner, and with
-// INSERT, UPDATE, DELETE or TRUNCATE it changes what was recorded. Such rights usually come from ALTER DEFAULT PRIVILEGES.
-// If a table has a trigger, its TRIGGER right stays, and the error says so: PostgreSQL does not record who made it.
+// views, and SELECT and USAGE on sequences. Every other right is taken away when the schema is made and by each [Up] of
+// the owner, regardless of the role that granted it: with TRIGGER, REFERENCES or CREATE a role can have its code executed
+// as the owner, and with INSERT, UPDATE, DELETE or TRUNCATE it changes what was recorded. Such rights usually come from
+// ALTER DEFAULT PRIVILEGES.
 //
 // SELECT on pglock.schema_migrations lets these roles call Version, and Up when there is nothing to do. It also lets a
 // role keep the schema in place while it uses it, as SELECT on pglock.fence does.

@@ -32,7 +32,7 @@ func ExampleUp() {
 }
 
 func ExamplePrint() {
-	var sql strings.Builder // a file of goose, Atlas or tern
-	fmt.Println(migrations.Print(&sql), strings.Contains(sql.String(), "CREATE SCHEMA pglock"))
+	var sql strings.Builder // a file of goose
+	fmt.Println(migrations.Print(&sql, "goose"), strings.Contains(sql.String(), "CREATE SCHEMA pglock"))
 	// Output: <nil> true
 }

@@ -7,35 +7,24 @@ import (
 )
 
 const lockerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.tick(text, timestamptz, text, interval, integer) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.once(text, text, bytea, boolean, boolean) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.once_or_raise(text, text, bytea, boolean) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.once_record(text, text, bytea, bytea) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_open(uuid, bigint, text, text, integer), pglock.lease_renew(uuid, bigint) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_end(uuid), pglock.lease_rows(uuid), pglock.lease_prune(bigint, integer) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_call(uuid, bigint, text[], smallint[], bigint[], bigint[], integer, integer[], smallint[], bigint[], boolean[], boolean[], bigint[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_settle(uuid, bigint, smallint[], bigint[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_poll(uuid, integer[], smallint[], bigint[], boolean[], bigint[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_holds(uuid, bigint, boolean, smallint[], bigint[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_fence(uuid, bigint, boolean, smallint[], bigint[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_guard(uuid, bigint, boolean, smallint[], bigint[]) TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_holders(uuid, smallint, bigint) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.key, pglock.register, pglock.fence_draw, pglock.tick TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.once, pglock.once_or_raise, pglock.once_record TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.rate_take, pglock.rate_return, pglock.rate_prune TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_open, pglock.lease_renew, pglock.lease_end, pglock.lease_call TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_settle, pglock.lease_poll, pglock.lease_holds, pglock.lease_fence TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_guard, pglock.lease_holders, pglock.lease_rows, pglock.lease_prune TO %[1]s;
 GRANT USAGE ON SEQUENCE pglock.fence TO %[1]s;
 GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `
 
 const watcherGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
-GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits, pglock.names, pglock.schema_migrations TO %[1]s;
-GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text), pglock.find_blockers() TO %[1]s;
+GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits TO %[1]s;
+GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs, pglock.schema_migrations TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.written, pglock.semaphore_of, pglock.find_blockers TO %[1]s;
 `
 
 const prunerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.once_prune TO %[1]s;
 GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;
 `
 

@@ -10,18 +10,12 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
-// leasesVersion is the version of the schema from which on it has locks in rows.
-const leasesVersion = 13
-
 // noLocksInRows returns an error if a process holds locks in rows and its lease is not over.
 //
 // It looks twice: first without a lock, so that where it fails no process has waited for it, and then with all calls of
 // package rowlock locked out until the transaction ends. A process that takes a lock meanwhile wins if it commits before
 // that: the second look sees its lock. Otherwise it finds no schema, and has no lock.
 func noLocksInRows(ctx context.Context, tx pgx.Tx, s schema, o options) error {
-	if s.version < leasesVersion {
-		return nil
-	}
 	err := trust.Check(ctx, tx, o.owners(), "schema_migrations", "holders", "leases", "lease_shares")
 	if err != nil {
 		return fmt.Errorf("database %q: %w", s.Database, err)

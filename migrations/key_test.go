@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/migrations"
 )
 
 func TestKeyIsTheNumberThatTheNamesBytesInUTF8Have(t *testing.T) {
@@ -40,7 +39,7 @@ func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
 	} {
 		t.Run(encoding, func(t *testing.T) {
 			conn := connectEncoded(t, encoding)
-			installUpTo(t, conn, int(migrations.Latest()))
+			install(t, conn, "up")
 			for _, name := range names {
 				if got := one[int64](t, conn, "SELECT pglock.key($1)", name); got != number(name) {
 					t.Errorf("pglock.key(%q) = %d, want %d", name, got, number(name))

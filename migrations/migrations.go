@@ -2,13 +2,13 @@ package migrations
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
 
-	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -16,9 +16,27 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Up installs schema pglock, or brings it to version [Latest]. If the schema has that version or a newer one, Up does
-// nothing: then it needs no right to install, and does not wait. But if the role owns the schema, Up takes away the rights
-// on it that ALTER DEFAULT PRIVILEGES or a GRANT ALL may have given (see the section about rights).
+// FS holds the schema as golang-migrate names its files: 000001_pglock.up.sql and 000001_pglock.down.sql. Each is plain
+// SQL for one transaction.
+//
+//go:embed *.sql
+var FS embed.FS
+
+const (
+	upFile   = "000001_pglock.up.sql"
+	downFile = "000001_pglock.down.sql"
+)
+
+// latest is also in upFile.
+const latest = 1
+
+// Latest returns the version that [Up] leads to.
+func Latest() uint { return latest }
+
+// Up installs schema pglock. If it is there already, in the version [Latest] or a newer one, Up does nothing: then it
+// needs no right to install, and does not wait. But if the role owns the schema, Up takes away the rights on it that
+// ALTER DEFAULT PRIVILEGES or a GRANT ALL may have given (see the section about rights), and puts back the record of
+// the version, which a dump without data does not have.
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
 // nothing to do. If ctx ends the wait, the error matches [driver.ErrNotAcquired] and the context's error, and names the
@@ -35,7 +53,7 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	return nil
 }
 
-// Down removes schema pglock with everything that the migrations made: the names; the fencing sequence, which starts from
+// Down removes schema pglock with everything that Up made: the names; the fencing sequence, which starts from
 // 1 if the schema is installed again; the records of schedule, once and ratelimit, so that work that was done can be
 // done again; and locks in rows. While a process whose lease is not over holds some of these, Down is an error that names
 // it: its locks would end, and it would go on. Without a schema Down does nothing.
@@ -52,15 +70,19 @@ func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 
 // Version returns the version of the schema, which is larger than [Latest] when a newer pglock installed it. An error
 // matches [driver.ErrSchemaMissing] when there is no schema, [ErrForeignSchema] when it is not ours, and
-// [driver.ErrUntrusted] when it belongs to a role that is not trusted. No migration is ever half applied.
+// [driver.ErrUntrusted] when it belongs to a role that is not trusted.
 func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, error) {
 	o, err := newOptions(opts)
 	if err != nil {
 		return 0, fmt.Errorf("migrations: version: %w", err)
 	}
 	s, err := look(ctx, pool, o)
-	if err == nil && !s.installed() {
+	switch {
+	case err != nil:
+	case !s.installed:
 		err = s.missing()
+	case s.version == 0:
+		err = s.unrecorded()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("migrations: version: %w", err)
@@ -71,20 +93,24 @@ func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, err
 // operation is the difference between Up and Down.
 type operation struct {
 	pending func(schema) (bool, error)
-	target  int                                                  // the version to reach
-	step    int                                                  // towards it
-	last    string                                               // the statement at the end
-	check   func(context.Context, pgx.Tx, schema, options) error // says why it must not be, in its transaction; may be nil
+	do      func(context.Context, pgx.Tx, schema, options) error // in the transaction that has the lock
 }
 
 var (
 	up = operation{
 		pending: func(s schema) (bool, error) {
-			return s.version < latest || s.version == latest && s.excess && !s.Standby, nil
+			return !s.installed || !s.Standby && (s.version == 0 || s.version == latest && len(s.revocable) > 0), nil
 		},
-		target: latest,
-		step:   1,
-		last:   lockdb.LimitRights,
+		do: func(ctx context.Context, tx pgx.Tx, s schema, o options) error {
+			if s.installed {
+				return s.mend(ctx, tx)
+			}
+			if err := execute(ctx, tx, upFile); err != nil {
+				return fmt.Errorf("install the schema: %w", s.explain(err))
+			}
+			_, err := inspect(ctx, tx, o) // after SET ROLE it may belong to a role that is not trusted
+			return err
+		},
 	}
 	down = operation{
 		pending: func(s schema) (bool, error) {
@@ -92,18 +118,31 @@ var (
 				return false, fmt.Errorf("schema pglock in database %q has version %d, and this pglock supports %d: "+
 					"use the pglock that installed it, or a newer one", s.Database, s.version, latest)
 			}
-			return s.installed(), nil
+			return s.installed, nil
 		},
-		target: database.NilVersion,
-		step:   -1,
-		check:  noLocksInRows,
+		do: func(ctx context.Context, tx pgx.Tx, s schema, o options) error {
+			if err := noLocksInRows(ctx, tx, s, o); err != nil {
+				return s.explain(err)
+			}
+			if err := execute(ctx, tx, downFile); err != nil {
+				return fmt.Errorf("remove the schema: %w", s.explain(err))
+			}
+			return nil
+		},
 	}
 )
 
-// LockName names the advisory lock that [Up] and [Down] hold while they change the schema.
-const LockName = "pglock:migrations"
+func execute(ctx context.Context, tx pgx.Tx, file string) error {
+	sql, err := FS.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol) // the only protocol for many statements
+	return err
+}
 
-// lockNumber is the number of LockName.
+// lockNumber is the number of the advisory lock that [Up] and [Down] hold while they change the schema, which is named
+// pglock:migrations.
 const lockNumber = -8541530951781162844
 
 // The pauses between two tries for the lock, before the random part that keeps processes apart.
@@ -165,22 +204,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (
 		if pending, err := op.pending(s); err != nil || !pending {
 			return err
 		}
-		if op.check != nil {
-			if err := op.check(ctx, tx, s, o); err != nil {
-				return s.explain(err)
-			}
-		}
-		if err := run(ctx, tx, s.version, op); err != nil {
-			return s.explain(err)
-		}
-		// After SET ROLE the schema may belong to a role that is not trusted.
-		if _, err := inspect(ctx, tx, o); err != nil || op.last == "" {
-			return err
-		}
-		if _, err = tx.Exec(ctx, op.last, pgx.QueryExecModeExec); err != nil {
-			return fmt.Errorf("take away rights on schema pglock: %w", s.explain(err))
-		}
-		return nil
+		return op.do(ctx, tx, s, o)
 	})
 	return locked, err
 }

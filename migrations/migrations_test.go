@@ -112,8 +112,8 @@ func TestAForeignSchemaIsRefusedAndLeftAlone(t *testing.T) {
 		"an extension": `CREATE SCHEMA pglock;
 			CREATE FUNCTION pglock.key(text) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'`,
 		"the table of a migration tool": `CREATE SCHEMA pglock;
-			CREATE TABLE pglock.schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
-			INSERT INTO pglock.schema_migrations VALUES (1, false)`,
+			CREATE TABLE pglock.schema_migrations (version bigint NOT NULL PRIMARY KEY);
+			INSERT INTO pglock.schema_migrations VALUES (1)`,
 		"our comment": `CREATE SCHEMA pglock;
 			COMMENT ON SCHEMA pglock IS 'Advisory locks by name (github.com/pglock-toolkit/pglock)'`,
 	} {
@@ -151,6 +151,7 @@ func TestDownNamesWhatOthersMadeAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ sql, object string }{
 		"a table in the schema":      {"CREATE TABLE pglock.mine (id int)", "table pglock.mine"},
+		"an overload":                {"CREATE FUNCTION pglock.key(int) RETURNS int LANGUAGE sql AS 'SELECT 1'", "pglock.key"},
 		"a view on one of its views": {"CREATE VIEW public.mine AS SELECT key FROM pglock.locks", "view public.mine"},
 		"a default from its sequence": {"CREATE TABLE public.mine (fence bigint DEFAULT nextval('pglock.fence'))",
 			"column fence of table public.mine"},
@@ -179,42 +180,30 @@ func TestANewerSchemaIsFineForUpAndRefusedByDown(t *testing.T) {
 	wantVersion(t, pool, migrations.Latest()+1)
 }
 
-func TestBookkeepingThatWasSpoiledIsReported(t *testing.T) {
+// A dump without data, as tools keep it to make test databases, and test suites that truncate all tables.
+func TestWhatTheSchemaNeedsIsPutBack(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ sql, mention string }{
-		"dirty": {"UPDATE pglock.schema_migrations SET dirty = true", "marked dirty"},
-		"empty": {"DELETE FROM pglock.schema_migrations", "is empty"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, pool := installed(t)
-			execute(t, pool, test.sql)
-			_, versionErr := migrations.Version(t.Context(), pool)
-			for _, err := range []error{
-				migrations.Up(t.Context(), pool), migrations.Down(t.Context(), pool), versionErr,
-			} {
-				wantMentioned(t, err, test.mention, db.Name())
-			}
-		})
+	db, pool := installed(t)
+	const truncate = `DO $$ BEGIN EXECUTE (SELECT 'TRUNCATE ' || string_agg(oid::regclass::text, ', ') FROM pg_class
+		WHERE relnamespace = 'pglock'::regnamespace AND relkind IN ('r', 'p')); END $$`
+	execute(t, pool, truncate)
+	_, err := migrations.Version(t.Context(), pool)
+	wantMentioned(t, err, "is empty", "pglock migrate up", db.Name())
+	for range 2 { // the second finds what the first has put back
+		if first := one[string](t, pool, "SELECT outcome FROM pglock.once('a', gen_random_uuid()::text)"); first != "first" {
+			t.Errorf("once says %s", first)
+		}
+		execute(t, pool, "SELECT pglock.once_record('a', gen_random_uuid()::text, NULL, NULL), pglock.fence_draw(1)")
+		mustUp(t, pool)
+		wantVersion(t, pool, migrations.Latest())
 	}
-}
-
-func TestAFailedMigrationLeavesEverythingAsItWas(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	pool, conn := db.Pool(t), db.Connect(t)
-	installUpTo(t, conn, 3)
-	execute(t, conn, "CREATE SEQUENCE pglock.fence")
-	before := catalog(t, conn)
-
-	wantMentioned(t, migrations.Up(t.Context(), pool), "migrate from version 3", `relation "fence" already exists`)
-	if after := catalog(t, conn); after != before {
-		t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
+	if slots := one[int](t, pool, "SELECT count(*) FROM pglock.once_slots"); slots != 4 {
+		t.Errorf("there are %d slots", slots)
 	}
-	wantVersion(t, pool, 3)
-
-	execute(t, conn, "DROP SEQUENCE pglock.fence")
-	mustUp(t, pool)
-	wantVersion(t, pool, migrations.Latest())
+	execute(t, pool, truncate)
+	if err := migrations.Down(t.Context(), pool); err != nil {
+		t.Errorf("Down of an empty schema: %v", err)
+	}
 }
 
 func TestMisuseIsAnError(t *testing.T) {

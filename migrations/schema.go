@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -22,12 +21,10 @@ var ErrForeignSchema = errors.New("schema pglock was not created by pglock")
 // schema is what a database has under the name pglock.
 type schema struct {
 	lockdb.InspectSchemaRow
-	version int // database.NilVersion when there is no such schema
-	// excess are rights that Up takes away: what pglock.limit_rights would do.
-	excess bool
+	installed bool
+	version   int64         // 0 when it is not recorded
+	revocable []trust.Right // that Up takes away
 }
-
-func (s schema) installed() bool { return s.version != database.NilVersion }
 
 // inspect looks at the schema of the database. It uses nothing of a schema that belongs to a role that is not trusted,
 // and does not even read it.
@@ -38,7 +35,7 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 		}
 	}
 	row, err := lockdb.New(unprepared{tx}).InspectSchema(ctx)
-	s := schema{InspectSchemaRow: row, version: database.NilVersion}
+	s := schema{InspectSchemaRow: row}
 	switch {
 	case err != nil:
 		return schema{}, fmt.Errorf("look for schema pglock: %w", err)
@@ -50,7 +47,7 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	}
 	// A savepoint, since the check fails in the server when the schema has been removed since.
 	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		return trust.Check(ctx, tx, o.owners(), "schema_migrations", "schema_migrations", "limit_rights")
+		return trust.Check(ctx, tx, o.owners(), "schema_migrations", "schema_migrations")
 	})
 	switch {
 	case errors.Is(err, driver.ErrSchemaMissing):
@@ -60,15 +57,38 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	case err != nil:
 		return schema{}, fmt.Errorf("database %q: %w", s.Database, err)
 	}
-	if s.version, err = s.readVersion(ctx, tx); err != nil {
-		return schema{}, err
+	s.installed = true
+	if s.version, err = lockdb.New(unprepared{tx}).SchemaVersion(ctx); err != nil {
+		return schema{}, fmt.Errorf("read the version of schema pglock: %w", err)
 	}
 	rights, err := trust.ExcessRights(ctx, tx)
 	if err != nil {
 		return schema{}, fmt.Errorf("look up the rights on schema pglock: %w", err)
 	}
-	s.excess = slices.ContainsFunc(rights, func(r trust.Right) bool { return r.Revocable })
+	s.revocable = slices.DeleteFunc(rights, func(r trust.Right) bool { return !r.Revocable })
 	return s, nil
+}
+
+// mend puts back the record of the version, and takes away rights.
+func (s schema) mend(ctx context.Context, tx pgx.Tx) error {
+	if s.version == 0 {
+		if err := lockdb.New(unprepared{tx}).RecordVersion(ctx); err != nil {
+			return fmt.Errorf("record the version of schema pglock: %w", s.explain(err))
+		}
+	}
+	for _, r := range s.revocable {
+		sql := fmt.Sprintf("REVOKE %s ON %s FROM %s CASCADE", r.Privilege, r.Object, r.Grantee)
+		if _, err := tx.Exec(ctx, sql, pgx.QueryExecModeExec); err != nil {
+			return fmt.Errorf("take away rights on schema pglock: %w", s.explain(err))
+		}
+	}
+	return nil
+}
+
+// unrecorded is the error of a schema without its version.
+func (s schema) unrecorded() error {
+	return fmt.Errorf("pglock.schema_migrations in database %q is empty, as after TRUNCATE or a dump without data "+
+		"(migrations.Up or \"pglock migrate up\" puts the version back)", s.Database)
 }
 
 func (s schema) unreadable(err error) error {
@@ -86,13 +106,13 @@ func (s schema) missing() error {
 // explain says what to do about an error of the server's.
 func (s schema) explain(err error) error {
 	switch state := sqlstate.Of(err); {
-	case state == sqlstate.InsufficientPrivilege && !s.installed() && !s.MayCreate:
+	case state == sqlstate.InsufficientPrivilege && !s.installed && !s.MayCreate:
 		return fmt.Errorf("role %q may not create schema pglock in database %q: %w (GRANT CREATE ON DATABASE %s TO %s, "+
 			"or run the migrations as a role that has that right)", s.Role, s.Database, err, quote(s.Database), quote(s.Role))
 	case state == sqlstate.InsufficientPrivilege:
 		return fmt.Errorf("role %q may not change schema pglock in database %q: %w (run as role %q, which owns it)",
 			s.Role, s.Database, err, s.Owner)
-	case state == sqlstate.DependentObjectsStillExist:
+	case state == sqlstate.DependentObjectsStillExist || state == sqlstate.AmbiguousFunction:
 		return fmt.Errorf("something that pglock did not make is in the way: %w: %s (drop it or move it first)",
 			err, sqlstate.Refusal(err).Detail)
 	}

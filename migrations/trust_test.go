@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -137,23 +134,6 @@ func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 	}
 }
 
-// before7 runs the files of versions 1 to 6 as they were when they took operators from the search_path.
-func before7(t *testing.T, conn *pgx.Conn) {
-	t.Helper()
-	files, err := filepath.Glob("testdata/before7/*.up.sql")
-	if err != nil || len(files) != 6 {
-		t.Fatalf("files %v, %v", files, err)
-	}
-	slices.Sort(files)
-	for _, file := range files {
-		sql, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		execute(t, conn, string(sql))
-	}
-}
-
 // definitions returns the definitions of all objects that have code.
 func definitions(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
@@ -170,67 +150,8 @@ func definitions(t *testing.T, conn *pgx.Conn) string {
 		) AS definition (line)`)
 }
 
-// After Up, an installation whose views used a tenant's operators is like a new one, but has kept its grants and names.
-// None of the tenant's code has been executed.
-func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
-	t.Parallel()
-	fresh := testenv.Database(t)
-	mustUp(t, fresh.Pool(t))
-
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	before7(t, db.Connect(t))
-	execute(t, db.Connect(t), "SELECT pglock.register('invoice:42')")
-	execute(t, db.Connect(t), "DROP VIEW pglock.waits; DROP VIEW pglock.locks")
-	for _, number := range []string{"bigint", "integer", "smallint"} {
-		tenant.Exec(fmt.Sprintf(`
-			CREATE FUNCTION public.with_%[1]s(text, %[1]s) RETURNS text LANGUAGE plpgsql STABLE
-				AS 'BEGIN PERFORM trap.spring(); RETURN pg_catalog.concat($1, $2); END';
-			CREATE OPERATOR public.|| (FUNCTION = public.with_%[1]s, LEFTARG = text, RIGHTARG = %[1]s)`, number))
-	}
-	conn := db.Connect(t)
-	for _, name := range []string{"000005_locks", "000006_waits"} {
-		sql, err := os.ReadFile("testdata/before7/" + name + ".up.sql")
-		if err != nil {
-			t.Fatal(err)
-		}
-		execute(t, conn, string(sql))
-	}
-	execute(t, conn, fmt.Sprintf("GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT SELECT ON pglock.locks TO %[1]s", tenant.Name()))
-	captured := one[int64](t, conn, `SELECT count(*) FROM pg_depend WHERE classid = 'pg_rewrite'::regclass
-		AND refclassid = 'pg_operator'::regclass AND refobjid > 16384`)
-	if captured == 0 {
-		t.Fatal("the old files took none of the planted operators, so this test shows nothing")
-	}
-	mustUp(t, db.Pool(t))
-	if ours, want := definitions(t, db.Connect(t)), definitions(t, fresh.Connect(t)); ours != want {
-		t.Errorf("after the upgrade\n%s\na new installation has\n%s", ours, want)
-	}
-	execute(t, conn, "SELECT * FROM pglock.locks; SELECT * FROM pglock.waits; SELECT pglock.register('b')")
-	if !one[bool](t, conn, "SELECT has_table_privilege($1, 'pglock.locks', 'SELECT')", tenant.Name()) {
-		t.Error("the grants are gone")
-	}
-	_ = conn.Close(context.Background())
-	tenant.WantNothingGained("after the upgrade")
-}
-
-// As above, without anything planted. Comments and privileges are the same, too.
-func TestUpFromTheOlderFilesIsTheSameAsANewInstallation(t *testing.T) {
-	t.Parallel()
-	fresh, db := testenv.Database(t), testenv.Database(t)
-	mustUp(t, fresh.Pool(t))
-	before7(t, db.Connect(t))
-	mustUp(t, db.Pool(t))
-	if ours, want := catalog(t, db.Connect(t)), catalog(t, fresh.Connect(t)); ours != want {
-		t.Errorf("after the upgrade\n%s\na new installation has\n%s", ours, want)
-	}
-	if ours, want := definitions(t, db.Connect(t)), definitions(t, fresh.Connect(t)); ours != want {
-		t.Errorf("after the upgrade\n%s\na new installation has\n%s", ours, want)
-	}
-}
-
-// Every file names the schema of every object, so it uses none of the traps on a search_path.
-func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
+// The file sets search_path, so it uses none of the traps there.
+func TestTheFileTakesNothingFromTheSearchPath(t *testing.T) {
 	t.Parallel()
 	fresh := testenv.Database(t)
 	mustUp(t, fresh.Pool(t))
@@ -239,7 +160,7 @@ func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
 	tenant.PlantSearchPath()
 	tenant.PlantOperators("public")
 	conn := db.Connect(t)
-	installUpTo(t, conn, int(migrations.Latest()))
+	install(t, conn, "up")
 	if got := one[string](t, conn, "SELECT pg_catalog.current_setting('search_path')"); got != "trap, public, pg_catalog" {
 		t.Errorf("search_path is %s afterwards", got)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -144,8 +143,9 @@ func TestNamesPgRepacksTableIsNamed(t *testing.T) {
 
 func TestNamesPglocksOwnMigrationsHaveAName(t *testing.T) {
 	db := testenv.Database(t)
-	session(t, db, lockNamed(migrations.LockName))
-	if lock := find(t, take(t, db.Pool(t)), pglock.NewKey(migrations.LockName)); lock.Key != migrations.LockName {
+	const name = "pglock:migrations"
+	session(t, db, lockNamed(name))
+	if lock := find(t, take(t, db.Pool(t)), pglock.NewKey(name)); lock.Key != name {
 		t.Errorf("the key is shown as %q", lock.Key)
 	}
 }

@@ -1,4 +1,4 @@
--- Locks that are rows (migration 13). Each statement is a READ COMMITTED transaction of its own, but for the guard, which is
+-- Locks that are rows. Each statement is a READ COMMITTED transaction of its own, but for the guard, which is
 -- in the caller's. They depend on no setting of a session, so that they pass poolers of transactions.
 
 -- name: BeginReadWrite :exec

@@ -33,10 +33,6 @@ SET LOCAL jit = off;
 -- name: SetNoWorkers :exec
 SET LOCAL max_parallel_workers_per_gather = 0;
 
--- With it, policies are an error and are not executed.
--- name: SetNoRowSecurity :exec
-SET LOCAL row_security = off;
-
 -- name: Savepoint :exec
 SAVEPOINT pglock;
 

@@ -11,26 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const BoundCopyOfVersion = `-- name: BoundCopyOfVersion :exec
-SET LOCAL statement_timeout = '5s'
-`
-
-func (q *Queries) BoundCopyOfVersion(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, BoundCopyOfVersion)
-	return err
-}
-
-const CopyVersion = `-- name: CopyVersion :exec
-COPY pglock.schema_migrations (version, dirty) TO STDOUT
-`
-
-// It executes nothing that an owner could have written: it looks the table up once, and reads it if it is a plain table.
-// So every role can ask for the version, regardless of the owner of the database. SetNoRowSecurity goes before it.
-func (q *Queries) CopyVersion(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, CopyVersion)
-	return err
-}
-
 const InspectSchema = `-- name: InspectSchema :one
 
 SELECT current_user::text AS role,
@@ -73,15 +53,6 @@ func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 		&i.Ours,
 	)
 	return i, err
-}
-
-const LimitRights = `-- name: LimitRights :exec
-SELECT pglock.limit_rights()
-`
-
-func (q *Queries) LimitRights(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, LimitRights)
-	return err
 }
 
 const LiveHolder = `-- name: LiveHolder :many
@@ -179,6 +150,27 @@ func (q *Queries) MigrationsLockHolders(ctx context.Context, number int64) ([]Mi
 		return nil, err
 	}
 	return items, nil
+}
+
+const RecordVersion = `-- name: RecordVersion :exec
+INSERT INTO pglock.schema_migrations DEFAULT VALUES
+`
+
+// The version is the default of its column.
+func (q *Queries) RecordVersion(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, RecordVersion)
+	return err
+}
+
+const SchemaVersion = `-- name: SchemaVersion :one
+SELECT COALESCE(pg_catalog.max(m.version), 0)::bigint AS version FROM pglock.schema_migrations AS m
+`
+
+func (q *Queries) SchemaVersion(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, SchemaVersion)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
 }
 
 const TryLockMigrations = `-- name: TryLockMigrations :one

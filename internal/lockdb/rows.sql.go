@@ -16,7 +16,7 @@ const BeginReadWrite = `-- name: BeginReadWrite :exec
 BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE
 `
 
-// Locks that are rows (migration 13). Each statement is a READ COMMITTED transaction of its own, but for the guard, which is
+// Locks that are rows. Each statement is a READ COMMITTED transaction of its own, but for the guard, which is
 // in the caller's. They depend on no setting of a session, so that they pass poolers of transactions.
 func (q *Queries) BeginReadWrite(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, BeginReadWrite)

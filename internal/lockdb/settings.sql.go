@@ -75,16 +75,6 @@ func (q *Queries) SetNoJIT(ctx context.Context) error {
 	return err
 }
 
-const SetNoRowSecurity = `-- name: SetNoRowSecurity :exec
-SET LOCAL row_security = off
-`
-
-// With it, policies are an error and are not executed.
-func (q *Queries) SetNoRowSecurity(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, SetNoRowSecurity)
-	return err
-}
-
 const SetNoWorkers = `-- name: SetNoWorkers :exec
 SET LOCAL max_parallel_workers_per_gather = 0
 `

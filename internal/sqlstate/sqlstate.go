@@ -27,6 +27,7 @@ const (
 	UndefinedObject            = "42704" // also for a setting with an unknown name
 	UndefinedFunction          = "42883"
 	UndefinedTable             = "42P01"
+	AmbiguousFunction          = "42725"
 	OutOfMemory                = "53200" // also for a full lock table
 	TooManyConnections         = "53300" // of the server, the database or the role
 	LockNotAvailable           = "55P03" // lock_timeout

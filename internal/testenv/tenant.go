@@ -189,7 +189,7 @@ const plantSchema = `
 CREATE SCHEMA pglock;
 GRANT ALL ON SCHEMA pglock TO PUBLIC;
 CREATE TABLE pglock.schema_migrations (
-	version bigint NOT NULL, dirty boolean NOT NULL DEFAULT (NOT trap.spring()),
+	version bigint NOT NULL,
 	CONSTRAINT pglock_toolkit_schema_migrations PRIMARY KEY (version), CHECK (trap.spring())
 );
 INSERT INTO pglock.schema_migrations (version) VALUES (%d);

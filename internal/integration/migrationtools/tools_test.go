@@ -32,15 +32,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// tools apply all files to the database of a connection string, in one session where possible, and return its
-// search_path afterwards.
+// tools apply what is printed for them to the database of a connection string, in one session where possible, and return
+// its search_path afterwards.
 var tools = map[string]func(t *testing.T, connString string) (searchPath string){
-	"psql":                  byPsql,
-	"psql in a transaction": byPsqlInOneTransaction,
-	"golang-migrate":        byGolangMigrate,
-	"goose":                 byGoose,
-	"Atlas":                 byAtlas,
-	"dbmate":                byDbmate,
+	"psql":           byPsql,
+	"golang-migrate": byGolangMigrate,
+	"goose":          byGoose,
+	"Atlas":          byAtlas,
+	"dbmate":         byDbmate,
 }
 
 func TestToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
@@ -53,11 +52,9 @@ func TestToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
 		})
 	}
 	// On such a path the other tools' own statements would already run the tenant's code.
-	for _, name := range []string{"psql", "psql in a transaction"} {
-		t.Run(name+" on a search_path of traps", func(t *testing.T) {
-			wantSame(t, tools[name], want, "trap, public, pg_catalog", (*testenv.Tenant).PlantSearchPath)
-		})
-	}
+	t.Run("psql on a search_path of traps", func(t *testing.T) {
+		wantSame(t, byPsql, want, "trap, public, pg_catalog", (*testenv.Tenant).PlantSearchPath)
+	})
 }
 
 // wantSame runs a tool in a database with traps, and compares.
@@ -85,18 +82,8 @@ func wantSame(
 }
 
 func byPsql(t *testing.T, connString string) string {
-	arguments := []string{"--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"}
-	for _, name := range ups(t) {
-		arguments = append(arguments, "--file="+write(t, name))
-	}
-	return psql(t, append(arguments, connString)...)
-}
-
-func byPsqlInOneTransaction(t *testing.T, connString string) string {
-	var all strings.Builder
-	must.Succeed(t, migrations.Print(&all))
-	file := filepath.Join(t.TempDir(), "all.sql")
-	must.Succeed(t, os.WriteFile(file, []byte(all.String()), 0o600))
+	file := filepath.Join(t.TempDir(), "pglock.sql")
+	must.Succeed(t, os.WriteFile(file, []byte(printed(t, "plain")), 0o600))
 	return psql(t, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--file="+file, connString)
 }
 
@@ -114,12 +101,7 @@ func psql(t *testing.T, arguments ...string) string {
 
 func byGolangMigrate(t *testing.T, connString string) string {
 	db := open(t, connString)
-	driver, err := pgxdriver.WithInstance(db, &pgxdriver.Config{})
-	must.Succeed(t, err)
-	files, err := iofs.New(migrations.FS, ".")
-	must.Succeed(t, err)
-	m, err := golangmigrate.NewWithInstance("pglock", files, "pgx5", driver)
-	must.Succeed(t, err)
+	m := newGolangMigrate(t, db)
 	must.Succeed(t, m.Up())
 	path := searchPath(t, db)
 	source, database := m.Close()
@@ -127,16 +109,27 @@ func byGolangMigrate(t *testing.T, connString string) string {
 	return path
 }
 
+func newGolangMigrate(t *testing.T, db *sql.DB) *golangmigrate.Migrate {
+	t.Helper()
+	driver, err := pgxdriver.WithInstance(db, &pgxdriver.Config{})
+	must.Succeed(t, err)
+	files, err := iofs.New(migrations.FS, ".")
+	must.Succeed(t, err)
+	m, err := golangmigrate.NewWithInstance("pglock", files, "pgx5", driver)
+	must.Succeed(t, err)
+	return m
+}
+
 func byGoose(t *testing.T, connString string) string {
 	db := open(t, connString)
-	_, err := gooseProvider(t, db, migrations.File{Format: migrations.FormatGoose}).Up(t.Context())
+	_, err := gooseProvider(t, db).Up(t.Context())
 	must.Succeed(t, err)
 	return searchPath(t, db)
 }
 
-func gooseProvider(t *testing.T, db *sql.DB, file migrations.File) *goose.Provider {
+func gooseProvider(t *testing.T, db *sql.DB) *goose.Provider {
 	t.Helper()
-	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, file))}}
+	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, "goose"))}}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
 	must.Succeed(t, err)
 	return provider
@@ -144,15 +137,15 @@ func gooseProvider(t *testing.T, db *sql.DB, file migrations.File) *goose.Provid
 
 func byAtlas(t *testing.T, connString string) string {
 	db := open(t, connString)
-	applyByAtlas(t, db, migrations.File{Format: migrations.FormatAtlas})
+	applyByAtlas(t, db, "plain")
 	return searchPath(t, db)
 }
 
-func applyByAtlas(t *testing.T, db *sql.DB, file migrations.File) {
+func applyByAtlas(t *testing.T, db *sql.DB, format string) {
 	t.Helper()
 	dir, err := migrate.NewLocalDir(t.TempDir())
 	must.Succeed(t, err)
-	must.Succeed(t, dir.WriteFile("20260101000000_pglock.sql", []byte(printed(t, file))))
+	must.Succeed(t, dir.WriteFile("20260101000000_pglock.sql", []byte(printed(t, format))))
 	sum, err := dir.Checksum()
 	must.Succeed(t, err)
 	must.Succeed(t, migrate.WriteSumFile(dir, sum))
@@ -190,20 +183,18 @@ func (r *revisions) DeleteRevision(_ context.Context, version string) error {
 	return nil
 }
 
-// byDbmate runs each file as a migration, and one more, which sees the search_path that they leave.
+// byDbmate runs one more migration, which sees the search_path that the first leaves.
 func byDbmate(t *testing.T, connString string) (searchPath string) {
-	files := fstest.MapFS{}
-	for _, name := range ups(t) {
-		files[name] = dbmateFile(read(t, name))
-	}
-	files["999999.sql"] = dbmateFile("CREATE TABLE public.seen AS SELECT pg_catalog.current_setting('search_path')")
+	files := dbmateFiles(t)
+	files["20260101000001_seen.sql"] = &fstest.MapFile{Data: []byte("-- migrate:up\n" +
+		"CREATE TABLE public.seen AS SELECT pg_catalog.current_setting('search_path')\n-- migrate:down\n")}
 	must.Succeed(t, newDbmate(t, connString, files).Migrate())
 	must.Succeed(t, open(t, connString).QueryRowContext(t.Context(), "TABLE public.seen").Scan(&searchPath))
 	return searchPath
 }
 
-func dbmateFile(up string) *fstest.MapFile {
-	return &fstest.MapFile{Data: []byte("-- migrate:up\n" + up + "\n-- migrate:down\n")}
+func dbmateFiles(t *testing.T) fstest.MapFS {
+	return fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, "dbmate"))}}
 }
 
 func newDbmate(t *testing.T, connString string, files fs.FS) *dbmate.DB {
@@ -233,34 +224,11 @@ func searchPath(t *testing.T, db *sql.DB) (path string) {
 	return path
 }
 
-// ups returns the up files in order.
-func ups(t *testing.T) (names []string) {
+func printed(t *testing.T, format string) string {
 	t.Helper()
-	entries, err := migrations.FS.ReadDir(".")
-	must.Succeed(t, err)
-	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), ".up.sql") {
-			names = append(names, entry.Name())
-		}
-	}
-	if len(names) != int(migrations.Latest()) {
-		t.Fatalf("there are %d files", len(names))
-	}
-	return names
-}
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	text, err := migrations.FS.ReadFile(name)
-	must.Succeed(t, err)
-	return string(text)
-}
-
-func write(t *testing.T, name string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	must.Succeed(t, os.WriteFile(path, []byte(read(t, name)), 0o600))
-	return path
+	var text strings.Builder
+	must.Succeed(t, migrations.Print(&text, format))
+	return text.String()
 }
 
 // definitions returns the definitions of all objects that have code.

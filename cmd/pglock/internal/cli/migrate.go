@@ -167,34 +167,28 @@ func newMigrateVersion() *cobra.Command {
 }
 
 func newMigratePrint() *cobra.Command {
-	var file migrations.File
+	formats := []string{"plain", "down", "goose", "dbmate"}
+	var format string
 	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Write the migrations for another tool",
-		Long: `Write the migrations as one file for another tool, which must run it in one
+		Short: "Write the schema for another tool",
+		Long: `Write the schema as one file for another tool, which must run it in one
 transaction. No database is needed. Comments at the end list the rights that
 roles need to take locks and to watch them.
 
-  plain   for psql --single-transaction, tern and others
-  goose   with the annotations of goose
-  dbmate  with the annotations of dbmate
-  atlas   for a directory of Atlas; run "atlas migrate hash" afterwards
-
-With --from, the installed version (see "pglock migrate version"), the file
-upgrades an existing schema. With --down a file for goose or dbmate also
-contains the way back; for other tools it contains only that.`,
+  plain   for psql --single-transaction, golang-migrate, Atlas (run "atlas
+          migrate hash" afterwards), tern and others
+  down    the way back for these
+  goose   both ways, with the annotations of goose
+  dbmate  both ways, with the annotations of dbmate`,
 		Example: `  pglock migrate print | psql --single-transaction -v ON_ERROR_STOP=1
-  pglock migrate print --format goose --down > 20260101000000_pglock.sql
-  pglock migrate print --format dbmate --from 8 > 20260301000000_pglock.sql`,
+  pglock migrate print --format goose > 20260101000000_pglock.sql`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(migrations.Formats(), file.Format) {
-				return misuse(cmd, "unknown format %q", string(file.Format))
+			if !slices.Contains(formats, format) {
+				return misuse(cmd, "unknown format %q: it is plain, down, goose or dbmate", format)
 			}
-			if file.From >= migrations.Latest() {
-				return misuse(cmd, "there is no version after %d: the latest is %d", file.From, migrations.Latest())
-			}
-			if err := migrations.PrintFile(cmd.OutOrStdout(), file); err != nil || file.Down {
+			if err := migrations.Print(cmd.OutOrStdout(), format); err != nil || format == "down" {
 				return err
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n%s",
@@ -205,13 +199,7 @@ contains the way back; for other tools it contains only that.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	var formats []string
-	for _, format := range migrations.Formats() {
-		formats = append(formats, string(format))
-	}
-	cmd.Flags().StringVar((*string)(&file.Format), "format", string(migrations.FormatPlain), "the `format`: plain, goose, dbmate or atlas")
-	cmd.Flags().UintVar(&file.From, "from", 0, "the `version` that the database has")
-	cmd.Flags().BoolVar(&file.Down, "down", false, "write the down migrations")
+	cmd.Flags().StringVar(&format, "format", "plain", "the `format`: plain, down, goose or dbmate")
 	complete(cmd, "format", formats...)
 	return cmd
 }

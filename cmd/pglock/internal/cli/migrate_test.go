@@ -54,26 +54,18 @@ func TestMigrateThePrintedMigrationsInstallTheSchema(t *testing.T) {
 
 func TestMigratePrintWritesForATool(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string][]string{
-		"--format goose":           {"-- +goose Up\n", "000001_schema.up.sql", `GRANT USAGE ON SCHEMA pglock TO "app"`},
-		"--format goose --down":    {"-- +goose Up\n", "-- +goose Down\n", "DROP SCHEMA pglock"},
-		"--format dbmate --from 8": {"-- migrate:up\n-- 000009_once.up.sql", "-- migrate:down\n"},
-		"--format atlas":           {"-- 000001_schema.up.sql"},
-		"--down --from 9":          {"-- 000010_ratelimit.down.sql", "-- 000011_fence_rows.down.sql"},
+	for format, want := range map[string][]string{
+		"goose":  {"-- +goose Up\n", "-- +goose Down\n", "DROP SCHEMA pglock", `GRANT USAGE ON SCHEMA pglock TO "app"`},
+		"dbmate": {"-- migrate:up\n", "-- migrate:down\n", "DROP SCHEMA pglock"},
+		"down":   {"DROP SCHEMA pglock"},
 	} {
-		r := command(t, nil, append([]string{"migrate", "print"}, strings.Fields(line)...)...).run()
+		r := command(t, nil, "migrate", "print", "--format", format).run()
 		wantCode(t, r, 0)
 		wantText(t, r.stdout, want...)
 	}
-	for line, want := range map[string]string{
-		"--format flyway":                          `unknown format "flyway"`,
-		fmt.Sprint("--from ", migrations.Latest()): "there is no version after",
-		"--from -1":                                "--from",
-	} {
-		r := command(t, nil, append([]string{"migrate", "print"}, strings.Fields(line)...)...).run()
-		wantCode(t, r, 64)
-		wantText(t, r.stderr, want)
-	}
+	r := command(t, nil, "migrate", "print", "--format", "flyway").run()
+	wantCode(t, r, 64)
+	wantText(t, r.stderr, `unknown format "flyway"`)
 }
 
 func TestMigrateSaysWhichRightIsMissing(t *testing.T) {

@@ -40,14 +40,13 @@ func wantNoExcess(t *testing.T, owner querier, after string) {
 
 func TestDefaultPrivilegesGiveNoRightsThatDoHarm(t *testing.T) {
 	t.Parallel()
-	plain := migrations.File{Format: migrations.FormatPlain}
 	for name, install := range map[string]func(*testing.T, *testenv.DB, *pgxpool.Pool){
 		"Up":      func(t *testing.T, _ *testenv.DB, owner *pgxpool.Pool) { mustUp(t, owner) },
-		"printed": func(t *testing.T, db *testenv.DB, _ *pgxpool.Pool) { execute(t, db.Connect(t), printFile(t, plain)) },
+		"printed": func(t *testing.T, db *testenv.DB, _ *pgxpool.Pool) { execute(t, db.Connect(t), printed(t, "plain")) },
 		"files with nothing on the search path": func(t *testing.T, db *testenv.DB, _ *pgxpool.Pool) {
 			conn := db.Connect(t)
 			execute(t, conn, "SET search_path = ''")
-			installUpTo(t, conn, int(migrations.Latest()))
+			install(t, conn, "up")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,23 +96,4 @@ func TestUpTakesAwayRightsThatDoHarmAndLeavesTheGrants(t *testing.T) {
 	if now := catalog(t, db.Connect(t)); now != asGranted {
 		t.Errorf("with the documented grants the catalog was\n%s\nand is now\n%s", asGranted, now)
 	}
-}
-
-// A trigger that a role has made is the only sign that it was there, and pglock trusts one that no role can have made.
-func TestTheRightToMakeATriggerStaysWhereThereIsOne(t *testing.T) {
-	t.Parallel()
-	db, owner := installed(t)
-	app := poolAs(t, db.Role(t, "app"))
-	execute(t, owner, fmt.Sprintf("GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT TRIGGER ON pglock.names TO %[1]s", user(app)))
-	execute(t, app, `CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW
-		EXECUTE FUNCTION suppress_redundant_updates_trigger()`)
-	err := migrations.Up(t.Context(), owner)
-	wantState(t, err, "55000")
-	wantMentioned(t, err, "pglock.names", user(app))
-	if !strings.Contains(one[string](t, owner, excessRights), "TRIGGER") {
-		t.Error("the right was taken away")
-	}
-	execute(t, owner, "DROP TRIGGER t ON pglock.names")
-	mustUp(t, owner)
-	wantNoExcess(t, owner, "the trigger was dropped")
 }

@@ -1,0 +1,1486 @@
+-- Schema pglock: what pglock keeps in a database. Plain locks need nothing of it.
+--
+-- This file is for one transaction. It sets search_path there, and so does each function, so that every type, function
+-- and operator is PostgreSQL's own, and not a better fitting one that another role offers. No role but the owner has a
+-- right at first (see the end). migrations.LockerGrants and the like return what roles need: EXECUTE on functions,
+-- which have the owner's rights, so that their callers need none on tables, and SELECT on what people read.
+-- pglock: allow (this is pglock)
+
+SELECT pg_catalog.set_config('pglock.search_path', pg_catalog.current_setting('search_path'), true);
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+DO LANGUAGE plpgsql $$
+BEGIN
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+        RAISE 'run this file in one transaction, for example with psql --single-transaction';
+    END IF;
+END
+$$;
+
+CREATE SCHEMA pglock;
+COMMENT ON SCHEMA pglock IS 'Advisory locks by name (github.com/pglock-toolkit/pglock)';
+
+-- The name of the primary key is how this schema is told from another one that is called pglock. The version is also
+-- the default of its column, so that migrations.Up can put back the row that a dump without data does not have.
+
+CREATE TABLE pglock.schema_migrations (
+    version bigint NOT NULL DEFAULT 1,
+    CONSTRAINT pglock_toolkit_schema_migrations PRIMARY KEY (version)
+);
+COMMENT ON TABLE pglock.schema_migrations IS 'The version of schema pglock, in one row';
+INSERT INTO pglock.schema_migrations DEFAULT VALUES;
+
+-- Names of locks.
+
+-- The lock number of a name: the first 8 bytes, big-endian, of the SHA-256 of its UTF-8 bytes. It never changes, so it
+-- is IMMUTABLE, although PostgreSQL allows to replace the conversion to UTF-8.
+CREATE FUNCTION pglock.key(name text) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ('x'::text || encode(substring(sha256(convert_to(name, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint
+$$;
+
+-- The registry of names, which turns the numbers in pg_locks back into what people called their locks. Two rows with
+-- one key are two names that are the same lock. An index row has to fit a third of a page, so names have a bound far
+-- below that. COLLATE "C" keeps indexes valid when the operating system's collations change.
+CREATE TABLE pglock.names (
+    key bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT names_pkey PRIMARY KEY (key, name),
+    CONSTRAINT names_key_is_of_name CHECK (key = pglock.key(name)),
+    CONSTRAINT names_name_fits_index CHECK (octet_length(name) <= 1024)
+);
+COMMENT ON TABLE pglock.names IS 'The names that locks were taken by. Rows may be deleted at any time';
+
+-- Records names for the views, and returns how many were new. Names over 1024 bytes and NULLs are passed over, and
+-- known ones left alone: no row version, no transaction ID, no WAL. Best called in a transaction of its own: others
+-- that register the same new name wait for its end. All calls insert in one order, so that they do not deadlock.
+CREATE FUNCTION pglock.register(VARIADIC names text[]) RETURNS bigint
+LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH added AS (
+        INSERT INTO pglock.names (key, name)
+        SELECT DISTINCT pglock.key(given.name), given.name COLLATE "C"
+        FROM unnest(register.names) AS given (name)
+        WHERE octet_length(given.name) <= 1024
+        ORDER BY 1, 2
+        ON CONFLICT DO NOTHING
+        RETURNING key
+    )
+    SELECT count(*) FROM added
+$$;
+
+-- The 36 bits of a semaphore's key that are in its locks (internal/lockkeys), from the name that a Locker records for
+-- it, which is under another number. Other names give NULL. Without the index the monitor would have to read all names
+-- of semaphores that any role has ever recorded.
+CREATE FUNCTION pglock.semaphore_of(name text) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    key text := substring(name, '^pglock:semaphore:[0-9]+:(.*)$');
+    part text[] := regexp_match(key, '^@(-?[0-9]{1,10})/(-?[0-9]{1,10})$');
+    number bigint;
+BEGIN
+    IF part IS NOT NULL THEN
+        number := (part[1]::bigint << 32) | (part[2]::bigint & 4294967295);
+    ELSIF key ~ '^@-?[0-9]{1,19}$' THEN
+        number := substring(key, 2)::bigint;
+    ELSIF key !~ '^@([^@]|$)' THEN
+        number := pglock.key(regexp_replace(key, '^@', ''));
+    END IF;
+    number := (number # ((number >> 36) & 268435455)) & 68719476735;
+    RETURN CASE WHEN part IS NULL THEN number ELSE ~number & 68719476735 END;
+EXCEPTION WHEN numeric_value_out_of_range THEN
+    RETURN NULL;
+END
+$$;
+CREATE INDEX names_semaphores ON pglock.names (pglock.semaphore_of(name), first_seen)
+    WHERE starts_with(name, 'pglock:semaphore:');
+
+-- Fencing tokens, of all locks. CACHE 1 makes the order of the values the order of the calls: a larger cache hands
+-- every session a block of numbers of its own (https://www.postgresql.org/docs/current/sql-createsequence.html). A
+-- failover that loses transactions can repeat values, and logical replication does not copy them.
+
+CREATE SEQUENCE pglock.fence AS bigint CACHE 1 NO CYCLE;
+COMMENT ON SEQUENCE pglock.fence IS 'Fencing tokens, each larger than every earlier one. Draw them with pglock.fence_draw';
+
+-- Only every 33rd nextval writes WAL, and only its session waits until that is flushed. So after a crash, or on a
+-- standby, nextval alone can return numbers again. A transaction that makes or locks a row writes WAL of its own: its
+-- commit flushes everything before it, and waits for the synchronous standbys. A row stays locked until then, so each
+-- transaction takes one that is free, and makes one if it finds none, 64 at most.
+CREATE TABLE pglock.fence_rows (
+    id smallint NOT NULL,
+    CONSTRAINT fence_rows_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE pglock.fence_rows IS 'Rows that are locked by transactions that draw fencing tokens, and never change';
+
+-- Draws so many tokens. They may be used when the commit has been confirmed, with synchronous_commit = on or
+-- remote_apply and without a warning. Whether the commit waits is decided outside: a setting of the function would end
+-- before the commit.
+CREATE FUNCTION pglock.fence_draw(count integer) RETURNS bigint[]
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM pglock.fence_rows AS r LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        INSERT INTO pglock.fence_rows AS r (id) VALUES (pg_backend_pid() % 64)
+        ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false; -- waits for the row, and locks it
+    END IF;
+    RETURN ARRAY(SELECT nextval('pglock.fence') FROM generate_series(1, fence_draw.count));
+END
+$$;
+
+-- Which runs of scheduled jobs there have been (package schedule). A run is known by its job and the time at which it
+-- was due, so clocks that differ and processes that restart cannot repeat it. Old records are deleted. The highest due
+-- time among these stays with the job for ever, so what is older counts as run.
+
+CREATE TABLE pglock.jobs (
+    name text COLLATE "C" NOT NULL, -- the name of its lock
+    key bigint NOT NULL,
+    pruned timestamptz,             -- the highest due time of a deleted record
+    CONSTRAINT jobs_pkey PRIMARY KEY (name),
+    CONSTRAINT jobs_key_is_of_name CHECK (key = pglock.key(name)),
+    CONSTRAINT jobs_name_fits_index CHECK (octet_length(name) <= 1024)
+);
+COMMENT ON TABLE pglock.jobs IS 'The scheduled jobs that have run';
+
+CREATE TABLE pglock.runs (
+    job text COLLATE "C" NOT NULL,
+    due timestamptz NOT NULL,
+    started timestamptz NOT NULL, -- when the last attempt began, by the clock of the server
+    finished timestamptz,         -- when it succeeded, NULL while it runs and after a failure
+    done boolean NOT NULL,        -- whether the run counts, so that it is not repeated
+    attempts integer NOT NULL,
+    CONSTRAINT runs_pkey PRIMARY KEY (job, due),
+    CONSTRAINT runs_job_fkey FOREIGN KEY (job) REFERENCES pglock.jobs (name) ON DELETE CASCADE
+);
+COMMENT ON TABLE pglock.runs IS 'The runs of scheduled jobs, a row for each due time';
+
+-- Looks at a run, or records a step of it:
+--
+--   look     nothing is written
+--   attempt  it begins, and will be repeated unless it is recorded as done
+--   start    it begins, and is not repeated whatever becomes of it
+--   done     it has succeeded, and is not repeated
+--   finish   it has succeeded, after start
+--
+-- It returns the time, whether the run had been done, the highest due time of a deleted record, and the newest due
+-- times before it. A run that is done already, or not due yet by the clock of the server, is left alone. The row of the
+-- job is locked first, so records and the deletion of old ones are in one order, and later statements have newer
+-- snapshots.
+CREATE FUNCTION pglock.tick(
+    job text, due timestamptz, step text DEFAULT 'look', keep interval DEFAULT NULL, newest integer DEFAULT 0,
+    OUT at timestamptz, OUT done boolean, OUT pruned timestamptz, OUT dues timestamptz[]
+)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    old timestamptz;
+BEGIN
+    IF tick.step IN ('attempt', 'start', 'done', 'finish') THEN
+        INSERT INTO pglock.jobs AS j (name, key) VALUES (tick.job, pglock.key(tick.job)) ON CONFLICT DO NOTHING;
+        SELECT j.pruned INTO tick.pruned FROM pglock.jobs AS j WHERE j.name = tick.job FOR UPDATE;
+    ELSIF tick.step = 'look' THEN
+        SELECT j.pruned INTO tick.pruned FROM pglock.jobs AS j WHERE j.name = tick.job;
+    ELSE
+        RAISE invalid_parameter_value USING MESSAGE = format('pglock.tick has no step %L', tick.step);
+    END IF;
+    tick.at := clock_timestamp();
+    SELECT r.done INTO tick.done FROM pglock.runs AS r WHERE r.job = tick.job AND r.due = tick.due;
+    tick.done := coalesce(tick.done, false) OR coalesce(tick.due <= tick.pruned, false);
+    IF tick.newest > 0 THEN
+        tick.dues := ARRAY(SELECT r.due FROM pglock.runs AS r
+                           WHERE r.job = tick.job AND r.due < tick.due AND r.done
+                           ORDER BY r.due DESC LIMIT tick.newest);
+    END IF;
+    IF tick.step = 'look' OR tick.due > tick.at THEN
+        RETURN;
+    ELSIF tick.step = 'finish' THEN
+        UPDATE pglock.runs AS r SET finished = tick.at WHERE r.job = tick.job AND r.due = tick.due;
+        RETURN;
+    ELSIF tick.done THEN
+        RETURN;
+    END IF;
+    INSERT INTO pglock.runs AS r (job, due, started, finished, done, attempts)
+    VALUES (tick.job, tick.due, tick.at, CASE WHEN tick.step = 'done' THEN tick.at END, tick.step <> 'attempt', 1)
+    ON CONFLICT ON CONSTRAINT runs_pkey DO UPDATE SET
+        started = CASE WHEN tick.step = 'done' THEN r.started ELSE excluded.started END,
+        finished = excluded.finished,
+        done = excluded.done,
+        attempts = r.attempts + CASE WHEN tick.step = 'done' THEN 0 ELSE 1 END;
+    IF tick.keep IS NOT NULL THEN
+        WITH deleted AS (
+            DELETE FROM pglock.runs AS r
+            WHERE r.job = tick.job AND r.due < tick.at - tick.keep AND r.due < tick.due
+            RETURNING r.due
+        )
+        SELECT max(d.due) INTO old FROM deleted AS d;
+        UPDATE pglock.jobs AS j SET pruned = greatest(j.pruned, old) WHERE j.name = tick.job AND old IS NOT NULL;
+    END IF;
+END
+$$;
+
+-- What has been done once, and is not to be done again (package once).
+--
+-- Records are in a ring of four partitions, of which one takes the new ones. To forget old records is to truncate a
+-- partition. Where pglock.once_prune is never called the current one goes on to grow. Only the advisory lock of the
+-- identity and the look into every partition keep identities unique: the primary keys are per partition.
+
+CREATE TABLE pglock.once_records (
+    slot smallint NOT NULL,
+    scope text COLLATE "C" NOT NULL, -- what kind of thing it is, such as the name of a consumer
+    id text COLLATE "C" NOT NULL,    -- which one of its kind, such as an Idempotency-Key
+    done_at timestamptz NOT NULL,
+    fingerprint bytea,               -- the SHA-256 of what was asked for, where the caller gave that
+    result bytea,                    -- what came of it, where the caller has kept that
+    CONSTRAINT once_records_pkey PRIMARY KEY (id, scope, slot),
+    CONSTRAINT once_records_scope_fits_index CHECK (octet_length(scope) <= 256),
+    CONSTRAINT once_records_id_fits_index CHECK (octet_length(id) <= 1024)
+) PARTITION BY LIST (slot);
+COMMENT ON TABLE pglock.once_records IS 'What has been done once';
+
+CREATE TABLE pglock.once_records_0 PARTITION OF pglock.once_records FOR VALUES IN (0);
+CREATE TABLE pglock.once_records_1 PARTITION OF pglock.once_records FOR VALUES IN (1);
+CREATE TABLE pglock.once_records_2 PARTITION OF pglock.once_records FOR VALUES IN (2);
+CREATE TABLE pglock.once_records_3 PARTITION OF pglock.once_records FOR VALUES IN (3);
+
+CREATE TABLE pglock.once_slots (
+    slot smallint NOT NULL,
+    since timestamptz,   -- when it became the current one, NULL while it is empty
+    until timestamptz,   -- when the next one became current
+    rotated xid8,        -- the transaction that made the next one current
+    barrier xid8,        -- transactions from this one on know that it is not current any more
+    drained timestamptz, -- when all earlier transactions had been seen to have ended
+    CONSTRAINT once_slots_pkey PRIMARY KEY (slot),
+    CONSTRAINT once_slots_slot_is_one_of_four CHECK (slot BETWEEN 0 AND 3)
+);
+COMMENT ON TABLE pglock.once_slots IS 'The partitions of pglock.once_records, of which the one without until is current';
+CREATE UNIQUE INDEX once_slots_one_is_current ON pglock.once_slots ((until IS NULL))
+    WHERE since IS NOT NULL AND until IS NULL;
+INSERT INTO pglock.once_slots (slot, since) VALUES (0, clock_timestamp()), (1, NULL), (2, NULL), (3, NULL);
+
+-- Records what has been done. The caller has the lock of the identity and has seen no record. The transaction has its
+-- ID before it looks which partition is current: see pglock.once_prune. Where all partitions are missing, as after a
+-- dump without data, they are put back.
+CREATE FUNCTION pglock.once_record(scope text, id text, fingerprint bytea, result bytea) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    xid pg_catalog.xid8 := pg_catalog.pg_current_xact_id();
+BEGIN
+    FOR attempt IN 1..2 LOOP
+        INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint, result)
+        SELECT s.slot, once_record.scope, once_record.id, pg_catalog.clock_timestamp(), once_record.fingerprint,
+               once_record.result
+        FROM pglock.once_slots AS s
+        WHERE s.since IS NOT NULL AND s.until IS NULL;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+        INSERT INTO pglock.once_slots (slot, since)
+        VALUES (0, pg_catalog.clock_timestamp()), (1, NULL), (2, NULL), (3, NULL) ON CONFLICT DO NOTHING;
+    END LOOP;
+    RAISE object_not_in_prerequisite_state USING MESSAGE = 'pglock.once_slots has no current partition';
+END
+$$;
+
+-- Says whether something is to be done by this transaction, and records that it is:
+--
+--   first     it has not been done, and no other transaction can do it before this one ends
+--   done      it has been done
+--   mismatch  it has been done for other contents
+--   held      another transaction is at it (only where wait is false)
+--   stale     the transaction would not see what others have done meanwhile
+--
+-- The lock and the look are separate statements, so in a READ COMMITTED transaction the look has a snapshot that is
+-- newer than the lock. It must use the indexes, whatever the planner thinks of partitions that were empty when it
+-- looked. Where the caller wants a record, the look is part of the INSERT, since another statement costs as much as
+-- looking into two partitions. The transaction has its ID before that, see pglock.once_prune.
+--
+-- This and pglock.once_record write every name with its schema: to set search_path costs as much as the look.
+CREATE FUNCTION pglock.once(
+    scope text, id text, fingerprint bytea DEFAULT NULL, wait boolean DEFAULT true, record boolean DEFAULT true,
+    OUT outcome text, OUT done_at timestamptz, OUT result bytea
+)
+LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off AS $$
+DECLARE
+    lock bigint := ('x'::pg_catalog.text OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.substring(
+        pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat('once:', once.scope, '/', once.id), 'UTF8')), 1, 8
+    ), 'hex'))::bit(64)::bigint;
+    earlier pg_catalog.bytea;
+    xid pg_catalog.xid8;
+BEGIN
+    IF NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
+        once.outcome := 'stale';
+        RETURN;
+    ELSIF once.wait THEN
+        PERFORM pg_catalog.pg_advisory_xact_lock(lock);
+    ELSIF NOT pg_catalog.pg_try_advisory_xact_lock(lock) THEN
+        once.outcome := 'held';
+        RETURN;
+    END IF;
+    IF once.record THEN
+        xid := pg_catalog.pg_current_xact_id();
+        INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint)
+        SELECT s.slot, once.scope, once.id, pg_catalog.clock_timestamp(), once.fingerprint
+        FROM pglock.once_slots AS s
+        WHERE s.since IS NOT NULL AND s.until IS NULL AND NOT EXISTS (
+            SELECT FROM pglock.once_records AS r
+            WHERE r.id OPERATOR(pg_catalog.=) once.id AND r.scope OPERATOR(pg_catalog.=) once.scope
+        );
+        IF FOUND THEN
+            once.outcome := 'first';
+            RETURN;
+        END IF;
+    END IF;
+    SELECT r.done_at, r.fingerprint, r.result INTO once.done_at, earlier, once.result
+    FROM pglock.once_records AS r
+    WHERE r.id OPERATOR(pg_catalog.=) once.id AND r.scope OPERATOR(pg_catalog.=) once.scope
+    LIMIT 1;
+    IF FOUND THEN
+        once.outcome := 'done';
+        IF earlier OPERATOR(pg_catalog.<>) once.fingerprint THEN
+            once.outcome := 'mismatch';
+            once.result := NULL;
+        END IF;
+        RETURN;
+    ELSIF once.record THEN
+        PERFORM pglock.once_record(once.scope, once.id, once.fingerprint, NULL); -- no partition is current
+    END IF;
+    once.outcome := 'first';
+END
+$$;
+
+-- The same for a batch, nothing of which may be carried out behind it unless this transaction is the first: everything
+-- else is an error (SQLSTATE PLK01, pglock_once_done and the like).
+CREATE FUNCTION pglock.once_or_raise(
+    scope text, id text, fingerprint bytea DEFAULT NULL, wait boolean DEFAULT true
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    said record;
+BEGIN
+    SELECT o.outcome, o.done_at INTO said
+    FROM pglock.once(once_or_raise.scope, once_or_raise.id, once_or_raise.fingerprint, once_or_raise.wait) AS o;
+    IF said.outcome <> 'first' THEN
+        RAISE SQLSTATE 'PLK01' USING MESSAGE = 'pglock_once_' || said.outcome,
+            DETAIL = coalesce('done at ' || to_char(said.done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), '');
+    END IF;
+END
+$$;
+
+-- Forgets records that were committed longer ago than keep, one step a call, each in a transaction of its own: more
+-- says that there is more to do now, done that there is not, and held that another session is at it or uses the
+-- records.
+--
+-- A partition goes through four steps. The next one becomes current when it has been so for half of keep. A later
+-- transaction notes its own ID as the barrier: a transaction that has not seen the next one become current has an ID
+-- below it. When all transactions below have ended, all that is in the partition is committed, and it is drained. When
+-- that is longer ago than keep, it is truncated. TRUNCATE waits for transactions that have used the records, and others
+-- would queue up behind it, so it gives up soon and is asked again.
+CREATE FUNCTION pglock.once_prune(keep interval) RETURNS text
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms' AS $$
+DECLARE
+    now timestamptz := clock_timestamp();
+    full_slot smallint;
+    next_slot smallint;
+BEGIN
+    IF once_prune.keep <= interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'pglock.once_prune: keep must be positive';
+    ELSIF NOT pg_try_advisory_xact_lock(pglock.key('pglock:once')) THEN
+        RETURN 'held';
+    END IF;
+
+    UPDATE pglock.once_slots AS s SET drained = now
+    WHERE s.drained IS NULL AND s.barrier <= pg_snapshot_xmin(pg_current_snapshot());
+
+    SELECT s.slot INTO full_slot FROM pglock.once_slots AS s
+    WHERE s.until IS NOT NULL AND s.barrier IS NULL AND s.rotated <> pg_current_xact_id() LIMIT 1;
+    IF FOUND THEN
+        UPDATE pglock.once_slots AS s SET barrier = pg_current_xact_id() WHERE s.slot = full_slot;
+        RETURN 'more';
+    END IF;
+
+    SELECT s.slot, (s.slot + 1) % 4 INTO full_slot, next_slot FROM pglock.once_slots AS s
+    WHERE s.since < now - once_prune.keep / 2 AND s.until IS NULL;
+    IF FOUND AND EXISTS (SELECT FROM pglock.once_slots AS s WHERE s.slot = next_slot AND s.since IS NULL) THEN
+        UPDATE pglock.once_slots AS s SET until = now, rotated = pg_current_xact_id() WHERE s.slot = full_slot;
+        UPDATE pglock.once_slots AS s SET since = now WHERE s.slot = next_slot;
+        RETURN 'more';
+    END IF;
+    SELECT s.slot INTO full_slot FROM pglock.once_slots AS s
+    WHERE s.drained < now - once_prune.keep ORDER BY s.drained LIMIT 1;
+    IF FOUND THEN
+        BEGIN
+            EXECUTE 'TRUNCATE pglock.once_records_' || full_slot;
+        EXCEPTION WHEN lock_not_available THEN
+            RETURN 'held';
+        END;
+        UPDATE pglock.once_slots AS s
+        SET since = NULL, until = NULL, rotated = NULL, barrier = NULL, drained = NULL
+        WHERE s.slot = full_slot;
+        RETURN 'more';
+    END IF;
+    RETURN 'done';
+END
+$$;
+
+-- The state of rate limits (package ratelimit): for each key the time until which what it has let through is accounted
+-- for, GCRA's theoretical arrival time, in nanoseconds since 1970. A row whose time has passed says nothing, and may be
+-- deleted.
+--
+-- What a key owes is busy_until less the clock. If the clock was set back, the time of the last decision is ahead of
+-- it, and the key owes what it owed then. Rows are changed in place, so there is no index on what changes.
+
+CREATE TABLE pglock.rates (
+    key text COLLATE "C" NOT NULL,
+    busy_until bigint NOT NULL,
+    decided_at bigint NOT NULL DEFAULT 0,
+    CONSTRAINT rates_pkey PRIMARY KEY (key),
+    CONSTRAINT rates_key_fits_index CHECK (octet_length(key) <= 1024)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+COMMENT ON TABLE pglock.rates IS 'The state of rate limits';
+
+-- Lets through what the limits of keys have room for. An element of the arrays is a run of requests, counts[i] of them
+-- that want amounts[i] each, for a limit that lets one through every intervals[i] nanoseconds and has tolerances[i]
+-- nanoseconds of burst. Each may be put off by patiences[i]. Where that is 0 it is let through now or refused, and then
+-- so is what comes after it of that kind. Runs of a key are together and in the order of their arrival. All calls have
+-- keys in the order of their bytes, so that they do not deadlock. For every run it returns how many were let through,
+-- always the first ones, the time from which the first of them counts, and the time of the decision.
+--
+-- It looks before it locks: a row's time only grows (but for pglock.rate_return), so what has no room in an older row
+-- has none in the row, and a refusal writes nothing. The time is taken after the row is locked, so that the times of
+-- decisions are in the order of the decisions. Where the clock was set back, even a refusal writes the row. Each
+-- statement costs more than what it does with a row, so the look and the change are one each, by the index whatever the
+-- planner thinks of a table that was small when it looked. Rows are locked one at a time, since they may have to be
+-- made.
+CREATE FUNCTION pglock.rate_take(
+    keys text[], intervals bigint[], tolerances bigint[], amounts bigint[], counts bigint[],
+    patiences bigint[]
+) RETURNS TABLE (granted bigint, start bigint, at bigint)
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    seen bigint[];       -- busy_until of each key before its row is locked
+    seen_at bigint[];    -- its decided_at
+    this text;           -- the key that is being decided
+    busy bigint;         -- its busy_until
+    ahead bigint;        -- how far its decided_at is ahead of the clock; NULL if there is no row
+    locked boolean;      -- whether its row is locked, so that busy and at are true
+    changed boolean := false;
+    changed_keys text[] := '{}';
+    changed_busy bigint[] := '{}';
+    changed_at bigint[] := '{}';
+    refused boolean;     -- whether a run without patience was refused
+    price bigint;
+    room bigint;
+BEGIN
+    SELECT array_agg(r.busy_until ORDER BY k.i), array_agg(r.decided_at ORDER BY k.i) INTO seen, seen_at
+    FROM unnest(keys) WITH ORDINALITY AS k (key, i) LEFT JOIN pglock.rates AS r ON r.key = k.key;
+    FOR i IN 1 .. cardinality(keys) LOOP
+        IF this IS DISTINCT FROM keys[i] THEN
+            IF changed THEN
+                changed_keys := array_append(changed_keys, this);
+                changed_busy := array_append(changed_busy, busy);
+                changed_at := array_append(changed_at, at);
+            END IF;
+            this := keys[i];
+            locked := false;
+            changed := false;
+            refused := false;
+            at := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000;
+            ahead := seen_at[i] - at;
+            busy := seen[i] - greatest(ahead, 0);
+        END IF;
+        price := amounts[i] * intervals[i];
+        LOOP
+            start := greatest(busy, at);
+            room := at - start + tolerances[i] + patiences[i];
+            granted := CASE
+                WHEN room < price OR (refused AND patiences[i] = 0) THEN 0
+                ELSE least(counts[i], room / price)
+            END;
+            EXIT WHEN locked OR granted = 0 AND (ahead > 0) IS NOT TRUE;
+            LOOP
+                SELECT r.busy_until, r.decided_at INTO busy, ahead FROM pglock.rates AS r WHERE r.key = this FOR UPDATE;
+                EXIT WHEN FOUND;
+                INSERT INTO pglock.rates AS r (key, busy_until) VALUES (this, 0)
+                ON CONFLICT ON CONSTRAINT rates_pkey DO NOTHING;
+            END LOOP;
+            at := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000;
+            ahead := ahead - at;
+            busy := busy - greatest(ahead, 0);
+            changed := ahead > 0;
+            locked := true;
+        END LOOP;
+        IF granted > 0 THEN
+            busy := start + granted * price;
+            changed := true;
+        END IF;
+        IF granted < counts[i] AND patiences[i] = 0 THEN
+            refused := true;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    IF changed THEN
+        changed_keys := array_append(changed_keys, this);
+        changed_busy := array_append(changed_busy, busy);
+        changed_at := array_append(changed_at, at);
+    END IF;
+    IF changed_keys <> '{}' THEN
+        UPDATE pglock.rates AS r SET busy_until = c.busy, decided_at = c.at
+        FROM unnest(changed_keys, changed_busy, changed_at) AS c (key, busy, at) WHERE r.key = c.key;
+    END IF;
+END
+$$;
+
+-- Gives back what was taken last, if nothing was taken since, and says whether it did. It is the only thing that moves
+-- a row's time back: a rate_take that looked before may refuse what would have had room.
+CREATE FUNCTION pglock.rate_return(key text, taken_until bigint, price bigint) RETURNS boolean
+LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH returned AS (
+        UPDATE pglock.rates AS r SET busy_until = r.busy_until - rate_return.price
+        WHERE r.key = rate_return.key AND r.busy_until = rate_return.taken_until AND rate_return.price > 0
+        RETURNING r.key
+    )
+    SELECT EXISTS (SELECT FROM returned)
+$$;
+
+-- Deletes at most so many rows that say nothing any more, and returns how many. Rows that others have locked are in
+-- use.
+CREATE FUNCTION pglock.rate_prune(most integer) RETURNS bigint
+LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH deleted AS (
+        DELETE FROM pglock.rates AS idle WHERE idle.ctid = ANY (ARRAY(
+            SELECT r.ctid FROM pglock.rates AS r
+            WHERE r.busy_until < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
+            LIMIT rate_prune.most FOR UPDATE SKIP LOCKED))
+        RETURNING idle.key
+    )
+    SELECT count(*) FROM deleted
+$$;
+
+-- Locks that are rows, for clients that reach the server only through a pooler of transactions (package rowlock).
+--
+-- A process has one row in pglock.holders, which it renews for all its locks: rows of pglock.leases that name their
+-- holder, and end with it. Who does not know the random id of a holder can neither use nor end what it holds.
+--
+-- A holder is over when its row says ended, and only then. It is set by a process that wants a lock of a holder that
+-- has expired, and never taken back: after that no late renewal, and no clock that jumps back, can revive the holder. A
+-- holder without a row is not over. So its locks are set free before its row is deleted, in the same transaction.
+
+CREATE TABLE pglock.holders (
+    id uuid NOT NULL,               -- a random number that is never used again
+    expires timestamptz NOT NULL,   -- until when its locks are its own, unless it is renewed
+    ended boolean NOT NULL DEFAULT false,
+    floor bigint NOT NULL DEFAULT 0, -- calls up to this number are refused: their answers were lost
+    role text NOT NULL,
+    application text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT holders_pkey PRIMARY KEY (id)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE pglock.holders IS 'The processes that hold locks in pglock.leases, or wait for them';
+
+CREATE TABLE pglock.leases (
+    space smallint NOT NULL, -- 1 for keys of one bigint, 2 for keys of two integers (objsubid in pg_locks)
+    number bigint NOT NULL,  -- the bigint, or two integers packed as class << 32 | object
+    holder uuid,             -- NULL if it is free, or held in pglock.lease_shares
+    generation bigint,       -- the fencing token: larger than that of every earlier holder
+    attempt bigint,          -- the number of the call of its holder that took it
+    since timestamptz NOT NULL DEFAULT clock_timestamp(), -- when it was taken, or became free
+    CONSTRAINT leases_pkey PRIMARY KEY (space, number)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE pglock.leases IS 'The locks in rows: a row for each key that is held, or was not long ago';
+
+CREATE TABLE pglock.lease_shares (
+    space smallint NOT NULL,
+    number bigint NOT NULL,
+    generation bigint NOT NULL, -- among shared holders the order has no meaning
+    holder uuid NOT NULL,
+    attempt bigint NOT NULL,
+    since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT lease_shares_pkey PRIMARY KEY (space, number, generation)
+);
+COMMENT ON TABLE pglock.lease_shares IS 'The locks in rows that are held shared';
+
+CREATE TABLE pglock.lease_waiters (
+    space smallint NOT NULL,
+    number bigint NOT NULL,
+    arrival bigint NOT NULL, -- the order of arrival, a number of the sequence pglock.fence
+    holder uuid NOT NULL,    -- the process that waits, which counts while its row in pglock.holders lives
+    attempt bigint NOT NULL,
+    shared boolean NOT NULL,
+    since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT lease_waiters_pkey PRIMARY KEY (space, number, arrival)
+);
+COMMENT ON TABLE pglock.lease_waiters IS 'Who waits for locks in rows: a row for each key and waiting call';
+
+-- Makes the commit wait until it is durable. Whether it waits is decided at its end, so the setting is for the rest of
+-- the transaction: a holder, a renewal or a lock that a failover forgets is as bad as one that was never written.
+CREATE FUNCTION pglock.lease_durable() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE feature_not_supported USING MESSAGE = 'leases are taken and renewed in READ COMMITTED transactions only';
+    END IF;
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+-- When a lease that begins now is over. It is bounded, so that the locks of a process that ended do not stay for ever.
+CREATE FUNCTION pglock.lease_until(lease_ms bigint) RETURNS timestamptz
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF lease_until.lease_ms NOT BETWEEN 1 AND 86400000 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a lease is between a millisecond and a day long';
+    END IF;
+    RETURN clock_timestamp() + lease_until.lease_ms * interval '1 ms';
+END
+$$;
+
+-- Adds a holder. Of texts that are too long the beginning is kept, so that what people and the monitor read stays
+-- short.
+CREATE FUNCTION pglock.lease_open(holder uuid, lease_ms bigint, application text, host text, pid integer)
+RETURNS void LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM pglock.lease_durable();
+    INSERT INTO pglock.holders (id, expires, role, application, host, pid)
+    VALUES (lease_open.holder, pglock.lease_until(lease_open.lease_ms), session_user,
+            left(lease_open.application, 63), left(lease_open.host, 255), lease_open.pid);
+END
+$$;
+
+-- Renews a holder. False says that it is over, and so are all its locks. The race with a take that finds the holder
+-- expired: both write the row. If the take is first, the renewal waits for it, sees ended, and changes nothing. If the
+-- renewal is first, the take skips the row, or sees the new time.
+CREATE FUNCTION pglock.lease_renew(holder uuid, lease_ms bigint) RETURNS boolean
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM pglock.lease_durable();
+    UPDATE pglock.holders AS h SET expires = pglock.lease_until(lease_renew.lease_ms)
+    WHERE h.id = lease_renew.holder AND NOT h.ended AND h.expires > clock_timestamp();
+    RETURN FOUND;
+END
+$$;
+
+-- Ends a holder, and so sets all its locks free.
+CREATE FUNCTION pglock.lease_end(holder uuid) RETURNS void
+LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE pglock.holders AS h SET ended = true WHERE h.id = lease_end.holder AND NOT h.ended
+$$;
+
+-- Drops and takes locks of one holder, for many calls of its process at once. A drop is a lock (x), a share (s) or a
+-- wait (w), with its generation or arrival. A want is a key of a ticket, and a ticket (1, 2, ...) gets all its keys or
+-- none. The first wants are plain: exclusive, not in the queue, and want and ticket have the same number. A key of an
+-- exclusive ticket is in no other.
+--
+-- The outcome is done, over (the holder is, and nothing was done) or settled (lease_settle was first). There is a
+-- letter for each drop: d (it is), g (it was not held any more) or b (busy: another transaction has the row locked,
+-- nothing was done). And one for each ticket: g (granted, and the result is the generation), h (held by others) or b,
+-- where the result for what waits is the arrival.
+--
+-- Lock first, look later: each statement here has a snapshot of its own, and what decides is read after the rows are
+-- locked. In a single statement the look is as old as its beginning: it steals a lock whose holder was renewed
+-- meanwhile, or whose holder is newer than the snapshot. Only a row that is locked is read as it is then, by the
+-- statement that locks it. A generation is drawn when the rows are locked, so it is larger than those of the earlier
+-- holders of these keys, whose drops were committed before.
+--
+-- The order of locks: first the own holder, which waits for pglock.lease_settle only, so that this finds all of a call
+-- done or nothing. Rows of keys that are locked are passed over, so that no transaction that has one locked stalls the
+-- others (a guarded transaction keeps its keys locked, see pglock.lease_guard), and no two calls wait for each other.
+-- Only the insertion of new keys waits, for others that insert the same one, in one statement and in the order of the
+-- keys. After it nothing waits.
+--
+-- A row that is locked keeps its place (ctid) until the transaction ends, so it is found again without the index. A
+-- search that is LATERAL with a row lock in it, or a value, is done key by key with the index. As a join it could be
+-- planned the other way round while the table was small, and then compare each row with each key.
+CREATE FUNCTION pglock.lease_call(
+    holder uuid, attempt bigint,
+    drop_kinds text[], drop_spaces smallint[], drop_numbers bigint[], drop_values bigint[], plain integer,
+    tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], waits boolean[], arrivals bigint[],
+    OUT outcome text, OUT dropped text, OUT taken text, OUT results bigint[]
+)
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    me uuid := holder;
+    live boolean;
+    lowest bigint;
+    places tid[];        -- of the plain wants whose rows are locked, and have no holder
+    drawn bigint;        -- the generation of those of them that are granted
+    n bigint;
+    letters text[];      -- of each ticket
+    rest integer[];      -- tickets that are left, which lease_take numbers from 1 on
+    one record;
+BEGIN
+    PERFORM pglock.lease_durable();
+    SELECT NOT h.ended AND h.expires > clock_timestamp(), h.floor INTO live, lowest
+    FROM pglock.holders AS h WHERE h.id = me FOR KEY SHARE;
+    IF live IS NOT TRUE THEN
+        lease_call.outcome := 'over';
+        RETURN;
+    ELSIF lease_call.attempt <= lowest THEN
+        lease_call.outcome := 'settled';
+        RETURN;
+    END IF;
+    lease_call.outcome := 'done';
+    lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
+    IF cardinality(tickets) = 0 THEN
+        RETURN;
+    END IF;
+
+    -- The plain wants whose keys are free. What was not found may have no row yet.
+    FOR pass IN 1..2 LOOP
+        SELECT array_agg(found.ctid) INTO places
+        FROM unnest(spaces[:plain], numbers[:plain]) AS w (space, number)
+        CROSS JOIN LATERAL (
+            SELECT l.ctid FROM pglock.leases AS l
+            WHERE l.space = w.space AND l.number = w.number AND l.holder IS NULL
+            FOR NO KEY UPDATE SKIP LOCKED) AS found;
+        EXIT WHEN pass = 2 OR cardinality(places) = cardinality(tickets);
+        INSERT INTO pglock.leases AS l (space, number)
+        SELECT DISTINCT w.space, w.number FROM unnest(spaces, numbers) AS w (space, number)
+        WHERE (SELECT true FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number) IS NULL
+        ORDER BY 1, 2
+        ON CONFLICT ON CONSTRAINT leases_pkey DO NOTHING;
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+
+    -- Where nothing at all is shared or waited for, it is not looked for key by key.
+    IF places IS NOT NULL THEN
+        drawn := nextval('pglock.fence');
+        UPDATE pglock.leases AS l
+        SET holder = me, generation = drawn, attempt = lease_call.attempt, since = clock_timestamp()
+        WHERE l.ctid = ANY (places)
+          AND (NOT EXISTS (SELECT FROM pglock.lease_shares) OR NOT EXISTS (
+              SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number))
+          AND (NOT EXISTS (SELECT FROM pglock.lease_waiters) OR NOT EXISTS (
+              SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number));
+        GET DIAGNOSTICS n = ROW_COUNT;
+        IF n = cardinality(tickets) THEN
+            lease_call.taken := repeat('g', n::integer);
+            lease_call.results := array_fill(drawn, ARRAY[n::integer]);
+            RETURN;
+        END IF;
+    END IF;
+
+    -- All others.
+    letters := array_fill(NULL::text, ARRAY[(SELECT max(t.ticket) FROM unnest(tickets) AS t (ticket))]);
+    lease_call.results := array_fill(0::bigint, ARRAY[cardinality(letters)]);
+    FOR one IN
+        SELECT w.i FROM unnest(spaces[:plain], numbers[:plain]) WITH ORDINALITY AS w (space, number, i)
+        JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
+        WHERE l.holder = me AND l.generation = drawn
+    LOOP
+        letters[one.i] := 'g';
+        lease_call.results[one.i] := drawn;
+    END LOOP;
+    SELECT array_agg(DISTINCT t.ticket ORDER BY t.ticket) INTO rest
+    FROM unnest(tickets) AS t (ticket) WHERE letters[t.ticket] IS NULL;
+    FOR one IN
+        SELECT rest[t.ticket] AS ticket, t.letter, t.value FROM (
+            SELECT array_agg(w.number_here) AS tickets, array_agg(w.space) AS spaces, array_agg(w.number) AS numbers,
+                   array_agg(w.shared) AS shared, array_agg(w.waits) AS waits, array_agg(w.arrival) AS arrivals
+            FROM (SELECT a.*, dense_rank() OVER (ORDER BY a.ticket)::integer AS number_here
+                  FROM unnest(tickets, spaces, numbers, shared, waits, arrivals)
+                      AS a (ticket, space, number, shared, waits, arrival)
+                  WHERE letters[a.ticket] IS NULL) AS w
+        ) AS w
+        CROSS JOIN LATERAL pglock.lease_take(me, attempt, w.tickets, w.spaces, w.numbers, w.shared, w.waits, w.arrivals)
+            AS t (ticket, letter, value)
+    LOOP
+        letters[one.ticket] := one.letter;
+        lease_call.results[one.ticket] := one.value;
+    END LOOP;
+    lease_call.taken := array_to_string(letters, '');
+END
+$$;
+
+-- Drops locks, shares and waits, see lease_call.
+CREATE FUNCTION pglock.lease_drop(me uuid, kinds text[], spaces smallint[], numbers bigint[], drop_values bigint[])
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    places tid[];
+    done boolean[];        -- of each drop
+    shares_done boolean[];
+BEGIN
+    IF cardinality(kinds) = 0 THEN
+        RETURN '';
+    END IF;
+    SELECT array_agg(found.ctid), array_agg(found.ctid IS NOT NULL ORDER BY d.i) INTO places, done
+    FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
+    LEFT JOIN LATERAL (
+        SELECT l.ctid FROM pglock.leases AS l
+        WHERE d.kind = 'x' AND l.space = d.space AND l.number = d.number AND l.holder = me AND l.generation = d.value
+        FOR NO KEY UPDATE SKIP LOCKED) AS found ON true;
+    UPDATE pglock.leases AS l SET holder = NULL, attempt = NULL, since = clock_timestamp() WHERE l.ctid = ANY (places);
+    IF true = ALL (done) THEN
+        RETURN repeat('d', cardinality(kinds));
+    END IF;
+
+    IF 's' = ANY (kinds) THEN
+        SELECT array_agg(found.ctid), array_agg(found.ctid IS NOT NULL ORDER BY d.i) INTO places, shares_done
+        FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
+        LEFT JOIN LATERAL (
+            SELECT s.ctid FROM pglock.lease_shares AS s
+            WHERE d.kind = 's' AND s.space = d.space AND s.number = d.number AND s.generation = d.value AND s.holder = me
+            FOR UPDATE SKIP LOCKED) AS found ON true;
+        DELETE FROM pglock.lease_shares AS s WHERE s.ctid = ANY (places);
+    END IF;
+    IF 'w' = ANY (kinds) THEN
+        DELETE FROM pglock.lease_waiters AS w
+        USING unnest(kinds, spaces, numbers, drop_values) AS d (kind, space, number, value)
+        WHERE d.kind = 'w' AND w.space = d.space AND w.number = d.number AND w.arrival = d.value AND w.holder = me;
+    END IF;
+    RETURN (
+        SELECT string_agg(CASE
+                WHEN d.kind = 'w' OR done[d.i] OR shares_done[d.i] THEN 'd'
+                WHEN EXISTS (SELECT FROM pglock.leases AS l WHERE d.kind = 'x' AND l.space = d.space
+                        AND l.number = d.number AND l.holder = me AND l.generation = d.value)
+                    OR EXISTS (SELECT FROM pglock.lease_shares AS s WHERE d.kind = 's' AND s.space = d.space
+                        AND s.number = d.number AND s.holder = me AND s.generation = d.value) THEN 'b'
+                ELSE 'g'
+            END, '' ORDER BY d.i)
+        FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i));
+END
+$$;
+
+-- Takes tickets of any kind, whose keys have rows: shared ones, those of several keys, and those that have to wait, or
+-- whose keys may be those of a holder that is over. See lease_call.
+CREATE FUNCTION pglock.lease_take(
+    me uuid, attempt bigint, tickets integer[], spaces smallint[], numbers bigint[], shared boolean[],
+    waits boolean[], arrivals bigint[]
+) RETURNS TABLE (ticket integer, letter text, value bigint)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    -- Arrays with an element for each want or ticket, in their order, are read by subscripts: a search in them for each
+    -- element would take the square of their length.
+    mine boolean[];       -- of each want: whether this transaction has locked its row
+    suspects uuid[];
+    generations bigint[]; -- of each ticket, NULL if it is not granted
+    places bigint[];      -- of each ticket in the queue
+BEGIN
+    SELECT array_agg(found.it IS NOT NULL ORDER BY w.i) INTO mine
+    FROM unnest(spaces, numbers) WITH ORDINALITY AS w (space, number, i)
+    LEFT JOIN LATERAL (
+        SELECT true AS it FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number
+        FOR NO KEY UPDATE SKIP LOCKED) AS found ON true;
+
+    -- The holders that have expired are over from here on.
+    SELECT array_agg(DISTINCT h.id) INTO suspects
+    FROM unnest(spaces, numbers) WITH ORDINALITY AS w (space, number, i)
+    CROSS JOIN LATERAL (
+        SELECT l.holder FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number AND l.holder IS NOT NULL
+        UNION ALL
+        SELECT s.holder FROM pglock.lease_shares AS s WHERE s.space = w.space AND s.number = w.number
+    ) AS held
+    JOIN pglock.holders AS h ON h.id = held.holder
+    WHERE mine[w.i] AND NOT h.ended AND h.expires <= clock_timestamp() AND h.id <> me;
+    IF suspects IS NOT NULL THEN
+        SELECT array_agg(x.id) INTO suspects FROM (
+            SELECT h.id FROM pglock.holders AS h
+            WHERE h.id = ANY (suspects) AND NOT h.ended AND h.expires <= clock_timestamp()
+            ORDER BY h.id FOR NO KEY UPDATE SKIP LOCKED) AS x;
+        UPDATE pglock.holders AS h SET ended = true
+        WHERE h.id = ANY (suspects) AND NOT h.ended AND h.expires <= clock_timestamp();
+    END IF;
+
+    -- Shares of holders that are over are in the way of exclusive locks only. A share that a guarded transaction has locked
+    -- stays.
+    IF false = ANY (shared) AND EXISTS (
+        SELECT FROM unnest(spaces, numbers) AS w (space, number)
+        JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
+    ) THEN
+        DELETE FROM pglock.lease_shares AS freed WHERE freed.ctid = ANY (ARRAY(
+            SELECT s.ctid FROM unnest(spaces, numbers, shared) WITH ORDINALITY AS w (space, number, shared, i)
+            JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
+            JOIN pglock.holders AS h ON h.id = s.holder AND h.ended
+            WHERE mine[w.i] AND NOT w.shared
+            FOR UPDATE OF s SKIP LOCKED));
+    END IF;
+
+    -- A ticket is granted if all its keys are free, and no live waiter for any of them arrived earlier, except readers
+    -- before a reader. Only waiters have an arrival; all others come after them.
+    SELECT array_agg(CASE WHEN x.free THEN nextval('pglock.fence') END ORDER BY x.ticket) INTO generations
+    FROM (
+        SELECT w.ticket, bool_and(mine[w.i]
+            AND EXISTS (
+                SELECT FROM pglock.leases AS l
+                WHERE l.space = w.space AND l.number = w.number AND (l.holder IS NULL OR EXISTS (
+                    SELECT FROM pglock.holders AS h WHERE h.id = l.holder AND h.ended)))
+            AND (w.shared OR NOT EXISTS (
+                SELECT FROM pglock.lease_shares AS s WHERE s.space = w.space AND s.number = w.number))
+            AND NOT EXISTS (
+                SELECT FROM pglock.lease_waiters AS q
+                WHERE q.space = w.space AND q.number = w.number AND (w.arrival = 0 OR q.arrival < w.arrival)
+                  AND NOT (q.shared AND w.shared)
+                  AND EXISTS (SELECT FROM pglock.holders AS h
+                              WHERE h.id = q.holder AND NOT h.ended AND h.expires > clock_timestamp()))) AS free
+        FROM unnest(tickets, spaces, numbers, shared, arrivals) WITH ORDINALITY AS w (ticket, space, number, shared, arrival, i)
+        GROUP BY w.ticket
+    ) AS x;
+    IF EXISTS (SELECT FROM unnest(generations) AS g (generation) WHERE g.generation IS NOT NULL) THEN
+        UPDATE pglock.leases AS l
+        SET holder = me, generation = generations[w.ticket], attempt = lease_take.attempt, since = clock_timestamp()
+        FROM unnest(tickets, spaces, numbers, shared) AS w (ticket, space, number, shared)
+        WHERE l.space = w.space AND l.number = w.number AND NOT w.shared AND generations[w.ticket] IS NOT NULL;
+        IF true = ANY (shared) THEN
+            INSERT INTO pglock.lease_shares AS s (space, number, generation, holder, attempt)
+            SELECT w.space, w.number, generations[w.ticket], me, lease_take.attempt
+            FROM unnest(tickets, spaces, numbers, shared) AS w (ticket, space, number, shared)
+            WHERE w.shared AND generations[w.ticket] IS NOT NULL;
+        END IF;
+        IF true = ANY (waits) THEN
+            DELETE FROM pglock.lease_waiters AS q
+            USING unnest(tickets, spaces, numbers, arrivals) AS w (ticket, space, number, arrival)
+            WHERE generations[w.ticket] IS NOT NULL AND w.arrival <> 0
+              AND q.space = w.space AND q.number = w.number AND q.arrival = w.arrival AND q.holder = me;
+        END IF;
+    END IF;
+
+    -- Who waits from now on.
+    IF true = ANY (waits) THEN
+        SELECT array_agg(CASE
+                WHEN x.waits AND x.arrival = 0 AND generations[x.ticket] IS NULL THEN nextval('pglock.fence')
+                ELSE x.arrival
+            END ORDER BY x.ticket) INTO places
+        FROM (SELECT w.ticket, bool_or(w.waits) AS waits, max(w.arrival) AS arrival
+              FROM unnest(tickets, waits, arrivals) AS w (ticket, waits, arrival) GROUP BY w.ticket) AS x;
+        INSERT INTO pglock.lease_waiters AS q (space, number, arrival, holder, attempt, shared)
+        SELECT w.space, w.number, places[w.ticket], me, lease_take.attempt, w.shared
+        FROM unnest(tickets, spaces, numbers, shared, waits, arrivals) AS w (ticket, space, number, shared, waits, arrival)
+        WHERE w.waits AND w.arrival = 0 AND generations[w.ticket] IS NULL;
+    END IF;
+    RETURN QUERY
+        SELECT w.ticket,
+            CASE WHEN generations[w.ticket] IS NOT NULL THEN 'g' WHEN bool_and(mine[w.i]) THEN 'h' ELSE 'b' END,
+            coalesce(generations[w.ticket], places[w.ticket], 0)
+        FROM unnest(tickets) WITH ORDINALITY AS w (ticket, i)
+        GROUP BY w.ticket;
+END
+$$;
+
+-- Makes sure that a call whose answer was lost has left nothing: what it took is free again, and if it arrives later it
+-- is refused. A call locks its holder's row first and until its end, so this waits for one that is running.
+CREATE FUNCTION pglock.lease_settle(holder uuid, attempt bigint, spaces smallint[], numbers bigint[])
+RETURNS void
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+BEGIN
+    PERFORM pglock.lease_durable();
+    PERFORM FROM pglock.holders AS h WHERE h.id = lease_settle.holder FOR UPDATE;
+    UPDATE pglock.holders AS h SET floor = lease_settle.attempt
+    WHERE h.id = lease_settle.holder AND h.floor < lease_settle.attempt;
+    UPDATE pglock.leases AS l SET holder = NULL, attempt = NULL, since = clock_timestamp()
+    FROM unnest(spaces, numbers) AS w (space, number)
+    WHERE l.space = w.space AND l.number = w.number
+      AND l.holder = lease_settle.holder AND l.attempt = lease_settle.attempt;
+    DELETE FROM pglock.lease_shares AS s USING unnest(spaces, numbers) AS w (space, number)
+    WHERE s.space = w.space AND s.number = w.number
+      AND s.holder = lease_settle.holder AND s.attempt = lease_settle.attempt;
+    DELETE FROM pglock.lease_waiters AS q USING unnest(spaces, numbers) AS w (space, number)
+    WHERE q.space = w.space AND q.number = w.number
+      AND q.holder = lease_settle.holder AND q.attempt = lease_settle.attempt;
+END
+$$;
+
+-- Says which of a process's waiting tickets may be granted now, so that it asks for them: whether they are in the
+-- queue, how many are ahead, and the latest generation. It only reads.
+CREATE FUNCTION pglock.lease_poll(
+    holder uuid, tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], arrivals bigint[]
+) RETURNS TABLE (ticket integer, ready boolean, queued boolean, ahead bigint, latest bigint)
+LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    SELECT w.ticket,
+        bool_and(w.ahead = 0 AND NOT EXISTS (
+            SELECT FROM pglock.leases AS l
+            WHERE l.space = w.space AND l.number = w.number AND l.holder IS NOT NULL
+              AND NOT EXISTS (SELECT FROM pglock.holders AS h
+                              WHERE h.id = l.holder AND (h.ended OR h.expires <= clock_timestamp()))
+        ) AND (w.shared OR NOT EXISTS (
+            SELECT FROM pglock.lease_shares AS s
+            WHERE s.space = w.space AND s.number = w.number
+              AND NOT EXISTS (SELECT FROM pglock.holders AS h
+                              WHERE h.id = s.holder AND (h.ended OR h.expires <= clock_timestamp()))))),
+        bool_and(EXISTS (
+            SELECT FROM pglock.lease_waiters AS q
+            WHERE q.space = w.space AND q.number = w.number AND q.arrival = w.arrival AND q.holder = lease_poll.holder)),
+        max(w.ahead),
+        max((SELECT coalesce(max(l.generation), 0) FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number))
+    FROM (
+        SELECT w.*, (
+            SELECT count(*) FROM pglock.lease_waiters AS q
+            WHERE q.space = w.space AND q.number = w.number AND q.arrival < w.arrival AND NOT (q.shared AND w.shared)
+              AND EXISTS (SELECT FROM pglock.holders AS h
+                          WHERE h.id = q.holder AND NOT h.ended AND h.expires > clock_timestamp())) AS ahead
+        FROM unnest(tickets, spaces, numbers, shared, arrivals) AS w (ticket, space, number, shared, arrival)
+    ) AS w
+    GROUP BY w.ticket
+$$;
+
+-- Whether a holder holds keys, all with one generation. It only reads.
+CREATE FUNCTION pglock.lease_holds(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
+RETURNS boolean LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (
+        SELECT FROM pglock.holders AS h
+        WHERE h.id = lease_holds.holder AND NOT h.ended AND h.expires > clock_timestamp()
+    ) AND NOT EXISTS (
+        SELECT FROM unnest(spaces, numbers) AS w (space, number)
+        WHERE NOT EXISTS (
+            SELECT FROM pglock.leases AS l
+            WHERE NOT lease_holds.shared AND l.space = w.space AND l.number = w.number
+              AND l.holder = lease_holds.holder AND l.generation = lease_holds.generation
+        ) AND NOT EXISTS (
+            SELECT FROM pglock.lease_shares AS s
+            WHERE lease_holds.shared AND s.space = w.space AND s.number = w.number
+              AND s.holder = lease_holds.holder AND s.generation = lease_holds.generation))
+$$;
+
+-- Draws one more fencing token for a lock. 0 says that it is not held. The holder's row stays locked until the commit,
+-- so that it cannot be found to have expired before: the next holder draws a larger number. The lock on the row makes
+-- the commit write to the log, and wait (see pglock.fence_rows).
+CREATE FUNCTION pglock.lease_fence(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
+RETURNS bigint LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM pglock.lease_durable();
+    PERFORM FROM pglock.holders AS h WHERE h.id = lease_fence.holder FOR SHARE;
+    IF NOT pglock.lease_holds(holder, generation, shared, spaces, numbers) THEN
+        RETURN 0;
+    END IF;
+    RETURN nextval('pglock.fence');
+END
+$$;
+
+-- Ties the caller's transaction to a lock: its row stays locked until the transaction ends, and a row that is locked is
+-- not taken by any other holder. If there is no row of the holder and generation, a READ COMMITTED transaction fails. A
+-- transaction with an older snapshot is told so, since the row may be newer than that.
+CREATE FUNCTION pglock.lease_guard(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
+RETURNS text LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    locked bigint;
+BEGIN
+    IF current_setting('transaction_read_only')::boolean THEN
+        RETURN 'read only';
+    END IF;
+    IF lease_guard.shared THEN
+        SELECT count(*) INTO locked FROM (
+            SELECT FROM unnest(spaces, numbers) AS w (space, number)
+            JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
+            WHERE s.holder = lease_guard.holder AND s.generation = lease_guard.generation
+            ORDER BY s.space, s.number FOR SHARE OF s) AS x;
+    ELSE
+        SELECT count(*) INTO locked FROM (
+            SELECT FROM unnest(spaces, numbers) AS w (space, number)
+            JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
+            WHERE l.holder = lease_guard.holder AND l.generation = lease_guard.generation
+            ORDER BY l.space, l.number FOR SHARE OF l) AS x;
+    END IF;
+    IF locked = cardinality(spaces) AND NOT EXISTS (
+        SELECT FROM pglock.holders AS h WHERE h.id = lease_guard.holder AND h.ended
+    ) THEN
+        RETURN 'guarded';
+    ELSIF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'pglock_lost: the lock is not held by this holder any more';
+    END IF;
+    RETURN 'stale';
+END
+$$;
+
+-- Who holds a key now. A holder's id is not shown.
+CREATE FUNCTION pglock.lease_holders(holder uuid, space smallint, number bigint)
+RETURNS TABLE (
+    self boolean, shared boolean, role text, application text, host text, pid integer,
+    process_us bigint, since_us bigint
+)
+LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT held.holder = lease_holders.holder, held.shared, coalesce(h.role, ''), coalesce(h.application, ''),
+        coalesce(h.host, ''), coalesce(h.pid, 0), coalesce((extract(epoch FROM h.since) * 1000000)::bigint, 0),
+        (extract(epoch FROM held.since) * 1000000)::bigint
+    FROM (
+        SELECT l.holder, false AS shared, l.since, l.generation FROM pglock.leases AS l
+        WHERE l.space = lease_holders.space AND l.number = lease_holders.number AND l.holder IS NOT NULL
+        UNION ALL
+        SELECT s.holder, true, s.since, s.generation FROM pglock.lease_shares AS s
+        WHERE s.space = lease_holders.space AND s.number = lease_holders.number
+    ) AS held
+    LEFT JOIN pglock.holders AS h ON h.id = held.holder
+    WHERE h.id IS NULL OR NOT h.ended AND h.expires > clock_timestamp()
+    ORDER BY held.generation
+$$;
+
+-- Lists what a holder has, so that its process can drop what it does not know: after a failover the server may have
+-- forgotten a drop. It reads all leases: an index on their holders would cost every take and drop more than this does
+-- now and then.
+CREATE FUNCTION pglock.lease_rows(holder uuid)
+RETURNS TABLE (kind text, space smallint, number bigint, value bigint, attempt bigint)
+LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT 'x', l.space, l.number, l.generation, l.attempt FROM pglock.leases AS l WHERE l.holder = lease_rows.holder
+    UNION ALL
+    SELECT 's', s.space, s.number, s.generation, s.attempt FROM pglock.lease_shares AS s WHERE s.holder = lease_rows.holder
+    UNION ALL
+    SELECT 'w', q.space, q.number, q.arrival, q.attempt FROM pglock.lease_waiters AS q WHERE q.holder = lease_rows.holder
+$$;
+
+-- Forgets at most so many holders that ended, and keys that were not in use, for so many milliseconds. The locks of a
+-- holder are free before its row goes. A key that is locked, or whose row was locked since the look, stays.
+CREATE FUNCTION pglock.lease_prune(keep_ms bigint, most integer) RETURNS bigint
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    before timestamptz := clock_timestamp() - greatest(lease_prune.keep_ms, 0) * interval '1 ms';
+    gone uuid[];
+    pruned bigint := 0;
+    n bigint;
+BEGIN
+    PERFORM pglock.lease_durable();
+    SELECT array_agg(x.id) INTO gone FROM (
+        SELECT h.id FROM pglock.holders AS h WHERE h.expires < before
+        ORDER BY h.id LIMIT lease_prune.most FOR UPDATE SKIP LOCKED) AS x;
+    IF gone IS NOT NULL THEN
+        UPDATE pglock.holders AS h SET ended = true WHERE h.id = ANY (gone) AND NOT h.ended;
+        DELETE FROM pglock.lease_waiters AS q WHERE q.holder = ANY (gone);
+        UPDATE pglock.leases AS freed SET holder = NULL, attempt = NULL, since = clock_timestamp()
+        WHERE freed.ctid = ANY (ARRAY(
+            SELECT l.ctid FROM pglock.leases AS l WHERE l.holder = ANY (gone) FOR NO KEY UPDATE SKIP LOCKED));
+        DELETE FROM pglock.lease_shares AS freed WHERE freed.ctid = ANY (ARRAY(
+            SELECT s.ctid FROM pglock.lease_shares AS s WHERE s.holder = ANY (gone) FOR UPDATE SKIP LOCKED));
+        DELETE FROM pglock.holders AS h
+        WHERE h.id = ANY (gone)
+          AND NOT EXISTS (SELECT FROM pglock.leases AS l WHERE l.holder = h.id)
+          AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.holder = h.id);
+        GET DIAGNOSTICS pruned = ROW_COUNT;
+    END IF;
+    DELETE FROM pglock.leases AS idle WHERE idle.ctid = ANY (ARRAY(
+        SELECT l.ctid FROM pglock.leases AS l
+        WHERE l.holder IS NULL AND l.since < before LIMIT lease_prune.most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN pruned + n;
+END
+$$;
+
+-- Ends a process that pglock.row_locks shows. False says that none lives. It is told at its next renewal, and its locks
+-- are free at once, except those of guarded transactions that are open.
+CREATE FUNCTION pglock.lease_terminate(holder text) RETURNS boolean
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE pglock.holders AS h SET ended = true
+    WHERE left(encode(sha256(uuid_send(h.id)), 'hex'), 16) = lease_terminate.holder AND NOT h.ended;
+    RETURN FOUND;
+END
+$$;
+
+-- What people and the monitor read.
+
+-- A key as people write it: the name where it is registered (@@x for the name @x), else @BIGINT or @CLASS/OBJECT, or
+-- @CLASS/OBJECT#SPACE for locks that extensions take through PostgreSQL's C interface.
+CREATE FUNCTION pglock.written(name text, space integer, number bigint) RETURNS text
+LANGUAGE sql STABLE RETURN CASE
+    WHEN name ~~ '@%' THEN concat('@', name)
+    WHEN name <> '' THEN name
+    WHEN space = 1 THEN concat('@', number)
+    ELSE concat('@', number >> 32, '/', number << 32 >> 32, CASE WHEN space <> 2 THEN concat('#', space) END)
+END;
+
+-- The advisory locks of this database, one row per holder or waiter, as pg_locks has them
+-- (https://www.postgresql.org/docs/current/view-pg-locks.html). objsubid tells the key's space: 1 is a bigint, whose
+-- upper half is classid and lower half objid, 2 is two integers. Both halves are shown unsigned there.
+--
+-- A lock without a pid belongs to a prepared transaction, which is found through the lock on its own transaction ID,
+-- with the same virtual transaction. waitstart is NULL for an instant after a wait has begun. pg_locks is read once,
+-- since two readings are of two moments.
+CREATE VIEW pglock.locks AS
+WITH lock AS MATERIALIZED (
+    SELECT l.locktype, l.virtualtransaction, l.transactionid, l.pid, l.mode, l.granted,
+           l.objsubid AS space,
+           (l.classid::bigint << 32) | l.objid::bigint AS number,
+           CASE WHEN l.objsubid <> 1 THEN l.classid::integer END AS class,
+           CASE WHEN l.objsubid <> 1 THEN l.objid::integer END AS object,
+           l.waitstart AS waiting_since
+    FROM pg_catalog.pg_locks AS l
+    WHERE (l.locktype = 'advisory' AND l.database = (
+               SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database()))
+       OR (l.locktype = 'transactionid' AND l.pid IS NULL)
+)
+SELECT pglock.written(name.name, lock.space, lock.number) AS key,
+       name.name,
+       lock.space, -- objsubid in pg_locks
+       lock.number, -- the bigint, or two integers packed as class << 32 | object
+       lock.class, lock.object,
+       CASE WHEN lock.mode = 'ShareLock' THEN 'shared' ELSE 'exclusive' END AS mode,
+       lock.granted,
+       lock.pid, -- NULL for a prepared transaction
+       prepared.gid AS prepared,
+       coalesce(session.usename, prepared.owner) AS usename,
+       session.application_name, session.client_addr, session.state,
+       session.backend_start AS session_since,
+       lock.waiting_since
+FROM lock
+LEFT JOIN LATERAL (
+    SELECT n.name FROM pglock.names AS n WHERE n.key = lock.number AND lock.space = 1
+    ORDER BY n.first_seen, n.name LIMIT 1
+) AS name ON true
+LEFT JOIN pg_catalog.pg_stat_activity AS session ON session.pid = lock.pid
+LEFT JOIN (
+    lock AS own JOIN pg_catalog.pg_prepared_xacts AS prepared
+        ON own.locktype = 'transactionid' AND prepared.transaction = own.transactionid
+) ON lock.pid IS NULL AND own.virtualtransaction = lock.virtualtransaction
+WHERE lock.locktype = 'advisory';
+COMMENT ON VIEW pglock.locks IS
+    'The advisory locks of this database: who holds them and who waits. What PostgreSQL hides from the current role '
+    '(client_addr, state, session_since) is NULL, and shown to members of pg_read_all_stats';
+
+-- Waiters and their blockers. A self-join of pg_locks does not tell, since a waiter also stands behind earlier waiters,
+-- so this asks pg_blocking_pids, and for waiters alone, since it stops the lock manager for a moment. A hard blocker
+-- holds the lock in a mode that conflicts, a soft one only waits ahead, and NULL came or went meanwhile.
+--
+-- A queue of n waiters has about n * n / 2 pairs. So nothing here compares each pair with each lock: = ANY (SELECT ...)
+-- in place of a join lets the server look the pair up in a hash table, however few rows it expects.
+CREATE VIEW pglock.waits AS
+WITH lock AS MATERIALIZED (
+    SELECT l.key, l.name, l.space, l.number, l.class, l.object, l.mode, l.granted, coalesce(l.pid, 0) AS pid, l.prepared,
+           l.usename, l.application_name, l.waiting_since
+    FROM pglock.locks AS l
+)
+SELECT pair.key, pair.name, pair.space, pair.number, pair.class, pair.object, pair.mode,
+       pair.pid AS waiter_pid, pair.usename AS waiter_usename, pair.application_name AS waiter_application_name,
+       pair.waiting_since,
+       pair.blocker AS blocker_pid, -- 0 for a prepared transaction
+       holder.prepared AS blocker_prepared,
+       session.usename AS blocker_usename, session.application_name AS blocker_application_name,
+       session.client_addr AS blocker_client_addr, session.state AS blocker_state,
+       CASE
+           WHEN (pair.space, pair.number, pair.blocker, pair.mode) = ANY (
+               SELECT held.space, held.number, held.pid, wanted.mode
+               FROM lock AS held CROSS JOIN (VALUES ('exclusive'), ('shared')) AS wanted (mode)
+               WHERE held.granted AND (held.mode = 'exclusive' OR wanted.mode = 'exclusive')
+           ) THEN 'hard'
+           WHEN (pair.space, pair.number, pair.blocker) = ANY (
+               SELECT queued.space, queued.number, queued.pid FROM lock AS queued WHERE NOT queued.granted
+           ) THEN 'soft'
+       END AS block
+FROM (
+    SELECT waiter.*, blocking.pid AS blocker
+    FROM lock AS waiter
+    CROSS JOIN LATERAL (
+        SELECT DISTINCT given.pid FROM unnest(pg_blocking_pids(waiter.pid)) AS given (pid)
+    ) AS blocking
+    WHERE NOT waiter.granted
+) AS pair
+LEFT JOIN LATERAL (
+    SELECT DISTINCT held.prepared FROM lock AS held
+    WHERE pair.blocker = 0 AND held.pid = 0 AND held.granted AND held.space = pair.space AND held.number = pair.number
+      AND (held.mode = 'exclusive' OR pair.mode = 'exclusive')
+) AS holder ON true
+LEFT JOIN pg_catalog.pg_stat_activity AS session ON session.pid = pair.blocker;
+COMMENT ON VIEW pglock.waits IS
+    'Who waits for whom on the advisory locks of this database, a row for every blocker of a waiter. '
+    'Reading it stops the lock manager for a moment per waiter: set a statement_timeout before reading it often';
+
+-- The roots of the waits of the server, for locks of all types: they wait for nothing. A waiter that stands ahead of
+-- another in the same mode, and holds nothing there, is left out: its blockers are also those of the other. The worker
+-- of a parallel query counts as its leader, which is what pg_blocking_pids names. A prepared transaction has no
+-- process, and a virtual transaction for ever. lock is the one for which most sessions wait directly, behind counts all
+-- waiters, direct or through others.
+--
+-- It is a function so that the server does not compile it (jit), which would take ten times as long as running it.
+CREATE FUNCTION pglock.find_blockers() RETURNS TABLE (
+    pid integer, prepared text, usename name, application_name text,
+    client_addr inet, state text, state_since timestamptz, lock_type text,
+    lock text, mode text, behind bigint, waiting_since timestamptz, query text
+)
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+    WITH RECURSIVE lock AS MATERIALIZED (
+        SELECT l.locktype, l.database, l.relation, l.transactionid, l.classid, l.objid, l.objsubid, l.mode, l.granted, l.pid,
+               coalesce(coalesce(activity.leader_pid, l.pid)::text, l.virtualtransaction) COLLATE "C" AS owner,
+               concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid,
+                         l.objid, l.objsubid) COLLATE "C" AS target,
+               l.waitstart AS waiting_since
+        FROM pg_locks AS l
+        LEFT JOIN pg_stat_activity AS activity ON activity.pid = l.pid
+    ),
+    pair AS MATERIALIZED (
+        SELECT waiter.owner AS waiter, waiter.target, blocking.pid::text COLLATE "C" AS blocker
+        FROM lock AS waiter
+        CROSS JOIN LATERAL (
+            SELECT DISTINCT given.pid FROM unnest(pg_blocking_pids(waiter.pid)) AS given (pid)
+        ) AS blocking
+        WHERE NOT waiter.granted
+          AND CASE
+                  WHEN (waiter.target, blocking.pid::text) = ANY (
+                      SELECT held.target, held.owner FROM lock AS held WHERE held.granted
+                  ) THEN true
+                  ELSE NOT (waiter.target, waiter.mode, blocking.pid::text) = ANY (
+                      SELECT queued.target, queued.mode, queued.owner FROM lock AS queued WHERE NOT queued.granted
+                  )
+              END
+    ),
+    edge AS MATERIALIZED (
+        SELECT pair.waiter, pair.target, pair.blocker FROM pair
+        WHERE pair.blocker <> '0' AND pair.blocker <> pair.waiter
+        UNION
+        SELECT pair.waiter, pair.target, held.owner
+        FROM pair JOIN lock AS held ON held.target = pair.target AND held.granted AND held.pid IS NULL
+        WHERE pair.blocker = '0'
+    ),
+    behind (root, waiter) AS (
+        SELECT edge.blocker, edge.waiter FROM edge
+        WHERE NOT edge.blocker = ANY (SELECT other.waiter FROM edge AS other)
+        UNION
+        SELECT behind.root, edge.waiter FROM behind JOIN edge ON edge.blocker = behind.waiter
+    ),
+    root AS MATERIALIZED (
+        SELECT behind.root, count(DISTINCT behind.waiter) AS behind, min(waiting.waiting_since) AS waiting_since
+        FROM behind
+        LEFT JOIN lock AS waiting ON waiting.owner = behind.waiter AND NOT waiting.granted
+        GROUP BY behind.root
+    ),
+    contended AS MATERIALIZED (
+        SELECT DISTINCT ON (edge.blocker) edge.blocker, edge.target
+        FROM edge JOIN root ON root.root = edge.blocker
+        GROUP BY edge.blocker, edge.target
+        ORDER BY edge.blocker, count(*) DESC, edge.target
+    )
+    SELECT session.pid, prepared.gid AS prepared, coalesce(session.usename, prepared.owner) AS usename,
+           session.application_name, session.client_addr, session.state,
+           coalesce(session.state_change, prepared.prepared) AS state_since,
+           held.locktype AS lock_type,
+           CASE
+               WHEN held.locktype = 'advisory'
+                   THEN pglock.written(known.name, held.objsubid, (held.classid::bigint << 32) | held.objid::bigint)
+               WHEN held.locktype = 'transactionid' THEN held.transactionid::text
+               WHEN class.relname IS NOT NULL THEN format('%I.%I', namespace.nspname, class.relname)
+               ELSE contended.target
+           END AS lock,
+           held.mode,
+           root.behind,
+           root.waiting_since,
+           session.query
+    FROM root
+    JOIN contended ON contended.blocker = root.root
+    LEFT JOIN LATERAL (
+        SELECT lock.locktype, lock.database, lock.relation, lock.transactionid, lock.classid, lock.objid, lock.objsubid,
+               lock.mode
+        FROM lock
+        WHERE lock.owner = root.root AND lock.target = contended.target AND lock.granted
+        ORDER BY array_position(
+            ARRAY['AccessShareLock', 'RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock',
+                  'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'], lock.mode) DESC
+        LIMIT 1
+    ) AS held ON true
+    LEFT JOIN pg_database AS connected ON connected.datname = current_database()
+    LEFT JOIN LATERAL (
+        SELECT n.name FROM pglock.names AS n
+        WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.database = connected.oid
+          AND n.key = ((held.classid::bigint << 32) | held.objid::bigint)
+        ORDER BY n.first_seen, n.name LIMIT 1
+    ) AS known ON true
+    LEFT JOIN pg_class AS class ON class.oid = held.relation AND held.database = ANY (ARRAY[connected.oid, 0::oid])
+    LEFT JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
+    LEFT JOIN pg_stat_activity AS session ON session.pid::text = root.root
+    LEFT JOIN LATERAL (
+        SELECT x.gid, x.owner, x.prepared
+        FROM lock AS own JOIN pg_prepared_xacts AS x ON x.transaction = own.transactionid
+        WHERE own.owner = root.root AND own.pid IS NULL AND own.locktype = 'transactionid'
+        LIMIT 1
+    ) AS prepared ON true
+$$;
+CREATE VIEW pglock.blockers AS
+SELECT root.* FROM pglock.find_blockers() AS root;
+COMMENT ON VIEW pglock.blockers IS
+    'Who is at the root of the waits of this server, for locks of all types: the sessions and prepared transactions that '
+    'others wait for and that wait for nothing. A deadlock has no root. Reading it stops the lock manager for a moment per '
+    'waiter: set a statement_timeout before reading it often';
+
+-- Holders and waiters of locks in rows. The id of a holder is a secret, so there is a digest of it instead, for
+-- pglock.lease_terminate. What a lease that has run out has is shown until another holder wants it, with a negative
+-- lease_left: it is not renewed any more. Where a process runs is shown to those to whom PostgreSQL shows the address
+-- of its sessions. The generation of a wait is its place.
+CREATE VIEW pglock.row_locks AS
+SELECT pglock.written(name.name, lock.space, lock.number) AS key,
+       name.name, lock.space, lock.number,
+       CASE WHEN lock.space = 2 THEN (lock.number >> 32)::integer END AS class,
+       CASE WHEN lock.space = 2 THEN (lock.number << 32 >> 32)::integer END AS object,
+       CASE WHEN lock.shared THEN 'shared' ELSE 'exclusive' END AS mode,
+       lock.granted,
+       lock.place AS generation,
+       lock.since,
+       left(encode(sha256(uuid_send(lock.holder)), 'hex'), 16) AS holder,
+       process.role, process.application,
+       CASE WHEN visible.host THEN process.host END AS host,
+       CASE WHEN visible.host THEN process.pid END AS pid,
+       process.since AS process_since, process.expires, process.expires - clock_timestamp() AS lease_left
+FROM (
+    SELECT l.space, l.number, l.holder, false AS shared, true AS granted, l.generation AS place, l.since
+    FROM pglock.leases AS l WHERE l.holder IS NOT NULL
+    UNION ALL
+    SELECT s.space, s.number, s.holder, true, true, s.generation, s.since FROM pglock.lease_shares AS s
+    UNION ALL
+    SELECT q.space, q.number, q.holder, q.shared, false, q.arrival, q.since FROM pglock.lease_waiters AS q
+) AS lock
+LEFT JOIN LATERAL (
+    SELECT n.name FROM pglock.names AS n WHERE n.key = lock.number AND lock.space = 1
+    ORDER BY n.first_seen, n.name LIMIT 1
+) AS name ON true
+LEFT JOIN pglock.holders AS process ON process.id = lock.holder
+LEFT JOIN LATERAL (
+    SELECT pg_has_role('pg_read_all_stats', 'USAGE') OR EXISTS (
+        SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname::text = process.role AND pg_has_role(r.oid, 'USAGE')
+    ) AS host
+) AS visible ON true
+WHERE process.ended IS NOT TRUE;
+COMMENT ON VIEW pglock.row_locks IS
+    'The locks in rows: who holds them, and who waits. A lease is of a process, and so of all that it holds';
+
+-- Who waits for whom on these locks. Who arrived earlier is in the way too, unless both are readers.
+CREATE VIEW pglock.row_waits AS
+WITH lock AS MATERIALIZED (SELECT * FROM pglock.row_locks)
+SELECT waiter.key, waiter.name, waiter.space, waiter.number, waiter.mode,
+       waiter.holder AS waiter, waiter.role AS waiter_role, waiter.application AS waiter_application,
+       waiter.since AS waiting_since,
+       blocker.holder AS blocker, blocker.role AS blocker_role, blocker.application AS blocker_application,
+       blocker.host AS blocker_host, blocker.pid AS blocker_pid, blocker.expires AS blocker_expires,
+       CASE WHEN blocker.granted THEN 'hard' ELSE 'soft' END AS block
+FROM lock AS waiter
+JOIN lock AS blocker
+    ON blocker.space = waiter.space AND blocker.number = waiter.number
+   AND (blocker.mode = 'exclusive' OR waiter.mode = 'exclusive')
+   AND (blocker.granted OR blocker.generation < waiter.generation)
+   AND (blocker.expires IS NULL OR blocker.expires > clock_timestamp())
+WHERE NOT waiter.granted;
+COMMENT ON VIEW pglock.row_waits IS
+    'Who waits for whom on the locks in rows of this database, a row for every live blocker of a waiter';
+
+-- Takes away what ALTER DEFAULT PRIVILEGES gave to roles, and PostgreSQL to PUBLIC.
+
+DO LANGUAGE plpgsql $$
+DECLARE
+    given record;
+BEGIN
+    FOR given IN
+        SELECT DISTINCT o.name, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS grantee
+        FROM (
+            SELECT 'SCHEMA pglock' AS name, n.nspowner AS owner, n.nspacl AS acl
+            FROM pg_namespace AS n WHERE n.nspname = 'pglock'
+            UNION ALL
+            SELECT concat(CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' ELSE 'TABLE ' END, c.oid::regclass), c.relowner, c.relacl
+            FROM pg_class AS c WHERE c.relnamespace = 'pglock'::regnamespace
+            UNION ALL
+            SELECT concat('FUNCTION ', p.oid::regprocedure), p.proowner, coalesce(p.proacl, acldefault('f', p.proowner))
+            FROM pg_proc AS p WHERE p.pronamespace = 'pglock'::regnamespace
+        ) AS o, aclexplode(o.acl) AS a
+        WHERE a.grantee <> o.owner
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', given.name, given.grantee);
+    END LOOP;
+END
+$$;
+
+SELECT pg_catalog.set_config('search_path', pg_catalog.current_setting('pglock.search_path'), true);

@@ -1,5 +1,0 @@
-DROP FUNCTION pglock.register(pg_catalog.text[]) RESTRICT;
-
-DROP TABLE pglock.names RESTRICT;
-
-UPDATE pglock.schema_migrations SET version = 2, dirty = false;
