@@ -37,61 +37,38 @@ demo: ## See locks, holders and waiters on a temporary PostgreSQL server
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
 	@$(prepare) postgres pgbouncer redis redis-py prometheus ps tmux shells race spin
 
-# Most tests wait for servers more than they compute, so more of them run at a time than there are processors. Packages
-# have a server each. On one that they share they take turns, since some tests look at all of it.
-test_modules := $(addprefix test-in/,$(with_code))
-shared_server := $(PGLOCK_TEST_DATABASE_URL)
+# Most tests wait for servers more than they compute, so more packages are tested at a time than there are processors, on one
+# server for all whose tests do not break it; those that take longest come first, or they would run alone in the end. make
+# check vets all packages, with more analysers than go test does. No test reads debug information, which costs a third of
+# linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
+packages := $(addprefix ./,$(addsuffix /...,$(with_code)))
+longest := $(addprefix ./,pglock monitor redisfallback cmd/pglock/internal/cli internal/integration/lockfixture internal/integration/histories)
+go_test := go run ./internal/testenv/testrun go test -count=1 -timeout=20m -vet=off -ldflags=-w -p=6 -parallel=4
+race := $(if $(FAST),,-race)
+test test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
+test test-long: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))
 
-# make check vets all packages, with more analysers than go test does. No test reads debug information, which costs a
-# third of linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
-# The tests of programs are not among these: they compile programs, run other programs or measure, and have a run of their
-# own.
+# The tests of these names have runs of their own: the first compile programs, run other programs or measure; the second
+# take more than a few seconds each.
 programs := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Kind)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestModelSearch.*|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
-# These take more than a few seconds each, and have a run of their own too.
 long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock|TestFaults|TestTrustOfSchemasThatAreRenamedAllTheTime|TestTreeOfRandomWaits|TestChainEqualsPgBlockingPidsOnScenesAtRest|TestSuite(ACluster|Redlock)PassesTheSuite|TestRedisLocksAreLinearizable.*|TestRedlockLocksAreLinearizable.*|TestToolsInstallTheSameOnADatabaseOfTraps|TestPrintedFilesLeadFromAVersionToTheLatestAndBack|TestRightsTheDocumentedRightsAreEnoughOnACluster|TestSemaphoreHoldsUnderFaults|TestFaultsPrimitivesExclude.*|TestTrustParametersHaveNoTypesOfTheSearchPath|TestServersAFrozenServerDoesNotDelayOthers|TestViewOfSeveralServers|TestRunTwentyProcessesLoseNoUpdate|TestDemonstration.*|TestCompletionNamesOfStrangersReachNoShell|TestSessionsAreOpenedAsFewCallersNeedThem|TestSessionsTenThousandLocksAreOnTwoConnections|TestMonitorPileUp.*|TestTrustATenantGainsNothingByAnyCommand|TestViewWithoutColours|TestViewShowsADeadlock|TestSuitePassesDirectly|TestFailover.*
 
-common_flags := -count=1 -timeout=20m -vet=off -ldflags=-w
-test_flags := $(common_flags) $(if $(FAST),,-race) -parallel=4
-test-in/%: export GORACE := atexit_sleep_ms=100 $(GORACE)
-test-in/%: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))
-
-# A pipe to tee fails as go test does. POSIX has no pipefail.
-test-in/%: SHELL := bash
-test-in/%: .SHELLFLAGS := -o pipefail -c
+# The packages that have tests of these names.
+having = $(sort $(dir $(addprefix ./,$(shell git grep -lE '^func ($(1))\(' -- '*_test.go'))))
 
 .PHONY: test
 test: prepare ## Run the suite on real servers, with the race detector; with FAST=1 without, and fewer trials
-	@rm -rf .tmp/test && mkdir -p .tmp/test
-	@$(MAKE) --no-print-directory --keep-going --jobs=$(if $(shared_server),1,2) $(test_modules); status=$$?; \
-	echo "The slowest packages:"; \
-	awk '$$1 == "ok" || $$1 == "FAIL" && NF == 3 { printf "%8s %s\n", $$3, $$2 }' .tmp/test/* | sort -rn | head; \
-	exit $$status
-
-# The packages whose tests take longest come first, or they would run alone in the end.
-test-in/.: longest := ./pglock ./monitor ./redisfallback
-test-in/cmd/pglock: longest := ./internal/cli
-test-in/internal/integration: longest := ./telemetry ./lockfixture ./histories ./faults
-
-# The library is tested with the modules that its own go.mod requires, which go.work could raise.
-test-in/.: export GOWORK := off
-
-.PHONY: $(test_modules)
-$(test_modules): test-in/%:
-	@mkdir -p .tmp/test && cd $* && echo "$*: go test" && go test $(test_flags) -skip='^($(programs))|^($(long))$$' -p=$(if $(shared_server),1,3) $(longest) ./... \
-		| tee $(CURDIR)/.tmp/test/log$(subst /,-,$*)
+	@$(go_test) $(race) -skip='^($(programs))|^($(long))$$' $(longest) $(packages)
 
 # Without cgo, as make check, whose compiled packages the go command uses again.
 .PHONY: test-programs
 test-programs: export CGO_ENABLED := 0
 test-programs: prepare ## Run the tests that compile programs, run other programs or measure
-	@set -e; for package in $$(git grep -lE '^func ($(programs))' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
-		( cd $$package && go test $(common_flags) -run='^($(programs))' . ); done
+	@$(go_test) -p=1 -run='^($(programs))' $(call having,($(programs))[A-Za-z]*)
 
 .PHONY: test-long
-test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
 test-long: prepare ## Run the tests that take longest, with the race detector
-	@set -e; for package in $$(git grep -lE '^func ($(long))\(' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
-		( cd $$package && go test $(test_flags) -run='^($(long))$$' . ); done
+	@$(go_test) $(race) -p=3 -run='^($(long))$$' $(call having,$(long))
 
 # The packages work with an older pgx than go.mod requires, which docs/compatibility.md names.
 lowest_pgx := v5.11.0
@@ -105,14 +82,10 @@ test-lowest-pgx: ## Run the tests of locks, guards and snapshots with the lowest
 	@$(lowest) -run='PassesTheSuite|^TestSnapshot' ./pglock/locktest ./pglock/semaphore ./pglock/leader ./monitor
 	@cd internal/integration && $(lowest) ./sqltx ./errortable
 
-.PHONY: test-containers
-test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
-	@cd internal/integration/containers && go run . -- $(MAKE) -C $(CURDIR) test
-
 .PHONY: test-matrix
-test-matrix: ## Run the conformance suites on many versions of servers and poolers; with ONLY=REGEXP on some, without docs
+test-matrix: ## Run the conformance suites on many versions of servers and poolers; with ONLY=REGEXP on some
 	@$(prepare) -optional containers
-	@cd internal/integration/containers/matrix && CGO_ENABLED=0 go run . -only='$(ONLY)' $(if $(ONLY),,-write=$(CURDIR)/docs/compatibility.md)
+	@cd internal/integration/matrix && CGO_ENABLED=0 go run . -only='$(ONLY)'
 
 .PHONY: test-browser
 test-browser: ## Show the page of pglock monitor --http in a headless Chromium, and take pictures in .tmp/pictures

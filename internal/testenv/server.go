@@ -23,6 +23,10 @@ const DatabaseVariable = "PGLOCK_TEST_DATABASE_URL"
 // (see [pgserver.MakeTemplate]), which saves each of them half a second of processor time.
 const TemplateVariable = "PGLOCK_TEST_CLUSTER"
 
+// InstalledVariable is the environment variable with the name of a database that has the schema, on the server that
+// [DatabaseVariable] names. Such a server is ours: see [Share].
+const InstalledVariable = "PGLOCK_TEST_INSTALLED"
+
 // settings are the settings of every server that this package starts.
 var settings = map[string]string{
 	"max_connections":           "300",
@@ -35,6 +39,7 @@ type host struct {
 	what   string           // for messages
 	admin  *admin           // connects to a database where others can be created
 	server *pgserver.Server // nil if the environment names the server
+	copies bool             // whether it makes databases fastest by copying files
 }
 
 func hostOn(server *pgserver.Server) host {
@@ -42,14 +47,18 @@ func hostOn(server *pgserver.Server) host {
 		what:   server.Binaries().String(),
 		admin:  &admin{target: server.ConnString(pgserver.Superuser)},
 		server: server,
+		copies: copies(server.Binaries()),
 	}
 }
 
-// copyOf returns the statement that makes a database. A server of ours copies its files, which costs it half as much as
-// writing them to its log too; before version 15 there is no other way.
+// copies says whether a server of ours can be told to copy files, which costs it half as much as writing them to its log
+// too. Before version 15 there is no other way.
+func copies(binaries pgserver.Binaries) bool { return binaries.Major >= 15 }
+
+// copyOf returns the statement that makes a database.
 func (h host) copyOf(template, name string) string {
 	statement := "CREATE DATABASE " + name + " TEMPLATE " + template
-	if h.server != nil && h.server.Binaries().Major >= 15 {
+	if h.copies {
 		statement += " STRATEGY file_copy"
 	}
 	return statement
@@ -97,8 +106,15 @@ func (s *sharedServer) host() (host, error) {
 
 func startShared() (host, error) {
 	if external := os.Getenv(DatabaseVariable); external != "" {
-		what := "the server that " + DatabaseVariable + " names"
-		return host{what: what, admin: &admin{target: external, keep: true}}, nil
+		on := host{what: "the server that " + DatabaseVariable + " names", admin: &admin{target: external, keep: true}}
+		if os.Getenv(InstalledVariable) != "" {
+			binaries, err := pgserver.Find()
+			if err != nil {
+				return host{}, err
+			}
+			on.copies = copies(binaries)
+		}
+		return on, nil
 	}
 	server, err := startServer(nil)
 	if err != nil {
@@ -111,6 +127,9 @@ func startShared() (host, error) {
 
 // installed returns the name of a database with schema pglock, which nothing connects to any more.
 func (s *sharedServer) installed() (string, error) {
+	if name := os.Getenv(InstalledVariable); name != "" {
+		return name, nil
+	}
 	s.template.Do(func() { s.name, s.failed = install(s.on) })
 	return s.name, s.failed
 }

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
 func newLocker(t *testing.T, server *testenv.DB) *pglock.Locker {
@@ -91,4 +94,24 @@ func TestSQLTxGuardRefusesWhatItCannotGuard(t *testing.T) {
 			t.Error("a transaction whose guard has failed can continue")
 		}
 	})
+}
+
+// A lock in a row refuses the guard, and a transaction that goes on without it does not commit.
+func TestSQLTxGuardRefusesLocksInRows(t *testing.T) {
+	db := testenv.Installed(t)
+	pool := db.Pool(t)
+	locker, err := rowlock.New(pool)
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, locker.Close(context.Background())) }()
+	held, err := locker.Lock(t.Context(), pglock.NewKey("invoice:42"))
+	must.Succeed(t, err)
+	tx, err := closed(t, stdlib.OpenDBFromPool(pool)).BeginTx(t.Context(), nil)
+	must.Succeed(t, err)
+	if err := sqltx.GuardTx(t.Context(), held, tx); !errors.Is(err, pglock.ErrUnsupported) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := tx.Commit(); err == nil {
+		t.Error("a transaction that is not guarded was committed")
+	}
+	must.Succeed(t, held.Unlock(t.Context()))
 }

@@ -16,23 +16,23 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
 
 func main() {
 	only := flag.String("only", "", "a regular expression of the systems to run")
-	page := flag.String("write", "", "a page with a table, whose rows of these systems are replaced")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *page); err != nil {
+	if err := run(ctx, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "matrix:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only, page string) (err error) {
+func run(ctx context.Context, only string) (err error) {
 	chosen, err := choose(only)
 	if err != nil {
 		return err
@@ -48,16 +48,9 @@ func run(ctx context.Context, only, page string) (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		tried := engine.try(ctx, s)
-		results = append(results, tried...)
-		if page != "" {
-			if err := write(page, tried); err != nil {
-				return err
-			}
-		}
+		results = append(results, s.try(ctx)...)
 	}
-	fmt.Print("\n", table(results))
-	return failures(results)
+	return report(results)
 }
 
 func choose(only string) (chosen []system, err error) {
@@ -83,16 +76,22 @@ type result struct {
 	suite   string
 	passed  int // tests
 	err     error
-	when    time.Time
 	took    time.Duration
 }
 
-// failures is not nil if a suite has failed. A system that is not available is a row of the table.
-func failures(results []result) (err error) {
+// report prints a row for each suite. Its error is that of suites that failed; a system that is not available is none.
+func report(results []result) (err error) {
+	fmt.Println("\n| server | version | suite | result | took |\n|---|---|---|---|--:|")
 	for _, r := range results {
-		if r.suite != "" && r.err != nil {
+		outcome := fmt.Sprintf("passed (%d tests)", r.passed)
+		switch {
+		case r.suite == "":
+			outcome = "not available: " + strings.ReplaceAll(r.err.Error(), "\n", " ")
+		case r.err != nil:
+			outcome = "failed"
 			err = errors.Join(err, fmt.Errorf("%s, %s: %w", r.system.name, r.suite, r.err))
 		}
+		fmt.Printf("| %s | %s | %s | %s | %v |\n", r.system.name, r.version, r.suite, outcome, r.took.Round(time.Second))
 	}
 	return err
 }

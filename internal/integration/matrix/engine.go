@@ -29,17 +29,13 @@ func findEngine(ctx context.Context) (*engine, error) {
 			return nil, fmt.Errorf("there is no %s on the PATH (on Debian: apt-get install docker.io mmdebstrap)", program)
 		}
 	}
-	// testcontainers would pull the image of its cleaner.
-	if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
-		return nil, err
-	}
 	e := &engine{}
-	if docker(ctx, "info") != nil {
+	if _, err := docker(ctx, "info"); err != nil {
 		if err := e.start(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("the engine of Docker does not run, and cannot be started: %w", err), e.end())
 		}
 	}
-	return e, e.removeContainers(ctx)
+	return e, removeContainers(ctx)
 }
 
 // start starts an engine of our own, whose files stay for the next time.
@@ -68,7 +64,10 @@ func (e *engine) start(ctx context.Context) error {
 	e.daemon.Stdout, e.daemon.Stderr = log, log
 	lead(e.daemon) // an interrupt of this command is not the engine's
 	err = errors.Join(e.daemon.Start(), log.Close())
-	for deadline := time.Now().Add(time.Minute); err == nil && docker(ctx, "info") != nil; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); err == nil; time.Sleep(100 * time.Millisecond) {
+		if _, err := docker(ctx, "info"); err == nil {
+			return nil
+		}
 		if time.Now().After(deadline) {
 			err = fmt.Errorf("it does not answer within a minute; its log is %s", log.Name())
 		}
@@ -80,7 +79,7 @@ func (e *engine) start(ctx context.Context) error {
 func (e *engine) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := e.removeContainers(ctx)
+	err := removeContainers(ctx)
 	if e.daemon == nil || e.daemon.Process == nil {
 		return err
 	}
@@ -89,18 +88,21 @@ func (e *engine) end() error {
 	return err
 }
 
-func (e *engine) removeContainers(ctx context.Context) error {
-	list, err := exec.CommandContext(ctx, "docker", "ps", "--all", "--quiet", "--filter", "label="+label).Output()
-	if err != nil || len(list) == 0 {
+func removeContainers(ctx context.Context) error {
+	list, err := docker(ctx, "ps", "--all", "--quiet", "--filter", "label="+label)
+	if err != nil || list == "" {
 		return err
 	}
-	return docker(ctx, append([]string{"rm", "--force", "--volumes"}, strings.Fields(string(list))...)...)
+	_, err = docker(ctx, append([]string{"rm", "--force", "--volumes"}, strings.Fields(list)...)...)
+	return err
 }
 
-func docker(ctx context.Context, args ...string) error {
+// docker runs a command of Docker's, and returns what it prints.
+func docker(ctx context.Context, args ...string) (string, error) {
 	output, err := exec.CommandContext(ctx, "docker", args...).CombinedOutput()
+	text := strings.TrimSpace(string(output))
 	if err != nil {
-		return fmt.Errorf("docker %s: %w: %s", args[0], err, strings.TrimSpace(string(output)))
+		return "", fmt.Errorf("docker %s: %w: %s", args[0], err, text)
 	}
-	return nil
+	return text, nil
 }

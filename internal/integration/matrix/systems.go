@@ -12,7 +12,7 @@ type system struct {
 
 // suite is a number of tests.
 type suite struct {
-	name, module, packages, run string
+	name, module, packages, tests string
 }
 
 var (
@@ -28,13 +28,12 @@ var (
 		{"primitives", ".", "./redisfallback", "^Test(Leader|Semaphore|Schedule|Ratelimit)PassesTheSuite$"},
 	}
 	throughPooler = []suite{
-		{"sessions", "internal/integration", "./containers/pooler", ""},
+		{"sessions", "internal/integration", "./pooler", ""},
 		{"rows", ".", "./pglock/rowlock", "^TestSuitePassesThroughAPoolerOfTransactions$"},
 	}
 )
 
 var systems = []system{
-	{"PostgreSQL 13", "bullseye", []string{"postgresql-13"}, "13.", []string{"postgres"}, onPostgres},
 	{"PostgreSQL 15", "bookworm", []string{"postgresql-15"}, "15.", []string{"postgres"}, onPostgres},
 	{"PostgreSQL 17", "trixie", []string{"postgresql-17"}, "17.", []string{"postgres"}, onPostgres},
 	{"PostgreSQL 18", "forky", []string{"postgresql-18"}, "18.", []string{"postgres"}, onPostgres},

@@ -1,4 +1,5 @@
-package telemetry
+// Package alerts tests the rules for Prometheus that docs/pglock-alerts.yml has.
+package alerts
 
 import (
 	"os"
@@ -11,7 +12,7 @@ import (
 
 func TestEachAlertFiresWhenItShouldAndOnlyThen(t *testing.T) {
 	dir := t.TempDir()
-	for from, to := range map[string]string{alerts: "alerts.yml", "testdata/alerts_test.yml": "test.yml"} {
+	for from, to := range map[string]string{"../../../docs/pglock-alerts.yml": "alerts.yml", "testdata/alerts_test.yml": "test.yml"} {
 		text, err := os.ReadFile(from)
 		must.Succeed(t, err)
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))

@@ -1,0 +1,53 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+)
+
+// Share starts a server that the packages of a run of tests share, and makes the cluster that their other servers are copies
+// of. The environment that it returns leads the tests there. If this process has the environment already, it does nothing.
+func Share(ctx context.Context) (environment []string, stop func() error, err error) {
+	if os.Getenv(DatabaseVariable) != "" {
+		return nil, func() error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp("", "pglock-test-")
+	if err != nil {
+		return nil, nil, err
+	}
+	stop = func() error { return os.RemoveAll(dir) }
+	cluster := filepath.Join(dir, "cluster")
+	if err := pgserver.MakeTemplate(ctx, cluster); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	server, err := pgserver.Start(ctx, pgserver.Options{Template: cluster, Settings: sharedSettings()})
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	stop = func() error { return errors.Join(server.Stop(), os.RemoveAll(dir)) }
+	on := hostOn(server)
+	on.admin.keep = true
+	installed, err := install(on)
+	if err := errors.Join(err, on.admin.close()); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("make the database that has the schema: %w", err), stop())
+	}
+	return []string{
+		TemplateVariable + "=" + cluster,
+		DatabaseVariable + "=" + server.ConnString(pgserver.Superuser),
+		InstalledVariable + "=" + installed,
+	}, stop, nil
+}
+
+// sharedSettings leave room for the tests of several packages at a time.
+func sharedSettings() map[string]string {
+	all := maps.Clone(settings)
+	all["max_connections"], all["max_prepared_transactions"] = "1500", "100"
+	all["max_locks_per_transaction"] = "128"
+	return all
+}
