@@ -48,27 +48,22 @@ race := $(if $(FAST),,-race)
 test test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
 test test-long: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))
 
-# The tests of these names have runs of their own: the first compile programs, run other programs or measure; the second
-# take more than a few seconds each.
-programs := Test(Go)?Vet|TestGenerateWritesAPackageThatCompiles|TestSqlc|TestTern|TestDocsSnippets|TestDocsPrograms|TestEvery(Row|Kind)CanBeMeasured|TestEveryModuleInAProgram|TestRecordingHostile|TestHelpVersion|TestImage|TestDocsNamesExist|TestModelSearch.*|TestWaiterAThousandWaiters.*|TestSnapshotManyLocksOfManySessions
-long := TestFaults(TheBoundIsTheSameAfterLosses|ManySilentHoldersAreToldBeforeTheNextGrants|LocksGoOn.*|TheLockTableOverflows.*|APoolerIsLeftWithoutATrace|NothingIsTakenAfterAnError|AHotProcessLetsAnotherOne.*|ScheduleRunsATickAtMostOnce.*)|TestGuarded(TransactionsOfASilentHolderStayInOrder|WritesAreNeverLost)|TestFenceDoesNotGoBack.*|TestWaitersThatDiedCostNothing|TestLeaderIsAloneUnderFaults|TestScheduleTenProcessesWithSkewedClocksAndKills|TestViewStaysUsableWithManyLocks|TestReplayReadsVeryManyLocksOnlyIfAllowed|TestWaiterUnrelatedLocksDoNotDeadlock|TestFaults|TestTrustOfSchemasThatAreRenamedAllTheTime|TestTreeOfRandomWaits|TestChainEqualsPgBlockingPidsOnScenesAtRest|TestSuite(ACluster|Redlock)PassesTheSuite|TestRedisLocksAreLinearizable.*|TestRedlockLocksAreLinearizable.*|TestToolsInstallTheSameOnADatabaseOfTraps|TestPrintedFilesLeadFromAVersionToTheLatestAndBack|TestRightsTheDocumentedRightsAreEnoughOnACluster|TestSemaphoreHoldsUnderFaults|TestFaultsPrimitivesExclude.*|TestTrustParametersHaveNoTypesOfTheSearchPath|TestServersAFrozenServerDoesNotDelayOthers|TestViewOfSeveralServers|TestRunTwentyProcessesLoseNoUpdate|TestDemonstration.*|TestCompletionNamesOfStrangersReachNoShell|TestSessionsAreOpenedAsFewCallersNeedThem|TestSessionsTenThousandLocksAreOnTwoConnections|TestMonitorPileUp.*|TestTrustATenantGainsNothingByAnyCommand|TestViewWithoutColours|TestViewShowsADeadlock|TestSuitePassesDirectly|TestFailover.*
-
-# The packages that have tests of these names.
-having = $(sort $(dir $(addprefix ./,$(shell git grep -lE '^func ($(1))\(' -- '*_test.go'))))
+# The packages that have tests whose names begin so.
+having = $(addprefix ./,$(sort $(dir $(shell git grep -lE '^func $(1)' -- '*_test.go'))))
 
 .PHONY: test
 test: prepare ## Run the suite on real servers, with the race detector; with FAST=1 without, and fewer trials
-	@$(go_test) $(race) -skip='^($(programs))|^($(long))$$' $(longest) $(packages)
+	@$(go_test) $(race) -skip='^Test(Long|Program)' $(longest) $(packages)
 
 # Without cgo, as make check, whose compiled packages the go command uses again.
 .PHONY: test-programs
 test-programs: export CGO_ENABLED := 0
-test-programs: prepare ## Run the tests that compile programs, run other programs or measure
-	@$(go_test) -p=1 -run='^($(programs))' $(call having,($(programs))[A-Za-z]*)
+test-programs: prepare ## Run the tests TestProgram…, which compile programs, run other programs or measure
+	@$(go_test) -p=1 -run='^TestProgram' $(call having,TestProgram)
 
 .PHONY: test-long
-test-long: prepare ## Run the tests that take longest, with the race detector
-	@$(go_test) $(race) -p=3 -run='^($(long))$$' $(call having,$(long))
+test-long: prepare ## Run the tests TestLong…, which take more than a few seconds each, with the race detector
+	@$(go_test) $(race) -p=3 -run='^TestLong' $(call having,TestLong)
 
 # The packages work with an older pgx than go.mod requires, which docs/compatibility.md names.
 lowest_pgx := v5.11.0
@@ -100,7 +95,7 @@ test-languages: ## Run the programs of docs/languages.md, in Python, Node.js, Ja
 
 .PHONY: faults
 faults: prepare ## Run the whole fault campaign, which takes an hour; with SCALE=0.1 and PROMOTIONS=5 a tenth of it
-	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestFaults -args -scale='$(or $(SCALE),1)'
+	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestLongFaults -args -scale='$(or $(SCALE),1)'
 	@go test -count=1 -v -timeout=2h ./pglock/internal/simulation -args -schedules=$$(awk 'BEGIN { print int(100000 * $(or $(SCALE),1)) }')
 	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -args -promotions='$(or $(PROMOTIONS),50)'
 

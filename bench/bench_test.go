@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryRowCanBeMeasured checks no figure: it keeps the benchmark working.
-func TestEveryRowCanBeMeasured(t *testing.T) {
+// TestProgramEveryRowCanBeMeasured checks no figure: it keeps the benchmark working.
+func TestProgramEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	servers, err := lab.Open(ctx)

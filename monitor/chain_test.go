@@ -183,7 +183,7 @@ func newIdleSessions(t *testing.T) idleSessions {
 	return idleSessions{t, db}
 }
 
-func TestChainEqualsPgBlockingPidsOnScenesAtRest(t *testing.T) {
+func TestLongChainEqualsPgBlockingPidsOnScenesAtRest(t *testing.T) {
 	for name, setUp := range chainScenes {
 		t.Run(name, func(t *testing.T) {
 			s := newIdleSessions(t)

@@ -215,7 +215,7 @@ func TestSnapshotTheUseOfTheLockTable(t *testing.T) {
 	}
 }
 
-func TestSnapshotManyLocksOfManySessions(t *testing.T) {
+func TestProgramSnapshotManyLocksOfManySessions(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
 	db := testenv.On(t, server)

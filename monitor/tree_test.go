@@ -183,7 +183,7 @@ func randomWaits(r *rand.Rand) *monitor.Snapshot {
 	return s
 }
 
-func TestTreeOfRandomWaits(t *testing.T) {
+func TestLongTreeOfRandomWaits(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
 		s := randomWaits(rand.New(rand.NewPCG(seed, 1)))

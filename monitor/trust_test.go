@@ -209,7 +209,7 @@ func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
 }
 
 // The tenant keeps renaming two schemas, one with a plain table and one with views.
-func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
+func TestLongTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
@@ -276,7 +276,7 @@ func TestTrustOnASearchPathOfTraps(t *testing.T) {
 
 // pgx prepares statements before their transaction pins the search_path, and keeps the types of their parameters. A type of
 // the tenant's can be a domain, whose CHECK is executed when a parameter is received.
-func TestTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
+func TestLongTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
 	t.Parallel()
 	db := registered(t, "job")
 	tenant := db.Tenant(t)

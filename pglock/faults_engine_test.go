@@ -31,7 +31,7 @@ func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
 }
 
 // If only one connection can be had, contended and shared locks are taken by polling, without dialling all the time.
-func TestFaultsLocksGoOnWithOneConnection(t *testing.T) {
+func TestLongFaultsLocksGoOnWithOneConnection(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]func(t *testing.T, db *testenv.DB) *pgxpool.Config{
 		"the role may have one": func(t *testing.T, db *testenv.DB) *pgxpool.Config { return limitedRole(t, db, "1") },
@@ -181,7 +181,7 @@ func TestFaultsSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 
 // A call for a lock fails because the server is silent. The lock is not taken later either: its key stays busy in this
 // process until the server has released it.
-func TestFaultsNothingIsTakenAfterAnError(t *testing.T) {
+func TestLongFaultsNothingIsTakenAfterAnError(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)

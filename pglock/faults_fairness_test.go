@@ -12,7 +12,7 @@ import (
 
 // A process in which 64 goroutines compete for a key hands it off among them only as often as the limit allows. Then a
 // waiting process gets the lock.
-func TestFaultsAHotProcessLetsAnotherOneHaveItsTurn(t *testing.T) {
+func TestLongFaultsAHotProcessLetsAnotherOneHaveItsTurn(t *testing.T) {
 	const few, usual = 16, 1000
 	fewHandoffs := pglock.WithHandoffLimit(few, time.Hour)
 	t.Run("writing", func(t *testing.T) { shareHotKey(t, few, false, fewHandoffs) })

@@ -12,7 +12,7 @@ import (
 
 // A holder whose lock session has fallen silent keeps writing over a connection that works. The next holder's guarded
 // transaction waits for those that were guarded before, and later ones cannot commit.
-func TestGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
+func TestLongGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
 	t.Parallel()
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {

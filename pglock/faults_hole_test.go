@@ -98,7 +98,7 @@ const largeMessage = 2000
 
 // A busy process with many locks falls silent. Each lock has ended before another session gets it. When the network is
 // back the Locker works again.
-func TestFaultsManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
+func TestLongFaultsManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(t *testing.T, s *cutter, sendLarge func()){
 		"both":          func(_ *testing.T, s *cutter, _ func()) { s.Cut(true, true) },

@@ -88,7 +88,7 @@ func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lo
 
 // The server's lock table overflows in the middle of statements that lock and release many keys at once. Calls that
 // succeed hold their locks, calls that are refused do not, and the sessions stay usable.
-func TestFaultsTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
+func TestLongFaultsTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
 	t.Parallel()
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { overflow(t, distance) })

@@ -112,7 +112,7 @@ var allowedByPooler = map[string]func(context.Context, *pgxpool.Pool) error{
 }
 
 // Behind a transaction pooler, what a session keeps would reach other clients.
-func TestFaultsAPoolerIsLeftWithoutATrace(t *testing.T) {
+func TestLongFaultsAPoolerIsLeftWithoutATrace(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	install := func(ctx context.Context, pool *pgxpool.Pool) error { return migrations.Up(ctx, pool) }

@@ -11,7 +11,7 @@ import (
 
 // The server crashes under load, with holders and waiters on sessions of all kinds, and comes back. No Locker is
 // replaced.
-func TestFaultsLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
+func TestLongFaultsLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)

@@ -19,7 +19,7 @@ import (
 const someSessions = 24
 
 // 10,000 locks are on at most two connections, and the server reports the same locks as the Locker.
-func TestSessionsTenThousandLocksAreOnTwoConnections(t *testing.T) {
+func TestLongSessionsTenThousandLocksAreOnTwoConnections(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024", "max_connections": "50"})
 	db := testenv.On(t, server)
 	l, opened := openCounted(t, db, pglock.WithMaxHeld(10_000))
@@ -55,7 +55,7 @@ func TestSessionsTenThousandLocksAreOnTwoConnections(t *testing.T) {
 }
 
 // WithSessions is an upper bound: sessions that the callers cannot use are not opened.
-func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
+func TestLongSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db, pglock.WithSessions(4))
 	keys := faultKeys(64)

@@ -30,7 +30,7 @@ const (
 
 // Sessions end under load, again and again. Calls fail only with errors that fit what happened, no lock is left, and
 // the Lockers keep working. Where every Unlock asks the server, none succeeds if another holder got the lock meanwhile.
-func TestFaultsLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
+func TestLongFaultsLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 	t.Parallel()
 	for name, victim := range map[string]string{"any": hitAny, "waiters": hitWaiter, "holders": hitHolder} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestFaultsLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 
 // A DBA ends statements, or a cancel request comes late: a statement that fails half way must not orphan a lock or
 // take one from its holder.
-func TestFaultsLocksGoOnWhileStatementsAreCancelled(t *testing.T) {
+func TestLongFaultsLocksGoOnWhileStatementsAreCancelled(t *testing.T) {
 	t.Parallel()
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) {
@@ -96,7 +96,7 @@ func lockAndVerify(ctx context.Context, t testing.TB, check *exclusionCheck, l *
 
 // A lock that is unlocked while its session ends is counted once: afterwards the default bound allows as many locks as
 // before.
-func TestFaultsTheBoundIsTheSameAfterLosses(t *testing.T) {
+func TestLongFaultsTheBoundIsTheSameAfterLosses(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{
 		"max_connections": "20", "max_locks_per_transaction": "80", "max_prepared_transactions": "0",

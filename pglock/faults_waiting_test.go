@@ -153,7 +153,7 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 
 // Two processes lock many keys in all orders. Sessions that hold many unrelated locks must not wait, or the server
 // would find deadlocks that are none. Here it looks for them after ten milliseconds.
-func TestWaiterUnrelatedLocksDoNotDeadlock(t *testing.T) {
+func TestLongWaiterUnrelatedLocksDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "10ms"})
 	for name, work := range map[string]func(context.Context, *testing.T, *exclusionCheck, *pglock.Locker, []pglock.Key){

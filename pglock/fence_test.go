@@ -108,7 +108,7 @@ func (f *fenceTokens) drawOne(ctx context.Context, l *pglock.Locker, holder int)
 }
 
 // The server flushes WAL late, as a slow disk does: commit_delay makes each flush wait, and nothing else writes.
-func TestFenceDoesNotGoBackAfterACrash(t *testing.T) {
+func TestLongFenceDoesNotGoBackAfterACrash(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{
 		"fsync": "on", "commit_delay": "100000", "commit_siblings": "0", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
@@ -136,7 +136,7 @@ func TestFenceDoesNotGoBackAfterACrash(t *testing.T) {
 // While the synchronous standby is cut off there are no tokens, whatever happens to the draw and whatever the settings
 // of the database are, and no lock is lost. The standby that is then promoted gives larger ones, and none of them to a
 // holder whose lock is on the old primary.
-func TestFenceDoesNotGoBackAfterAFailoverToASynchronousStandby(t *testing.T) {
+func TestLongFenceDoesNotGoBackAfterAFailoverToASynchronousStandby(t *testing.T) {
 	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	db := testenv.On(t, primary)

@@ -138,7 +138,7 @@ func TestGuardTxRefusesWhatItCannotGuard(t *testing.T) {
 // Holders are killed at random moments while they write, some of them without knowing. Each write is
 // read-then-update, so that a stale write loses another one. Guarded, none may be lost; the unguarded control shows
 // that some would be.
-func TestGuardedWritesAreNeverLost(t *testing.T) {
+func TestLongGuardedWritesAreNeverLost(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)

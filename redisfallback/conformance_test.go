@@ -16,13 +16,13 @@ func TestSuiteOneServerPassesTheSuite(t *testing.T) {
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 }
 
-func TestSuiteAClusterPassesTheSuite(t *testing.T) {
+func TestLongSuiteAClusterPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	client := newCluster(t, testenv.NewRedisCluster(t, 3))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 }
 
-func TestSuiteRedlockPassesTheSuite(t *testing.T) {
+func TestLongSuiteRedlockPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	locktest.Exercise(t, opener(newClients(t, servers(t, 5))))
 }

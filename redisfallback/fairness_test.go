@@ -16,9 +16,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestWaitersThatDiedCostNothing: twenty processes that waited in line have gone, as after SIGKILL. An offer to each of
+// TestLongWaitersThatDiedCostNothing: twenty processes that waited in line have gone, as after SIGKILL. An offer to each of
 // them would take 2 s, so the release skips them all.
-func TestWaitersThatDiedCostNothing(t *testing.T) {
+func TestLongWaitersThatDiedCostNothing(t *testing.T) {
 	t.Parallel()
 	const dead = 20
 	one := testenv.NewRedis(t)

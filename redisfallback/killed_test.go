@@ -22,7 +22,7 @@ func newLastingServer(t *testing.T) *testenv.RedisServer {
 	return testenv.NewRedis(t, "appendonly yes", "appendfsync always")
 }
 
-func TestFaultsPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
+func TestLongFaultsPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	t.Run("with persistence", func(t *testing.T) {
 		t.Parallel()
@@ -66,7 +66,7 @@ func breakServer(t *testing.T, node *testenv.RedisServer) {
 
 // Three processes run two jobs, and each asks for a tick until it gets an answer. The last one begins after the faults,
 // and asks for all ticks again.
-func TestFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
+func TestLongFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
 	t.Parallel()
 	const ticks, every = 200, 20 * time.Millisecond
 	node := newLastingServer(t)

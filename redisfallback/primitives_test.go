@@ -126,7 +126,7 @@ func await(ctx context.Context, d time.Duration) {
 	}
 }
 
-func TestFaultsPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
+func TestLongFaultsPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
 	t.Parallel()
 	nodes := servers(t, 1)
 	primitivesDuring(t, newClients(t, nodes), func() {
@@ -139,7 +139,7 @@ func TestFaultsPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
 	})
 }
 
-func TestFaultsPrimitivesExcludeWhileNodesOfARedlockAreFrozenAndKilled(t *testing.T) {
+func TestLongFaultsPrimitivesExcludeWhileNodesOfARedlockAreFrozenAndKilled(t *testing.T) {
 	t.Parallel()
 	nodes := servers(t, 3)
 	t.Cleanup(func() { awaitNoDialling(t) }) // when the clients are closed

@@ -51,7 +51,7 @@ func TestRightsTheDocumentedRightsAreEnough(t *testing.T) {
 	}
 }
 
-func TestRightsTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
+func TestLongRightsTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	var addrs []string

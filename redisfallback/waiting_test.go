@@ -17,9 +17,9 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// TestWaiterAThousandWaitersCostTheServerLittle counts the commands that the server gets while nothing happens: the waiters'
+// TestProgramWaiterAThousandWaitersCostTheServerLittle counts the commands that the server gets while nothing happens: the waiters'
 // polls, and the renewals of the locks that they wait for.
-func TestWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
+func TestProgramWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
 	t.Parallel()
 	const waiters = 1000
 	for keys, lockers := range map[int]int{10: 20, waiters: 1} {
@@ -69,8 +69,8 @@ func TestWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
 	}
 }
 
-// TestWaiterAThousandWaitersCostAClusterLittle: there each key costs a separate command.
-func TestWaiterAThousandWaitersCostAClusterLittle(t *testing.T) {
+// TestProgramWaiterAThousandWaitersCostAClusterLittle: there each key costs a separate command.
+func TestProgramWaiterAThousandWaitersCostAClusterLittle(t *testing.T) {
 	t.Parallel()
 	const keys = 1000
 	nodes := testenv.NewRedisCluster(t, 3)
@@ -113,8 +113,8 @@ func wantFewCommands(t *testing.T, nodes []*testenv.RedisServer, while time.Dura
 	}
 }
 
-// TestWaiterAThousandWaitersCostARedlockLittle: its nodes are polled in turn.
-func TestWaiterAThousandWaitersCostARedlockLittle(t *testing.T) {
+// TestProgramWaiterAThousandWaitersCostARedlockLittle: its nodes are polled in turn.
+func TestProgramWaiterAThousandWaitersCostARedlockLittle(t *testing.T) {
 	t.Parallel()
 	const keys = 1000
 	nodes := servers(t, 3)

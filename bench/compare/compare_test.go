@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/peer"
 )
 
-// TestEveryKindCanBeMeasured checks no figure: it keeps the benchmark working. Those of goose poll every five seconds.
-func TestEveryKindCanBeMeasured(t *testing.T) {
+// TestProgramEveryKindCanBeMeasured checks no figure: it keeps the benchmark working. Those of goose poll every five seconds.
+func TestProgramEveryKindCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	servers, err := lab.Open(ctx)

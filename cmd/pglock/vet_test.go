@@ -33,7 +33,7 @@ func pay(ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx, locker *pglock.Lock
 func main() { pay(context.Background(), nil, nil, nil) }
 `
 
-func TestGoVetReportsQueriesThatMissTheirLock(t *testing.T) {
+func TestProgramGoVetReportsQueriesThatMissTheirLock(t *testing.T) {
 	root, err := filepath.Abs("../../internal/integration")
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func requirePrograms(t *testing.T) {
 	}
 }
 
-func TestModelSearchSeesNoViolation(t *testing.T) {
+func TestProgramModelSearchSeesNoViolation(t *testing.T) {
 	requirePrograms(t)
 	for _, c := range configurations {
 		if c.live() || !c.Fast {
@@ -34,7 +34,7 @@ func TestModelSearchSeesNoViolation(t *testing.T) {
 	}
 }
 
-func TestModelSearchSeesWhatHappensAtLast(t *testing.T) {
+func TestProgramModelSearchSeesWhatHappensAtLast(t *testing.T) {
 	requirePrograms(t)
 	fast := func(c configuration) bool { return c.Fast }
 	err := eachProperty(t.Context(), fast, func(c configuration, property string, r result) {
@@ -45,7 +45,7 @@ func TestModelSearchSeesWhatHappensAtLast(t *testing.T) {
 	}
 }
 
-func TestModelSearchFailsWithoutEachStep(t *testing.T) {
+func TestProgramModelSearchFailsWithoutEachStep(t *testing.T) {
 	requirePrograms(t)
 	err := eachMutation(t.Context(), func(m mutation) bool { return m.Breaks != "" }, func(m mutation, c configuration, r result) error {
 		if r.Violated != m.Breaks {

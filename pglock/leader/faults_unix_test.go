@@ -20,14 +20,14 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// TestLeaderIsAloneUnderFaults lets four processes campaign while the leader is killed, frozen or cut off, or its
+// TestLongLeaderIsAloneUnderFaults lets four processes campaign while the leader is killed, frozen or cut off, or its
 // session is terminated. Their reports about their contexts are compared on one clock:
 //
 //   - After a silent loss (frozen, cut off) and a death no context is alive when the next process leads.
 //   - Where the server ended the session two contexts may overlap for as long as it takes to notice that: a network
 //     delay, here that of a busy machine.
 //   - In any case guarded writes of a term come after all those of the terms before.
-func TestLeaderIsAloneUnderFaults(t *testing.T) {
+func TestLongLeaderIsAloneUnderFaults(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
 	if _, err := conn.Exec(t.Context(), "create table writes (id bigserial primary key, term text not null)"); err != nil {

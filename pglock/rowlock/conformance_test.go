@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
-func TestSuitePassesDirectly(t *testing.T) {
+func TestLongSuitePassesDirectly(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
 	locktest.Exercise(t, opener(pool))

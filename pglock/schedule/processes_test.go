@@ -38,7 +38,7 @@ func tick(first time.Time, i int) time.Time { return first.Add(time.Duration(i) 
 
 // Ten processes with clocks up to 9 s apart run three jobs for 250 ticks (1,000 with PGLOCK_TEST_TRIALS=4). Some of
 // them are killed and started again. The effects are counted in the database.
-func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
+func TestLongScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 	_, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (job text, due timestamptz)")
 	must.Succeed(t, err)

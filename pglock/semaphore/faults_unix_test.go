@@ -77,10 +77,10 @@ func count(p *semaphore.Permit, pool *pgxpool.Pool) error {
 	})
 }
 
-// TestSemaphoreHoldsUnderFaults kills and freezes processes that take permits, and terminates their sessions. It counts
+// TestLongSemaphoreHoldsUnderFaults kills and freezes processes that take permits, and terminates their sessions. It counts
 // in the database, by their guarded transactions, how many permits were held at a time: there must never be too many.
 // Afterwards all permits must be free.
-func TestSemaphoreHoldsUnderFaults(t *testing.T) {
+func TestLongSemaphoreHoldsUnderFaults(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
 	makeHeld(t, conn)

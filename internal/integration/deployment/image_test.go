@@ -43,7 +43,7 @@ func image(t *testing.T) string {
 	return name
 }
 
-func TestImageRunsWithoutAnythingElseInIt(t *testing.T) {
+func TestProgramImageRunsWithoutAnythingElseInIt(t *testing.T) {
 	name := image(t)
 	db := testenv.Database(t)
 	_, err := db.Connect(t).Exec(t.Context(), "SELECT pg_advisory_lock(42)")

@@ -12,9 +12,9 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
-// TestDocsProgramsTheFirstWorksAsPasted does what README.md says first, in an empty folder and with an empty cache of
+// TestProgramDocsTheFirstWorksAsPasted does what README.md says first, in an empty folder and with an empty cache of
 // modules. pglock comes from a rehearsed release of the last commit, and all else from this machine's cache.
-func TestDocsProgramsTheFirstWorksAsPasted(t *testing.T) {
+func TestProgramDocsTheFirstWorksAsPasted(t *testing.T) {
 	page := filepath.Join(root, "README.md")
 	commands := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(read(t, page))
 	first := programs(t, page)[0]

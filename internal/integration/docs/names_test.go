@@ -26,9 +26,9 @@ var foreignNames = words(`
 	ErrLockAlreadyExpired RetryStrategy ErrNotObtained ErrLockNotHeld TryWithContext KeyValidity True Raise
 	AcquireAsync TryAcquireAsync HandleLostToken AcquireReadLockAsync`)
 
-// TestDocsNamesExist looks up the functions, types and tests that the pages name: every `pkg.Name` of our packages, every
+// TestProgramDocsNamesExist looks up the functions, types and tests that the pages name: every `pkg.Name` of our packages, every
 // `Type.Method`, every other `CamelCase`, and every `TestSomething`.
-func TestDocsNamesExist(t *testing.T) {
+func TestProgramDocsNamesExist(t *testing.T) {
 	api := read(t, filepath.Join(root, "docs", "api.txt"))
 	exported := words(regexp.MustCompile(`\W+`).ReplaceAllString(api, " "))
 	tests := testNames(t)

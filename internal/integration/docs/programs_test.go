@@ -39,14 +39,14 @@ type program struct {
 
 // elsewhere has the pages whose programs this test does not run, and why.
 var elsewhere = map[string]string{
-	"sqlc": "TestDocsProgramsOfSqlcPrintWhatThePageSays makes its projects",
+	"sqlc": "TestProgramDocsOfSqlcPrintWhatThePageSays makes its projects",
 }
 
-// TestDocsProgramsPrintWhatThePagesSay builds each complete program of README.md and docs as it is printed there, runs
+// TestProgramDocsPrintWhatThePagesSay builds each complete program of README.md and docs as it is printed there, runs
 // it twice, and compares its output. The first time it has a database of its own, the second time one in which the
 // programs of all pages before it have run, as they do for a reader. A program that runs until it is ended gets SIGINT
 // the first time and SIGTERM the second time. Either way it must succeed, and what was in the database before must stay.
-func TestDocsProgramsPrintWhatThePagesSay(t *testing.T) {
+func TestProgramDocsPrintWhatThePagesSay(t *testing.T) {
 	count, shared := 0, withTables(t)
 	for _, page := range pages(t) {
 		if elsewhere[pageName(page)] != "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
-// TestDocsProgramsOfJobsAskAgainForTheSameTime runs the program of docs/schedule.md where every call fails, since the
+// TestProgramDocsOfJobsAskAgainForTheSameTime runs the program of docs/schedule.md where every call fails, since the
 // schema is not installed. It must not run ahead through due times, for then their runs would be missed.
-func TestDocsProgramsOfJobsAskAgainForTheSameTime(t *testing.T) {
+func TestProgramDocsOfJobsAskAgainForTheSameTime(t *testing.T) {
 	p := programs(t, filepath.Join(root, "docs", "schedule.md"))[0]
 	var output lockedBuffer
 	cmd := exec.Command(build(t, p))

@@ -130,9 +130,9 @@ func inFrame(code string) string {
 	return strings.NewReplacer("%FUNCTIONS", "", "%STATEMENTS", code, "%USES", uses.String()).Replace(frame)
 }
 
-// TestDocsSnippetsCompile vets all snippets at once. It leaves out those that need another module: they begin with the
+// TestProgramDocsSnippetsCompile vets all snippets at once. It leaves out those that need another module: they begin with the
 // comment "// nested module", or import generated packages of example.com.
-func TestDocsSnippetsCompile(t *testing.T) {
+func TestProgramDocsSnippetsCompile(t *testing.T) {
 	// It is below this directory, so that the module's own packages are found.
 	dir, err := os.MkdirTemp(".", "snippets")
 	if err != nil {

@@ -18,9 +18,9 @@ var (
 	goRunLast = regexp.MustCompile("(?s)```console\n(?:\\$ [^\n]*\n)*\\$ [^\n]*go run \\.\n(.*?)```")
 )
 
-// TestDocsProgramsOfSqlcPrintWhatThePageSays makes the two projects of docs/sqlc.md of the files that the page names,
+// TestProgramDocsOfSqlcPrintWhatThePageSays makes the two projects of docs/sqlc.md of the files that the page names,
 // generates their packages as it says, and runs them.
-func TestDocsProgramsOfSqlcPrintWhatThePageSays(t *testing.T) {
+func TestProgramDocsOfSqlcPrintWhatThePageSays(t *testing.T) {
 	page := read(t, filepath.Join(root, "docs", "sqlc.md"))
 	first, second, found := strings.Cut(page, "## Without sqlc")
 	if !found {
@@ -47,8 +47,8 @@ func TestDocsProgramsOfSqlcPrintWhatThePageSays(t *testing.T) {
 	})
 }
 
-// TestSqlcReadsTheFormOfEnumsThatThePageNames generates a query with the casts that the page names for a parameter of an enum.
-func TestSqlcReadsTheFormOfEnumsThatThePageNames(t *testing.T) {
+// TestProgramSqlcReadsTheFormOfEnumsThatThePageNames generates a query with the casts that the page names for a parameter of an enum.
+func TestProgramSqlcReadsTheFormOfEnumsThatThePageNames(t *testing.T) {
 	page := read(t, filepath.Join(root, "docs", "sqlc.md"))
 	form := regexp.MustCompile("An enum is cast twice[^`]*`([^`]+)`").FindStringSubmatch(page)
 	if form == nil {

@@ -35,20 +35,20 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 var allModes = []mode{killed, cutOff, immediate, frozen, fast, zombie}
 
-// TestFailoverSynchronousLosesNothing: guarded writes, tokens, runs, what is done once and rates survive.
-func TestFailoverSynchronousLosesNothing(t *testing.T) {
+// TestLongFailoverSynchronousLosesNothing: guarded writes, tokens, runs, what is done once and rates survive.
+func TestLongFailoverSynchronousLosesNothing(t *testing.T) {
 	c := &campaign{T: t, title: "PostgreSQL, failover, synchronous", synchronous: true, guarded: true, modes: allModes}
 	c.run(*promotions)
 }
 
-// TestFailoverAsynchronousLosesOnlyWhatWasNotReplicated: the rest is as ever, and what is left is consistent.
-func TestFailoverAsynchronousLosesOnlyWhatWasNotReplicated(t *testing.T) {
+// TestLongFailoverAsynchronousLosesOnlyWhatWasNotReplicated: the rest is as ever, and what is left is consistent.
+func TestLongFailoverAsynchronousLosesOnlyWhatWasNotReplicated(t *testing.T) {
 	c := &campaign{T: t, title: "PostgreSQL, failover, asynchronous", guarded: true, modes: allModes}
 	c.run(*promotions)
 }
 
-// TestFailoverBesideAnOldPrimaryThatLivesOn is the same while the old primary confirms writes, all of which are lost.
-func TestFailoverBesideAnOldPrimaryThatLivesOn(t *testing.T) {
+// TestLongFailoverBesideAnOldPrimaryThatLivesOn is the same while the old primary confirms writes, all of which are lost.
+func TestLongFailoverBesideAnOldPrimaryThatLivesOn(t *testing.T) {
 	c := &campaign{T: t, title: "PostgreSQL, failover, old primary lives on", guarded: true, modes: []mode{zombie}}
 	o := c.run(*promotions)
 	if o.figures.lost["guarded"]+o.figures.lost["leader"] == 0 {
@@ -56,9 +56,9 @@ func TestFailoverBesideAnOldPrimaryThatLivesOn(t *testing.T) {
 	}
 }
 
-// TestFailoverControl shows that the oracle sees what it looks for: with an asynchronous standby, and workers without guards,
+// TestLongFailoverControl shows that the oracle sees what it looks for: with an asynchronous standby, and workers without guards,
 // the assertions of synchronous failovers fail.
-func TestFailoverControl(t *testing.T) {
+func TestLongFailoverControl(t *testing.T) {
 	if *promotions < len(controls) {
 		t.Skipf("it needs -promotions=%d", len(controls))
 	}

@@ -30,8 +30,8 @@ const (
 	nodeKilled mode = "killed, under Patroni"
 )
 
-// TestFailoverByPatroni: three nodes, of which Patroni keeps one as a synchronous standby, and etcd.
-func TestFailoverByPatroni(t *testing.T) {
+// TestLongFailoverByPatroni: three nodes, of which Patroni keeps one as a synchronous standby, and etcd.
+func TestLongFailoverByPatroni(t *testing.T) {
 	for _, program := range []string{"patroni", "etcd"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("there is no %s on the PATH (on Debian: apt-get install patroni etcd-server)", program)

@@ -124,8 +124,8 @@ func (o *oracle) checkRedis() {
 	}
 }
 
-// TestFailoverOfSentinelForgetsAtMostLocks: holders are told within a lease, and tokens grow.
-func TestFailoverOfSentinelForgetsAtMostLocks(t *testing.T) {
+// TestLongFailoverOfSentinelForgetsAtMostLocks: holders are told within a lease, and tokens grow.
+func TestLongFailoverOfSentinelForgetsAtMostLocks(t *testing.T) {
 	s := testenv.NewRedisSentinel(t)
 	c := newRedisCampaign(t, "Redis, failover by Sentinel", killed, frozen)
 	primary, replica := s.Primary, s.Replica
@@ -182,9 +182,9 @@ func seesOneReplica(s *testenv.Sentinel) bool {
 	})
 }
 
-// TestFailoverToOldDataForgetsAtMostLocks: Redis comes back with a snapshot from before, or without the last second of its
+// TestLongFailoverToOldDataForgetsAtMostLocks: Redis comes back with a snapshot from before, or without the last second of its
 // log, as with appendfsync everysec after a power failure.
-func TestFailoverToOldDataForgetsAtMostLocks(t *testing.T) {
+func TestLongFailoverToOldDataForgetsAtMostLocks(t *testing.T) {
 	c := newRedisCampaign(t, "Redis, old data", oldData, shortAOF)
 	server := testenv.NewRedis(t, "appendonly yes", "appendfsync everysec")
 	c.fault = func(m mode) func() {
@@ -218,8 +218,8 @@ func restore(t *testing.T, log, kept string) {
 	must.Succeed(t, os.RemoveAll(kept))
 }
 
-// TestFailoverOfSlotsKeepsLocks: slots move between the masters of a Cluster while they are used.
-func TestFailoverOfSlotsKeepsLocks(t *testing.T) {
+// TestLongFailoverOfSlotsKeepsLocks: slots move between the masters of a Cluster while they are used.
+func TestLongFailoverOfSlotsKeepsLocks(t *testing.T) {
 	servers := testenv.NewRedisCluster(t, 3)
 	c := newRedisCampaign(t, "Redis Cluster, slots move", moving)
 	slot := slotOf(t, servers[0], pglock.NewKey("fenced-0"))

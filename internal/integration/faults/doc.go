@@ -5,7 +5,7 @@
 // Its test prints a table of operations and violations:
 //
 //	make faults                                            the whole campaign, which takes minutes
-//	go test -run TestFaults/parts/redis -args -scale=0.1   a tenth of some of its parts
+//	go test -run TestLongFaults/parts/redis -args -scale=0.1   a tenth of some of its parts
 //
 // Without -scale the test runs a small campaign of seconds, as part of the suite. If it finds a violation, it
 // keeps the history and the server's log in a directory, and prints its name.

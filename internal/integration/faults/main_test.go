@@ -68,9 +68,9 @@ var parts = []part{
 	{"redis/redlock", "Redis, Redlock of five", redlock},
 }
 
-// TestFaults is the campaign. Each part has its own servers. The parts of a small campaign, which waits most of the
+// TestLongFaults is the campaign. Each part has its own servers. The parts of a small campaign, which waits most of the
 // time, run at the same time, and those of a large one after each other.
-func TestFaults(t *testing.T) {
+func TestLongFaults(t *testing.T) {
 	var mu sync.Mutex
 	tallies := make([]*faults.Tally, len(parts))
 	t.Run("parts", func(t *testing.T) {

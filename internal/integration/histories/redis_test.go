@@ -59,7 +59,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func TestRedisLocksAreLinearizable(t *testing.T) {
+func TestLongRedisLocksAreLinearizable(t *testing.T) {
 	server := testenv.NewRedis(t)
 	r := &run{T: t, history: histories.New(), looks: true}
 	for range 3 {
@@ -69,7 +69,7 @@ func TestRedisLocksAreLinearizable(t *testing.T) {
 }
 
 // The server stops for less and for more than a lease, and loses its connections and scripts, but never its data.
-func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
+func TestLongRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)
 	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
@@ -93,7 +93,7 @@ func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 	})
 }
 
-func TestRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
+func TestLongRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)
 	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
@@ -117,7 +117,7 @@ func TestRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 
 // Two of five servers at a time stop, or are killed and stay down for longer than a lease, as the documentation
 // requires.
-func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
+func TestLongRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 	t.Parallel()
 	servers := make([]*testenv.RedisServer, 5)
 	for i := range servers {
@@ -143,7 +143,7 @@ func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 }
 
 // The slots of all keys move back and forth between two of a Cluster's three masters.
-func TestRedisLocksAreLinearizableWhileTheirSlotsMigrate(t *testing.T) {
+func TestLongRedisLocksAreLinearizableWhileTheirSlotsMigrate(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}

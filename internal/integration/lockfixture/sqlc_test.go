@@ -113,7 +113,7 @@ func sameFiles(t *testing.T, dir string) {
 	}
 }
 
-func TestSqlcWritesWhatIsHere(t *testing.T) {
+func TestProgramSqlcWritesWhatIsHere(t *testing.T) {
 	t.Parallel()
 	wasm, err := os.ReadFile(filepath.Join(plugin(t), "sqlc-gen-pglock.wasm"))
 	must.Succeed(t, err)
@@ -139,8 +139,8 @@ func TestSqlcWritesWhatIsHere(t *testing.T) {
 	}
 }
 
-// TestSqlcFailsWithLines makes every kind of mistake whose report depends on what sqlc passes on.
-func TestSqlcFailsWithLines(t *testing.T) {
+// TestProgramSqlcFailsWithLines makes every kind of mistake whose report depends on what sqlc passes on.
+func TestProgramSqlcFailsWithLines(t *testing.T) {
 	t.Parallel()
 	out, err := run(t, sqlc(t, "newest"), project(t,
 		"lock invoice:{id} shared", "lock invoice:{nr} shared",
@@ -168,8 +168,8 @@ func TestSqlcFailsWithLines(t *testing.T) {
 	}
 }
 
-// TestSqlcRefusesToRemoveAKey renames a key of a project whose packages have been generated.
-func TestSqlcRefusesToRemoveAKey(t *testing.T) {
+// TestProgramSqlcRefusesToRemoveAKey renames a key of a project whose packages have been generated.
+func TestProgramSqlcRefusesToRemoveAKey(t *testing.T) {
 	t.Parallel()
 	dir := project(t, "nightly-report", "report:nightly")
 	for _, pkg := range []string{"pgxlocks", "stdlocks"} {
@@ -189,8 +189,8 @@ func TestSqlcRefusesToRemoveAKey(t *testing.T) {
 	}
 }
 
-// TestSqlcVetFindsLocksByHand puts the generated rule into sqlc.yaml.
-func TestSqlcVetFindsLocksByHand(t *testing.T) {
+// TestProgramSqlcVetFindsLocksByHand puts the generated rule into sqlc.yaml.
+func TestProgramSqlcVetFindsLocksByHand(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("pgxlocks/sqlc-vet.yaml")
 	must.Succeed(t, err)

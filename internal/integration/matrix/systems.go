@@ -18,7 +18,7 @@ type suite struct {
 var (
 	onPostgres = []suite{
 		{"locks", ".", "./pglock/locktest", "^TestPostgresPassesTheSuite$"},
-		{"rows", ".", "./pglock/rowlock", "^TestSuitePassesDirectly$"},
+		{"rows", ".", "./pglock/rowlock", "^TestLongSuitePassesDirectly$"},
 		{"primitives", ".", "./pglock/leader ./pglock/semaphore ./pglock/schedule ./pglock/ratelimit", "PassesTheSuite$"},
 		{"monitor", ".", "./monitor", "^TestSnapshot"},
 		{"migrations", ".", "./migrations", "^Test(UpInstalls|EveryMigration|TenProcesses|UpFrom|Key|Locks|Waits|Prepared)"},

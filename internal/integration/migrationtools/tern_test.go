@@ -13,7 +13,7 @@ import (
 
 // Three processes of tern migrate at once; one of the migrations is CREATE INDEX CONCURRENTLY, for which the two others
 // wait. The first waits for a lock of the test until both do.
-func TestTernUnderPglockRunDoesNotDeadlockWithAnIndex(t *testing.T) {
+func TestProgramTernUnderPglockRunDoesNotDeadlockWithAnIndex(t *testing.T) {
 	pglock, tern := build(t, "../../..", "./cmd/pglock"), build(t, ".", "github.com/jackc/tern/v2")
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -42,7 +42,7 @@ var tools = map[string]func(t *testing.T, connString string) (searchPath string)
 	"dbmate":         byDbmate,
 }
 
-func TestToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
+func TestLongToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
 	fresh := testenv.Database(t)
 	must.Succeed(t, migrations.Up(t.Context(), fresh.Pool(t)))
 	want := definitions(t, fresh)

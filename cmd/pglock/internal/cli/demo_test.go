@@ -15,7 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
-func TestDemonstration(t *testing.T) {
+func TestLongDemonstration(t *testing.T) {
 	t.Parallel()
 	// The demonstration must ignore settings that name the user's own database.
 	elsewhere := []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "PGHOST=127.0.0.1", "PGPORT=1", "PGOPTIONS=-c x=y"}
@@ -39,7 +39,7 @@ func TestDemonstration(t *testing.T) {
 	wantNothingLeft(t, p)
 }
 
-func TestDemonstrationCleansUpAfterASignal(t *testing.T) {
+func TestLongDemonstrationCleansUpAfterASignal(t *testing.T) {
 	t.Parallel()
 	for moment, signal := range map[string]syscall.Signal{
 		"Starting":                   syscall.SIGTERM, // the server is about to start
@@ -81,7 +81,7 @@ func wantNothingLeft(t *testing.T, p *process) {
 	}
 }
 
-func TestDemonstrationNeedsAServer(t *testing.T) {
+func TestLongDemonstrationNeedsAServer(t *testing.T) {
 	t.Parallel()
 	r := command(t, []string{"PGLOCK_POSTGRES_BIN=/no/such/directory"}, "demo").run()
 	wantCode(t, r, 69)

@@ -39,7 +39,7 @@ func generated(t *testing.T, text string, args ...string) (dir string, r result)
 	return dir, command(t, nil, append([]string{"generate", "--out", filepath.Join(dir, "locks"), filepath.Join(dir, "q.sql")}, args...)...).run()
 }
 
-func TestGenerateWritesAPackageThatCompiles(t *testing.T) {
+func TestProgramGenerateWritesAPackageThatCompiles(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"pgx/v5", "database/sql"} {
 		dir, r := generated(t, annotated, "--sql-package", driver)

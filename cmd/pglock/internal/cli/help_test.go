@@ -77,7 +77,7 @@ func TestHelpCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
 }
 
 // Programs know their modules; test binaries do not.
-func TestHelpVersion(t *testing.T) {
+func TestProgramHelpVersion(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "run", "../..", "version").Output()
 	must.Succeed(t, err)

@@ -45,7 +45,7 @@ func pileUp(t *testing.T, waiters int) *testenv.DB {
 }
 
 // What is written of a pile-up grows with the number of waiters, not with that of pairs.
-func TestMonitorPileUpOf480WaitersIsSmall(t *testing.T) {
+func TestLongMonitorPileUpOf480WaitersIsSmall(t *testing.T) {
 	const waiters = 480
 	db := pileUp(t, waiters)
 	once := on(t, db, "monitor", "--once", "-o", "json").run()

@@ -200,7 +200,7 @@ func TestReplayRefusesOtherFiles(t *testing.T) {
 }
 
 // A recording that takes much memory is refused, with the flag that reads it all the same.
-func TestReplayReadsVeryManyLocksOnlyIfAllowed(t *testing.T) {
+func TestLongReplayReadsVeryManyLocksOnlyIfAllowed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	w, err := recording.NewWriter(file, recording.WriterOptions{})

@@ -18,7 +18,7 @@ const increment = `n=$(cat "$1"); : > "$2/$$"
 until [ "$(ls "$2" | wc -l)" -ge "$3" ]; do sleep 0.1; done
 echo $((n + 1)) > "$1"`
 
-func TestRunTwentyProcessesLoseNoUpdate(t *testing.T) {
+func TestLongRunTwentyProcessesLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	const processes = 20
 	for _, test := range []struct {

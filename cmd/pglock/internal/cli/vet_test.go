@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
-func TestVetReadsTheSQLOfThePackages(t *testing.T) {
+func TestProgramVetReadsTheSQLOfThePackages(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"a.sql":            "\nSELECT pg_advisory_lock(1);\n",

@@ -139,7 +139,7 @@ func TestViewOfAFixedScene(t *testing.T) {
 // colour matches sequences that set a colour; 39 and 49 are the terminal's own.
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;0-9]*m`)
 
-func TestViewWithoutColours(t *testing.T) {
+func TestLongViewWithoutColours(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	plain := s.monitor()
@@ -160,7 +160,7 @@ func TestViewWithoutColours(t *testing.T) {
 	}
 }
 
-func TestViewShowsADeadlock(t *testing.T) {
+func TestLongViewShowsADeadlock(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	first := s.connect("transfer-1").exec("SELECT pg_advisory_lock(1)")
@@ -366,7 +366,7 @@ func clock(t *testing.T, screen string) time.Duration {
 	return shown.Sub(shown.Truncate(24 * time.Hour))
 }
 
-func TestViewStaysUsableWithManyLocks(t *testing.T) {
+func TestLongViewStaysUsableWithManyLocks(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
 	s := &viewFixture{testenv.On(t, server), t, server, map[int32]string{}}

@@ -23,49 +23,49 @@ func run(t *testing.T, analyzer string, packages ...string) {
 	analysistest.Run(t, analysistest.TestData(), all[at], packages...)
 }
 
-func TestVetReportsPlainTransactions(t *testing.T) {
+func TestProgramVetReportsPlainTransactions(t *testing.T) {
 	run(t, "pglockplain", "plain", "db")
 }
 
-func TestVetReportsHandMadeKeys(t *testing.T) {
+func TestProgramVetReportsHandMadeKeys(t *testing.T) {
 	run(t, "pglockkey", "keys", "locks")
 }
 
-func TestVetReportsLocksThatAreNotUnlocked(t *testing.T) {
+func TestProgramVetReportsLocksThatAreNotUnlocked(t *testing.T) {
 	run(t, "pglockunlock", "unlock")
 }
 
-func TestVetReportsWorkThatIgnoresTheLocksContext(t *testing.T) {
+func TestProgramVetReportsWorkThatIgnoresTheLocksContext(t *testing.T) {
 	run(t, "pglockcontext", "underlock")
 }
 
-func TestVetReportsTransactionLocksOutsideTransactions(t *testing.T) {
+func TestProgramVetReportsTransactionLocksOutsideTransactions(t *testing.T) {
 	run(t, "pglocktx", "tx")
 }
 
-func TestVetReportsErrorsThatAreIgnored(t *testing.T) {
+func TestProgramVetReportsErrorsThatAreIgnored(t *testing.T) {
 	run(t, "pglockignored", "ignored")
 }
 
-func TestVetReportsWritesBeforeTheGuard(t *testing.T) {
+func TestProgramVetReportsWritesBeforeTheGuard(t *testing.T) {
 	run(t, "pglockguard", "guard")
 }
 
-func TestVetReportsLocksInALoop(t *testing.T) {
+func TestProgramVetReportsLocksInALoop(t *testing.T) {
 	run(t, "pglockloop", "loop")
 }
 
-func TestVetReportsOptionsThatAreRefused(t *testing.T) {
+func TestProgramVetReportsOptionsThatAreRefused(t *testing.T) {
 	run(t, "pglockoption", "option")
 }
 
-func TestVetReportsHandMadeSQL(t *testing.T) {
+func TestProgramVetReportsHandMadeSQL(t *testing.T) {
 	run(t, "pglockraw", "raw")
 }
 
-func TestVetAllowsWhatACommentAllows(t *testing.T) { run(t, "pglockraw", "allow") }
+func TestProgramVetAllowsWhatACommentAllows(t *testing.T) { run(t, "pglockraw", "allow") }
 
-func TestVetReportsCallsInSQLFiles(t *testing.T) {
+func TestProgramVetReportsCallsInSQLFiles(t *testing.T) {
 	got := lockvet.RawInSQL(`-- SELECT pg_advisory_lock(1)
 /*
 SELECT pg_advisory_lock(2)

@@ -10,7 +10,7 @@ import (
 )
 
 // The list of modules in a program is that of the linker.
-func TestEveryModuleInAProgramHasItsLicenceInTheNotices(t *testing.T) {
+func TestProgramEveryModuleInAProgramHasItsLicenceInTheNotices(t *testing.T) {
 	programs := []string{"github.com/pglock-toolkit/pglock/cmd/pglock", "github.com/pglock-toolkit/pglock/cmd/sqlc-gen-pglock"}
 	dir := t.TempDir()
 	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", dir + "/"}, programs...)...)

@@ -202,10 +202,10 @@ func waitersFrom(pid, n int, mode string) []byte {
 // maxMemory is the most that a small recording may cost, with all that is computed and printed from it.
 const maxMemory = 64 << 20
 
-// TestRecordingHostile reads each bomb in a process of its own, which prints how much memory its heap had at most, and how
+// TestProgramRecordingHostile reads each bomb in a process of its own, which prints how much memory its heap had at most, and how
 // much processor time it took. What it takes for each byte is seen best with PGLOCK_TEST_BOMB_SIZE=1048576, which repeats
 // the bombs up to that size, and without the race detector.
-func TestRecordingHostile(t *testing.T) {
+func TestProgramRecordingHostile(t *testing.T) {
 	t.Parallel()
 	size := 0
 	if text := os.Getenv("PGLOCK_TEST_BOMB_SIZE"); text != "" {
@@ -267,7 +267,7 @@ func readInChild(t *testing.T, path string) (heap uint64) {
 }
 
 // What is compressed better than a recorder does it is not inflated to its end.
-func TestRecordingHostileLengthIsBounded(t *testing.T) {
+func TestProgramRecordingHostileLengthIsBounded(t *testing.T) {
 	t.Parallel()
 	for lines, want := range map[int]bool{100: false, 100_000: true} {
 		path := filepath.Join(t.TempDir(), "bomb.rec")
@@ -292,11 +292,11 @@ func TestRecordingHostileLengthIsBounded(t *testing.T) {
 	}
 }
 
-// TestRecordingChild is the process of TestRecordingHostile. It does what replay and report do.
+// TestRecordingChild is the process of TestProgramRecordingHostile. It does what replay and report do.
 func TestRecordingChild(t *testing.T) {
 	path := os.Getenv("PGLOCK_TEST_BOMB")
 	if path == "" {
-		t.Skip("this is a part of TestRecordingHostile")
+		t.Skip("this is a part of TestProgramRecordingHostile")
 	}
 	recording.BoundMemory()
 	past, err := recording.OpenPast(false, path)
