@@ -271,7 +271,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 	for {
 		h := l.newHold(r)
 		grant, err := l.backend.Acquire(ctx, driver.Request{
-			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, LossHandler: h, Tags: r.tags,
+			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, LossHandler: h,
 		})
 		if err != nil {
 			if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
@@ -309,8 +309,7 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	return l.ask(ctx, r, true)
 }
 
-// reportWait reports that r, which is busy at all its entries, waits, and gets its tags. After a panic of the Observer
-// or of the function that returns the tags, r is at no entry.
+// reportWait reports that r, which is busy at all its entries, waits. After a panic of the Observer r is at no entry.
 func (l *Locker) reportWait(r *request) {
 	returned := false
 	defer func() {
@@ -319,7 +318,6 @@ func (l *Locker) reportWait(r *request) {
 		}
 	}()
 	r.reportWait(l)
-	r.tags = l.config.tags.of(r)
 	returned = true
 }
 

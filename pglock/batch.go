@@ -22,6 +22,8 @@ import (
 // after [MaxWait] or a refusal only a rollback is possible. A key or option that is invalid, and a server that cannot
 // lock at all, fail the batch before anything is sent.
 //
+// MaxWait(0) does not wait: a lock that is held elsewhere aborts the batch with a *[WaitError].
+//
 // Without MaxWait the end of the batch's context ends the wait, and pgx then closes the connection: unlike LockTx it
 // derives no bound from a deadline, and does not check whether ctx descends from a Lock of the key ([ErrSelfDeadlock]).
 // Both need an answer from the server before the lock is asked for: a round trip, which batches exist to save. Give
@@ -34,26 +36,25 @@ import (
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	c, err := newTxConfig(opts)
 	statement, args := queueStatements[lockForm{key.k.Space, c.shared, true}], statementArgs(key, c)
-	if c.bounded {
-		statement, args = boundedStatement(key, c)
+	switch {
+	case c.never():
+		return QueueLockAllTx(b, []Key{key}, opts...)
+	case c.bounded:
+		statement = lockdb.QueueBoundedLockTx
+		maxWait := strconv.FormatInt(milliseconds(c.maxWait), 10)
+		args = []any{c.allowStandby, c.allowStale, maxWait, c.shared, int16(key.k.Space), key.k.Number}
 	}
-	return c.queueLocks(b, []Key{key}, false, err, statement, args)
-}
-
-func boundedStatement(key Key, c txConfig) (statement string, args []any) {
-	maxWait := strconv.FormatInt(milliseconds(c.maxWait), 10)
-	return lockdb.QueueBoundedLockTx,
-		[]any{c.allowStandby, c.allowStale, maxWait, c.shared, int16(key.k.Space), key.k.Number}
+	return c.queueLocks(b, []Key{key}, err, statement, args)
 }
 
 // queueLocks adds a statement that takes the locks; err keeps the batch from being sent.
-func (c txConfig) queueLocks(b *pgx.Batch, keys []Key, try bool, err error, statement string, args []any) *pgx.QueuedQuery {
+func (c txConfig) queueLocks(b *pgx.Batch, keys []Key, err error, statement string, args []any) *pgx.QueuedQuery {
 	if err == nil {
 		if err = checkKeys(keys); err != nil {
 			err = failed("lock", keys[0], len(keys)-1, err)
 		}
 	}
-	lock := &queuedLock{keys: keys, err: err, ctx: context.Background(), config: c, try: try}
+	lock := &queuedLock{keys: keys, err: err, ctx: context.Background(), config: c}
 	query := b.Queue(statement, append([]any{lock}, args...)...)
 	query.Fn = lock.readResult
 	return query
@@ -65,7 +66,6 @@ type queuedLock struct {
 	err    error           // keeps the batch from being sent
 	ctx    context.Context // the batch's own, which its results are read with too; known when it is sent
 	config txConfig        // for its Observer
-	try    bool
 }
 
 // RewriteQuery implements [pgx.QueryRewriter], which pgx calls before it sends the batch. It rewrites nothing.
@@ -82,17 +82,17 @@ func (l *queuedLock) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql strin
 
 // Requested implements [txlock.QueuedLocks].
 func (l *queuedLock) Requested() (r txlock.Request, maxWait time.Duration, bounded bool) {
-	r = txlock.Request{Keys: plain(l.keys), Shared: l.config.shared, Wait: !l.try}
+	r = txlock.Request{Keys: plain(l.keys), Shared: l.config.shared, Wait: !l.config.never()}
 	return r, time.Duration(milliseconds(l.config.maxWait)) * time.Millisecond, l.config.bounded
 }
 
 func (l *queuedLock) readResult(results pgx.BatchResults) error {
 	_, err := results.Exec()
-	if l.config.bounded && sqlstate.Refusal(err).Code == sqlstate.LockNotAvailable {
+	if l.config.bounded && !l.config.never() && sqlstate.Refusal(err).Code == sqlstate.LockNotAvailable {
 		err = &WaitError{Err: maxWaitPassed{err}} // lock_timeout was set to it
 	}
 	err = ask(false, l.keys...).result(l.ctx, granted, err)
-	l.config.observe(l.ctx, l.keys, l.try, 0, err)
+	l.config.observe(l.ctx, l.keys, l.config.never(), 0, err)
 	return err
 }
 

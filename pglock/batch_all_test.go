@@ -15,11 +15,15 @@ import (
 
 // batchAll are the ways to take several locks in a batch.
 var batchAll = map[string]func(b *pgx.Batch, keys []pglock.Key, opts ...pglock.TxOption) *pgx.QueuedQuery{
-	"QueueLockAllTx":    pglock.QueueLockAllTx,
-	"QueueTryLockAllTx": pglock.QueueTryLockAllTx,
+	"QueueLockAllTx": pglock.QueueLockAllTx,
+	"a try":          tryAll,
 	"QueueLockAllTx with MaxWait": func(b *pgx.Batch, keys []pglock.Key, opts ...pglock.TxOption) *pgx.QueuedQuery {
 		return pglock.QueueLockAllTx(b, keys, append(slices.Clone(opts), pglock.MaxWait(txLong))...)
 	},
+}
+
+func tryAll(b *pgx.Batch, keys []pglock.Key, opts ...pglock.TxOption) *pgx.QueuedQuery {
+	return pglock.QueueLockAllTx(b, keys, append(slices.Clone(opts), pglock.MaxWait(0))...)
 }
 
 func TestBatchOfSeveralLocksIsOneStatement(t *testing.T) {
@@ -87,7 +91,7 @@ func TestBatchOfSeveralLocksIsRefusedAsAWhole(t *testing.T) {
 		return pglock.QueueLockAllTx(b, keys, append(opts, pglock.MaxWait(txShort))...)
 	}
 	try := func(b *pgx.Batch, keys []pglock.Key, opts ...pglock.TxOption) *pgx.QueuedQuery {
-		return pglock.QueueTryLockTx(b, held, opts...)
+		return pglock.QueueLockTx(b, held, append(slices.Clone(opts), pglock.MaxWait(0))...)
 	}
 	for _, mode := range txModes {
 		for name, c := range map[string]struct {
@@ -96,10 +100,10 @@ func TestBatchOfSeveralLocksIsRefusedAsAWhole(t *testing.T) {
 			match error
 		}{
 			"try of one":            {pgx.TxOptions{}, try, pglock.ErrNotAcquired},
-			"try of several":        {pgx.TxOptions{}, pglock.QueueTryLockAllTx, pglock.ErrNotAcquired},
+			"try of several":        {pgx.TxOptions{}, tryAll, pglock.ErrNotAcquired},
 			"MaxWait":               {pgx.TxOptions{}, short, pglock.ErrNotAcquired},
 			"stale":                 {pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, pglock.QueueLockAllTx, pglock.ErrStaleSnapshot},
-			"stale, try":            {pgx.TxOptions{IsoLevel: pgx.Serializable}, pglock.QueueTryLockAllTx, pglock.ErrStaleSnapshot},
+			"stale, try":            {pgx.TxOptions{IsoLevel: pgx.Serializable}, tryAll, pglock.ErrStaleSnapshot},
 			"stale, MaxWait":        {pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, short, pglock.ErrStaleSnapshot},
 			"stale, try of one":     {pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, try, pglock.ErrStaleSnapshot},
 			"read uncommitted, try": {pgx.TxOptions{IsoLevel: pgx.ReadUncommitted}, try, pglock.ErrNotAcquired},
@@ -143,9 +147,7 @@ func TestBatchOfNoLocksIsNotSent(t *testing.T) {
 	conn := testenv.Database(t).Connect(t)
 	for name, queue := range map[string]func(*pgx.Batch){
 		"no keys":      func(b *pgx.Batch) { pglock.QueueLockAllTx(b, nil) },
-		"the zero Key": func(b *pgx.Batch) { pglock.QueueTryLockTx(b, pglock.Key{}) },
-		//pglock:allow it is to be refused
-		"MaxWait contradic": func(b *pgx.Batch) { pglock.QueueTryLockTx(b, pglock.NewKey("a"), pglock.MaxWait(txLong)) },
+		"the zero Key": func(b *pgx.Batch) { pglock.QueueLockTx(b, pglock.Key{}, pglock.MaxWait(0)) },
 	} {
 		batch := &pgx.Batch{}
 		queue(batch)

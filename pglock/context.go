@@ -18,14 +18,6 @@ func (l *Lock) Context(parent context.Context) context.Context {
 	return c
 }
 
-// FromContext returns the Lock whose [Lock.Context] is ctx or an ancestor of it; of several, the innermost. The
-// functions that [Locker.Do] and [Locker.TryDo] run get such a context. ok is false if there is none. The Lock may
-// have ended already.
-func FromContext(ctx context.Context) (lock *Lock, ok bool) {
-	lock, ok = ctx.Value(ancestry{}).(*Lock)
-	return lock, ok
-}
-
 // newContext returns a context that ends with the lock.
 func (l *Lock) newContext(parent context.Context) *lockContext {
 	inner, cancel := context.WithCancelCause(parent)

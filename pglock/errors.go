@@ -1,7 +1,6 @@
 package pglock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -93,12 +92,8 @@ var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 // WaitError reports that a lock was not acquired, and names its holders. It matches [ErrNotAcquired], and the context's
 // error if the context ended the wait.
 type WaitError struct {
-	// Key is the requested key; of several, the one that is known to be held, or else the first in the order of [Lock.Keys].
-	Key Key
-	// KeyHeld says that the server has named Key as held elsewhere, which matters if More is above zero.
-	KeyHeld bool
-	// More is how many other keys were requested together with Key.
-	More int
+	// Keys are the requested keys, in the order of [Lock.Keys]; but one that the server has named as held comes first.
+	Keys []Key
 	// Waited is how long the call waited; zero for one that does not wait.
 	Waited time.Duration
 	// Holders are those that held the lock when the wait had ended, as far as they are known. It is empty for
@@ -106,12 +101,14 @@ type WaitError struct {
 	Holders []Holder
 	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.
 	Err error
+
+	firstHeld bool // the server has named the first of Keys as held
 }
 
 func (e *WaitError) Error() string {
 	var b strings.Builder
 	b.WriteString("pglock: lock ")
-	if e.Key.check() == nil {
+	if len(e.Keys) > 0 {
 		b.WriteString(e.whichText() + " ")
 	}
 	b.WriteString("not acquired")
@@ -124,7 +121,7 @@ func (e *WaitError) Error() string {
 		if more := len(e.Holders) - 1; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
-	case e.Waited == 0 && e.Err == nil && e.More > 0 && !e.KeyHeld:
+	case e.Waited == 0 && e.Err == nil && len(e.Keys) > 1 && !e.firstHeld:
 		b.WriteString(": at least one is already held")
 	case e.Waited == 0 && e.Err == nil:
 		b.WriteString(": already held")
@@ -137,16 +134,11 @@ func (e *WaitError) Error() string {
 
 // whichText names the key, and says of how many it is the one that is held.
 func (e *WaitError) whichText() string {
-	if e.KeyHeld && e.More > 0 {
-		return fmt.Sprintf("%s, one of %d,", keyText(e.Key, 0), e.More+1)
+	if e.firstHeld && len(e.Keys) > 1 {
+		return fmt.Sprintf("%s, one of %d,", keyText(e.Keys[0], 0), len(e.Keys))
 	}
-	return keyText(e.Key, e.More)
+	return keyText(e.Keys[0], len(e.Keys)-1)
 }
-
-// Contended reports whether the lock was held for as long as the call could wait, up to its context's deadline. It is
-// false if the caller's context was cancelled. A service can answer "409 Conflict" if it is true; if it is false, its
-// client has gone.
-func (e *WaitError) Contended() bool { return !errors.Is(e.Err, context.Canceled) }
 
 // Unwrap makes the error match [ErrNotAcquired] and what ended the wait.
 func (e *WaitError) Unwrap() []error {
@@ -158,10 +150,8 @@ func (e *WaitError) Unwrap() []error {
 
 // LostError reports which lock was lost and why. It matches [ErrLost] and Err.
 type LostError struct {
-	// Key is the lock that was lost; of several, the first.
-	Key Key
-	// More is how many other keys were lost together with Key.
-	More int
+	// Keys are the keys that were lost, in the order of [Lock.Keys].
+	Keys []Key
 	// Reason is why it was lost.
 	Reason LostReason
 	// Err is the underlying error, if any.
@@ -169,7 +159,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	text := fmt.Sprintf("pglock: lock %s lost: %s", keyText(e.Key, e.More), e.Reason)
+	text := fmt.Sprintf("pglock: lock %s lost: %s", keyText(e.Keys[0], len(e.Keys)-1), e.Reason)
 	if e.Err == nil {
 		return text
 	}

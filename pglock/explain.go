@@ -11,20 +11,20 @@ import (
 
 // explain makes the error of a failed acquisition. Only now does it ask the server for the holders.
 func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
-	key, more := Key{k: r.keys[0]}, len(r.keys)-1
+	key, more, keys := Key{k: r.keys[0]}, len(r.keys)-1, publicKeys(r.keys)
 	bounded := errors.Is(err, errMaxWait)
 	ended := isEndOf(ctx, err)
 	switch {
 	case errors.Is(err, ErrClosed) && !isUnsettled(err):
 		return failed("lock", key, more, ErrClosed)
 	case r.try && errors.Is(err, ErrNotAcquired):
-		return &WaitError{Key: key, More: more}
+		return &WaitError{Keys: keys}
 	case errors.Is(err, ErrNotAcquired): // the wait was cancelled on the server
-		return &WaitError{Key: key, More: more, Waited: waited, Err: err}
+		return &WaitError{Keys: keys, Waited: waited, Err: err}
 	case r.try || errors.Is(err, ErrUnavailable) || !bounded && !ended:
 		return failed("lock", key, more, err)
 	}
-	wait := &WaitError{Key: key, More: more, Waited: waited}
+	wait := &WaitError{Keys: keys, Waited: waited}
 	if !bounded {
 		wait.Err = contextError(ctx, err)
 	}

@@ -21,7 +21,7 @@ func memoryLocker(t *testing.T, opts ...pglock.Option) *pglock.Locker {
 
 func TestHooksHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.T) {
 	var uses []string
-	report := func(verb string, use pglock.Use) { uses = append(uses, verb+" "+use.String()) }
+	report := func(verb string, use pglock.Use) { uses = append(uses, verb+" "+string(use.Kind)) }
 	l := memoryLocker(t, pglock.WithObserver(&pglock.Observer{
 		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context { report("acquired", e.Use); return nil },
 		Released: func(_ context.Context, e pglock.ReleasedInfo) { report("released", e.Use) },
@@ -40,7 +40,7 @@ func TestHooksHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.T) {
 	}
 	say()
 	mustUnlock(t, next)
-	want := []string{"acquired lock", "released lock", "acquired turn of \"k\"", "released turn of \"k\""}
+	want := []string{"acquired ", "released ", "acquired turn", "released turn"}
 	if len(uses) != len(want) || uses[2] != want[2] || uses[3] != want[3] {
 		t.Errorf("the Observer learned of %q, want %q", uses, want)
 	}

@@ -306,7 +306,7 @@ func (k *Lock) expire() {
 }
 
 func (l *Lock) lostError(why LostReason, err error) *LostError {
-	return &LostError{Key: Key{k: l.key[0]}, More: len(l.keys()) - 1, Reason: why, Err: err}
+	return &LostError{Keys: l.Keys(), Reason: why, Err: err}
 }
 
 // failed explains an error of the backend. If the error is a loss it ends the lock.

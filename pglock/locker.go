@@ -48,7 +48,6 @@ type lockerConfig struct {
 	handoffFor time.Duration
 	maxHeld    int // 0: no bound
 	observer   *Observer
-	tags       tagging
 
 	forPostgres []string // names of options that are for PostgreSQL only
 	logs        bool     // WithLogger was given

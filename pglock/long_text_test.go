@@ -45,13 +45,12 @@ func TestErrorsOfLongTextsAreShort(t *testing.T) {
 			"Lock": lock, "ParseKey": parse, "LockTx": pglock.LockTx(ctx, tx, key),
 			"AcquireTx": semaphore.AcquireTx(ctx, tx, key, 3),
 			"schedule":  job,
-			"WaitError": &pglock.WaitError{Key: key, Waited: 1, Err: errors.New(stranger), Holders: []pglock.Holder{
+			"WaitError": &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Err: errors.New(stranger), Holders: []pglock.Holder{
 				{PID: 1, User: stranger, Application: stranger, Client: stranger},
 			}},
-			"WaitError of a token":    &pglock.WaitError{Key: key, Waited: 1, Holders: []pglock.Holder{{Token: stranger}}},
-			"WaitError of a prepared": &pglock.WaitError{Key: key, Waited: 1, Holders: []pglock.Holder{{Prepared: stranger}}},
-			"LostError":               &pglock.LostError{Key: key, Err: errors.New(stranger)},
-			"Use":                     errors.New(pglock.Use{Kind: pglock.UseLeader, Key: key}.String()),
+			"WaitError of a token":    &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Holders: []pglock.Holder{{Token: stranger}}},
+			"WaitError of a prepared": &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Holders: []pglock.Holder{{Prepared: stranger}}},
+			"LostError":               &pglock.LostError{Keys: []pglock.Key{key}, Err: errors.New(stranger)},
 			"Event":                   errors.New(leader.Event{Key: key, Leader: pglock.Holder{Token: stranger}}.String()),
 		} {
 			if err == nil {

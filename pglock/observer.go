@@ -41,12 +41,17 @@ type Observer struct {
 	Recorded func(context.Context, RecordedInfo)
 }
 
-// WaitStartedInfo is what an [Observer] learns of the beginning of a wait.
-type WaitStartedInfo struct {
-	Keys   []Key // if it waits for permits of a semaphore, the semaphore's key
+// LockInfo is what an [Observer] learns of every lock.
+type LockInfo struct {
+	Keys   []Key // of a permit of a semaphore, the semaphore's key
 	Shared bool
 	Use    Use
-	Token  string // as [Lock.Token]; empty for permits
+	Token  string // as [Lock.Token]; empty for permits, and for locks of transactions
+}
+
+// WaitStartedInfo is what an [Observer] learns of the beginning of a wait.
+type WaitStartedInfo struct {
+	LockInfo
 
 	locker *Locker
 }
@@ -68,30 +73,24 @@ func (w WaitStartedInfo) Holders(ctx context.Context) ([]Holder, error) {
 
 // WaitEndedInfo is what an [Observer] learns of the end of a wait.
 type WaitEndedInfo struct {
-	Keys   []Key
-	Shared bool
-	Use    Use
-	Token  string
+	LockInfo
+
 	Waited time.Duration
 	Err    error // nil when the lock was granted
 }
 
 // AcquiredInfo is what an [Observer] learns of a lock that was granted.
 type AcquiredInfo struct {
-	Keys   []Key
-	Shared bool
-	Use    Use
-	Token  string
+	LockInfo
+
 	Waited time.Duration // zero when it did not have to wait
-	Source AcquireSource
+	Source Source
 }
 
 // FailedInfo is what an [Observer] learns of a call that has not acquired its lock.
 type FailedInfo struct {
-	Keys   []Key // if it asked for permits of a semaphore, the semaphore's key
-	Shared bool
-	Use    Use
-	Token  string
+	LockInfo
+
 	Try    bool          // the call was one that does not wait
 	Waited time.Duration // zero when it did not wait
 	Err    error         // what the call returns
@@ -100,31 +99,26 @@ type FailedInfo struct {
 // TxLockedInfo is what an [Observer] learns of a call that locks in a transaction. The end of the transaction, which frees the
 // lock, is not reported.
 type TxLockedInfo struct {
-	Keys   []Key // if it asked for a permit of a semaphore, the semaphore's key
-	Shared bool
-	Use    Use
-	Try    bool          // the call was one that does not wait
-	Took   time.Duration // of the call, its round trips and its wait; zero in a batch
-	Err    error         // what the call returns; nil when the locks were granted
+	LockInfo
+
+	Try  bool          // the call was one that does not wait
+	Took time.Duration // of the call, its round trips and its wait; zero in a batch
+	Err  error         // what the call returns; nil when the locks were granted
 }
 
 // ReleasedInfo is what an [Observer] learns of a lock that was unlocked.
 type ReleasedInfo struct {
-	Keys   []Key
-	Shared bool
-	Use    Use
-	Token  string
-	Held   time.Duration
+	LockInfo
+
+	Held time.Duration
 }
 
 // LostInfo is what an [Observer] learns of a lock that was lost.
 type LostInfo struct {
-	Keys   []Key
-	Shared bool
-	Use    Use
-	Token  string
-	Held   time.Duration
-	Err    *LostError
+	LockInfo
+
+	Held time.Duration
+	Err  *LostError
 }
 
 // RecordedInfo is what an [Observer] learns of a call of a primitive that keeps records.
@@ -142,26 +136,39 @@ type RecordedInfo struct {
 	Err error
 }
 
-// AcquireSource is how a lock came to its holder.
-type AcquireSource string
+// Source is how a lock came to its holder.
+type Source string
 
 // The sources of a lock.
 const (
-	AcquiredFree   AcquireSource = "free"    // the server granted it without a wait there
-	AcquiredHanded AcquireSource = "handoff" // from another holder in this process, without asking the server
-	AcquiredQueued AcquireSource = "queued"  // after a wait in the server's queue
-	AcquiredPolled AcquireSource = "polled"  // after polling, without a place in the server's queue
+	SourceFree    Source = "free"    // the server granted it without a wait there
+	SourceHandoff Source = "handoff" // from another holder in this process, without asking the server
+	SourceQueued  Source = "queued"  // after a wait in the server's queue
+	SourcePolled  Source = "polled"  // after polling, without a place in the server's queue
 )
 
-// ObserverOption is what [WithObserver] returns: it fits a [Locker] and a lock of a transaction.
-type ObserverOption interface {
-	Option
-	TxOption
+// Use says what a lock is for, in reports to an [Observer]. The zero Use is a lock that was asked for directly.
+type Use struct {
+	Kind UseKind
+	Key  Key // of the primitive; the lock's own key may be derived from it
 }
+
+// UseKind is a kind of [Use]. Primitives also take locks for their own purposes, whose kinds have no constants.
+type UseKind string
+
+// The kinds of uses.
+const (
+	UseLock   UseKind = ""                 // a lock that was asked for directly
+	UseLeader UseKind = "leader"           // the lock of a leader, see package leader
+	UsePermit UseKind = "semaphore permit" // a slot of a semaphore, see package semaphore
+	UseTick   UseKind = "tick"             // the lock of a job that runs once for each due time, see package schedule
+	UseOnce   UseKind = "once"             // work that is done once, see package once
+	UseRate   UseKind = "rate limit"       // an event of a rate limit, see package ratelimit
+)
 
 // WithObserver makes a Locker report to o what happens to its locks, or a single call that locks in a transaction report
 // itself. [Observers] joins several. A nil observer is an error.
-func WithObserver(o *Observer) ObserverOption { return observedBy{o} }
+func WithObserver(o *Observer) CommonOption { return observedBy{o} }
 
 type observedBy struct{ observer *Observer }
 

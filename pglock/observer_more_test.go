@@ -13,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
@@ -30,7 +31,7 @@ func (j *journal) spans(name string) *pglock.Observer {
 		WaitEnded:   func(ctx context.Context, e pglock.WaitEndedInfo) { j.add("%s waited in %s", name, seen(ctx)) },
 		Acquired:    func(ctx context.Context, e pglock.AcquiredInfo) context.Context { return with(ctx, "hold") },
 		Failed: func(ctx context.Context, e pglock.FailedInfo) {
-			j.add("%s failed in %s: %s, try %v", name, seen(ctx), pglock.OutcomeOf(e.Err), e.Try)
+			j.add("%s failed in %s: %s, try %v", name, seen(ctx), keylabel.Outcome(e.Err), e.Try)
 		},
 		Released: func(ctx context.Context, e pglock.ReleasedInfo) { j.add("%s released in %s", name, seen(ctx)) },
 		Lost:     func(ctx context.Context, e pglock.LostInfo) { j.add("%s lost in %s", name, seen(ctx)) },
@@ -89,8 +90,8 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 	<-waited
 	mustUnlock(t, holder)
 	unreachable := openRefused(t)
-	if _, err := unreachable.Lock(t.Context(), key); pglock.OutcomeOf(err) != pglock.OutcomeUnavailable {
-		t.Errorf("the outcome of %v is %s", err, pglock.OutcomeOf(err))
+	if _, err := unreachable.Lock(t.Context(), key); keylabel.Outcome(err) != "unavailable" {
+		t.Errorf("the outcome of %v is %s", err, keylabel.Outcome(err))
 	}
 	want := []string{
 		"o failed in <nil>: too_many, try true", "o failed in <nil>: too_many, try false", "o released in ohold",
@@ -130,7 +131,7 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 	txHold(t, db, key)
 	var got []string
 	o := pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
-		got = append(got, fmt.Sprintf("%v shared %v try %v took %v: %s", e.Keys, e.Shared, e.Try, e.Took > 0, pglock.OutcomeOf(e.Err)))
+		got = append(got, fmt.Sprintf("%v shared %v try %v took %v: %s", e.Keys, e.Shared, e.Try, e.Took > 0, keylabel.Outcome(e.Err)))
 	}})
 	tx, free := txBegin(t, db.Connect(t)), pglock.NewKey("free")
 	txCheck(t, pglock.LockTx(t.Context(), tx, free, o, pglock.Shared()))
@@ -140,7 +141,7 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 	_ = pglock.LockAllTx(t.Context(), tx, []pglock.Key{free, key}, o, pglock.MaxWait(time.Millisecond))
 	batch := &pgx.Batch{}
 	pglock.QueueLockTx(batch, free, o)
-	pglock.QueueTryLockTx(batch, key, o)
+	pglock.QueueLockTx(batch, key, o, pglock.MaxWait(0))
 	_ = tx.SendBatch(t.Context(), batch).Close()
 	want := []string{
 		"[free] shared true try false took true: acquired", "[invoice:42] shared false try true took true: not_acquired",
@@ -165,7 +166,7 @@ func TestObserverIsToldOfWaitsForPermits(t *testing.T) {
 	}
 	o.WaitEnded = func(_ context.Context, e pglock.WaitEndedInfo) {
 		if e.Use.Kind == pglock.UsePermit {
-			j.add("waited %v: %s", e.Waited > 0, pglock.OutcomeOf(e.Err))
+			j.add("waited %v: %s", e.Waited > 0, keylabel.Outcome(e.Err))
 		}
 	}
 	o.Released, o.Acquired = nil, nil

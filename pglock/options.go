@@ -24,6 +24,12 @@ type AcquireOption interface {
 	TxOption
 }
 
+// CommonOption fits a [Locker] and a lock of a transaction.
+type CommonOption interface {
+	Option
+	TxOption
+}
+
 // Shared asks for a shared lock. Any number of sessions may hold a lock shared, but not while another holds it
 // exclusively. A waiting exclusive request is not overtaken by later shared ones.
 func Shared() AcquireOption {
@@ -39,7 +45,7 @@ func Shared() AcquireOption {
 // this one wait, and needs the simple protocol, which pgx speaks only where client_encoding is UTF8 and
 // standard_conforming_strings is on, as both are by default.
 //
-// With zero the call does not wait, like TryLock (LockAllTx and QueueLockTx wait for a millisecond). A negative d is an
+// With zero the call does not wait, like TryLock (LockAllTx waits for a millisecond). A negative d is an
 // error, and so is MaxWait given to a call that never waits.
 func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(a *acquisition) error {
@@ -88,15 +94,9 @@ func AllowStaleSnapshot() TxOption {
 	})
 }
 
-// StandbyOption is what [AllowStandby] returns: it fits a [Locker] and a lock of a transaction.
-type StandbyOption interface {
-	Option
-	TxOption
-}
-
 // AllowStandby lets locks be taken on a hot standby. They exclude only sessions of that server, and none on the primary
 // or on another standby.
-func AllowStandby() StandbyOption { return allowStandby{} }
+func AllowStandby() CommonOption { return allowStandby{} }
 
 type allowStandby struct{}
 
@@ -309,8 +309,11 @@ func (a acquisition) wait(try bool) (bool, error) {
 	if try && a.bounded {
 		return false, errors.New("pglock: MaxWait contradicts a call that never waits (use Lock with MaxWait instead)")
 	}
-	return !try && !(a.bounded && a.maxWait == 0), nil
+	return !try && !a.never(), nil
 }
+
+// never reports whether MaxWait(0) was given.
+func (a acquisition) never() bool { return a.bounded && a.maxWait == 0 }
 
 type lockConfig struct {
 	acquisition

@@ -42,11 +42,10 @@ type request struct {
 	try    bool         // never waits
 	config lockConfig
 	token  driver.Token
-	caller context.Context   // of the call, or derived from it by the Observer
-	tags   map[string]string // of the call, for WithSQLComments
-	cancel func(error)       // ends the wait for the backend, when Close does
-	waited bool              // it did not get the lock at once
-	asked  bool              // it waited for the backend
+	caller context.Context // of the call, or derived from it by the Observer
+	cancel func(error)     // ends the wait for the backend, when Close does
+	waited bool            // it did not get the lock at once
+	asked  bool            // it waited for the backend
 
 	entries []*entry      // of the keys that the request has reached
 	shards  shardSet      // of all of them

@@ -20,12 +20,29 @@ func (r *request) reportWait(l *Locker) {
 	if o == nil || o.WaitStarted == nil {
 		return
 	}
-	ctx := o.WaitStarted(r.caller, WaitStartedInfo{
-		Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used(), Token: r.token.String(), locker: l,
-	})
-	if ctx != nil {
+	if ctx := o.WaitStarted(r.caller, WaitStartedInfo{r.info(), l}); ctx != nil {
 		r.caller = ctx
 	}
+}
+
+// info is what the Observer learns of the lock that r asks for.
+func (r *request) info() LockInfo {
+	info := LockInfo{Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token.String()}
+	if r.config.use != nil {
+		info.Use = *r.config.use
+	}
+	return info
+}
+
+// info is what the Observer learns of l.
+func (l *Lock) info() LockInfo {
+	info := LockInfo{Keys: l.Keys(), Shared: l.hold.shared, Token: l.Token()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.lazy; x != nil && x.use != nil {
+		info.Use = *x.use
+	}
+	return info
 }
 
 // reportEnd reports the end of an acquiring call.
@@ -36,19 +53,19 @@ func (r *request) reportEnd(o *Observer, lock *Lock, waited time.Duration, err e
 	if !r.waited {
 		waited = 0
 	}
-	keys, shared, use, token := publicKeys(r.keys), r.config.shared, r.used(), r.token.String()
+	info := r.info()
 	if r.waited && o.WaitEnded != nil {
-		o.WaitEnded(r.caller, WaitEndedInfo{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, Err: err})
+		o.WaitEnded(r.caller, WaitEndedInfo{info, waited, err})
 	}
 	if lock == nil {
 		if o.Failed != nil && !r.refusedToPrimitive(err) {
-			o.Failed(r.caller, FailedInfo{Keys: keys, Shared: shared, Use: use, Token: token, Try: r.try, Waited: waited, Err: err})
+			o.Failed(r.caller, FailedInfo{info, r.try, waited, err})
 		}
 		return
 	}
 	var own context.Context
 	if o.Acquired != nil {
-		own = o.Acquired(r.caller, AcquiredInfo{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, Source: r.how(lock)})
+		own = o.Acquired(r.caller, AcquiredInfo{info, waited, r.source(lock)})
 	}
 	lock.reportAcquired(r.caller, own)
 }
@@ -85,17 +102,17 @@ func (l *Lock) observed(ctx context.Context) context.Context {
 	return ctx
 }
 
-func (r *request) how(lock *Lock) AcquireSource {
+func (r *request) source(lock *Lock) Source {
 	if r.lock != nil {
-		return AcquiredHanded
+		return SourceHandoff
 	}
 	if !r.asked {
-		return AcquiredFree
+		return SourceFree
 	}
 	if p, ok := lock.hold.grant.(driver.PolledGrant); ok && p.Polled() {
-		return AcquiredPolled
+		return SourcePolled
 	}
-	return AcquiredQueued
+	return SourceQueued
 }
 
 func (l *Lock) reportReleased(ctx context.Context) {
@@ -108,9 +125,7 @@ func (l *Lock) reportReleased(ctx context.Context) {
 		ctx = x.observed
 	}
 	l.mu.Unlock()
-	o.Released(ctx, ReleasedInfo{
-		Keys: l.Keys(), Shared: l.hold.shared, Use: l.used(), Token: l.Token(), Held: driver.Now().Sub(l.since),
-	})
+	o.Released(ctx, ReleasedInfo{l.info(), driver.Now().Sub(l.since)})
 }
 
 // reportLost reports a loss: at once, or when the acquiring call has reported the lock.
@@ -127,9 +142,7 @@ func (l *Lock) reportLost(lost *LostError) {
 	}
 	l.mu.Unlock()
 	if ctx != nil {
-		o.Lost(ctx, LostInfo{
-			Keys: l.Keys(), Shared: l.hold.shared, Use: l.used(), Token: l.Token(), Held: driver.Now().Sub(l.since), Err: lost,
-		})
+		o.Lost(ctx, LostInfo{l.info(), driver.Now().Sub(l.since), lost})
 	}
 }
 
@@ -142,7 +155,7 @@ func (c txConfig) observe(ctx context.Context, keys []Key, try bool, began drive
 	if began != 0 {
 		took = driver.Now().Sub(began)
 	}
-	c.observer.TxLocked(ctx, TxLockedInfo{Keys: keys, Shared: c.shared, Try: try, Took: took, Err: err})
+	c.observer.TxLocked(ctx, TxLockedInfo{LockInfo{Keys: keys, Shared: c.shared}, try, took, err})
 }
 
 func publicKeys(keys []driver.Key) []Key {

@@ -87,8 +87,8 @@ func TestTrustLocksRunNothingOfTheSearchPath(t *testing.T) {
 			inBatch("QueueLockAllTx with MaxWait", nil, func(b *pgx.Batch) {
 				pglock.QueueLockAllTx(b, []pglock.Key{k, pglock.NewKey("l")}, bounded...)
 			})
-			inBatch("QueueTryLockAllTx", nil, func(b *pgx.Batch) {
-				pglock.QueueTryLockAllTx(b, []pglock.Key{k, pglock.NewKey("l")}, opts...)
+			inBatch("a try of several", nil, func(b *pgx.Batch) {
+				tryAll(b, []pglock.Key{k, pglock.NewKey("l")}, opts...)
 			})
 		}
 	}

@@ -15,11 +15,6 @@ type TxBeginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// TxOptionsBeginner begins transactions with options: a pool or a connection.
-type TxOptionsBeginner interface {
-	BeginTx(ctx context.Context, txOptions pgx.TxOptions) (pgx.Tx, error)
-}
-
 // BeginFunc begins a transaction, takes the lock in it as [LockTx] does, runs fn, and commits. It rolls back, which
 // frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
 // the lock's, or that of beginning or committing. The transaction has the session's default isolation level. If db
@@ -30,38 +25,12 @@ type TxOptionsBeginner interface {
 // [ErrUnavailable], too, and one that denies access [ErrDenied]. If the connection ends during the commit, the error is
 // [ErrUnavailable], and the transaction may have been committed.
 func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
-	return beginFunc(ctx, db, key, fn, opts, func(locked func(pgx.Tx) error) error {
-		return pgx.BeginFunc(ctx, db, locked)
-	})
-}
-
-// BeginTxFunc is [BeginFunc] for a transaction with options. A REPEATABLE READ or SERIALIZABLE transaction, which reads
-// older data than the lock protects, is refused with [ErrStaleSnapshot] unless [AllowStaleSnapshot] is given.
-func BeginTxFunc(
-	ctx context.Context, db TxOptionsBeginner, txOptions pgx.TxOptions, key Key, fn func(pgx.Tx) error, opts ...TxOption,
-) error {
-	return beginFunc(ctx, db, key, fn, opts, func(locked func(pgx.Tx) error) error {
-		return pgx.BeginTxFunc(ctx, db, txOptions, locked)
-	})
-}
-
-// isNil reports whether db is nil, or a nil pointer to a pool or connection.
-func isNil(db any) bool {
-	v := reflect.ValueOf(db)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// beginFunc calls begin, and runs fn in the transaction, after taking the lock there.
-func beginFunc(
-	ctx context.Context, db any, key Key, fn func(pgx.Tx) error, opts []TxOption,
-	begin func(locked func(pgx.Tx) error) error,
-) error {
 	if isNil(db) || fn == nil {
 		return failed("begin a transaction and lock", key, 0, errors.New("the TxBeginner or the function is nil"))
 	}
 	var began bool
 	var inside error // of the lock, or of fn
-	err := begin(func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		began = true
 		if inside = LockTx(ctx, tx, key, opts...); inside == nil {
 			inside = fn(tx)
@@ -78,4 +47,10 @@ func beginFunc(
 		return failed("commit a transaction under", key, 0, explained)
 	}
 	return err
+}
+
+// isNil reports whether db is nil, or a nil pointer to a pool or connection.
+func isNil(db any) bool {
+	v := reflect.ValueOf(db)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

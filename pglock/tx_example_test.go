@@ -136,7 +136,7 @@ func ExampleMaxWait() {
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		err := pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42"), pglock.MaxWait(50*time.Millisecond))
 		if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
-			fmt.Println("in the way of", wait.Key, "is one session:", len(wait.Holders) == 1)
+			fmt.Println("in the way of", wait.Keys[0], "is one session:", len(wait.Holders) == 1)
 			_, err = tx.Exec(ctx, "SELECT 'the next best thing'")
 		}
 		return err

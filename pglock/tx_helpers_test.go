@@ -166,8 +166,8 @@ func txWantWaitError(t testing.TB, err error, key pglock.Key) *pglock.WaitError 
 	if !errors.As(err, &wait) || !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Fatalf("the error is %v, want a WaitError", err)
 	}
-	if !wait.Key.Equal(key) {
-		t.Errorf("the WaitError is for %v, want %v", wait.Key, key)
+	if !wait.Keys[0].Equal(key) {
+		t.Errorf("the WaitError is for %v, want %v", wait.Keys[0], key)
 	}
 	return wait
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -58,17 +59,17 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	if err == nil {
 		return nil
 	}
-	key, more := r.keys[0], len(r.keys)-1
+	keys := slices.Clone(r.keys)
 	n, held := lockdb.HeldKey(sqlstate.Refusal(err).Message)
-	if held = held && 1 <= n && n <= len(r.keys); held {
-		key = r.keys[n-1]
+	if held = held && 1 <= n && n <= len(keys); held {
+		keys = slices.Insert(slices.Delete(keys, n-1, n), 0, r.keys[n-1])
 	}
 	err = TxError(sqlstate.EndedBy(ctx, err))
 	wait := (*WaitError)(nil)
 	if !errors.As(err, &wait) {
-		return failed("lock", key, more, err)
+		return failed("lock", keys[0], len(keys)-1, err)
 	}
-	wait.Key, wait.KeyHeld, wait.More = key, held, more
+	wait.Keys, wait.firstHeld = keys, held
 	if r.waits {
 		wait.Waited = driver.Now().Sub(r.at)
 	}

@@ -245,7 +245,7 @@ func TestTxErrorMapsWhatItKnows(t *testing.T) {
 		{server("55P03", "canceling statement due to lock timeout"), pglock.ErrNotAcquired},
 		{fmt.Errorf("timeout: %w", context.DeadlineExceeded), pglock.ErrNotAcquired},
 		{fmt.Errorf("timeout: %w", context.DeadlineExceeded), context.DeadlineExceeded},
-		{&pglock.WaitError{Key: pglock.NewKey("a")}, pglock.ErrNotAcquired},
+		{&pglock.WaitError{Keys: []pglock.Key{pglock.NewKey("a")}}, pglock.ErrNotAcquired},
 		{server("53200", "out of shared memory"), pglock.ErrTooManyLocks},
 		{server("42704", `unrecognized configuration parameter "pglock_standby"`), pglock.ErrStandby},
 		{server("42704", `unrecognized configuration parameter "pglock_stale_snapshot"`), pglock.ErrStaleSnapshot},

@@ -188,55 +188,6 @@ func TestTxBeginFuncCommitsAndRollsBack(t *testing.T) {
 	}
 }
 
-func TestTxBeginTxFuncHasItsOptions(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("counter")
-	pool, stale := db.Pool(t), pgx.TxOptions{IsoLevel: pgx.Serializable}
-	err := pglock.BeginTxFunc(t.Context(), pool, stale, key, func(pgx.Tx) error { return nil })
-	if !errors.Is(err, pglock.ErrStaleSnapshot) {
-		t.Errorf("serializable: the error is %v", err)
-	}
-	txCheck(t, pglock.BeginTxFunc(t.Context(), pool, stale, key, func(tx pgx.Tx) error {
-		txWantLocks(t, db, fmt.Sprintf("@%d exclusive", key.Int64()))
-		if got := txShow(t, tx.Conn(), "transaction_isolation"); got != "serializable" {
-			t.Errorf("the isolation level is %q", got)
-		}
-		return nil
-	}, pglock.AllowStaleSnapshot()))
-	txWantLocks(t, db)
-	if err := pglock.BeginTxFunc(t.Context(), nil, stale, key, func(pgx.Tx) error { return nil }); err == nil {
-		t.Error("it began on nothing")
-	}
-}
-
-func TestTxWaitErrorContendedTellsACancelFromAHolder(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("counter")
-	txHold(t, db, key)
-	l := openLocker(t, db)
-	txCheck(t, l.Ping(t.Context())) // the bounds below are for waits, not for connecting
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, stop := context.WithTimeout(t.Context(), 10*txShort)
-	defer stop()
-	for name, c := range map[string]struct {
-		ctx       context.Context
-		opts      []pglock.LockOption
-		contended bool
-	}{
-		"cancelled":   {cancelled, nil, false},
-		"a deadline":  {late, nil, true},
-		"MaxWait":     {t.Context(), []pglock.LockOption{pglock.MaxWait(txShort)}, true},
-		"no patience": {t.Context(), []pglock.LockOption{pglock.MaxWait(0)}, true},
-	} {
-		_, err := l.Lock(c.ctx, key, c.opts...)
-		wait, ok := errors.AsType[*pglock.WaitError](err)
-		if !ok || wait.Contended() != c.contended {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestTxBeginFuncInATransactionBeginsASavepoint(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

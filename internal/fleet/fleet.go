@@ -60,7 +60,7 @@ func Work(t *testing.T, o *pglock.Observer) {
 
 	must.Succeed(t, pglock.BeginFunc(ctx, server, key, func(pgx.Tx) error { return nil }, pglock.WithObserver(o)))
 	// The stand-in has no semaphores in transactions.
-	o.TxLocked(ctx, pglock.TxLockedInfo{Use: pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("api")}, Took: time.Second})
+	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Use: pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("api")}}, Took: time.Second})
 	job, err := schedule.New(l, key)
 	must.Succeed(t, err)
 	due := time.Now()

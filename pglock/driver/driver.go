@@ -126,9 +126,6 @@ type Request struct {
 	Token Token
 	// LossHandler is notified when the grant is lost.
 	LossHandler LossHandler
-	// Tags say which code asks, for operators of the server. A backend whose server shows its statements may write
-	// them there. Treat them as hostile text: any bytes, of any length. Nil unless the user wants them to be written.
-	Tags map[string]string
 }
 
 // Drainer is implemented by backends whose Acquire may take long even without waiting for a lock, because the server

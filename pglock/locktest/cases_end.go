@@ -21,7 +21,7 @@ func (s *suite) maxHold() {
 	waiter := s.start(s.ctx, other, key)
 	<-ctx.Done()
 	lost := (*pglock.LostError)(nil)
-	if err := context.Cause(ctx); !errors.As(err, &lost) || lost.Reason != pglock.LostMaxHold || !lost.Key.Equal(key) {
+	if err := context.Cause(ctx); !errors.As(err, &lost) || lost.Reason != pglock.LostMaxHold || !lost.Keys[0].Equal(key) {
 		s.Errorf("the cause of the lock's context is %v", err)
 	}
 	s.mustUnlock(s.got(waiter)) // although the holder has not unlocked

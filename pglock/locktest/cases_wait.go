@@ -45,7 +45,7 @@ func (s *suite) cancelledWait() {
 		s.ended(waiter)
 		wait := (*pglock.WaitError)(nil)
 		if !errors.As(waiter.err, &wait) || !errors.Is(waiter.err, context.Canceled) ||
-			!errors.Is(waiter.err, pglock.ErrNotAcquired) || !wait.Key.Equal(key) {
+			!errors.Is(waiter.err, pglock.ErrNotAcquired) || !wait.Keys[0].Equal(key) {
 			s.Errorf("a cancelled wait: %v", waiter.err)
 		}
 		s.waiting(from, 0)

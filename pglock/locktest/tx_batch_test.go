@@ -33,9 +33,9 @@ func TestLocksOfABatchInMemoryLastUntilTheTransactionEnds(t *testing.T) {
 	for name, queue := range map[string]func(*pgx.Batch){
 		"QueueLockTx":              func(batch *pgx.Batch) { pglock.QueueLockTx(batch, b) },
 		"QueueLockTx with MaxWait": func(batch *pgx.Batch) { pglock.QueueLockTx(batch, b, pglock.MaxWait(time.Minute)) },
-		"QueueTryLockTx":           func(batch *pgx.Batch) { pglock.QueueTryLockTx(batch, b) },
+		"a try":                    func(batch *pgx.Batch) { pglock.QueueLockTx(batch, b, pglock.MaxWait(0)) },
 		"QueueLockAllTx":           func(batch *pgx.Batch) { pglock.QueueLockAllTx(batch, []pglock.Key{c, b, a}) },
-		"QueueTryLockAllTx":        func(batch *pgx.Batch) { pglock.QueueTryLockAllTx(batch, []pglock.Key{c, b, a}) },
+		"a try of several":         func(batch *pgx.Batch) { pglock.QueueLockAllTx(batch, []pglock.Key{c, b, a}, pglock.MaxWait(0)) },
 	} {
 		tx := server.Tx(nil)
 		must.Succeed(t, send(t, tx, queue))
@@ -43,9 +43,11 @@ func TestLocksOfABatchInMemoryLastUntilTheTransactionEnds(t *testing.T) {
 			t.Errorf("%s: the statements are %q", name, got)
 		}
 		other := server.Tx(nil)
-		err := send(t, other, func(batch *pgx.Batch) { pglock.QueueTryLockAllTx(batch, []pglock.Key{b, pglock.Int64Key(1)}) })
+		err := send(t, other, func(batch *pgx.Batch) {
+			pglock.QueueLockAllTx(batch, []pglock.Key{b, pglock.Int64Key(1)}, pglock.MaxWait(0))
+		})
 		wait := (*pglock.WaitError)(nil)
-		if !errors.As(err, &wait) || !wait.Key.Equal(b) || !wait.KeyHeld || wait.More != 1 {
+		if !errors.As(err, &wait) || !wait.Keys[0].Equal(b) || len(wait.Keys) != 2 {
 			t.Errorf("%s: another transaction's try: %v", name, err)
 		}
 		if got := other.Statements(); !slices.Equal(got, []string{"update before"}) {

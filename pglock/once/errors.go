@@ -62,7 +62,7 @@ func refusal(scope, id, outcome string, at time.Time) error {
 	case held:
 		wait := &pglock.WaitError{}
 		if scope != "" {
-			wait.Key = (&Scope{name: scope}).LockKey(id)
+			wait.Keys = []pglock.Key{(&Scope{name: scope}).LockKey(id)}
 		}
 		return wait
 	case stale:

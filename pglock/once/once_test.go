@@ -98,7 +98,7 @@ func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
 		wantIs(t, err, pglock.ErrNotAcquired)
 		waited := (*pglock.WaitError)(nil)
 		if !errors.As(err, &waited) || len(waited.Holders) != 1 ||
-			waited.Holders[0].PID != int32(first.Conn().PgConn().PID()) || waited.Key.String() != "once:s/1" {
+			waited.Holders[0].PID != int32(first.Conn().PgConn().PID()) || waited.Keys[0].String() != "once:s/1" {
 			t.Errorf("the error is %+v", waited)
 		}
 		must.Succeed(t, scope(t, "s").Tx(bounded(t), tx, wait.String())) // the transaction can continue
@@ -352,7 +352,7 @@ func TestOnceTheObserverLearnsOfEachCall(t *testing.T) {
 		return err
 	}), boom)
 	if len(seen) != 3 || seen[0].Err != nil || !errors.Is(seen[1].Err, pglock.ErrDone) || !errors.Is(seen[2].Err, boom) ||
-		seen[0].Use.String() != `once of "s"` || seen[0].ID != "1" || seen[0].Ran || !seen[2].Ran {
+		seen[0].Use.Kind != pglock.UseOnce || seen[0].ID != "1" || seen[0].Ran || !seen[2].Ran {
 		t.Errorf("the Observer learned of %+v", seen)
 	}
 }

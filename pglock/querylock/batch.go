@@ -55,7 +55,7 @@ func (r lockRequest) queue(batch *pgx.Batch, run run) {
 	}
 	switch {
 	case r.query.Try:
-		pglock.QueueTryLockAllTx(batch, run.keys, opts...)
+		pglock.QueueLockAllTx(batch, run.keys, append(opts, pglock.MaxWait(0))...)
 	case len(run.keys) == 1:
 		pglock.QueueLockTx(batch, run.keys[0], opts...)
 	default:

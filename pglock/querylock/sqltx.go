@@ -141,14 +141,9 @@ func arrays(keys []pglock.Key) (spaces, numbers string) {
 
 // refusal makes the server's answer an error of package pglock.
 func refusal(keys []pglock.Key, err error) error {
-	key := keys[0]
-	n, held := lockdb.HeldKey(err.Error())
-	if held = held && 1 <= n && n <= len(keys); held {
-		key = keys[n-1]
-	}
 	err = pglock.TxError(err)
 	if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
-		wait.Key, wait.KeyHeld, wait.More = key, held, len(keys)-1
+		wait.Keys = keys
 		return err
 	}
 	return fmt.Errorf("pglock: lock %s: %w", shorttext.Quote(keys[0].String()), err)

@@ -337,7 +337,7 @@ func TestRatelimitTheObserverLearnsOfEachCall(t *testing.T) {
 			if no := i == 1 || i == 2; errors.Is(err, pglock.ErrNotAcquired) != no || !no && err != nil {
 				t.Errorf("call %d: %v", i, err)
 			}
-			if e := seen[i]; e.Use.String() != `rate limit of "limits"` || e.ID != "k" || e.Err != err {
+			if e := seen[i]; e.Use.Kind != pglock.UseRate || e.ID != "k" || e.Err != err {
 				t.Errorf("of call %d the Observer learned %+v", i, e)
 			}
 		}

@@ -15,10 +15,15 @@ func (s *Semaphore) use() pglock.Use { return pglock.Use{Kind: pglock.UsePermit,
 
 func (s *Semaphore) observer() *pglock.Observer { return hooks.Observer(s.locker).(*pglock.Observer) }
 
+// info is what the Observer learns of permits.
+func (s *Semaphore) info() pglock.LockInfo {
+	return pglock.LockInfo{Keys: []pglock.Key{s.key}, Use: s.use()}
+}
+
 // reportWait reports that a call waits for permits, and returns the context for its later reports.
 func (s *Semaphore) reportWait(ctx context.Context) context.Context {
 	if o := s.observer(); o.WaitStarted != nil {
-		if own := o.WaitStarted(ctx, pglock.WaitStartedInfo{Keys: []pglock.Key{s.key}, Use: s.use()}); own != nil {
+		if own := o.WaitStarted(ctx, pglock.WaitStartedInfo{LockInfo: s.info()}); own != nil {
 			return own
 		}
 	}
@@ -27,16 +32,15 @@ func (s *Semaphore) reportWait(ctx context.Context) context.Context {
 
 // reportEnd reports how a call for permits has ended.
 func (s *Semaphore) reportEnd(ctx context.Context, try, awaited bool, waited time.Duration, err error) {
-	keys := []pglock.Key{s.key}
 	if !awaited {
 		waited = 0
 	}
 	o := s.observer()
 	if awaited && o.WaitEnded != nil {
-		o.WaitEnded(ctx, pglock.WaitEndedInfo{Keys: keys, Use: s.use(), Waited: waited, Err: err})
+		o.WaitEnded(ctx, pglock.WaitEndedInfo{LockInfo: s.info(), Waited: waited, Err: err})
 	}
 	if err != nil && o.Failed != nil {
-		o.Failed(ctx, pglock.FailedInfo{Keys: keys, Use: s.use(), Try: try, Waited: waited, Err: err})
+		o.Failed(ctx, pglock.FailedInfo{LockInfo: s.info(), Try: try, Waited: waited, Err: err})
 	}
 }
 

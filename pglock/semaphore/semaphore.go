@@ -253,7 +253,7 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) 
 
 // explain returns the error of a failed acquisition.
 func (s *Semaphore) explain(ctx context.Context, w *waiter, err error, waited time.Duration) error {
-	wait := &pglock.WaitError{Key: s.key, Waited: waited}
+	wait := &pglock.WaitError{Keys: []pglock.Key{s.key}, Waited: waited}
 	switch {
 	case w.try && errors.Is(err, pglock.ErrNotAcquired):
 		wait.Waited = 0

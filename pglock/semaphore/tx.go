@@ -59,8 +59,8 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 	err = acquireTx(ctx, tx, key, n, c, start)
 	if o := c.Observer.(*pglock.Observer); o.TxLocked != nil {
 		o.TxLocked(ctx, pglock.TxLockedInfo{
-			Keys: []pglock.Key{key}, Use: pglock.Use{Kind: pglock.UsePermit, Key: key},
-			Try: c.Bounded && c.MaxWait == 0, Took: driver.Now().Sub(start), Err: err,
+			LockInfo: pglock.LockInfo{Keys: []pglock.Key{key}, Use: pglock.Use{Kind: pglock.UsePermit, Key: key}},
+			Try:      c.Bounded && c.MaxWait == 0, Took: driver.Now().Sub(start), Err: err,
 		})
 	}
 	return err
@@ -84,7 +84,7 @@ func acquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c hooks.Tx
 			return failedTx(key, refusedTx(ctx, tx, key, n, outcome, waited))
 		}
 		if err := sleep(ctx, pause); err != nil {
-			return failedTx(key, &pglock.WaitError{Key: key, Waited: driver.Now().Sub(start), Err: err})
+			return failedTx(key, &pglock.WaitError{Keys: []pglock.Key{key}, Waited: driver.Now().Sub(start), Err: err})
 		}
 	}
 }
@@ -111,7 +111,7 @@ func tryTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c hooks.TxSett
 	}
 	err = pglock.TxError(sqlstate.EndedBy(ctx, err))
 	if wait, ok := errors.AsType[*pglock.WaitError](err); ok {
-		wait.Key = key
+		wait.Keys = []pglock.Key{key}
 	}
 	return outcome, err
 }
@@ -121,7 +121,7 @@ var errQueued = errors.New("other calls are waiting in line")
 
 // refusedTx returns the error of a wait that was ended by MaxWait.
 func refusedTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, outcome string, waited time.Duration) error {
-	wait := &pglock.WaitError{Key: key, Waited: waited}
+	wait := &pglock.WaitError{Keys: []pglock.Key{key}, Waited: waited}
 	if outcome == queued {
 		wait.Err = errQueued
 		return wait

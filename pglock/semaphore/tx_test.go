@@ -76,7 +76,7 @@ func TestSemaphoreAcquireTxLimitsTransactions(t *testing.T) {
 			for _, maxWait := range []time.Duration{0, 30 * time.Millisecond} {
 				err := semaphore.AcquireTx(t.Context(), txs[n], txKey, n, pglock.MaxWait(maxWait))
 				wait := (*pglock.WaitError)(nil)
-				if !errors.As(err, &wait) || !wait.Key.Equal(txKey) || len(wait.Holders) != n || wait.Waited < maxWait {
+				if !errors.As(err, &wait) || !wait.Keys[0].Equal(txKey) || len(wait.Holders) != n || wait.Waited < maxWait {
 					t.Errorf("one more, with MaxWait(%v): %v", maxWait, err)
 				}
 			}

@@ -138,7 +138,7 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 					return
 				}
 				err := <-result
-				if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !wait.Key.Equal(held) || (wait.Waited == 0) != tries(c.name) {
+				if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !wait.Keys[0].Equal(held) || (wait.Waited == 0) != tries(c.name) {
 					t.Errorf("the error is %v after %v, want a WaitError of %v", err, wait.Waited, held)
 				}
 				if usable := sqlUsable(tx); usable != c.savepoint {

@@ -147,8 +147,8 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 		err := c.run(t.Context(), q)
 		if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !strings.Contains(err.Error(), "query ") {
 			t.Errorf("the error is %v, want a WaitError", err)
-		} else if !wait.Key.Equal(held) && tries(c.name) || (wait.Waited == 0) != tries(c.name) {
-			t.Errorf("the key is %v and it waited %v: %v", wait.Key, wait.Waited, err)
+		} else if !wait.Keys[0].Equal(held) && tries(c.name) || (wait.Waited == 0) != tries(c.name) {
+			t.Errorf("the key is %v and it waited %v: %v", wait.Keys[0], wait.Waited, err)
 		}
 		if c.savepoint {
 			wantUsable(t, tx)

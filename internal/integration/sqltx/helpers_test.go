@@ -112,7 +112,7 @@ func wantLocks(t *testing.T, server *testenv.DB, want ...string) {
 func wantWaitError(t *testing.T, err error, key pglock.Key) *pglock.WaitError {
 	t.Helper()
 	wait, ok := errors.AsType[*pglock.WaitError](err)
-	if !ok || !errors.Is(err, pglock.ErrNotAcquired) || !wait.Key.Equal(key) {
+	if !ok || !errors.Is(err, pglock.ErrNotAcquired) || !wait.Keys[0].Equal(key) {
 		t.Fatalf("the error is %v, want a WaitError for %v", err, key)
 	}
 	return wait

@@ -121,7 +121,7 @@ func TestLocksInTransactionsOfEachTool(t *testing.T) {
 			"TryLockTx": sqltx.TryLockTx(t.Context(), tx, key),
 			"MaxWait":   sqltx.LockTx(t.Context(), tx, key, wait),
 		} {
-			if wait, ok := errors.AsType[*pglock.WaitError](err); !ok || !wait.Key.Equal(key) {
+			if wait, ok := errors.AsType[*pglock.WaitError](err); !ok || !wait.Keys[0].Equal(key) {
 				t.Errorf("%s: the error is %v", name, err)
 			}
 		}

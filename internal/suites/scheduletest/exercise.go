@@ -352,7 +352,7 @@ func (s *suite) observer() {
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
 	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
-		!errors.Is(seen[1].Err, pglock.ErrDone) || seen[0].Use.String() != fmt.Sprintf("tick of %q", s.job()) || !seen[0].Due.Equal(day) {
+		!errors.Is(seen[1].Err, pglock.ErrDone) || seen[0].Use.Kind != pglock.UseTick || !seen[0].Due.Equal(day) {
 		s.Errorf("the observer got %+v", seen)
 	}
 }

@@ -121,7 +121,7 @@ func (s *suite) maxWait() {
 func (s *suite) failedWait(from *semaphore.Semaphore, d time.Duration) (wait *pglock.WaitError) {
 	for range 20 {
 		_, err := from.Acquire(s.ctx, pglock.MaxWait(d))
-		if !errors.As(err, &wait) || errors.Is(err, context.DeadlineExceeded) || !wait.Key.Equal(s.key()) {
+		if !errors.As(err, &wait) || errors.Is(err, context.DeadlineExceeded) || !wait.Keys[0].Equal(s.key()) {
 			s.Errorf("MaxWait(%v): %v", d, err)
 			return nil
 		}

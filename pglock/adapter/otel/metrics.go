@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
 )
 
 type metrics struct {
@@ -128,7 +128,7 @@ func (m *metrics) ended(ctx context.Context, keys []pglock.Key, use pglock.Use, 
 }
 
 func outcome(err error) attribute.KeyValue {
-	return attribute.String("pglock.outcome", string(pglock.OutcomeOf(err)))
+	return attribute.String("pglock.outcome", keylabel.Outcome(err))
 }
 
 // with returns the attributes of a measurement.

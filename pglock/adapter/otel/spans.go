@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
 )
 
 // spans records each wait as a span.
@@ -75,9 +75,9 @@ func (s *spans) ended(ctx context.Context, e pglock.WaitEndedInfo) {
 	if err, ok := errors.AsType[*pglock.WaitError](e.Err); ok {
 		w.name(err.Holders)
 	}
-	w.span.SetAttributes(attribute.String("pglock.outcome", string(pglock.OutcomeOf(e.Err))))
+	w.span.SetAttributes(attribute.String("pglock.outcome", keylabel.Outcome(e.Err)))
 	if e.Err != nil {
-		w.span.SetStatus(codes.Error, string(pglock.OutcomeOf(e.Err)))
+		w.span.SetStatus(codes.Error, keylabel.Outcome(e.Err))
 		w.span.RecordError(e.Err)
 	}
 	w.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
 )
 
 // Key is the key of a lock.
@@ -43,11 +43,11 @@ func (c *Collector) Observer() *pglock.Observer {
 			}
 		},
 		TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
-			outcome := string(pglock.OutcomeOf(e.Err))
+			outcome := keylabel.Outcome(e.Err)
 			c.txLockSeconds.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), outcome)...).Observe(e.Took.Seconds())
 		},
 		Recorded: func(_ context.Context, e pglock.RecordedInfo) {
-			outcome := string(pglock.OutcomeOf(e.Err))
+			outcome := keylabel.Outcome(e.Err)
 			c.recordSeconds.WithLabelValues(c.with(nil, e.Use, keylabel.Use(e.Use), outcome)...).Observe(e.Took.Seconds())
 		},
 	}
@@ -76,7 +76,7 @@ func (c *Collector) waitEnded(_ context.Context, e pglock.WaitEndedInfo) {
 	}
 	use := keylabel.Use(e.Use)
 	c.waiting.WithLabelValues(c.with(e.Keys, e.Use, use)...).Dec()
-	outcome := string(pglock.OutcomeOf(e.Err))
+	outcome := keylabel.Outcome(e.Err)
 	c.waitSeconds.WithLabelValues(c.with(e.Keys, e.Use, use, outcome)...).Observe(e.Waited.Seconds())
 }
 
@@ -87,7 +87,7 @@ func (c *Collector) callFailed(_ context.Context, e pglock.FailedInfo) {
 	case e.Try && errors.Is(e.Err, pglock.ErrNotAcquired):
 		c.refused.WithLabelValues(c.with(e.Keys, e.Use, use)...).Inc()
 	default:
-		c.failed.WithLabelValues(c.with(e.Keys, e.Use, use, string(pglock.OutcomeOf(e.Err)))...).Inc()
+		c.failed.WithLabelValues(c.with(e.Keys, e.Use, use, keylabel.Outcome(e.Err))...).Inc()
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.
 // Call runs a statement, and returns the first column of its answer; some reports whether there was a row. A
 // caller whose ctx ends does not wait; a statement that has been sent is still carried out.
 func (s *Session) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
-	q := &query{sql: s.comment.Load().(string) + sql, args: args}
+	q := &query{sql: sql, args: args}
 	o := s.newOp(call, nil)
 	o.query = q
 	if err := s.do(ctx, o); err != nil {
@@ -31,10 +31,6 @@ func (s *Session) Call(ctx context.Context, sql string, args ...string) (value s
 	value, some = q.answer.Value()
 	return value, some, nil
 }
-
-// SetComment puts comment in front of every statement that Call queues from now on, heartbeats included. It is for a
-// caller that has the session to itself.
-func (s *Session) SetComment(comment string) { s.comment.Store(comment) }
 
 // Ask is Call for a statement about locks that the session holds. If the session has ended, the error matches
 // [driver.ErrLost]. The statement may run twice: one that is cancelled on the server (pg_cancel_backend) is repeated once.

@@ -18,13 +18,12 @@ import (
 
 // Session is one connection that holds locks, and the lease on them. See the package comment for how it works.
 type Session struct {
-	conn    *wire.Conn
-	lease   *lease.Lease
-	budget  *Budget
-	log     *slog.Logger
-	onEnd   func(*Session)
-	load    atomic.Int32 // callers
-	comment atomic.Value // a string
+	conn   *wire.Conn
+	lease  *lease.Lease
+	budget *Budget
+	log    *slog.Logger
+	onEnd  func(*Session)
+	load   atomic.Int32 // callers
 
 	mu          sync.Mutex
 	queue       []*op
@@ -58,7 +57,6 @@ type Session struct {
 // have been notified.
 func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logger, onEnd func(*Session)) *Session {
 	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now()}
-	s.SetComment("")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(s.nextLook(), s.keepLease)

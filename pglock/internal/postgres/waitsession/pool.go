@@ -181,7 +181,6 @@ func (p *Pool) giveBack(s *session) {
 	if s.Ended() {
 		return
 	}
-	s.SetComment("")
 	p.mu.Lock()
 	kept := true
 	switch {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -25,13 +24,11 @@ type Grant struct {
 	owner   driver.LossHandler
 }
 
-// Lock waits in the server's queue until all of r.Keys are held. turn must have a place, which the grant keeps. While the
-// session waits, and while it carries the grant, its statements carry r.Tags.
+// Lock waits in the server's queue until all of r.Keys are held. turn must have a place, which the grant keeps.
 //
 // A session that ends while it waits held nothing, and an idle one may have ended long ago. In both cases the wait
 // continues on another session, as long as the server accepts one.
 func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, error) {
-	comment := sqlcomment.Write(r.Tags)
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)
 		if err != nil {
@@ -39,7 +36,6 @@ func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, 
 		}
 		g := &Grant{pool: p, session: s, turn: turn, owner: r.LossHandler}
 		g.Grant = mux.NewGrant(r.Keys, r.Shared, g)
-		s.SetComment(comment)
 		s.left = time.Time{}
 		err = s.Carry(ctx, g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
 		if err == nil {
