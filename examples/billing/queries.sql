@@ -1,6 +1,6 @@
--- pglock: key billing-schema owner=billing -- the tables of this service
--- pglock: key invoice:{id bigint} owner=billing names=1..1000 -- one invoice, whatever is done to it
--- pglock: key tenant:{tenant text} owner=billing -- the invoices of a tenant: shared to add one, exclusive to close a month
+-- pglock: key billing-schema -- the tables of this service
+-- pglock: key invoice:{id bigint} -- one invoice, whatever is done to it
+-- pglock: key tenant:{tenant text} -- the invoices of a tenant: shared to add one, exclusive to close a month
 
 -- name: AddInvoice :exec
 -- pglock: lock tenant:{tenant} shared max_wait=300ms

@@ -1,5 +1,5 @@
--- pglock: key invoice:{id bigint} owner=billing names=1..1000 -- one invoice, whatever is done to it
--- pglock: key tenant:{tenant text} owner=billing -- all invoices of a tenant
+-- pglock: key invoice:{id bigint} -- one invoice, whatever is done to it
+-- pglock: key tenant:{tenant text} -- all invoices of a tenant
 
 -- name: AddInvoice :exec
 -- pglock: lock tenant:{tenant} shared

@@ -1,2 +1,2 @@
--- The lock under which the schema changes. pglock generate makes package locks of it.
--- pglock: key shop-migrations owner=platform -- the schema of the shop, while it changes
+-- The lock under which the schema changes. pglockdev generate makes package locks of it.
+-- pglock: key shop-migrations -- the schema of the shop, while it changes

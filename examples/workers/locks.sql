@@ -1,5 +1,5 @@
--- The locks of the fleet. pglock generate makes package locks of them.
--- pglock: key fleet-schema owner=platform -- the tables of this program
--- pglock: key dispatcher owner=platform -- the one process that makes mails of orders
--- pglock: key mail-gateway owner=platform -- the permits to talk to the gateway, which takes two connections
--- pglock: key nightly-report owner=billing -- the job that runs once a night
+-- The locks of the fleet. pglockdev generate makes package locks of them.
+-- pglock: key fleet-schema -- the tables of this program
+-- pglock: key dispatcher -- the one process that makes mails of orders
+-- pglock: key mail-gateway -- the permits to talk to the gateway, which takes two connections
+-- pglock: key nightly-report -- the job that runs once a night

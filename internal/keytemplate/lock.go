@@ -1,95 +1,96 @@
 package keytemplate
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Lock is a template with the options of a query's lock: invoice:{id} shared max_wait=2s.
+// Lock is what a query locks, and how: invoice:{id} shared max_wait=2s.
 type Lock struct {
 	Template
-	Shared    bool
+	Shared bool
+	Options
+}
+
+// Options are those that all locks of a query have in common.
+type Options struct {
 	Try       bool
 	Savepoint bool
-	MaxWait   *time.Duration // nil: until the context ends
+	MaxWait   time.Duration // 0: until the context ends
 }
 
 // ParseLock reads a template and the options that follow it, in any order.
-func ParseLock(text string) (Lock, error) {
+func ParseLock(text string) (l Lock, err error) {
 	template, rest := CutTemplate(text)
-	parsed, err := Parse(template)
-	if err != nil {
-		return Lock{}, err
+	if l.Template, err = parse(template); err != nil {
+		return l, fmt.Errorf("%q: %w", template, err)
 	}
-	lock := Lock{Template: parsed}
-	for _, option := range strings.Fields(rest) {
-		if err := lock.set(option); err != nil {
-			return Lock{}, fmt.Errorf("%s: %w", parsed, err)
+	for _, p := range l.Template {
+		if p.Type != 0 {
+			return l, fmt.Errorf("%s: the type of {%s} is the key's: write {%[2]s}, and -- pglock: key %[1]s", l.Declaration(), p.Param)
 		}
 	}
-	if lock.Try && lock.MaxWait != nil {
-		return Lock{}, fmt.Errorf("%s: try never waits, so it contradicts max_wait", parsed)
+	options := strings.Fields(rest)
+	for i, option := range options {
+		name, _, _ := strings.Cut(option, "=")
+		if slices.ContainsFunc(options[:i], func(o string) bool { return o == name || strings.HasPrefix(o, name+"=") }) {
+			return l, fmt.Errorf("%s: option %s appears twice", l.Template, name)
+		}
+		if err := l.set(option); err != nil {
+			return l, fmt.Errorf("%s: %w", l.Template, err)
+		}
 	}
-	return lock, nil
+	if l.Try && l.MaxWait > 0 {
+		return l, fmt.Errorf("%s: try never waits, so it contradicts max_wait", l.Template)
+	}
+	return l, nil
 }
 
-func (l *Lock) set(option string) error {
-	name, value, valued := strings.Cut(option, "=")
-	if flag, ok := map[string]*bool{"shared": &l.Shared, "try": &l.Try, "savepoint": &l.Savepoint}[name]; ok && !valued {
-		if *flag {
-			return fmt.Errorf("option %s appears twice", name)
-		}
-		*flag = true
-		return nil
-	}
-	if name != "max_wait" {
-		return fmt.Errorf("unknown option %q: the options are shared, try, max_wait=2s, savepoint", option)
-	}
-	d, err := time.ParseDuration(value)
+func (l *Lock) set(option string) (err error) {
+	value, bounded := strings.CutPrefix(option, "max_wait=")
 	switch {
-	case l.MaxWait != nil:
-		return errors.New("option max_wait appears twice")
-	case err != nil:
-		return fmt.Errorf("option %s: want a duration such as max_wait=500ms", option)
-	case d < time.Millisecond:
-		return fmt.Errorf("option %s: the least wait is 1ms (to not wait at all use try)", option)
+	case option == "shared":
+		l.Shared = true
+	case option == "try":
+		l.Try = true
+	case option == "savepoint":
+		l.Savepoint = true
+	case !bounded:
+		return fmt.Errorf("unknown option %q: the options are shared, try, max_wait=2s, savepoint", option)
+	default:
+		if l.MaxWait, err = time.ParseDuration(value); err != nil {
+			return fmt.Errorf("option %s: want a duration such as max_wait=500ms", option)
+		}
+		if l.MaxWait < time.Millisecond {
+			return fmt.Errorf("option %s: the least wait is 1ms (to not wait at all use try)", option)
+		}
 	}
-	l.MaxWait = &d
 	return nil
 }
 
-// Options returns the options as [ParseLock] reads them, each with a space before it.
-func (l Lock) Options() string {
-	var b strings.Builder
+// String returns the lock as [ParseLock] reads it.
+func (l Lock) String() string {
+	text := l.render(func(p Part) string {
+		if p.Source == p.Param && !p.Array {
+			return p.Param
+		}
+		brackets := ""
+		if p.Array {
+			brackets = "[]"
+		}
+		return p.Param + "=" + p.Source + brackets
+	})
 	for _, option := range []struct {
-		name string
+		text string
 		set  bool
-	}{{"shared", l.Shared}, {"try", l.Try}, {"savepoint", l.Savepoint}} {
+	}{
+		{" shared", l.Shared}, {" try", l.Try}, {" savepoint", l.Savepoint}, {" max_wait=" + l.MaxWait.String(), l.MaxWait > 0},
+	} {
 		if option.set {
-			b.WriteString(" " + option.name)
+			text += option.text
 		}
 	}
-	if l.MaxWait != nil {
-		b.WriteString(" max_wait=" + l.MaxWait.String())
-	}
-	return b.String()
-}
-
-// CutTemplate cuts the text after the template, at the first space outside braces.
-func CutTemplate(text string) (template, rest string) {
-	text = strings.TrimSpace(text)
-	inside := false
-	for i, r := range text {
-		switch {
-		case r == '{':
-			inside = true
-		case r == '}':
-			inside = false
-		case !inside && (r == ' ' || r == '\t'):
-			return text[:i], strings.TrimSpace(text[i:])
-		}
-	}
-	return text, ""
+	return text
 }

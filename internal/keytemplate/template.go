@@ -1,66 +1,102 @@
-// Package keytemplate implements the language of key templates, such as invoice:{id bigint}: how they are
-// written in SQL comments, and which of them could make the same name. Only the generator uses it: what it has read, it
-// writes as Go values of package querylock.
+// Package keytemplate implements the language of keys with parameters, such as invoice:{id bigint}, and of the locks that
+// queries take, such as invoice:{id=$1} shared. The generator reads both in comments of SQL, and generated packages pass
+// them to package querylock.
 package keytemplate
 
-import "strings"
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
-// Template is a pattern of names: literal text with parameters in between. The zero Template has no name.
-type Template struct {
-	parts []part
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Template is a pattern of names.
+type Template []Part
+
+// Part is text, and the parameter that follows it. Only the last part of a template may have no parameter, and only the
+// first no text.
+type Part struct {
+	Text  string
+	Param string // its name, as in {id}
+	Type  Type   // in the template of a key
+
+	// In the template of a lock.
+	Source string // what is after =, as in {id=invoice_id} and {id=$1}; Param if there is none
+	Array  bool   // as in {id=$1[]}: a lock for each element
 }
 
-// part is either literal text or a parameter.
-type part struct {
-	literal string
-	param   *Param
+// Number returns the number of a source such as $1.
+func (p Part) Number() (n int, ok bool) {
+	digits, dollar := strings.CutPrefix(p.Source, "$")
+	n, err := strconv.Atoi(digits)
+	return n, dollar && err == nil && n > 0
 }
 
-// Param is a parameter of a template.
-type Param struct {
-	Name   string // as in {id}
-	Source string // the part after = in {id=invoice_id} and {id=$1}; Name if there is none
-	Type   Type   // zero if none is given
-	Array  bool   // a name for each element
-}
-
-// Params returns the parameters in the order of their appearance.
-func (t Template) Params() (params []*Param) {
-	for _, p := range t.parts {
-		if p.param != nil {
-			params = append(params, p.param)
-		}
+// Params returns the parts that have a parameter.
+func (t Template) Params() []Part {
+	if last := len(t) - 1; last >= 0 && t[last].Param == "" {
+		return t[:last]
 	}
-	return params
-}
-
-// Pieces calls literal or param for each part in turn.
-func (t Template) Pieces(literal func(string), param func(*Param)) {
-	for _, p := range t.parts {
-		if p.param != nil {
-			param(p.param)
-		} else {
-			literal(p.literal)
-		}
-	}
+	return t
 }
 
 // String returns the template without types, as in metrics: invoice:{id}. Two templates are the same if their
 // Strings are.
 func (t Template) String() string {
-	return t.render(func(p *Param) string { return p.Name })
+	return t.render(func(p Part) string { return p.Param })
 }
 
-// Declaration returns the template with types: invoice:{id bigint}.
+// Declaration returns the template of a key as [Parse] reads it: invoice:{id bigint}.
 func (t Template) Declaration() string {
-	return t.render(func(p *Param) string { return p.Name + " " + p.Type.String() })
+	return t.render(func(p Part) string { return p.Param + " " + p.Type.String() })
 }
 
-func (t Template) render(param func(*Param) string) string {
+func (t Template) render(param func(Part) string) string {
 	var b strings.Builder
-	t.Pieces(
-		func(text string) { b.WriteString(text) },
-		func(p *Param) { b.WriteString("{" + param(p) + "}") },
-	)
+	for _, p := range t {
+		b.WriteString(p.Text)
+		if p.Param != "" {
+			b.WriteString("{" + param(p) + "}")
+		}
+	}
 	return b.String()
+}
+
+// Name returns the name for the texts of the values, one for each parameter.
+func (t Template) Name(values []string) (string, error) {
+	size := 0
+	for i, p := range t {
+		size += len(p.Text)
+		if p.Param != "" {
+			size += len(values[i])
+		}
+	}
+	if size > pglock.MaxName {
+		return "", fmt.Errorf("the name of lock %s has %d bytes, and at most %d fit", t, size, pglock.MaxName)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for i, p := range t {
+		b.WriteString(p.Text)
+		if p.Param != "" {
+			b.WriteString(values[i])
+		}
+	}
+	return b.String(), nil
+}
+
+// Names matches the names that the template of a key makes. It captures the texts of the values.
+func (t Template) Names() *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString("^")
+	for _, p := range t {
+		b.WriteString(regexp.QuoteMeta(p.Text))
+		if p.Param != "" {
+			b.WriteString("(" + p.Type.pattern() + ")")
+		}
+	}
+	b.WriteString("$")
+	return regexp.MustCompile(b.String())
 }

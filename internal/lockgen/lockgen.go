@@ -1,16 +1,17 @@
 // Package lockgen generates a package of typed keys and locked queries from comments in SQL:
 //
-//	-- pglock: key invoice:{id bigint} owner=billing -- one invoice
+//	-- pglock: key invoice:{id bigint} -- one invoice
 //	-- pglock: lock invoice:{id} max_wait=2s
 //
-// The sqlc plugin and the command pglock generate are its front ends. They find the queries and their parameters;
-// everything else is here.
+// The sqlc plugin and the development tool are its front ends. They find the queries and their parameters; everything
+// else is here.
 package lockgen
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"go/token"
 	"slices"
 )
 
@@ -31,18 +32,18 @@ func (p Position) String() string {
 	return p.File
 }
 
-// Comment is a comment's text without its marks, on one line.
+// Comment is a comment's text without its marks.
 type Comment struct {
 	Text   string
 	At     Position
-	Inline bool // the comment does not begin its line
+	Inline bool // it does not begin its line, or spans several lines: sqlc ignores it
 }
 
 // Param is a parameter of a query.
 type Param struct {
 	Number   int
 	Name     string
-	Type     string // as SQL or sqlc writes it
+	Type     string // as SQL or sqlc writes it; empty if it is not known
 	Nullable bool
 	Dims     int  // dimensions of an array; 0 for a single value
 	Slice    bool // it is a sqlc.slice
@@ -53,39 +54,34 @@ type Query struct {
 	Name     string
 	Command  string // such as ":exec"
 	SQL      string // its text, without the line that names it
-	Text     string // its full text, as passed to the transaction
 	Params   []Param
 	Comments []Comment
 	At       Position
-	// Untyped says that the types of parameters are not known, so that keys have to declare them.
-	Untyped bool
 }
+
+// text is the query's full text, as sqlc's own Go generator writes it, and as it is passed to the transaction.
+func (q Query) text() string { return fmt.Sprintf("-- name: %s %s\n%s\n", q.Name, q.Command, q.SQL) }
 
 // Input is the input from a front end.
 type Input struct {
-	Options  Options
-	Queries  []Query
-	Comments []Comment // comments that belong to no query
-	// Previous is the file [TemplatesFile] that the new one will replace, with its path; zero if there is none.
-	Previous File
+	Package   string // the name of the Go package
+	Generator string // the name of the generator, for the first line of the package
+	Texts     bool   // asks for a constant with the text of each query
+	Queries   []Query
+	Comments  []Comment // comments that belong to no query
 }
 
-// File is a file of the generated package.
-type File struct {
-	Name     string
-	Contents []byte
-}
+// FileName is the name of the one file that Generate makes.
+const FileName = "locks.go"
 
-// Generate returns the files of the package. Its error lists every problem, with a position and advice.
-func Generate(in Input) ([]File, error) {
-	if err := in.Options.check(); err != nil {
-		return nil, err
+// Generate returns the code of the package. Its error lists every problem, with a position and advice.
+func Generate(in Input) ([]byte, error) {
+	if !token.IsIdentifier(in.Package) || in.Package == "main" || in.Package == "_" {
+		return nil, fmt.Errorf("package %q: want the name of a Go package, such as locks", in.Package)
 	}
-	p := &project{Options: in.Options}
-	p.read(in)
+	p := &project{Input: in, byText: map[string]*key{}}
+	p.read()
 	p.checkKeys()
-	p.checkDeclared()
-	p.checkPrevious(in.Previous)
 	if err := p.problems.err(); err != nil {
 		return nil, err
 	}
@@ -108,9 +104,9 @@ func (p problems) err() error {
 	slices.SortStableFunc(p, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(a.at.File, b.at.File), cmp.Compare(a.at.Line, b.at.Line))
 	})
-	var err error
+	var all []error
 	for _, one := range p {
-		err = errors.Join(err, fmt.Errorf("%s: %s", one.at, one.text))
+		all = append(all, fmt.Errorf("%s: %s", one.at, one.text))
 	}
-	return err
+	return errors.Join(all...)
 }

@@ -10,48 +10,46 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 )
 
-// project is the content of the SQL.
+// project is what the SQL declares.
 type project struct {
-	Options
-	keys     []*key // sorted by their functions
+	Input
+	keys     []*key
+	byText   map[string]*key // by their templates without types
 	queries  []*query
 	problems problems
-
-	byText map[string]*key
 }
 
-// key is a template with its attributes.
+// key is a declared key.
 type key struct {
-	keyDirective
+	template keytemplate.Template
+	function string
+	doc      string
 	at       Position
-	declared bool // declared by a directive, not by its first use
-	users    []string
-	shared   map[string]bool // by user; true if it takes the key only shared
+	users    []string // the queries that take it
 }
 
-// query is a query with its locks.
+// query is a query with its locks, whose parameters have the numbers of the query's.
 type query struct {
 	Query
-	locks []keytemplate.Lock // resolved: the types and numbers of parameters are known
+	locks []keytemplate.Lock
 }
 
-// use is one lock of a query.
+// use is a lock of a query, as it is written.
 type use struct {
 	query *query
 	lock  keytemplate.Lock
 	at    Position
 }
 
-// read makes keys and queries from the input: first the declared keys, wherever they are, then the locks.
-func (p *project) read(in Input) {
-	p.byText = map[string]*key{}
+// read makes keys and queries from the input: first the keys, wherever they are declared, then the locks.
+func (p *project) read() {
 	var uses []use
-	for _, c := range in.Comments {
+	for _, c := range p.Comments {
 		p.readComment(nil, c, &uses)
 	}
 	names := map[string]bool{}
-	for i := range in.Queries {
-		q := &query{Query: in.Queries[i]}
+	for _, given := range p.Input.Queries {
+		q := &query{Query: given}
 		p.queries = append(p.queries, q)
 		if names[q.Name] {
 			p.problems.add(q.At, "there are two queries %s: locks are looked up by the name of the query", q.Name)
@@ -65,30 +63,22 @@ func (p *project) read(in Input) {
 	for _, u := range uses {
 		p.use(u)
 	}
-	p.checkLocks(uses)
 }
 
 func (p *project) readComment(q *query, c Comment, uses *[]use) {
 	verb, rest, ok, err := cutDirective(c.Text)
-	if err != nil {
+	switch {
+	case err != nil:
 		p.problems.add(c.At, "%v", err)
-	}
-	if !ok || strings.TrimRight(verb, ":,;") == "allow" { // that speaks to pglock vet
-		return
-	}
-	if c.Inline {
-		p.problems.add(c.At, "the comment %q does not begin its line, or spans several lines: such comments are ignored, "+
-			"so write %q on a separate line", strings.TrimSpace(c.Text), correct(verb, rest))
-		return
-	}
-	if !keytemplate.Visible(strings.ReplaceAll(rest, "\t", " ")) {
+	case !ok || strings.TrimRight(verb, ":,;") == "allow": // that speaks to vet
+	case c.Inline:
+		p.problems.add(c.At, "the comment %q does not begin its line, or spans several lines, so it would be ignored: "+
+			"write it on a separate line", strings.TrimSpace(c.Text))
+	case !keytemplate.Visible(strings.ReplaceAll(rest, "\t", " ")):
 		p.problems.add(c.At, "pglock: %s %q contains invisible characters", verb, rest)
-		return
-	}
-	switch verb {
-	case "key":
+	case verb == "key":
 		p.declare(rest, c.At)
-	case "lock":
+	case verb == "lock":
 		lock, err := keytemplate.ParseLock(rest)
 		switch {
 		case err != nil:
@@ -104,163 +94,83 @@ func (p *project) readComment(q *query, c Comment, uses *[]use) {
 }
 
 func (p *project) declare(text string, at Position) {
-	directive, err := parseKey(text)
+	k, err := parseKey(text)
 	if err != nil {
 		p.problems.add(at, "key %v", err)
 		return
 	}
-	name := directive.template.String()
+	k.at = at
+	name := k.template.String()
 	if other := p.byText[name]; other != nil {
-		first, second := other.at, at
-		if first.File == second.File && first.Line > second.Line { // comments above queries are read last
-			first, second = second, first
-		}
-		p.problems.add(second, "key %s is already declared at %s: declare a template once", name, first)
+		p.problems.add(at, "key %s is declared at %s, too: declare it once", name, other.at)
 		return
 	}
-	p.add(&key{keyDirective: directive, at: at, declared: true})
+	p.keys, p.byText[name] = append(p.keys, &k), &k
 }
 
-func (p *project) add(k *key) {
-	k.shared = map[string]bool{}
-	p.keys = append(p.keys, k)
-	p.byText[k.template.String()] = k
-}
-
-// use resolves a lock's parameters to those of its query, and its template to a key. It declares the key of an unknown
-// template.
+// use gives a query its lock.
 func (p *project) use(u use) {
-	if !p.checkUntyped(u) {
+	name := u.lock.Template.String()
+	k := p.byText[name]
+	switch {
+	case k == nil:
+		p.problems.add(u.at, "lock %s is of no key: if it is misspelled, correct it; if it is meant, declare it, as in -- pglock: key %s",
+			name, strings.ReplaceAll(name, "}", " bigint}"))
 		return
-	}
-	lock, ok := p.resolve(u)
-	if !ok {
-		return
-	}
-	k := p.byText[lock.Template.String()]
-	if k == nil {
-		k = &key{keyDirective: keyDirective{template: lock.Template, low: 1}, at: u.at}
-		p.add(k)
-	}
-	if !p.agree(k, lock, u) {
-		return
-	}
-	if !slices.Contains(k.users, u.query.Name) {
-		k.users, k.shared[u.query.Name] = append(k.users, u.query.Name), true
-	}
-	k.shared[u.query.Name] = k.shared[u.query.Name] && lock.Shared
-	u.query.locks = append(u.query.locks, lock)
-}
-
-// agree gives the key the types of the lock, or reports why it cannot.
-func (p *project) agree(k *key, lock keytemplate.Lock, u use) bool {
-	fits := true
-	uses := lock.Params()
-	i := 0
-	template := k.template.WithParams(func(param keytemplate.Param) keytemplate.Param {
-		used := uses[i].Type
-		i++
-		wide, ok := keytemplate.Widest(param.Type, used)
-		switch {
-		case !ok, k.declared && wide != param.Type:
-			fits = false
-			p.problems.add(u.at, "lock %s: {%s} is %s here and %s at %s: cast the query's parameter, or declare the key "+
-				"with a type that fits both", lock.Template, param.Name, used, param.Type, k.at)
-		default:
-			param.Type = wide
-		}
-		param.Source, param.Array = param.Name, false
-		return param
-	})
-	if fits {
-		k.template = template
-	}
-	return fits
-}
-
-// resolve gives each parameter of a lock the number and the type of the query's parameter.
-func (p *project) resolve(u use) (keytemplate.Lock, bool) {
-	lock, good := u.lock, true
-	if u.query.Command == ":copyfrom" {
+	case u.query.Command == ":copyfrom":
 		p.problems.add(u.at, "lock %s: query %s is :copyfrom, and a lock cannot be sent with COPY: "+
-			"take the lock first, with pglock.LockTx", lock, u.query.Name)
-		return lock, false
+			"take the lock first, with pglock.LockTx", name, u.query.Name)
+		return
 	}
-	declared := p.byText[lock.Template.String()]
-	lock.Template = lock.WithParams(func(param keytemplate.Param) keytemplate.Param {
-		resolved, err := p.resolveParam(u.query, param, declared)
+	for i, param := range u.lock.Params() {
+		resolved, err := u.query.resolve(param, k.template[i].Type)
 		if err != nil {
-			good = false
-			p.problems.add(u.at, "lock %s: {%s}: %v", lock.Template, param.Name, err)
+			p.problems.add(u.at, "lock %s: {%s}: %v", name, param.Param, err)
 		}
-		return resolved
-	})
-	if good {
-		if err := lock.Check(); err != nil {
-			good = false
-			p.problems.add(u.at, "lock %s: %v", lock.Template, err)
-		}
+		u.lock.Template[i] = resolved
 	}
-	return lock, good
+	if locks := u.query.locks; len(locks) > 0 && locks[0].Options != u.lock.Options {
+		p.problems.add(u.at, "the locks of query %s differ in try, max_wait or savepoint: give all of them the same; "+
+			"only shared can differ", u.query.Name)
+	}
+	u.query.locks = append(u.query.locks, u.lock)
+	user := u.query.Name
+	if u.lock.Shared {
+		user += " (shared)"
+	}
+	if !slices.Contains(k.users, user) {
+		k.users = append(k.users, user)
+	}
 }
 
-// resolveParam finds the parameter of the query. Its type is the query's if that is known, and else the key's.
-func (p *project) resolveParam(q *query, param keytemplate.Param, declared *key) (keytemplate.Param, error) {
+// resolve gives a parameter of a lock the number of the query's parameter, if that has a type which the key's includes.
+func (q *query) resolve(param keytemplate.Part, want keytemplate.Type) (keytemplate.Part, error) {
 	found, err := q.param(param)
 	if err != nil {
 		return param, err
 	}
 	param.Source = fmt.Sprintf("$%d", found.Number)
-	given := param.Type
-	if q.Untyped {
-		return typeOf(param, declared)
+	if found.Type == "" {
+		return param, nil
 	}
 	param.Array = found.Dims == 1 || found.Slice
-	if param.Type, err = keytemplate.ParseType(found.Type); err != nil {
-		return param, found.unusable(err)
-	}
+	got, err := keytemplate.ParseType(found.Type)
 	switch {
+	case err != nil:
+		return param, err
 	case found.Nullable:
 		return param, fmt.Errorf("query %[1]s may get NULL for it, and a lock's name needs a value: "+
-			"use @%[2]s (not sqlc.narg), and cast it (@%[2]s::%[3]s) if the column is nullable",
-			q.Name, found.Name, found.cast())
+			"use @%[2]s (not sqlc.narg), and cast it (@%[2]s::%[3]s) if the column is nullable", q.Name, found.Name, want)
+	case !want.Includes(got):
+		return param, fmt.Errorf("it is %s here, and %s in the key: cast it (@%s::%[2]s), or declare the key with a type that fits",
+			got, want, found.Name)
 	case found.Dims > 1:
 		return param, errors.New("it is an array of arrays: use a one-dimensional array")
-	case found.Slice && (p.SQLPackage == DatabaseSQL || !q.isArray(found)):
-		return param, fmt.Errorf("it is a sqlc.slice, which is an array only for pgx, as the argument of ANY: write = ANY(@%s::%s)",
-			found.Name, found.cast())
-	}
-	if _, ok := keytemplate.Widest(given, param.Type); !ok {
-		return param, fmt.Errorf("its type is %s, not %s", param.Type, given)
+	case found.Slice && !q.isArray(found):
+		return param, fmt.Errorf("it is a sqlc.slice, which is an array only as the argument of ANY: write = ANY(@%s::%s[])",
+			found.Name, want)
 	}
 	return param, nil
-}
-
-// cast is the type to which a parameter is cast.
-func (p Param) cast() string {
-	cast := strings.TrimPrefix(p.Type, "pg_catalog.")
-	if p.Slice || p.Dims == 1 {
-		cast += "[]"
-	}
-	return cast
-}
-
-// noEnums are types of PostgreSQL as a schema names them.
-var noEnums = strings.Fields(`bit bpchar bytea char cidr citext date decimal float float4 float8 inet interval json jsonb
-	macaddr money numeric real time timestamp timetz varbit xml`)
-
-// unusable adds to the error of a type how to write the parameter, if the type may be an enum, and what that does about NULL.
-// sqlc reads two casts that follow each other only if parentheses part them.
-func (p Param) unusable(err error) error {
-	if strings.HasPrefix(p.Type, "pg_catalog.") || slices.Contains(noEnums, p.Type) {
-		return err
-	}
-	array := strings.TrimPrefix(p.cast(), p.Type)
-	err = fmt.Errorf("%w; if it is an enum, write (@%s::text%s)::%s", err, p.Name, array, p.cast())
-	if p.Nullable {
-		err = fmt.Errorf("%w, which also keeps NULL away, of which no name can be made", err)
-	}
-	return err
 }
 
 // isArray reports whether sqlc passes a slice as it is, as an array.
@@ -269,22 +179,8 @@ func (q *query) isArray(slice Param) bool {
 	return array.MatchString(withoutTexts(q.SQL))
 }
 
-func typeOf(param keytemplate.Param, declared *key) (keytemplate.Param, error) {
-	if declared != nil && param.Type == keytemplate.Unknown {
-		for _, p := range declared.template.Params() {
-			if p.Name == param.Name {
-				param.Type = p.Type
-			}
-		}
-	}
-	if param.Type == keytemplate.Unknown {
-		return param, fmt.Errorf("it has no type: write {%s=%s bigint}, or declare the key", param.Name, param.Source)
-	}
-	return param, nil
-}
-
-// param finds the query's parameter for a template's parameter.
-func (q *query) param(want keytemplate.Param) (Param, error) {
+// param finds the query's parameter for a lock's parameter.
+func (q *query) param(want keytemplate.Part) (Param, error) {
 	var found []Param
 	var names []string
 	number, byNumber := want.Number()
@@ -292,53 +188,17 @@ func (q *query) param(want keytemplate.Param) (Param, error) {
 		if (byNumber && p.Number == number) || (!byNumber && p.Name == want.Source) {
 			found = append(found, p)
 		}
-		names = append(names, fmt.Sprintf("$%d %s", p.Number, p.Name))
+		names = append(names, strings.TrimSpace(fmt.Sprintf("$%d %s", p.Number, p.Name)))
 	}
-	glued := q.gluedTo(want.Source)
 	switch {
 	case len(found) == 1:
 		return found[0], nil
-	case glued != "":
-		return Param{}, fmt.Errorf("query %s has no parameter %s: PostgreSQL reads %s as one operator, so write a space before @%[2]s",
-			q.Name, want.Source, glued)
 	case len(found) > 1:
 		return Param{}, fmt.Errorf("query %s has several parameters %s: write a number, as in {%s=$%d}",
-			q.Name, want.Source, want.Name, found[0].Number)
+			q.Name, want.Source, want.Param, found[0].Number)
 	case len(names) == 0:
-		return Param{}, fmt.Errorf("query %s has no parameters", q.Name)
+		return Param{}, fmt.Errorf("query %s has no parameters (PostgreSQL reads =@ as one operator: write a space before @)", q.Name)
 	}
 	return Param{}, fmt.Errorf("query %s has no parameter %s; it has %s (write {%s=other} if it has another name)",
-		q.Name, want.Source, strings.Join(names, ", "), want.Name)
-}
-
-var gluedParam = regexp.MustCompile(`([-+*/<>=~!#%^&|?` + "`" + `]+@)(\w+)`)
-
-// gluedTo returns the operator that PostgreSQL's lexer makes from an @ and the characters before it, as
-// in id=@id.
-func (q *query) gluedTo(param string) (operator string) {
-	for _, match := range gluedParam.FindAllStringSubmatch(withoutTexts(q.SQL), -1) {
-		if match[2] == param {
-			return match[1]
-		}
-	}
-	return ""
-}
-
-// checkLocks checks the options of each query's locks, some of which must be the same for all of
-// them.
-func (p *project) checkLocks(uses []use) {
-	first := map[*query]use{}
-	for _, u := range uses {
-		before, ok := first[u.query]
-		if !ok {
-			first[u.query] = u
-			continue
-		}
-		a, b := before.lock, u.lock
-		if a.Try != b.Try || a.Savepoint != b.Savepoint || (a.MaxWait == nil) != (b.MaxWait == nil) ||
-			(a.MaxWait != nil && *a.MaxWait != *b.MaxWait) {
-			p.problems.add(u.at, "the locks of query %s differ in try, max_wait or savepoint (the other is at %s): "+
-				"give all of them the same; only shared can differ", u.query.Name, before.at)
-		}
-	}
+		q.Name, want.Source, strings.Join(names, ", "), want.Param)
 }

@@ -106,9 +106,8 @@ func escapedLength(sql string) int {
 	return len(sql)
 }
 
-// InlineComments returns the possible directives in comments that do not begin their line or span several lines,
-// which sqlc ignores.
-func InlineComments(file, sql string) (found []Comment) {
+// inlineComments returns comments that do not begin their line or span several lines, which sqlc ignores.
+func inlineComments(file, sql string) (found []Comment) {
 	offset, line := 0, 1
 	for piece, isText := range pieces(sql) {
 		begins := offset == 0 || sql[offset-1] == '\n'

@@ -15,7 +15,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
-	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
 
 func openDB(t *testing.T, server *locktest.Server, inner *sql.DB) *sql.DB {
@@ -88,29 +87,6 @@ func TestSQLGuardTxInMemory(t *testing.T) {
 	wantError(t, sqltx.GuardTx(ctx, lock, tx), pglock.ErrLost, "GuardTx after the loss")
 	if err := tx.Commit(); err == nil {
 		t.Error("the transaction commits after the loss")
-	}
-}
-
-func TestSQLQueriesTakeTheirLocksInMemory(t *testing.T) {
-	server, ctx := locktest.NewServer(), t.Context()
-	db := openDB(t, server, nil)
-	tx, other, aborted := beginSQL(t, db), beginSQL(t, db), beginSQL(t, db)
-	_, err := locks(querylock.Query{}).SQLTx(tx).ExecContext(ctx, payInvoice, int64(42))
-	must.Succeed(t, err)
-	trying := locks(querylock.Query{Try: true, Savepoint: true}).SQLTx(other)
-	_, err = trying.ExecContext(ctx, payInvoice, int64(42))
-	wantError(t, err, pglock.ErrNotAcquired, "another transaction's query")
-	_, err = trying.ExecContext(ctx, payInvoice, int64(43))
-	must.Succeed(t, err)
-	must.Succeed(t, other.Commit())
-
-	_, err = locks(querylock.Query{Try: true}).SQLTx(aborted).ExecContext(ctx, payInvoice, int64(42))
-	wantError(t, err, pglock.ErrNotAcquired, "without a savepoint")
-	if _, err := aborted.ExecContext(ctx, "update accounts"); err == nil {
-		t.Error("an aborted transaction carries a statement out")
-	}
-	if err := aborted.Commit(); err == nil {
-		t.Error("an aborted transaction commits")
 	}
 }
 

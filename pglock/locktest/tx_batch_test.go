@@ -93,24 +93,23 @@ func TestAnInvalidLockFailsItsBatchInMemory(t *testing.T) {
 const payInvoice = "-- name: PayInvoice :exec\nUPDATE invoices SET paid = true WHERE id = $1\n"
 
 // locks stands for a generated package.
-func locks(query querylock.Query) *querylock.Set {
-	invoice := querylock.Template{{Text: "invoice:", Param: "id", Type: querylock.Int}}
-	query.Name, query.Digest = "PayInvoice", querylock.Digest(payInvoice)
-	query.Locks = []querylock.Lock{{Key: invoice, Args: []int{1}}}
-	return querylock.NewSet([]querylock.Template{invoice}, []querylock.Query{query})
+func locks(options string) *querylock.Set {
+	return querylock.NewSet([]string{"invoice:{id bigint}"}, []querylock.Query{
+		{Name: "PayInvoice", Digest: querylock.Digest(payInvoice), Locks: []string{"invoice:{id=$1} " + options}},
+	})
 }
 
 func TestQueriesTakeTheirLocksInMemory(t *testing.T) {
 	server, ctx := locktest.NewServer(), t.Context()
 	tx := server.Tx(nil)
-	_, err := locks(querylock.Query{}).Tx(tx).Exec(ctx, payInvoice, int64(42))
+	_, err := locks("").Tx(tx).Exec(ctx, payInvoice, int64(42))
 	must.Succeed(t, err)
 	if got := tx.Statements(); !slices.Equal(got, []string{payInvoice}) {
 		t.Errorf("the statements are %q", got)
 	}
 	other := server.Tx(nil)
 	must.Succeed(t, pglock.LockTx(ctx, other, pglock.NewKey("first")))
-	trying := locks(querylock.Query{Try: true, Savepoint: true}).Tx(other)
+	trying := locks("try savepoint").Tx(other)
 	if _, err = trying.Exec(ctx, payInvoice, int64(42)); !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("another transaction's query: %v", err)
 	}
@@ -121,9 +120,9 @@ func TestQueriesTakeTheirLocksInMemory(t *testing.T) {
 		t.Errorf("the statements of the other are %q", got)
 	}
 	aborted := server.Tx(nil)
-	_, err = locks(querylock.Query{Try: true}).Tx(aborted).Exec(ctx, payInvoice, int64(42))
+	_, err = locks("try").Tx(aborted).Exec(ctx, payInvoice, int64(42))
 	wantError(t, err, pglock.ErrNotAcquired, "without a savepoint")
-	_, err = locks(querylock.Query{Try: true}).Tx(aborted).Exec(ctx, payInvoice, int64(43))
+	_, err = locks("try").Tx(aborted).Exec(ctx, payInvoice, int64(43))
 	if failed, ok := errors.AsType[*pgconn.PgError](err); !ok || failed.Code != sqlstate.InFailedTransaction || errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("the next query: %v", err)
 	}

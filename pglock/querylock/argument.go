@@ -4,39 +4,39 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/pglock-toolkit/pglock/internal/keytext"
+	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 )
 
 var errNull = errors.New("it is NULL, and a lock's name needs a value")
 
-// encode returns the canonical text of a query's argument, whatever Go type sqlc or the caller has chosen for it.
-func encode(t Type, argument any) (string, error) {
+// encode returns the canonical text of a query's argument, whatever Go type sqlc or the caller has chosen for it. The texts
+// never change.
+func encode(t keytemplate.Type, argument any) (string, error) {
 	switch t {
-	case Int:
-		return encodeInt(argument)
-	case Text:
+	case keytemplate.Text:
 		return encodeText(argument)
-	case UUID:
+	case keytemplate.UUID:
 		return encodeUUID(argument)
-	case Bool:
+	case keytemplate.Boolean:
 		return encodeBool(argument)
-	case Time:
+	case keytemplate.TimestampTZ:
 		return encodeTime(argument)
 	}
-	return "", errors.New("its type is unknown")
+	return encodeInt(argument)
 }
 
 func encodeInt(argument any) (string, error) {
-	switch n := argument.(type) {
-	case int64:
-		return keytext.EncodeInt(n), nil
-	case int32:
-		return keytext.EncodeInt(int64(n)), nil
+	if n, ok := argument.(int64); ok {
+		return strconv.FormatInt(n, 10), nil
 	}
 	v, err := plain(argument)
 	if err != nil {
@@ -44,17 +44,14 @@ func encodeInt(argument any) (string, error) {
 	}
 	switch {
 	case v.CanInt():
-		return keytext.EncodeInt(v.Int()), nil
-	case v.CanUint() && v.Uint() <= 1<<63-1:
-		return keytext.EncodeInt(int64(v.Uint())), nil
+		return strconv.FormatInt(v.Int(), 10), nil
+	case v.CanUint() && v.Uint() <= math.MaxInt64:
+		return strconv.FormatUint(v.Uint(), 10), nil
 	}
 	return "", unusable(argument, "an integer")
 }
 
 func encodeText(argument any) (string, error) {
-	if s, ok := argument.(string); ok {
-		return keytext.EncodeText(s)
-	}
 	v, err := plain(argument)
 	if err != nil {
 		return "", err
@@ -62,11 +59,21 @@ func encodeText(argument any) (string, error) {
 	if v.Kind() != reflect.String {
 		return "", unusable(argument, "a text")
 	}
-	if _, ok := v.Interface().(fmt.Stringer); ok { // pgx sends what String returns, and database/sql the string itself
+	if _, ok := v.Interface().(fmt.Stringer); ok { // pgx sends what String returns, which may be another text
 		return "", unusable(argument, "a string without a String method")
 	}
-	return keytext.EncodeText(v.String())
+	text := v.String()
+	switch {
+	case strings.IndexByte(text, 0) >= 0:
+		return "", errors.New("it has a NUL byte, which PostgreSQL's text cannot contain")
+	case !utf8.ValidString(text):
+		return "", errors.New("it is not UTF-8")
+	}
+	return escaper.Replace(text), nil
 }
+
+// escaper escapes [keytemplate.Specials].
+var escaper = strings.NewReplacer("%", "%25", ":", "%3A", "@", "%40", "{", "%7B", "}", "%7D")
 
 func encodeBool(argument any) (string, error) {
 	v, err := plain(argument)
@@ -76,16 +83,17 @@ func encodeBool(argument any) (string, error) {
 	if v.Kind() != reflect.Bool {
 		return "", unusable(argument, "a boolean")
 	}
-	return keytext.EncodeBool(v.Bool()), nil
+	return strconv.FormatBool(v.Bool()), nil
 }
 
 var bytesOfUUID = reflect.TypeFor[[16]byte]()
 
 func encodeUUID(argument any) (string, error) {
-	var u pgtype.UUID
+	u := pgtype.UUID{Valid: true}
 	v := deref(argument)
 	if v.IsValid() && v.Type().ConvertibleTo(bytesOfUUID) && v.Kind() == reflect.Array {
-		return keytext.EncodeUUID(v.Convert(bytesOfUUID).Interface().([16]byte)), nil
+		u.Bytes = v.Convert(bytesOfUUID).Interface().([16]byte)
+		return u.String(), nil
 	}
 	v, err := plain(argument)
 	if err != nil {
@@ -97,9 +105,13 @@ func encodeUUID(argument any) (string, error) {
 	if err := u.Scan(v.String()); err != nil {
 		return "", err
 	}
-	return keytext.EncodeUUID(u.Bytes), nil
+	return u.String(), nil
 }
 
+// The bounds of times: the first second of timestamptz, in 4714 BC, and the last one whose microseconds are an int64, in 294247.
+const firstSecond, lastSecond = -210866803200, math.MaxInt64/1_000_000 - 1
+
+// encodeTime returns the microseconds since 1970 in UTC, rounded down as PostgreSQL's drivers do.
 func encodeTime(argument any) (string, error) {
 	if v := deref(argument); v.IsValid() {
 		if at, ok := v.Interface().(pgtype.Timestamptz); ok && at.Valid && at.InfinityModifier != pgtype.Finite {
@@ -114,7 +126,10 @@ func encodeTime(argument any) (string, error) {
 	if !ok {
 		return "", unusable(argument, "a time (time.Time or pgtype.Timestamptz)")
 	}
-	return keytext.EncodeTime(at)
+	if seconds := at.Unix(); seconds < firstSecond || seconds > lastSecond {
+		return "", fmt.Errorf("the time %v is beyond the bounds of timestamptz", at)
+	}
+	return strconv.FormatInt(at.UnixMicro(), 10), nil
 }
 
 func unusable(argument any, want string) error {
@@ -147,12 +162,9 @@ func plain(argument any) (reflect.Value, error) {
 	return reflect.ValueOf(value), err
 }
 
-// elementsOf returns the elements of an array argument: a slice, or a value that holds one, such as a pq.Array.
+// elementsOf returns the elements of an array argument, a slice.
 func elementsOf(argument any) ([]any, error) {
 	v := deref(argument)
-	if v.Kind() == reflect.Struct && v.NumField() == 1 && v.Field(0).CanInterface() { // pq.GenericArray{A any}
-		v = deref(v.Field(0).Interface())
-	}
 	if !v.IsValid() {
 		return nil, nil
 	}

@@ -16,7 +16,7 @@ import (
 
 // lockRequest is the locks of a query, or of a batch of them.
 type lockRequest struct {
-	query *Query // of several, the first with a lock
+	query *query // of several, the first with a lock
 	locks []wanted
 }
 
@@ -68,7 +68,7 @@ type batchResults struct {
 	pgx.BatchResults
 	ctx   context.Context
 	tx    pgx.Tx
-	query *Query
+	query *query
 	asked driver.Instant     // when it was sent
 	ahead []*pgx.QueuedQuery // the locks whose results have not been read
 	saved bool               // a savepoint has been set
@@ -97,7 +97,7 @@ func (r *batchResults) read(queued *pgx.QueuedQuery) error {
 
 func (r *batchResults) refused(err error) error {
 	_ = r.BatchResults.Close() // its error is the server's error of the lock
-	err = fmt.Errorf("query %s: %w", r.query.Name, waited(r.asked, r.query, err))
+	err = fmt.Errorf("query %s: %w", r.query.name, waited(r.asked, r.query, err))
 	if !r.saved || !r.isAborted() {
 		return err
 	}
@@ -117,7 +117,7 @@ func (r *batchResults) isAborted() bool {
 }
 
 // waited adds to the error of a lock how long the query waited. It asks for all its locks at once.
-func waited(asked driver.Instant, query *Query, err error) error {
+func waited(asked driver.Instant, query *query, err error) error {
 	if wait := (*pglock.WaitError)(nil); !query.Try && errors.As(err, &wait) && wait.Waited == 0 {
 		wait.Waited = driver.Now().Sub(asked)
 	}

@@ -1,9 +1,9 @@
 // Package querylock is the runtime of generated lock packages: keys whose names have parameters, and transactions
 // that take the lock of a query together with the query.
 //
-// The packages are generated from comments in SQL, by the sqlc plugin sqlc-gen-pglock or by the command pglock generate;
-// docs/sqlc.md describes both. Programs call the generated package; of this one they need [Tx] and [SQLTx] as types,
-// and [ErrUnknownQuery].
+// The packages are generated from comments in SQL, by the sqlc plugin sqlc-gen-pglock or by pglockdev generate;
+// docs/sqlc.md describes both. Programs call the generated package; of this one they need [Tx] as a type, and
+// [ErrUnknownQuery].
 //
 // # Names
 //

@@ -16,20 +16,18 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// These are what sqlc-gen-pglock and pglock generate write of this comment:
+// These are what sqlc-gen-pglock writes of these comments:
+//
+//	-- pglock: key invoice:{id bigint}
 //
 //	-- name: PayInvoice :exec
 //	-- pglock: lock invoice:{id} try
 //	UPDATE invoices SET paid = true WHERE id = $1
 const payInvoice = "-- name: PayInvoice :exec\nUPDATE invoices SET paid = true WHERE id = $1"
 
-var (
-	keyInvoice = querylock.Template{{Text: "invoice:", Param: "id", Type: querylock.Int}}
-	queries    = querylock.NewSet([]querylock.Template{keyInvoice}, []querylock.Query{{
-		Name: "PayInvoice", Digest: querylock.Digest(payInvoice), Try: true,
-		Locks: []querylock.Lock{{Key: keyInvoice, Args: []int{1}}},
-	}})
-)
+var queries = querylock.NewSet([]string{"invoice:{id bigint}"}, []querylock.Query{
+	{Name: "PayInvoice", Digest: querylock.Digest(payInvoice), Locks: []string{"invoice:{id=$1} try"}},
+})
 
 // A query on a transaction with locks takes its lock in the same round trip.
 func ExampleTx() {
@@ -59,8 +57,8 @@ func ExampleTx() {
 	// <nil>
 }
 
-// The key of a template is the one of its name.
-func ExampleTemplate_Key() {
-	fmt.Println(keyInvoice.Key(42).Equal(pglock.NewKey("invoice:42")))
+// The key of a declaration is the one of its name.
+func ExampleSet_Key() {
+	fmt.Println(queries.Key("invoice:{id bigint}", 42).Equal(pglock.NewKey("invoice:42")))
 	// Output: true
 }

@@ -27,12 +27,15 @@ import (
 // [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as there, only
 // max_wait bounds a wait without losing the connection, and a wait for one's own Lock is not detected.
 //
-// Commit, Rollback, CopyFrom, LargeObjects and Conn are those of the transaction itself. Prepare is refused. Begin
-// begins a savepoint that takes locks too.
+// Commit, Rollback, CopyFrom, LargeObjects and Conn are those of the transaction itself, and take no locks. Prepare is
+// refused. Begin begins a savepoint that takes locks too.
 type Tx struct {
-	tx  pgx.Tx
+	inner
 	set *Set
 }
+
+// inner is the transaction itself, whose other methods are those of the Tx.
+type inner = pgx.Tx
 
 var _ pgx.Tx = (*Tx)(nil)
 
@@ -40,20 +43,12 @@ var _ pgx.Tx = (*Tx)(nil)
 // with an error.
 func (s *Set) Tx(tx pgx.Tx) *Tx {
 	if wrapped, ok := tx.(*Tx); ok && wrapped != nil {
-		tx = wrapped.tx
+		tx = wrapped.inner
 	}
 	return &Tx{tx, s}
 }
 
 var errNil = errors.New("pglock: the transaction is nil")
-
-// inner is the transaction itself.
-func (t *Tx) inner() (pgx.Tx, error) {
-	if t == nil || t.tx == nil {
-		return nil, errNil
-	}
-	return t.tx, nil
-}
 
 // Exec implements [pgx.Tx].
 func (t *Tx) Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error) {
@@ -62,7 +57,7 @@ func (t *Tx) Exec(ctx context.Context, sql string, arguments ...any) (pgconn.Com
 		return pgconn.CommandTag{}, err
 	}
 	if results == nil {
-		return t.tx.Exec(ctx, sql, arguments...)
+		return t.inner.Exec(ctx, sql, arguments...)
 	}
 	tag, err := results.Exec()
 	return tag, closeAfter(results, err)
@@ -75,7 +70,7 @@ func (t *Tx) Query(ctx context.Context, sql string, arguments ...any) (pgx.Rows,
 		return failedRows{err: err}, err
 	}
 	if results == nil {
-		return t.tx.Query(ctx, sql, arguments...)
+		return t.inner.Query(ctx, sql, arguments...)
 	}
 	read, err := results.Query()
 	if err != nil {
@@ -92,7 +87,7 @@ func (t *Tx) QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 		return failedRows{err: err}
 	}
 	if results == nil {
-		return t.tx.QueryRow(ctx, sql, arguments...)
+		return t.inner.QueryRow(ctx, sql, arguments...)
 	}
 	return &row{results.QueryRow(), results}
 }
@@ -100,40 +95,32 @@ func (t *Tx) QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 // SendBatch implements [pgx.Tx]: the locks of all the batch's queries come first, and then the queries. Queries of one
 // batch that lock must have the same options.
 func (t *Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	tx, err := t.inner()
-	if err != nil {
-		return &batchResults{err: err}
-	}
 	request, err := t.batchRequest(b)
 	if err != nil {
 		return &batchResults{err: err}
 	}
 	if len(request.locks) == 0 {
-		return tx.SendBatch(ctx, b)
+		return t.inner.SendBatch(ctx, b)
 	}
-	return request.send(ctx, tx, b.QueuedQueries)
+	return request.send(ctx, t.inner, b.QueuedQueries)
 }
 
 // send sends a query with its locks, and returns the results when the locks have been granted; nil when the query
 // has none.
 func (t *Tx) send(ctx context.Context, sql string, arguments []any) (pgx.BatchResults, error) {
-	tx, err := t.inner()
-	if err != nil {
-		return nil, err
+	if t.inner == nil {
+		return nil, errNil
 	}
 	query, err := t.set.find(sql)
-	if err != nil || len(query.Locks) == 0 {
-		return nil, err
-	}
-	locks, err := query.locks(arguments)
 	if err != nil {
 		return nil, err
 	}
-	if len(locks) == 0 {
-		return nil, nil
+	locks, err := query.wanted(arguments)
+	if err != nil || len(locks) == 0 {
+		return nil, err
 	}
 	request := lockRequest{query, locks}
-	results := request.send(ctx, tx, []*pgx.QueuedQuery{{SQL: sql, Arguments: arguments}})
+	results := request.send(ctx, t.inner, []*pgx.QueuedQuery{{SQL: sql, Arguments: arguments}})
 	if err := results.locked(); err != nil {
 		return nil, err
 	}
@@ -142,7 +129,10 @@ func (t *Tx) send(ctx context.Context, sql string, arguments []any) (pgx.BatchRe
 
 // batchRequest is the locks of all queries in the batch.
 func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
-	if b == nil {
+	switch {
+	case t.inner == nil:
+		return request, errNil
+	case b == nil:
 		return request, errors.New("pglock: the batch is nil")
 	}
 	for _, queued := range b.QueuedQueries {
@@ -150,19 +140,19 @@ func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
 		if err != nil {
 			return request, err
 		}
-		if len(query.Locks) == 0 {
+		if len(query.locks) == 0 {
 			continue
 		}
-		locks, err := query.locks(queued.Arguments)
+		locks, err := query.wanted(queued.Arguments)
 		if err != nil {
 			return request, err
 		}
 		if request.query == nil {
 			request.query = query
 		}
-		if !query.agrees(request.query) {
+		if query.Options != request.query.Options {
 			return request, fmt.Errorf("pglock: queries %s and %s are in one batch, but their locks have different options",
-				request.query.Name, query.Name)
+				request.query.name, query.name)
 		}
 		request.locks = append(request.locks, locks...)
 	}
@@ -171,66 +161,18 @@ func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
 
 // Begin begins a savepoint, and returns it with locks. Rolling back to it frees the locks that were taken since.
 func (t *Tx) Begin(ctx context.Context) (pgx.Tx, error) {
-	tx, err := t.inner()
-	if err != nil {
-		return nil, err
+	if t.inner == nil {
+		return nil, errNil
 	}
-	nested, err := tx.Begin(ctx)
+	nested, err := t.inner.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return t.set.Tx(nested), nil
 }
 
-// Commit implements [pgx.Tx].
-func (t *Tx) Commit(ctx context.Context) error {
-	tx, err := t.inner()
-	if err != nil {
-		return err
-	}
-	return tx.Commit(ctx)
-}
-
-// Rollback implements [pgx.Tx].
-func (t *Tx) Rollback(ctx context.Context) error {
-	tx, err := t.inner()
-	if err != nil {
-		return err
-	}
-	return tx.Rollback(ctx)
-}
-
-// CopyFrom implements [pgx.Tx]. It takes no lock; queries that copy cannot have one.
-func (t *Tx) CopyFrom(
-	ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource,
-) (int64, error) {
-	tx, err := t.inner()
-	if err != nil {
-		return 0, err
-	}
-	return tx.CopyFrom(ctx, table, columns, source)
-}
-
-// LargeObjects implements [pgx.Tx].
-func (t *Tx) LargeObjects() pgx.LargeObjects {
-	tx, err := t.inner()
-	if err != nil {
-		return pgx.LargeObjects{}
-	}
-	return tx.LargeObjects()
-}
-
 // Prepare refuses: a prepared statement is called by its own name, which does not identify the query.
 func (t *Tx) Prepare(_ context.Context, name, _ string) (*pgconn.StatementDescription, error) {
 	return nil, fmt.Errorf("pglock: prepare %s: %w: a transaction with locks does not prepare statements",
 		shorttext.Quote(name), pglock.ErrUnsupported)
-}
-
-// Conn implements [pgx.Tx]. Statements on the connection itself take no lock.
-func (t *Tx) Conn() *pgx.Conn {
-	tx, err := t.inner()
-	if err != nil {
-		return nil
-	}
-	return tx.Conn()
 }

@@ -20,9 +20,9 @@ type AddInvoiceParams struct {
 	Cents  int64
 }
 
-// pglock: key billing-schema owner=billing -- the tables of this service
-// pglock: key invoice:{id bigint} owner=billing names=1..1000 -- one invoice, whatever is done to it
-// pglock: key tenant:{tenant text} owner=billing -- the invoices of a tenant: shared to add one, exclusive to close a month
+// pglock: key billing-schema -- the tables of this service
+// pglock: key invoice:{id bigint} -- one invoice, whatever is done to it
+// pglock: key tenant:{tenant text} -- the invoices of a tenant: shared to add one, exclusive to close a month
 // pglock: lock tenant:{tenant} shared max_wait=300ms
 func (q *Queries) AddInvoice(ctx context.Context, arg AddInvoiceParams) error {
 	_, err := q.db.Exec(ctx, addInvoice, arg.ID, arg.Tenant, arg.Cents)

@@ -20,22 +20,36 @@ func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 func Label(name string) string { return queries.Label(name) }
 
 // BillingSchema returns the key billing-schema: the tables of this service.
-//
-// Owner: billing.
 func BillingSchema() pglock.Key {
-	return keyBillingSchema.Key()
+	return queries.Key("billing-schema")
 }
 
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.
 //
-// Owner: billing. Query PayInvoice takes it.
+// It is taken by PayInvoice.
 func Invoice(id int64) pglock.Key {
-	return keyInvoice.Key(id)
+	return queries.Key("invoice:{id bigint}", id)
 }
 
 // Tenant returns the key tenant:{tenant}: the invoices of a tenant: shared to add one, exclusive to close a month.
 //
-// Owner: billing. Query AddInvoice (shared) takes it.
+// It is taken by AddInvoice (shared).
 func Tenant(tenant string) pglock.Key {
-	return keyTenant.Key(tenant)
+	return queries.Key("tenant:{tenant text}", tenant)
 }
+
+// queries has all keys, and all queries of the project with their locks.
+var queries = querylock.NewSet(
+	[]string{
+		"billing-schema",
+		"invoice:{id bigint}",
+		"tenant:{tenant text}",
+	},
+	[]querylock.Query{
+		{Name: "AddInvoice", Digest: "fe80844291dcb147ec780b19a4d5ce16", Locks: []string{"tenant:{tenant=$2} shared max_wait=300ms"}},
+		{Name: "AddStatement", Digest: "8e150b271a0177129eedb6254ba1dc39"},
+		{Name: "OpenCents", Digest: "cbf795f56bae99697419631e72f7b446"},
+		{Name: "PayInvoice", Digest: "e42b46c3e5f5c561330af95d2a0e8602", Locks: []string{"invoice:{id=$1} max_wait=300ms"}},
+		{Name: "Statements", Digest: "7bd00aec97f8f3832c635b2d2e751b52"},
+	},
+)

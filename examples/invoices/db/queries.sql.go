@@ -20,8 +20,8 @@ type AddInvoiceParams struct {
 	Cents  int64
 }
 
-// pglock: key invoice:{id bigint} owner=billing names=1..1000 -- one invoice, whatever is done to it
-// pglock: key tenant:{tenant text} owner=billing -- all invoices of a tenant
+// pglock: key invoice:{id bigint} -- one invoice, whatever is done to it
+// pglock: key tenant:{tenant text} -- all invoices of a tenant
 // pglock: lock tenant:{tenant} shared
 func (q *Queries) AddInvoice(ctx context.Context, arg AddInvoiceParams) error {
 	_, err := q.db.Exec(ctx, addInvoice, arg.ID, arg.Tenant, arg.Cents)

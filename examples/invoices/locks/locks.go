@@ -21,14 +21,28 @@ func Label(name string) string { return queries.Label(name) }
 
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.
 //
-// Owner: billing. Queries PayInvoice and PayInvoices take it.
+// It is taken by PayInvoice, PayInvoices.
 func Invoice(id int64) pglock.Key {
-	return keyInvoice.Key(id)
+	return queries.Key("invoice:{id bigint}", id)
 }
 
 // Tenant returns the key tenant:{tenant}: all invoices of a tenant.
 //
-// Owner: billing. Queries AddInvoice (shared) and Bill take it.
+// It is taken by AddInvoice (shared), Bill.
 func Tenant(tenant string) pglock.Key {
-	return keyTenant.Key(tenant)
+	return queries.Key("tenant:{tenant text}", tenant)
 }
+
+// queries has all keys, and all queries of the project with their locks.
+var queries = querylock.NewSet(
+	[]string{
+		"invoice:{id bigint}",
+		"tenant:{tenant text}",
+	},
+	[]querylock.Query{
+		{Name: "AddInvoice", Digest: "fe80844291dcb147ec780b19a4d5ce16", Locks: []string{"tenant:{tenant=$2} shared"}},
+		{Name: "Bill", Digest: "5c7917be36c678b4f95b931110ed67e0", Locks: []string{"tenant:{tenant=$1}"}},
+		{Name: "PayInvoice", Digest: "e42b46c3e5f5c561330af95d2a0e8602", Locks: []string{"invoice:{id=$1} max_wait=2s"}},
+		{Name: "PayInvoices", Digest: "12efa1656c23504e67d04a5a9d9196cd", Locks: []string{"invoice:{id=$1[]} try savepoint"}},
+	},
+)

@@ -42,7 +42,7 @@ func TestProgramDocsOfSqlcPrintWhatThePageSays(t *testing.T) {
 		_, err := db.Connect(t).Exec(t.Context(),
 			"INSERT INTO invoices (id, tenant, cents) VALUES (41, 'acme', 500) ON CONFLICT DO NOTHING; UPDATE invoices SET paid = false")
 		must.Succeed(t, err)
-		command := exec.Command(filepath.Join(built(t, "cmd/pglock"), "pglock"), "generate", "--out", "locks", "queries.sql")
+		command := exec.Command(filepath.Join(built(t, "cmd/pglockdev"), "pglockdev"), "generate", "--out", "locks", "queries.sql")
 		runProject(t, db, dir, command, output)
 	})
 }

@@ -46,8 +46,8 @@ var (
 	errorKey   = pglock.NewKey("once:scope/id") // of every call that waits, except GuardTx
 	errorGuard = pglock.NewKey("guard")
 	errorQuery = "-- name: Touch :exec\nSELECT 1"
-	errorSet   = querylock.NewSet(nil, []querylock.Query{{Name: "Touch", Digest: querylock.Digest(errorQuery),
-		Locks: []querylock.Lock{{Key: querylock.Template{{Text: "once:scope/id"}}}}}})
+	errorSet   = querylock.NewSet([]string{"once:scope/id"}, []querylock.Query{
+		{Name: "Touch", Digest: querylock.Digest(errorQuery), Locks: []string{"once:scope/id"}}})
 )
 
 var errorCalls = []errorCall{
@@ -100,10 +100,6 @@ var errorCalls = []errorCall{
 		return sqltx.TryLockTx(ctx, struct{ sqltx.Tx }{tx}, pglock.Int64Key(1))
 	}},
 	{name: "sqltx.GuardTx", sql: func(ctx context.Context, e *errorEnv, tx *sql.Tx) error { return sqltx.GuardTx(ctx, e.lock, tx) }},
-	{name: "querylock of database/sql", waits: true, sql: func(ctx context.Context, _ *errorEnv, tx *sql.Tx) error {
-		_, err := errorSet.SQLTx(tx).ExecContext(ctx, errorQuery)
-		return err
-	}},
 }
 
 // errorTx begins a transaction on a connection of its own, and returns the call in it and the server process.

@@ -1,6 +1,7 @@
--- pglock: key invoice:{id bigint} owner=billing names=1..1000 -- one invoice, whatever is done to it
+-- pglock: key invoice:{id bigint} -- one invoice, whatever is done to it
 -- pglock: key tenant:{tenant text}:invoice:{id bigint}
--- pglock: key nightly-report owner=reporting
+-- pglock: key nightly-report
+-- pglock: key document:{id uuid}@{version integer}:{seen timestamptz}:{fresh boolean}
 
 -- name: ListInvoices :many
 SELECT * FROM invoices ORDER BY id;

@@ -3,8 +3,8 @@
 package sqlcplugin
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -30,11 +30,11 @@ func Run(in io.Reader, out io.Writer, dir fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("read sqlc's request, as protobuf: %w", err)
 	}
-	files, err := generate(r, dir)
+	code, err := generate(r, dir)
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(encode(files))
+	_, err = out.Write(encode(lockgen.FileName, code))
 	return err
 }
 
@@ -43,7 +43,7 @@ func runJSON(text []byte, out io.Writer, dir fs.FS) error {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return fmt.Errorf("read sqlc's request, as JSON: %w", err)
 	}
-	files, err := generate(r, dir)
+	code, err := generate(r, dir)
 	if err != nil {
 		return err
 	}
@@ -51,72 +51,39 @@ func runJSON(text []byte, out io.Writer, dir fs.FS) error {
 		Name     string `json:"name"`
 		Contents []byte `json:"contents"`
 	}
-	var response struct {
-		Files []file `json:"files"`
-	}
-	for _, f := range files {
-		response.Files = append(response.Files, file(f))
-	}
-	return json.NewEncoder(out).Encode(response)
+	return json.NewEncoder(out).Encode(map[string][]file{"files": {{lockgen.FileName, code}}})
 }
 
-func generate(r request, dir fs.FS) ([]lockgen.File, error) {
+func generate(r request, dir fs.FS) ([]byte, error) {
 	if r.Settings.Engine != "postgresql" {
 		return nil, fmt.Errorf("the engine is %q: advisory locks are PostgreSQL's", r.Settings.Engine)
 	}
-	options, err := lockgen.ParseOptions(r.PluginOptions)
-	if err != nil {
-		return nil, err
-	}
-	if options.Package == "" {
-		options.Package = path.Base(r.Settings.Codegen.Out)
-	}
-	options.Generator = "sqlc-gen-pglock"
-	input := lockgen.Input{Options: options}
-	prefix, found := projectDir(dir, r)
-	if found && prefix != "." {
-		if dir, err = fs.Sub(dir, prefix); err != nil {
-			return nil, err
+	input := lockgen.Input{Generator: "sqlc-gen-pglock", Package: path.Base(r.Settings.Codegen.Out)}
+	if len(r.PluginOptions) > 0 {
+		options := json.NewDecoder(bytes.NewReader(r.PluginOptions))
+		options.DisallowUnknownFields()
+		if err := options.Decode(&struct{ Package *string }{&input.Package}); err != nil {
+			return nil, fmt.Errorf("options of the plugin: %w (its one option is package, the name of the Go package)", err)
 		}
 	}
-	sources := newSources(dir, prefix, r.Settings.Queries)
+	sources := newSources(dir, r.Settings.Queries)
 	for _, q := range r.Queries {
-		input.Queries = append(input.Queries, q.model(sources))
+		query := q.model()
+		sources.locate(&query)
+		input.Queries = append(input.Queries, query)
 	}
 	input.Comments = sources.leftovers()
-	input.Previous = previous(dir, prefix, r.Settings.Codegen.Out)
-	if err := checkPrepared(dir, r.Settings.Codegen.Plugin, input); err != nil {
-		return nil, err
-	}
 	return lockgen.Generate(input)
 }
 
-// previous returns the file of the package that will be replaced, or a zero File. The package is not in dir if it is
-// above sqlc's configuration.
-func previous(dir fs.FS, prefix, out string) lockgen.File {
-	name := path.Join(out, lockgen.TemplatesFile)
-	if dir == nil || !fs.ValidPath(name) {
-		return lockgen.File{}
-	}
-	text, err := fs.ReadFile(dir, name)
-	if err != nil {
-		return lockgen.File{}
-	}
-	return lockgen.File{Name: path.Join(prefix, name), Contents: text}
-}
-
-// model converts a query for the generator. Its full text is the one that sqlc's own Go generator
-// writes.
-func (q query) model(sources *sources) lockgen.Query {
-	m := lockgen.Query{
-		Name: q.Name, Command: q.Cmd, SQL: q.Text, Text: fmt.Sprintf("-- name: %s %s\n%s\n", q.Name, q.Cmd, q.Text),
-		At: sources.query(q.Filename, q.Name),
-	}
+// model converts a query for the generator.
+func (q query) model() lockgen.Query {
+	m := lockgen.Query{Name: q.Name, Command: q.Cmd, SQL: q.Text, At: lockgen.Position{File: q.Filename, Query: q.Name}}
 	for _, p := range append(q.Parameters, q.Params...) {
 		m.Params = append(m.Params, p.model())
 	}
 	for _, text := range q.Comments {
-		m.Comments = append(m.Comments, lockgen.Comment{Text: text, At: sources.comment(m.At, text)})
+		m.Comments = append(m.Comments, lockgen.Comment{Text: text, At: m.At})
 	}
 	return m
 }
@@ -135,6 +102,3 @@ func (p parameter) model() lockgen.Param {
 		Slice: p.Column.IsSlice,
 	}
 }
-
-var errPrepared = errors.New("emit_prepared_queries is true, so queries would be sent by the names of prepared " +
-	"statements, past the locks: set it to false, since some queries have a lock")

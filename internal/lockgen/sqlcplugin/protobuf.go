@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"github.com/pglock-toolkit/pglock/internal/lockgen"
 )
 
 // The protobuf form, https://protobuf.dev/programming-guides/encoding: a message is a list of fields, each a number
@@ -180,15 +178,9 @@ func (c *column) decode(message []byte) error {
 	})
 }
 
-// encode returns a GenerateResponse with the files.
-func encode(files []lockgen.File) (message []byte) {
-	for _, file := range files {
-		var one []byte
-		one = appendBytes(one, 1, []byte(file.Name))
-		one = appendBytes(one, 2, file.Contents)
-		message = appendBytes(message, 1, one)
-	}
-	return message
+// encode returns a GenerateResponse with a file.
+func encode(name string, contents []byte) []byte {
+	return appendBytes(nil, 1, appendBytes(appendBytes(nil, 1, []byte(name)), 2, contents))
 }
 
 func appendBytes(message []byte, number uint64, text []byte) []byte {

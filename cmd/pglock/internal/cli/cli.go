@@ -11,16 +11,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/tools/go/analysis/unitchecker"
-
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/lockvet"
 )
 
 // Main runs the command with the arguments that follow its name, and returns its exit code. Errors have been printed.
 func Main(args []string) int {
-	if isVetTool(args) {
-		unitchecker.Main(lockvet.Analyzers()...) // reads os.Args, and exits
-	}
 	root := newRoot()
 	root.SetArgs(args)
 	return report(os.Stderr, root.ExecuteContext(context.Background()))
@@ -67,7 +61,7 @@ not found; 128+n ended by signal n; 1 other errors.`,
 		return misuse(cmd, "%w", err)
 	})
 	root.AddCommand(newRun(), newMonitor(), newReplay(), newReport(), newExporter(), newCancel(), newTerminate(), newDoctor(),
-		newKey(), newGenerate(), newVet(), newMigrate(), newDemo(), newVersion())
+		newKey(), newMigrate(), newDemo(), newVersion())
 	refuseUnknown(root)
 	return root
 }

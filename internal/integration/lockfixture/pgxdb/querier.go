@@ -13,9 +13,10 @@ type Querier interface {
 	CountInvoices(ctx context.Context, tenant string) (int64, error)
 	// pglock: lock invoice:{id} shared
 	GetInvoice(ctx context.Context, id int64) (Invoice, error)
-	// pglock: key invoice:{id bigint} owner=billing names=1..1000 -- one invoice, whatever is done to it
+	// pglock: key invoice:{id bigint} -- one invoice, whatever is done to it
 	// pglock: key tenant:{tenant text}:invoice:{id bigint}
-	// pglock: key nightly-report owner=reporting
+	// pglock: key nightly-report
+	// pglock: key document:{id uuid}@{version integer}:{seen timestamptz}:{fresh boolean}
 	ListInvoices(ctx context.Context) ([]Invoice, error)
 	// pglock: lock invoice:{id=ids} try savepoint
 	LockedInvoices(ctx context.Context, ids []int64) ([]LockedInvoicesRow, error)

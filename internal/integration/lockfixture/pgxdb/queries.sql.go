@@ -43,9 +43,10 @@ const ListInvoices = `-- name: ListInvoices :many
 SELECT id, tenant, paid, note FROM invoices ORDER BY id
 `
 
-// pglock: key invoice:{id bigint} owner=billing names=1..1000 -- one invoice, whatever is done to it
+// pglock: key invoice:{id bigint} -- one invoice, whatever is done to it
 // pglock: key tenant:{tenant text}:invoice:{id bigint}
-// pglock: key nightly-report owner=reporting
+// pglock: key nightly-report
+// pglock: key document:{id uuid}@{version integer}:{seen timestamptz}:{fresh boolean}
 func (q *Queries) ListInvoices(ctx context.Context) ([]Invoice, error) {
 	rows, err := q.db.Query(ctx, ListInvoices)
 	if err != nil {

@@ -23,29 +23,57 @@ func Label(name string) string { return queries.Label(name) }
 
 // Document returns the key document:{id}@{version}:{seen}:{fresh}.
 //
-// Query TouchDocument takes it.
+// It is taken by TouchDocument.
 func Document(id [16]byte, version int32, seen time.Time, fresh bool) pglock.Key {
-	return keyDocument.Key(id, version, seen, fresh)
+	return queries.Key("document:{id uuid}@{version integer}:{seen timestamptz}:{fresh boolean}", id, version, seen, fresh)
 }
 
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.
 //
-// Owner: billing. Queries GetInvoice (shared), LockedInvoices, NoteInvoice, OneInvoice, PaidInvoices, PayInvoice,
-// PayInvoiceResult, PayInvoiceRows and 2 more take it.
+// It is taken by GetInvoice (shared), LockedInvoices, NoteInvoice, OneInvoice, PaidInvoices, PayInvoice,
+// PayInvoiceResult, PayInvoiceRows, PayInvoices, SliceInvoices.
 func Invoice(id int64) pglock.Key {
-	return keyInvoice.Key(id)
+	return queries.Key("invoice:{id bigint}", id)
 }
 
 // NightlyReport returns the key nightly-report.
 //
-// Owner: reporting. Query TenantInvoices (shared) takes it.
+// It is taken by TenantInvoices (shared).
 func NightlyReport() pglock.Key {
-	return keyNightlyReport.Key()
+	return queries.Key("nightly-report")
 }
 
 // TenantInvoice returns the key tenant:{tenant}:invoice:{id}.
 //
-// Query TenantInvoices takes it.
+// It is taken by TenantInvoices.
 func TenantInvoice(tenant string, id int64) pglock.Key {
-	return keyTenantInvoice.Key(tenant, id)
+	return queries.Key("tenant:{tenant text}:invoice:{id bigint}", tenant, id)
 }
+
+// queries has all keys, and all queries of the project with their locks.
+var queries = querylock.NewSet(
+	[]string{
+		"document:{id uuid}@{version integer}:{seen timestamptz}:{fresh boolean}",
+		"invoice:{id bigint}",
+		"nightly-report",
+		"tenant:{tenant text}:invoice:{id bigint}",
+	},
+	[]querylock.Query{
+		{Name: "AddInvoices", Digest: "f4e224e17c0c0559368a0fc0a25f51d1"},
+		{Name: "CountInvoices", Digest: "51ce214cbf822f3865f1665b5f68656d"},
+		{Name: "GetInvoice", Digest: "9fcf8cb818c47e86a0e2cbb06f735d02", Locks: []string{"invoice:{id=$1} shared"}},
+		{Name: "ListInvoices", Digest: "6a7ea549cdda1b805901612d60807c57"},
+		{Name: "LockedInvoices", Digest: "05d832391db49e6b738a7ac0f32d956f", Locks: []string{"invoice:{id=$1[]} try savepoint"}},
+		{Name: "NoteInvoice", Digest: "939458a79b052bcdf869a983bf80af4a", Locks: []string{"invoice:{id=$2} savepoint max_wait=100ms"}},
+		{Name: "OneInvoice", Digest: "81b28ada41ce66fbdfa08db8737cba67", Locks: []string{"invoice:{id=$1} try savepoint"}},
+		{Name: "PaidInvoices", Digest: "270c1ac798e561187bd9d01b2b0a264e", Locks: []string{"invoice:{id=$1}"}},
+		{Name: "PayInvoice", Digest: "7707756f0658a092f7e9bc101c322b4e", Locks: []string{"invoice:{id=$1}"}},
+		{Name: "PayInvoiceResult", Digest: "ee87eb4ffd245d31f759b2d2355e19af", Locks: []string{"invoice:{id=$1} try"}},
+		{Name: "PayInvoiceRows", Digest: "beec8d7313d35b1b93d443d7580db67d", Locks: []string{"invoice:{id=$1} max_wait=100ms"}},
+		{Name: "PayInvoices", Digest: "09518c89880a8162fa7b76002f2762b2", Locks: []string{"invoice:{id=$1} max_wait=100ms"}},
+		{Name: "PlainInvoices", Digest: "7bc70e1cbb4c4fe3c552b3e9e639e84c"},
+		{Name: "SliceInvoices", Digest: "f8b9f227294c4d95b7e412f2016bb842", Locks: []string{"invoice:{id=$1[]} try savepoint"}},
+		{Name: "TenantInvoices", Digest: "6818fcfc76ee15cc13a4356d406261b5", Locks: []string{"tenant:{tenant=$1}:invoice:{id=$2}", "nightly-report shared"}},
+		{Name: "TouchDocument", Digest: "5795a89745297be3e0601782fd3c5c2b", Locks: []string{"document:{id=$1}@{version=$2}:{seen=$3}:{fresh=$4}"}},
+	},
+)
