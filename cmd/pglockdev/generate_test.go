@@ -118,8 +118,8 @@ func TestGenerateReportsMistakesWithTheirLines(t *testing.T) {
 		"-- name: A :exec\nSELECT sqlc.arg('x');": "query A has sqlc.arg",
 		"-- name: A :copyfrom\nSELECT 1;":         "unknown command :copyfrom",
 		"-- name: A :exec\n":                      "query A has no SQL",
-		"-- pglock: key a:{x text}\n-- name: A :exec\n-- pglock: lock a:{x=$2}\nSELECT $1;":             "q.sql:3: lock a:{x}: {x}: query A has no parameter $2; it has $1",
-		"-- pglock: key locks\n-- pglock: key a-sql\n-- name: a :exec\nSELECT 1;":                       "q.sql:2: key a-sql: the package has a function or constant ASQL of query a",
+		"-- pglock: key a:{x text}\n-- name: A :exec\n-- pglock: lock a:{x=$2}\nSELECT $1;":         "q.sql:3: lock a:{x}: {x}: query A has no parameter $2; it has $1",
+		"-- pglock: key locks\n-- pglock: key a-sql\n-- name: a :exec\nSELECT 1;":                   "q.sql:2: key a-sql: the package has a function or constant ASQL of query a",
 		"\ufeff-- pglock: key a\r\n-- name: A :exec\r\n-- pglock: lock a\r\nSELECT 1;\r\nSELECT 2;": "q.sql:4: a statement has no name",
 	} {
 		_, code, stderr := generatedFrom(t, text)
