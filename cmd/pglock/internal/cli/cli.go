@@ -11,10 +11,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 )
 
 // Main runs the command with the arguments that follow its name, and returns its exit code. Errors have been printed.
 func Main(args []string) int {
+	if len(args) > 0 && args[0] == job.GuardArgument {
+		return job.Guard(args[1:])
+	}
 	root := newRoot()
 	root.SetArgs(args)
 	return report(os.Stderr, root.ExecuteContext(context.Background()))

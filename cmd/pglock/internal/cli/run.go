@@ -22,8 +22,8 @@ const runHelp = `Run a command while holding a lock, as flock(1) does with a fil
 pglock waits for the lock, runs the command without a shell (with -c 'COMMAND'
 after the key: in one), checks that the lock was held until the command ended,
 and releases it. The exit code is the command's. Processes that the command
-leaves in the background run without the lock. If pglock or its connection dies,
-the server frees the lock.
+leaves in the background run without the lock. If pglock dies, even by SIGKILL,
+all that the command has started is killed before the server frees the lock.
 
 The command gets PGLOCK_KEY in its environment. If schema pglock is installed,
 it also gets PGLOCK_FENCE, a number larger than that of every earlier holder,
@@ -36,7 +36,8 @@ lock.
 
 If the lock is lost (the server ended the session, or was unreachable for the
 time of the lease), pglock ends the command with SIGTERM and, after
---kill-after, with SIGKILL. Without a terminal, as under cron and systemd, the
+--kill-after, with SIGKILL; a command that ignores SIGTERM runs beside the next
+holder for that long. Without a terminal, as under cron and systemd, the
 command has its own process group, and signals go to the whole group. On a
 terminal it stays in pglock's group, so that Ctrl-C, Ctrl-Z and job control work
 as usual; pglock then signals the command alone.
@@ -80,6 +81,7 @@ type run struct {
 	allowPooler  bool
 	allowStandby bool
 	verbose      bool
+	sockets      sockets // of the Locker's sessions
 
 	tick         tick
 	zone         timeZone
@@ -250,6 +252,7 @@ func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
 // postgres returns a Locker on a PostgreSQL.
 func (r *run) postgres(ctx context.Context, db database, options []pglock.Option) (*pglock.Locker, error) {
 	if !r.rows {
+		r.sockets.remember(db.config.ConnConfig)
 		return pglock.NewWithConfig(db.config, options...)
 	}
 	config := db.config.Copy()

@@ -3,25 +3,40 @@
 package job
 
 import (
+	"errors"
+	"net"
 	"os"
-	"syscall"
+	"time"
 )
 
-func attributes(bool) *syscall.SysProcAttr { return nil }
+// Job exists on Unix only: other systems have neither its signals nor process groups.
+type Job struct{}
 
-func (j *Job) terminate() { j.send(os.Kill) }
-
-func sendToGroup(leader int, signal os.Signal) {
-	if process, err := os.FindProcess(leader); err == nil {
-		_ = process.Signal(signal) // it may have ended
-	}
+// Start fails.
+func Start(string, []string, []string, []*os.File) (*Job, error) {
+	return nil, errors.New("commands are run on Unix only")
 }
 
-func groupExists(int) bool { return false }
+// Done returns nil.
+func (*Job) Done() <-chan struct{} { return nil }
 
-func signalNumber(*os.ProcessState) int { return 0 }
+// Code fails.
+func (*Job) Code() (int, error) { return 0, errors.ErrUnsupported }
 
-func fromTerminal(signal os.Signal) bool { return signal == os.Interrupt }
+// Signal does nothing.
+func (*Job) Signal(os.Signal) {}
+
+// End does nothing.
+func (*Job) End(time.Duration) {}
+
+// GuardArgument is no argument of this program.
+const GuardArgument = "__guard"
+
+// Guard fails.
+func Guard([]string) int { return 1 }
+
+// Socket returns nothing.
+func Socket(net.Conn) (file *os.File, ok bool) { return nil, false }
 
 func advice(error) string { return "" }
 

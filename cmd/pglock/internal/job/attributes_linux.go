@@ -1,7 +1,0 @@
-package job
-
-import "syscall"
-
-func attributes(group bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: group, Pdeathsig: syscall.SIGKILL}
-}
