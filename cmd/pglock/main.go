@@ -6,7 +6,6 @@
 //	pglock terminate PID              end a session, after showing all that ends with it; pglock cancel PID
 //	pglock doctor                     check a server for problems with locks
 //	pglock key NAME…                  the number of a name, and the SQL that takes it
-//	pglock generate FILE…             typed keys and locked queries from comments in SQL; pglock vet finds mistakes with them
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
 //	pglock demo                       see all of it on a temporary PostgreSQL server
 //

@@ -26,7 +26,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate"
 )
 
-//go:generate pglock generate locks.sql
+//go:generate pglockdev generate locks.sql
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-//go:generate pglock generate locks.sql
+//go:generate pglockdev generate locks.sql
 
 // Store holds the numbers. Get and Set are not atomic together, so callers need the lock.
 type Store interface {

@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-//go:generate pglock generate locks.sql
+//go:generate pglockdev generate locks.sql
 
 func main() {
 	name := flag.String("name", "worker", "the name of this process")

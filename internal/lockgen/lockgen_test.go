@@ -88,8 +88,6 @@ func TestWhatLooksLikeAMistakeAndIsNone(t *testing.T) {
 		"-- pglock lock functions are explained elsewhere\n-- name: A :exec\nSELECT 1;",
 		"-- please: lock the door; the plain key of it\n-- name: A :exec\nSELECT 1;",
 		"-- name: A :exec\nSELECT $x$ pg_advisory_lock(1) $x$, pg_advisory_xact_lock(1);",
-		"-- name: A :exec\nSELECT pg_advisory_xact_lock(1); -- pglock: allow (the old service takes this lock, too)",
-		"-- name: A :exec\n-- pglock: allow: the old service takes this lock, too\nSELECT pg_advisory_xact_lock(1);",
 		"-- PGLOCK : KEY a:{id bigint}\n-- name: A :exec\n--pglock:lock a:{id=small}\nSELECT 1;",
 		"-- pglock: key a:{id bigint}\n/* name: A :exec */\n/* pglock: lock a:{id=many} */\nSELECT id = aNy ( $7 );",
 	} {

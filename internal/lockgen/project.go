@@ -70,7 +70,7 @@ func (p *project) readComment(q *query, c Comment, uses *[]use) {
 	switch {
 	case err != nil:
 		p.problems.add(c.At, "%v", err)
-	case !ok || strings.TrimRight(verb, ":,;") == "allow": // that speaks to vet
+	case !ok:
 	case c.Inline:
 		p.problems.add(c.At, "the comment %q does not begin its line, or spans several lines, so it would be ignored: "+
 			"write it on a separate line", strings.TrimSpace(c.Text))

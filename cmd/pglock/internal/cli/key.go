@@ -83,9 +83,9 @@ func describe(key pglock.Key) description {
 		arguments = fmt.Sprintf("%d, %d", d.Class, d.Object)
 	}
 	d.Classid, d.Objid = uint32(d.Class), uint32(d.Object)
-	d.Session = fmt.Sprintf("SELECT pg_advisory_lock(%s)", arguments)          //pglock:allow for a person who works in psql
-	d.SessionUnlock = fmt.Sprintf("SELECT pg_advisory_unlock(%s)", arguments)  //pglock:allow for a person who works in psql
-	d.Transaction = fmt.Sprintf("SELECT pg_advisory_xact_lock(%s)", arguments) //pglock:allow for a person who works in psql
+	d.Session = fmt.Sprintf("SELECT pg_advisory_lock(%s)", arguments)
+	d.SessionUnlock = fmt.Sprintf("SELECT pg_advisory_unlock(%s)", arguments)
+	d.Transaction = fmt.Sprintf("SELECT pg_advisory_xact_lock(%s)", arguments)
 	d.ByName = byName(d.Name)
 	return d
 }
@@ -96,7 +96,7 @@ func byName(name string) string {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return ""
 	}
-	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key(%s))", literal(name)) //pglock:allow for a person who works in psql
+	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key(%s))", literal(name))
 }
 
 // literal returns valid UTF-8 without NUL as a printable SQL string constant that can be copied from a terminal. A

@@ -10,18 +10,20 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-var allowComment = regexp.MustCompile(`(?:^|\s)(?://|--)\s*pglock:\s*allow\b`)
-
-// allowed reports whether a line has the comment that keeps mistakes from being reported.
-func allowed(line string) bool { return allowComment.MatchString(line) }
+var allowComment = regexp.MustCompile(`^//\s*pglock:\s*allow\b`)
 
 // notInTests are analyzers of mistakes that tests make on purpose, and that cost no user anything there.
-var notInTests = []*analysis.Analyzer{Unlock, Context, Raw}
+var notInTests = []*analysis.Analyzer{Unlock, Context}
 
-// place is a line of a file. Line 0 is the whole file.
-type place struct {
+// line is a line of a file.
+type line struct {
 	file string
-	line int
+	at   int
+}
+
+func lineOf(pass *analysis.Pass, pos token.Pos) line {
+	p := pass.Fset.Position(pos)
+	return line{p.Filename, p.Line}
 }
 
 // allowing makes an analyzer that reports nothing on lines with the comment, on those below it, and in a file that has the
@@ -30,16 +32,24 @@ func allowing(a *analysis.Analyzer) *analysis.Analyzer {
 	run, quietInTests := a.Run, slices.Contains(notInTests, a)
 	with := *a
 	with.Run = func(pass *analysis.Pass) (any, error) {
-		quiet := map[place]bool{}
+		quiet, files := map[line]bool{}, map[string]bool{}
 		for _, file := range pass.Files {
-			allowIn(pass, file, quiet)
-			if quietInTests && isTest(pass, file) {
-				quiet[place{placeOf(pass, file.Package).file, 0}] = true
+			name := lineOf(pass, file.Package).file
+			files[name] = quietInTests && isTest(pass, file)
+			for _, group := range file.Comments {
+				for _, comment := range group.List {
+					if !allowComment.MatchString(comment.Text) {
+						continue
+					}
+					at := lineOf(pass, comment.Pos())
+					quiet[at], quiet[line{name, at.at + 1}] = true, true
+					files[name] = files[name] || comment.Pos() < file.Package
+				}
 			}
 		}
 		quieter := *pass
 		quieter.Report = func(d analysis.Diagnostic) {
-			if at := placeOf(pass, d.Pos); !quiet[at] && !quiet[place{at.file, 0}] {
+			if at := lineOf(pass, d.Pos); !quiet[at] && !files[at.file] {
 				pass.Report(d)
 			}
 		}
@@ -48,31 +58,8 @@ func allowing(a *analysis.Analyzer) *analysis.Analyzer {
 	return &with
 }
 
-// allowIn adds the lines of a file on which nothing is reported.
-func allowIn(pass *analysis.Pass, file *ast.File, quiet map[place]bool) {
-	for _, group := range file.Comments {
-		for _, comment := range group.List {
-			if !strings.HasPrefix(comment.Text, "//") || !allowed(comment.Text) {
-				continue
-			}
-			at := placeOf(pass, comment.Pos())
-			if comment.Pos() < file.Package {
-				at.line = 0
-			} else {
-				quiet[place{at.file, at.line + 1}] = true
-			}
-			quiet[at] = true
-		}
-	}
-}
-
-func placeOf(pass *analysis.Pass, pos token.Pos) place {
-	p := pass.Fset.Position(pos)
-	return place{p.Filename, p.Line}
-}
-
 // isTest reports whether a file is test code: a test, or a helper of tests.
 func isTest(pass *analysis.Pass, file *ast.File) bool {
-	return strings.HasSuffix(placeOf(pass, file.Package).file, "_test.go") ||
+	return strings.HasSuffix(lineOf(pass, file.Package).file, "_test.go") ||
 		slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing"` })
 }

@@ -1,15 +1,10 @@
 // Package lockvet has analyzers that find mistakes with pglock's locks:
 //
-//   - pglockplain: a sqlc query with a lock runs on a plain transaction, connection or pool, which does not take it.
-//   - pglockkey: a key is made by hand although the project generates its keys.
 //   - pglockunlock: a lock is dropped, or not unlocked on some path.
+//   - pglockignored: nothing looks at the error of a lock or a guard.
 //   - pglockcontext: work under a lock runs in a context that does not end with the lock.
-//   - pglocktx: a transaction lock is taken on a pool or a connection of database/sql.
-//   - pglockignored: nothing looks at the error of a lock, a guard or a fence.
 //   - pglockguard: a transaction writes before GuardTx.
-//   - pglockloop: locks of several keys are taken in a loop.
-//   - pglockoption: a call is passed an option that it refuses.
-//   - pglockraw: SQL in a program calls pg_advisory_lock or one of its relatives.
+//   - pglockplain: a sqlc query with a lock runs on a plain transaction, connection or pool, which does not take it.
 //
 // A comment //pglock:allow on the line of a mistake or on the line above keeps it from being reported, and above the package
 // clause all mistakes of the file.
@@ -30,7 +25,7 @@ import (
 
 // Analyzers returns all analyzers.
 func Analyzers() []*analysis.Analyzer {
-	all := []*analysis.Analyzer{Plain, Key, Unlock, Context, Tx, Ignored, Guard, Loop, Option, Raw}
+	all := []*analysis.Analyzer{Unlock, Ignored, Context, Guard, Plain}
 	for i, a := range all {
 		all[i] = allowing(a)
 		all[i].URL = "https://github.com/pglock-toolkit/pglock/blob/main/docs/vet.md#" + a.Name
@@ -44,27 +39,17 @@ const (
 	querylock = module + "pglock/querylock"
 	sqltx     = module + "pglock/adapter/sqltx"
 	semaphore = module + "pglock/semaphore"
-	once      = module + "pglock/once"
-	ratelimit = module + "pglock/ratelimit"
-	schedule  = module + "pglock/schedule"
-
-	golangmigrate = module + "pglock/adapter/golangmigrate"
 )
 
-// callee returns the function or method that is called, or nil for a dynamic call.
+// callee returns the function or method that is called, also that of an interface; nil for a dynamic call.
 func callee(pass *analysis.Pass, call *ast.CallExpr) *types.Func {
-	return typeutil.StaticCallee(pass.TypesInfo, call)
-}
-
-// method returns the function or method that is called, including methods of interfaces.
-func method(pass *analysis.Pass, call *ast.CallExpr) *types.Func {
 	f, _ := typeutil.Callee(pass.TypesInfo, call).(*types.Func)
 	return f
 }
 
 // isFunc reports whether f is a function of the package path with one of the names.
 func isFunc(f *types.Func, path string, names ...string) bool {
-	return f != nil && f.Pkg() != nil && f.Pkg().Path() == path && receiver(f) == "" && slices.Contains(names, f.Name())
+	return isMethod(f, path, "", names...)
 }
 
 // isMethod reports whether f is a method of the type with one of the names.
@@ -78,10 +63,8 @@ func receiver(f *types.Func) string {
 	if recv == nil {
 		return ""
 	}
-	if _, name := named(recv.Type()); name != "" {
-		return name
-	}
-	return "?"
+	_, name := named(recv.Type())
+	return name
 }
 
 // named returns the package path and the name of a type, or of the type that it points to.
@@ -91,23 +74,33 @@ func named(t types.Type) (path, name string) {
 	}
 	n, ok := types.Unalias(t).(*types.Named)
 	if !ok || n.Obj().Pkg() == nil {
-		return "", ""
+		return "", "?"
 	}
 	return n.Obj().Pkg().Path(), n.Obj().Name()
 }
 
-// imports reports whether the package imports path.
-func imports(pass *analysis.Pass, path string) bool {
-	return slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == path })
+// variable returns the variable that an expression names, or nil.
+func variable(pass *analysis.Pass, e ast.Expr) types.Object {
+	name, ok := ast.Unparen(e).(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	if v, ok := pass.TypesInfo.ObjectOf(name).(*types.Var); ok {
+		return v
+	}
+	return nil
 }
 
-// generated reports whether a file is generated code.
-func generated(file *ast.File) bool { return ast.IsGenerated(file) }
+// assigns reports whether a node is an assignment to a variable.
+func assigns(pass *analysis.Pass, node ast.Node, object types.Object) bool {
+	statement, ok := node.(*ast.AssignStmt)
+	return ok && slices.ContainsFunc(statement.Lhs, func(e ast.Expr) bool { return variable(pass, e) == object })
+}
 
 // calls calls visit for each call in code that is not generated.
 func calls(pass *analysis.Pass, visit func(call *ast.CallExpr)) {
 	for _, file := range pass.Files {
-		if generated(file) {
+		if ast.IsGenerated(file) {
 			continue
 		}
 		ast.Inspect(file, func(n ast.Node) bool {

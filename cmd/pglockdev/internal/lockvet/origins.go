@@ -3,7 +3,9 @@ package lockvet
 import (
 	"go/ast"
 	"go/types"
+	pathpkg "path"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -105,7 +107,7 @@ func (o *origins) ofQueries(e ast.Expr, pkg *types.Package, depth int) string {
 	}
 	e = ast.Unparen(e)
 	if call, ok := e.(*ast.CallExpr); ok {
-		f := method(o.pass, call)
+		f := callee(o.pass, call)
 		if f != nil && f.Pkg() == pkg && (f.Name() == "New" || f.Name() == "WithTx") && len(call.Args) == 1 {
 			return o.ofTx(call.Args[0], 0)
 		}
@@ -137,7 +139,7 @@ func (o *origins) ofTx(e ast.Expr, depth int) string {
 	switch {
 	case path == querylock:
 		return ""
-	case !types.IsInterface(t) && (isPGX(path) || path == "database/sql"):
+	case !types.IsInterface(t) && isPGX(path):
 		return plainName(path, name)
 	case !types.IsInterface(t):
 		return "" // a type of the program
@@ -172,18 +174,5 @@ func (o *origins) locked(e ast.Expr, depth int) bool {
 }
 
 func plainName(path, name string) string {
-	base := path[len(path)-len(lastElement(path)):]
-	if base == "v5" {
-		base = "pgx"
-	}
-	return base + "." + name
-}
-
-func lastElement(path string) string {
-	for i := len(path) - 1; i >= 0; i-- {
-		if path[i] == '/' {
-			return path[i+1:]
-		}
-	}
-	return path
+	return strings.Replace(pathpkg.Base(path), "v5", "pgx", 1) + "." + name
 }

@@ -14,7 +14,7 @@ var Plain = &analysis.Analyzer{
 	Name:      "pglockplain",
 	Doc:       "find sqlc queries with a lock that run on a plain transaction, connection or pool, and so without it",
 	Run:       runPlain,
-	FactTypes: []analysis.Fact{new(hasLock), new(prepares)},
+	FactTypes: []analysis.Fact{new(hasLock)},
 }
 
 // hasLock is the fact that a query takes a lock.
@@ -23,24 +23,13 @@ type hasLock struct{ Lock string }
 func (*hasLock) AFact()           {}
 func (f *hasLock) String() string { return "lock " + f.Lock }
 
-// prepares is the fact that sqlc's code sends queries by the names of prepared statements.
-type prepares struct{}
-
-func (*prepares) AFact()         {}
-func (*prepares) String() string { return "prepares" }
-
 func runPlain(pass *analysis.Pass) (any, error) {
 	exportLocks(pass)
 	var known *origins
 	calls(pass, func(call *ast.CallExpr) {
-		f := method(pass, call)
+		f := callee(pass, call)
 		var fact hasLock
 		if f == nil || !pass.ImportObjectFact(f.Origin(), &fact) {
-			return
-		}
-		if f.Pkg() != nil && f.Pkg() != pass.Pkg && pass.ImportPackageFact(f.Pkg(), new(prepares)) {
-			pass.Reportf(call.Pos(), "%s is a prepared query, which does not take its lock %s: "+
-				"set emit_prepared_queries: false", f.Name(), fact.Lock)
 			return
 		}
 		if known == nil {
@@ -59,17 +48,13 @@ var lockComment = regexp.MustCompile(`^//\s*(?i:pglock\s*:\s*lock)\s+(.*?)\s*$`)
 // exportLocks finds the queries with a lock in sqlc's own package.
 func exportLocks(pass *analysis.Pass) {
 	for _, file := range pass.Files {
-		if !generated(file) {
+		if !ast.IsGenerated(file) {
 			continue
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				if n.Recv != nil {
-					exportLock(pass, n.Name, n.Doc)
-				} else if n.Name.Name == "Prepare" {
-					pass.ExportPackageFact(new(prepares))
-				}
+				exportLock(pass, n.Name, n.Doc)
 			case *ast.InterfaceType:
 				for _, m := range n.Methods.List {
 					if len(m.Names) == 1 {

@@ -58,9 +58,6 @@ type acquisition struct {
 
 // eachAcquisition calls visit for each acquisition whose lock is discarded or kept in a variable of the function.
 func eachAcquisition(pass *analysis.Pass, visit func(acquisition)) {
-	if !imports(pass, pglock) && !imports(pass, semaphore) {
-		return
-	}
 	eachFunction(pass, func(signature *ast.FuncType, body *ast.BlockStmt, graph *cfg.CFG) {
 		inFunction(pass, signature, body, graph, visit)
 	})
@@ -126,7 +123,8 @@ func local(pass *analysis.Pass, from, to token.Pos, e ast.Expr) types.Object {
 	return object
 }
 
-// leak returns the position of a return that can be reached with the lock held.
+// leak returns the position of a return that can be reached with the lock held. It gives up where the function does more
+// with the error of the acquisition than to compare it with nil.
 func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 	type state struct {
 		block *cfg.Block
@@ -135,22 +133,25 @@ func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 	seen := map[state]bool{}
 	var walk func(block *cfg.Block, from int, fresh bool) token.Pos
 	walk = func(block *cfg.Block, from int, fresh bool) token.Pos {
-		for _, node := range block.Nodes[from:] {
-			if node == ast.Node(a.statement) {
+		failed := a.failed(pass, block)
+		for i, node := range block.Nodes[from:] {
+			isTest := failed >= 0 && from+i == len(block.Nodes)-1
+			switch {
+			case node == ast.Node(a.statement):
 				return a.call.Pos() // reached again through a loop
-			}
-			if a.releasesOrPasses(pass, node) {
+			case a.releasesOrPasses(pass, node):
 				return token.NoPos
-			}
-			if a.err != nil && assigns(pass, node, a.err) {
+			case assigns(pass, node, a.err):
 				fresh = false
+			case fresh && !isTest && uses(pass, node, a.err):
+				return token.NoPos
 			}
 			if ret, ok := node.(*ast.ReturnStmt); ok {
 				return ret.Pos()
 			}
 		}
 		for i, next := range block.Succs {
-			if fresh && len(block.Succs) == 2 && i == a.failed(pass, block) {
+			if fresh && i == failed {
 				continue // there is no lock
 			}
 			if s := (state{next, fresh}); !seen[s] {
@@ -170,80 +171,30 @@ func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 	return token.NoPos
 }
 
-// failed returns which of a block's two successors is taken if the acquisition has failed, or -1 if the block's
-// condition does not test that.
+// failed returns which of a block's two successors is taken if the acquisition has failed, or -1 if the block does not end
+// in a comparison of its error with nil.
 func (a acquisition) failed(pass *analysis.Pass, block *cfg.Block) int {
-	if len(block.Nodes) == 0 || a.err == nil {
+	if len(block.Nodes) == 0 || len(block.Succs) != 2 || a.err == nil {
 		return -1
 	}
-	condition, ok := block.Nodes[len(block.Nodes)-1].(ast.Expr)
-	if !ok {
-		return -1
-	}
-	return a.failedIf(pass, condition)
-}
-
-// failedIf returns 0 if a condition that is true means that the acquisition has failed, 1 if one that is false does, and
-// -1 if neither does.
-func (a acquisition) failedIf(pass *analysis.Pass, condition ast.Expr) int {
-	switch c := ast.Unparen(condition).(type) {
-	case *ast.UnaryExpr:
-		if of := a.failedIf(pass, c.X); c.Op == token.NOT && of >= 0 {
-			return 1 - of
-		}
-	case *ast.BinaryExpr:
-		return a.failedIfBoth(pass, c)
-	case *ast.CallExpr:
-		if a.asksErr(pass, c) {
-			return 0
-		}
-	case *ast.Ident:
-		if variable := pass.TypesInfo.Uses[c]; variable != nil && a.isAnswer(pass, variable) {
-			return 0
-		}
-	}
-	return -1
-}
-
-// failedIfBoth is failedIf for a comparison, and for two conditions of which one is enough.
-func (a acquisition) failedIfBoth(pass *analysis.Pass, c *ast.BinaryExpr) int {
-	isErr, isNil := a.isErr(pass, c.X) || a.isErr(pass, c.Y), pass.TypesInfo.Types[c.X].IsNil() || pass.TypesInfo.Types[c.Y].IsNil()
-	either := func(of int) bool { return a.failedIf(pass, c.X) == of || a.failedIf(pass, c.Y) == of }
+	c, ok := block.Nodes[len(block.Nodes)-1].(*ast.BinaryExpr)
 	switch {
-	case isErr && c.Op == token.NEQ && isNil, isErr && c.Op == token.EQL && !isNil, c.Op == token.LAND && either(0):
+	case !ok || variable(pass, c.X) != a.err || !pass.TypesInfo.Types[c.Y].IsNil():
+		return -1
+	case c.Op == token.NEQ:
 		return 0
-	case isErr && c.Op == token.EQL && isNil, isErr && c.Op == token.NEQ && !isNil, c.Op == token.LOR && either(1):
-		return 1
 	}
-	return -1
+	return 1
 }
 
-// asksErr reports whether a call asks which error the acquisition returned, so that true means one.
-func (a acquisition) asksErr(pass *analysis.Pass, call *ast.CallExpr) bool {
-	return isFunc(callee(pass, call), "errors", "Is", "As", "AsType") && len(call.Args) > 0 && a.isErr(pass, call.Args[0])
-}
-
-// isAnswer reports whether a variable has one assignment, the answer of a call that asks for the error.
-func (a acquisition) isAnswer(pass *analysis.Pass, variable types.Object) bool {
-	assignments, answers := 0, 0
-	ast.Inspect(a.body, func(n ast.Node) bool {
-		assignment, ok := n.(*ast.AssignStmt)
-		if !ok || !assigns(pass, assignment, variable) {
-			return true
-		}
-		assignments++
-		call, ok := ast.Unparen(assignment.Rhs[0]).(*ast.CallExpr)
-		if ok && len(assignment.Rhs) == 1 && a.asksErr(pass, call) {
-			answers++
-		}
-		return true
+// uses reports whether a node uses a variable.
+func uses(pass *analysis.Pass, node ast.Node, object types.Object) (does bool) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		name, ok := n.(*ast.Ident)
+		does = does || ok && object != nil && pass.TypesInfo.Uses[name] == object
+		return !does
 	})
-	return assignments == 1 && answers == 1
-}
-
-func (a acquisition) isErr(pass *analysis.Pass, e ast.Expr) bool {
-	name, ok := ast.Unparen(e).(*ast.Ident)
-	return ok && pass.TypesInfo.ObjectOf(name) == a.err
+	return does
 }
 
 // harmlessMethods are the methods of a Lock that do not change it.
@@ -264,12 +215,4 @@ func (a acquisition) releasesOrPasses(pass *analysis.Pass, node ast.Node) (passe
 		return !passes
 	})
 	return passes
-}
-
-func assigns(pass *analysis.Pass, node ast.Node, object types.Object) bool {
-	statement, ok := node.(*ast.AssignStmt)
-	return ok && slices.ContainsFunc(statement.Lhs, func(e ast.Expr) bool {
-		name, ok := e.(*ast.Ident)
-		return ok && pass.TypesInfo.ObjectOf(name) == object
-	})
 }

@@ -8,20 +8,12 @@ import (
 )
 
 type (
-	Type uint8
-	Part struct {
-		Text, Param string
-		Type        Type
-	}
-	Template []Part
-	Set      struct{}
-	Query    struct{ Name string }
-	Tx       struct{}
+	Set   struct{}
+	Query struct{ Name string }
+	Tx    struct{}
 )
 
-const Int Type = 1
-
-func NewSet([]Template, []Query) *Set { return nil }
+func NewSet([]string, []Query) *Set { return nil }
 
 func (*Set) Tx(pgx.Tx) *Tx { return nil }
 

@@ -1,4 +1,4 @@
-package underlock
+package contexts
 
 import (
 	"context"
@@ -50,18 +50,11 @@ func asks(ctx context.Context, l *pglock.Locker) error {
 func do(ctx context.Context, l *pglock.Locker) error {
 	_ = l.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error { return work(ctx) })
 	return l.Do(ctx, key, func(context.Context, *pglock.Lock) error {
-		return work(ctx) // want `work under the lock runs in ctx of the function around it, which does not end when the lock is lost`
+		return work(ctx) // want `work under the lock runs in ctx, which does not end when the lock is lost`
 	})
 }
 
-type (
-	server  struct{ ctx context.Context }
-	request struct{}
-)
-
-func (request) Context() context.Context { return nil }
-
-func fromOutside(ctx context.Context, l *pglock.Locker, s *semaphore.Semaphore, tx pgx.Tx, of server, r request) error {
+func fromOutside(ctx context.Context, l *pglock.Locker, s *semaphore.Semaphore, tx pgx.Tx) error {
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	err := l.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
@@ -69,29 +62,31 @@ func fromOutside(ctx context.Context, l *pglock.Locker, s *semaphore.Semaphore, 
 		defer func() { _ = work(context.Background()) }()
 		inner, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		late, cancel2 := context.WithTimeout(context.TODO(), time.Second)
-		defer cancel2()
-		detached := context.WithoutCancel(ctx)
 		_ = work(inner)
-		_ = work(lock.Context(of.ctx))
-		_ = work(detached)
-		_ = lock.GuardTx(of.ctx, tx)
+		_ = work(context.WithoutCancel(ctx))
+		_ = work(lock.Context(short))
+		_ = lock.GuardTx(short, tx)
 		go work(context.Background())
 		if tx.Exec(ctx, "SELECT 1") != nil {
 			return tx.Rollback(context.Background())
 		}
-		_ = work(context.Background())                        // want `work under the lock runs in context.Background\(\), which does not end`
-		_ = tx.Exec(context.TODO(), "")                       // want `work under the lock runs in context.TODO\(\)`
-		_ = work(late)                                        // want `work under the lock runs in context.TODO\(\)`
-		_ = work(short)                                       // want `work under the lock runs in short of the function around it`
-		_ = work(of.ctx)                                      // want `work under the lock runs in the context ctx of another object`
-		_ = work(context.WithValue(r.Context(), key, "true")) // want `work under the lock runs in the context of r, which`
+		_ = tx.Exec(context.TODO(), "") // want `work under the lock runs in context.TODO\(\)`
+		_ = work(short)                 // want `work under the lock runs in short, which does not end`
 		return nil
 	})
 	if err != nil {
 		return work(context.Background())
 	}
 	return s.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
-		return work(short) // want `work under the lock runs in short of the function around it`
+		return work(short) // want `work under the lock runs in short, which does not end`
 	})
+}
+
+func new(ctx context.Context, l *pglock.Locker) error {
+	lock, err := l.Lock(ctx, key)
+	if err != nil {
+		return work(context.Background())
+	}
+	defer lock.Unlock(context.Background())
+	return work(context.Background()) // want `work under the lock lock runs in context.Background\(\), which does not end`
 }

@@ -1,3 +1,0 @@
-package raw
-
-const inTest = "SELECT pg_advisory_lock(1)"
