@@ -58,7 +58,7 @@ func TestProgramSqlcReadsTheFormOfEnumsThatThePageNames(t *testing.T) {
 	for name, text := range map[string]string{
 		"sqlc.yaml":   regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(page)[1],
 		"schema.sql":  "CREATE TYPE mood AS ENUM ('good', 'bad');\nCREATE TABLE people (id bigint PRIMARY KEY, feels mood);\n",
-		"queries.sql": "-- name: Count :one\n-- pglock: lock mood:{mood}\nSELECT count(*) FROM people WHERE feels = " + form[1] + ";\n",
+		"queries.sql": "-- pglock: key mood:{mood text}\n\n-- name: Count :one\n-- pglock: lock mood:{mood}\nSELECT count(*) FROM people WHERE feels = " + form[1] + ";\n",
 	} {
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
