@@ -16,7 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { testenv.MainAlone(m) }
 
 // patience is how long a test waits for something that must happen.
 const patience = time.Minute

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	testenv.Main(m)
+	testenv.MainAlone(m)
 }
 
 // askForMany asks for overlapping sets of keys at the same time, in every order.
