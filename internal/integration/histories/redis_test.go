@@ -2,11 +2,8 @@ package histories_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"net"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,55 +87,6 @@ func TestLongRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 			server.Resume(t)
 			pause(ctx, 300*time.Millisecond)
 		}
-	})
-}
-
-func TestLongRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewRedis(t)
-	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
-	r.openRedis(newClient(server))
-	r.openRedis(newClient(server))
-	var mute atomic.Bool
-	r.openRedis(redis.NewClient(&redis.Options{
-		Addr: server.Addr(),
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, address)
-			return mutable{conn, &mute}, err
-		},
-	}))
-	r.work(func(ctx context.Context) {
-		for _, silent := range []bool{true, false} {
-			mute.Store(silent)
-			pause(ctx, 3*lease/2)
-		}
-	})
-}
-
-// Two of five servers at a time stop, or are killed and stay down for longer than a lease, as the documentation
-// requires.
-func TestLongRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
-	t.Parallel()
-	servers := make([]*testenv.RedisServer, 5)
-	for i := range servers {
-		servers[i] = testenv.NewRedis(t)
-	}
-	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
-	for range 3 {
-		clients := make([]redis.UniversalClient, len(servers))
-		for i, server := range servers {
-			clients[i] = newClient(server)
-		}
-		r.openRedis(clients...)
-	}
-	r.work(func(ctx context.Context) {
-		stopped, killed := servers[rand.IntN(2)], servers[2+rand.IntN(3)]
-		stopped.Pause(t)
-		killed.Kill(t)
-		pause(ctx, 3*lease/2)
-		killed.Start(t)
-		stopped.Resume(t)
-		pause(ctx, lease/2)
 	})
 }
 
