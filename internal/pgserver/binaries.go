@@ -17,7 +17,7 @@ const BinariesVariable = "PGLOCK_POSTGRES_BIN"
 // ErrNoBinaries says that the programs of a PostgreSQL server were not found. The errors that match it say what to do.
 var ErrNoBinaries = errors.New("no PostgreSQL server programs found")
 
-const howToInstall = `install PostgreSQL 13 or newer (it need not be running):
+const howToInstall = `install PostgreSQL 14 or newer (it need not be running):
   Debian, Ubuntu:  apt-get install postgresql
   Fedora, RHEL:    dnf install postgresql-server
   macOS:           brew install postgresql@17

@@ -13,23 +13,22 @@ import (
 
 // initialize makes the data directory.
 func (s *Server) initialize(ctx context.Context, o Options) error {
-	create := s.runInitdb
+	var err error
 	if o.Template != "" {
-		create = func(context.Context) error { return s.copyTemplate(o.Template) }
+		err = s.copyTemplate(ctx, o.Template)
+	} else {
+		err = s.runInitdb(ctx)
 	}
-	if err := create(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	return s.configure(o.Settings)
 }
 
 func (s *Server) runInitdb(ctx context.Context) error {
-	password := s.password
-	if s.binaries.Major > 13 { // initdb of version 13 reads 99 characters
-		var err error
-		if password, err = verifier(s.password); err != nil {
-			return err
-		}
+	password, err := verifier(s.password)
+	if err != nil {
+		return err
 	}
 	passwordFile, err := s.supervisor.WriteFile("password", password+"\n")
 	if err != nil {

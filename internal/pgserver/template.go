@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -43,17 +44,18 @@ func (s *Server) saveAsTemplate(ctx context.Context, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, templatePassword), []byte(s.password), 0o600); err != nil {
 		return err
 	}
-	return os.CopyFS(filepath.Join(dir, templateData), os.DirFS(s.dataDir()))
+	return run(exec.CommandContext(ctx, "cp", "-R", s.dataDir(), filepath.Join(dir, templateData)))
 }
 
 // copyTemplate makes the data directory, and takes over the password of the template.
-func (s *Server) copyTemplate(dir string) error {
+func (s *Server) copyTemplate(ctx context.Context, dir string) error {
 	password, err := os.ReadFile(filepath.Join(dir, templatePassword))
 	if err != nil {
 		return err
 	}
 	s.password = strings.TrimSpace(string(password))
-	if err := os.CopyFS(s.dataDir(), os.DirFS(filepath.Join(dir, templateData))); err != nil {
+	// A thousand files: cp takes a third of the time that this process would take, with the race detector a tenth.
+	if err := run(exec.CommandContext(ctx, "cp", "-R", filepath.Join(dir, templateData), s.dataDir())); err != nil {
 		return err
 	}
 	return s.supervisor.Own(templateData)

@@ -20,8 +20,8 @@ import (
 const (
 	// patience is how long something that must happen may take. It is generous for slow machines.
 	patience = 3 * time.Minute
-	// pollInterval is the pause between two checks.
-	pollInterval = 10 * time.Millisecond
+	// The pause between two checks grows: a check may be a query, or another program.
+	shortestPause, longestPause = 2 * time.Millisecond, 50 * time.Millisecond
 )
 
 // Main is for TestMain: it runs the tests, stops the servers, checks for leaked goroutines, and exits. Options name
@@ -63,10 +63,12 @@ func WaitUntil(t testing.TB, what string, done func() bool) {
 }
 
 func poll(atMost time.Duration, done func() bool) bool {
-	for deadline := time.Now().Add(atMost); !done(); time.Sleep(pollInterval) {
+	pause := shortestPause
+	for deadline := time.Now().Add(atMost); !done(); pause = min(2*pause, longestPause) {
 		if time.Now().After(deadline) {
 			return false
 		}
+		time.Sleep(pause)
 	}
 	return true
 }

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	case roleSignals:
 		reportSignals()
 	default:
-		testenv.Main(m)
+		testenv.MainAlone(m)
 	}
 }
 

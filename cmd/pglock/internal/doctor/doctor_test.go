@@ -19,7 +19,7 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { testenv.MainAlone(m) }
 
 func execute(t testing.TB, db *testenv.DB, statements ...string) {
 	t.Helper()
