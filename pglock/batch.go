@@ -3,7 +3,6 @@ package pglock
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -78,12 +77,6 @@ func (l *queuedLock) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql strin
 		return "", nil, failed("lock", l.keys[0], len(l.keys)-1, err)
 	}
 	return sql, args, nil
-}
-
-// Requested implements [txlock.QueuedLocks].
-func (l *queuedLock) Requested() (r txlock.Request, maxWait time.Duration, bounded bool) {
-	r = txlock.Request{Keys: plain(l.keys), Shared: l.config.shared, Wait: !l.config.never()}
-	return r, time.Duration(milliseconds(l.config.maxWait)) * time.Millisecond, l.config.bounded
 }
 
 func (l *queuedLock) readResult(results pgx.BatchResults) error {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // GuardTx ties tx to the lock, so that what tx writes cannot be stale. If the lock has already been lost, the error
@@ -53,10 +52,7 @@ func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	case isNested(tx):
 		return l.says(attempt, errNestedTx)
 	}
-	once := pgx.Tx(inOneRoundTrip(tx))
-	if own, ok := tx.(txlock.Tx); ok {
-		once = own
-	}
+	once := inOneRoundTrip(tx)
 	if err := l.Err(); err != nil {
 		return l.says(attempt, abortTx(ctx, once, err))
 	}
@@ -117,10 +113,6 @@ func (h *hold) keep() {
 // abortTx makes a transaction fail, so that it cannot commit, even if ctx has ended, and returns the reason. If no
 // answer comes in time, pgx closes the connection, and the server rolls back.
 func abortTx(ctx context.Context, tx pgx.Tx, why error) error {
-	if own, ok := tx.(txlock.Tx); ok {
-		own.Abort(why)
-		return why
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
 	defer cancel()
 	_ = lockdb.New(tx).AbortGuarded(ctx) // an error is the purpose

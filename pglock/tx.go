@@ -71,9 +71,6 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	if err := checkTx(tx, key); err != nil {
 		return failed("lock", key, 0, err)
 	}
-	if own, ok := tx.(txlock.Tx); ok {
-		return c.lockOwn(ctx, own, []Key{key}, wait)
-	}
 	if wait {
 		if err := txWaitsForItself(ctx, tx, []Key{key}, c.shared); err != nil {
 			return err
@@ -118,9 +115,6 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	if own, ok := tx.(txlock.Tx); ok {
-		return c.lockOwn(ctx, own, keys, true)
-	}
 	if err := txWaitsForItself(ctx, tx, keys, c.shared); err != nil {
 		return err
 	}

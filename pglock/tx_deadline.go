@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
@@ -42,8 +41,7 @@ const (
 
 // canBeBounded reports whether the statements of a bounded wait can be sent, which are a script.
 func canBeBounded(tx pgx.Tx) bool {
-	switch tx.(type) {
-	case txscript.Runner, txlock.Tx:
+	if _, ok := tx.(txscript.Runner); ok {
 		return true
 	}
 	conn := tx.Conn()

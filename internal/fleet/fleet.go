@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -58,9 +56,8 @@ func Work(t *testing.T, o *pglock.Observer) {
 	}
 	must.Succeed(t, permit.Release(ctx))
 
-	must.Succeed(t, pglock.BeginFunc(ctx, server, key, func(pgx.Tx) error { return nil }, pglock.WithObserver(o)))
-	// The stand-in has no semaphores in transactions.
-	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Use: pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("api")}}, Took: time.Second})
+	// The Server in memory has no transactions.
+	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Keys: []pglock.Key{key}}, Took: time.Second})
 	job, err := schedule.New(l, key)
 	must.Succeed(t, err)
 	due := time.Now()

@@ -3,93 +3,58 @@ package locktest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // backend is one client of a Server.
 type backend struct {
-	server *Server
-	env    driver.Config
-	cut    bool // it is cut off from the server
+	server      *Server
+	application string
 }
 
 // Start implements [driver.Backend].
 func (b *backend) Start(env driver.Config) error {
-	if env.Lease == 0 {
-		env.Lease = defaultLease
-	}
-	b.env = env
+	b.application = env.Application
 	return nil
 }
 
-const defaultLease = 15 * time.Second
-
-// reach fails when the server cannot be reached.
-func (b *backend) reach(ctx context.Context) error {
-	b.server.mu.Lock()
-	defer b.server.mu.Unlock()
-	if b.cut {
-		return errCut
-	}
-	return context.Cause(ctx)
-}
-
-var errCut = fmt.Errorf("%w: the test has cut it off", driver.ErrUnavailable)
+// TakesPostgresOption implements [driver.PostgresOptions].
+func (*backend) TakesPostgresOption(string) bool { return true }
 
 // Ping implements [driver.Backend].
-func (b *backend) Ping(ctx context.Context) error { return b.reach(ctx) }
+func (*backend) Ping(ctx context.Context) error { return context.Cause(ctx) }
 
 // Close implements [driver.Backend].
 func (*backend) Close(context.Context) error { return nil }
 
-// Acquire implements [driver.Backend].
+// Acquire implements [driver.Backend]. If it returns an error, the request neither holds nor waits.
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	g := &grant{request: r, client: b, ready: make(chan struct{}), cut: make(chan struct{})}
+	s, g := b.server, &grant{request: r, application: b.application, ready: make(chan struct{})}
 	g.request.Keys = slices.Clone(r.Keys)
-	if err := b.server.acquire(ctx, g, r.Wait); err != nil {
-		return nil, err
-	}
-	return g, nil
-}
-
-// acquire grants g. If it returns an error, g neither holds nor waits.
-func (s *Server) acquire(ctx context.Context, g *grant, wait bool) error {
 	s.mu.Lock()
-	if g.client != nil && g.client.cut {
-		s.mu.Unlock()
-		return errCut
-	}
 	granted := s.add(g)
-	if !granted && !wait {
+	if !granted && !r.Wait {
 		s.remove(g)
 	}
 	s.mu.Unlock()
 	switch {
 	case granted:
-		return nil
-	case !wait:
-		return driver.ErrNotAcquired
+		return g, nil
+	case !r.Wait:
+		return nil, driver.ErrNotAcquired
 	}
-	var err error
 	select {
 	case <-g.ready:
-		return nil
-	case <-g.cut:
-		err = errCut
+		return g, nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		// A grant that has come meanwhile is given back: both are decided under mu.
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.remove(g)
+		return nil, context.Cause(ctx)
 	}
-	// A grant that has come meanwhile is given back: both are decided under mu.
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.remove(g)
-	return err
 }
 
 // Release implements [driver.Backend].
@@ -100,10 +65,6 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	}
 	b.server.mu.Lock()
 	defer b.server.mu.Unlock()
-	if b.cut {
-		g.gone = true
-		return errCut
-	}
 	if !b.server.remove(g) {
 		return driver.ErrLost
 	}
@@ -114,7 +75,7 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	g, err := ours(held)
 	if err == nil {
-		err = b.reach(ctx)
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return err
@@ -129,27 +90,20 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 
 // Holders implements [driver.Backend].
 func (b *backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
-	if err := b.reach(ctx); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	return b.server.holders(key), nil
-}
-
-func (s *Server) holders(key driver.Key) []driver.Holder {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	b.server.mu.Lock()
+	defer b.server.mu.Unlock()
 	holders := []driver.Holder{}
-	for _, g := range s.granted {
-		if !g.has(key.KeyID) {
-			continue
+	for _, g := range b.server.granted {
+		if g.has(key.KeyID) {
+			holders = append(holders, driver.Holder{
+				Shared: g.request.Shared, Token: g.request.Token.String(), Application: g.application,
+			})
 		}
-		h := driver.Holder{Shared: g.request.Shared, Token: g.request.Token.String()}
-		if g.client != nil {
-			h.Application = g.client.env.Application
-		}
-		holders = append(holders, h)
 	}
-	return holders
+	return holders, nil
 }
 
 // Fence implements [driver.Fencer].
@@ -161,18 +115,6 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	defer b.server.mu.Unlock()
 	b.server.fence++
 	return b.server.fence, nil
-}
-
-// SameServer implements [txlock.Backend].
-func (b *backend) SameServer(_ context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
-	g, err := ours(held)
-	if err != nil {
-		return false, err
-	}
-	b.server.mu.Lock()
-	defer b.server.mu.Unlock()
-	t, ok := tx.(*Tx)
-	return ok && t.server == b.server && slices.Contains(b.server.granted, g), nil
 }
 
 func ours(held driver.Grant) (*grant, error) {

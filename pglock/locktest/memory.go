@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -16,7 +15,8 @@ import (
 
 // NewMemory returns a Locker on a new [Server]. Its locks live in this process and exclude no others. It is for unit
 // tests, and works in a bubble of testing/synctest. It takes every Option that production code may give: those for
-// PostgreSQL's sessions have no effect, names are not recorded, and the lease matters only in a [Server.Partition].
+// PostgreSQL's sessions have no effect, and names are not recorded. It has no transactions: GuardTx is
+// [pglock.ErrUnsupported].
 func NewMemory(opts ...pglock.Option) (*pglock.Locker, error) { return NewServer().Locker(opts...) }
 
 // Server is a lock server in memory. The Lockers that it makes exclude each other as those of several processes do.
@@ -25,27 +25,16 @@ type Server struct {
 	mu      sync.Mutex
 	granted []*grant // in the order of granting
 	waiting []*grant // in the order of asking
-	guards  []*guarded
-	clients map[*pglock.Locker]*backend
 	fence   int64
 	jobs    map[string]*jobRuns
-	records map[work]record // of package once
 }
 
 // NewServer returns a server that holds no locks.
-func NewServer() *Server { return &Server{clients: map[*pglock.Locker]*backend{}} }
+func NewServer() *Server { return &Server{jobs: map[string]*jobRuns{}} }
 
 // Locker returns one more Locker on s.
 func (s *Server) Locker(opts ...pglock.Option) (*pglock.Locker, error) {
-	b := &backend{server: s}
-	l, err := pglock.NewWithBackend(b, opts...)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.clients[l] = b
-	return l, nil
+	return pglock.NewWithBackend(&backend{server: s}, opts...)
 }
 
 // Lose takes the lock on key away from all its holders, as a server does when it ends their sessions, and returns how
@@ -54,7 +43,7 @@ func (s *Server) Lose(key pglock.Key) int {
 	s.mu.Lock()
 	var lost []*grant
 	for _, g := range s.granted {
-		if g.tx == nil && g.has(key.ID()) {
+		if g.has(key.ID()) {
 			lost = append(lost, g)
 		}
 	}
@@ -70,23 +59,13 @@ func (s *Server) Lose(key pglock.Key) int {
 
 // grant is a request that holds, or waits.
 type grant struct {
-	request driver.Request
-	ready   chan struct{} // closed when it is granted
-	client  *backend      // of a Locker, or
-	tx      *Tx           // the outermost transaction
-
-	cut    chan struct{} // closed when a partition ends its wait
-	gone   bool          // the client has given it up, but the server does not know that yet
-	expiry atomic.Int64  // a driver.Instant, in a partition; 0 is never
+	request     driver.Request
+	application string
+	ready       chan struct{} // closed when it is granted
 }
 
 // Deadline implements [driver.Grant].
-func (g *grant) Deadline() driver.Instant {
-	if at := g.expiry.Load(); at != 0 {
-		return driver.Instant(at)
-	}
-	return driver.Never
-}
+func (g *grant) Deadline() driver.Instant { return driver.Never }
 
 func (g *grant) has(id driver.KeyID) bool {
 	return slices.ContainsFunc(g.request.Keys, func(k driver.Key) bool { return k.KeyID == id })
@@ -94,7 +73,7 @@ func (g *grant) has(id driver.KeyID) bool {
 
 // excludes reports whether the two cannot be granted together.
 func (g *grant) excludes(other *grant) bool {
-	return !(g.request.Shared && other.request.Shared) && (g.tx == nil || g.tx != other.tx) &&
+	return !(g.request.Shared && other.request.Shared) &&
 		slices.ContainsFunc(g.request.Keys, func(k driver.Key) bool { return other.has(k.KeyID) })
 }
 

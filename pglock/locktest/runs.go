@@ -16,15 +16,12 @@ type jobRuns struct {
 
 // RecordRun implements [schedule.Store].
 func (b *backend) RecordRun(ctx context.Context, r schedule.RunRequest) (schedule.RunState, error) {
-	if err := b.reach(ctx); err != nil {
-		return schedule.RunState{}, err
+	if ctx.Err() != nil {
+		return schedule.RunState{}, context.Cause(ctx)
 	}
 	s := b.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.jobs == nil {
-		s.jobs = map[string]*jobRuns{}
-	}
 	job := s.jobs[r.Job]
 	if job == nil {
 		job = &jobRuns{done: map[time.Time]bool{}}

@@ -16,7 +16,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // Tx returns nil in the first transaction that asks for id, and records that the work has been done; the record takes
@@ -92,7 +91,7 @@ func (c *call) record(ctx context.Context, tx pgx.Tx, v any) error {
 	if err != nil {
 		return c.failed(c.id, fmt.Errorf("record the result: %w", err))
 	}
-	err = recordsOf(tx, c.owners).OnceRecord(ctx, lockdb.OnceRecordParams{
+	err = queries(tx, c.owners).OnceRecord(ctx, lockdb.OnceRecordParams{
 		Scope: c.name, ID: c.id, Fingerprint: c.fingerprint, Result: result,
 	})
 	if err != nil {
@@ -140,7 +139,7 @@ func (s *Scope) call(id string, opts []pglock.TxOption) (*call, error) {
 // is a statement of package pglock, which can bound it and name the holder. A try is refused while others wait, so they
 // are not overtaken; by the second try this transaction already has the lock.
 func (c *call) ask(ctx context.Context, tx pgx.Tx, record bool) (lockdb.OnceRow, error) {
-	queries := recordsOf(tx, c.owners)
+	queries := queries(tx, c.owners)
 	params := lockdb.OnceParams{Scope: c.name, ID: c.id, Fingerprint: c.fingerprint, Record: record}
 	said, err := queries.Once(ctx, params)
 	if err == nil && said.Outcome == held {
@@ -173,14 +172,6 @@ func (c *call) report(ctx context.Context, ran bool, err error) {
 
 // trusted remembers which schemas have been checked.
 var trusted = records.Trust{Option: "once.WithTrustedOwner"}
-
-// recordsOf returns the records that tx has itself, or else the statements that use the server's.
-func recordsOf(tx pgx.Tx, owners []string) txlock.Records {
-	if own, ok := tx.(txlock.Records); ok {
-		return own
-	}
-	return queries(tx, owners)
-}
 
 func queries(db records.Sender, owners []string) *lockdb.Queries {
 	return records.Guarded{DB: db, Trust: &trusted, Owners: owners}.Queries()

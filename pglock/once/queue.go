@@ -26,7 +26,7 @@ func (s *Scope) Queue(b *pgx.Batch, id string, opts ...pglock.TxOption) *pgx.Que
 	c, err := s.call(id, opts)
 	switch {
 	case err != nil:
-		return b.Queue("", &queued{err: err})
+		return b.Queue("", &queued{err})
 	case c.MaxWait > 0:
 		err = s.failed(id, errors.New("MaxWait in a batch can only be 0, which does not wait at all (use Tx)"))
 	case c.Observer.(*pglock.Observer).Recorded != nil:
@@ -37,8 +37,7 @@ func (s *Scope) Queue(b *pgx.Batch, id string, opts ...pglock.TxOption) *pgx.Que
 		_, err := results.Exec()
 		return explain(s.name, id, look.Explain(err))
 	}
-	params := lockdb.OnceParams{Scope: s.name, ID: id, Fingerprint: s.fingerprint, Record: true}
-	query := b.Queue(lockdb.OnceOrRaise, &queued{err, params, !c.Bounded}, s.name, id, s.fingerprint, !c.Bounded)
+	query := b.Queue(lockdb.OnceOrRaise, &queued{err}, s.name, id, s.fingerprint, !c.Bounded)
 	query.Fn = func(results pgx.BatchResults) error {
 		_, err := results.Exec()
 		return explain(s.name, id, err)
@@ -46,15 +45,8 @@ func (s *Scope) Queue(b *pgx.Batch, id string, opts ...pglock.TxOption) *pgx.Que
 	return query
 }
 
-// queued keeps an invalid batch from being sent, and implements [txlock.QueuedOnce].
-type queued struct {
-	err    error
-	params lockdb.OnceParams
-	wait   bool
-}
-
-// Asked implements [txlock.QueuedOnce].
-func (q *queued) Asked() (p lockdb.OnceParams, wait bool) { return q.params, q.wait }
+// queued keeps an invalid batch from being sent.
+type queued struct{ err error }
 
 // RewriteQuery implements [pgx.QueryRewriter], which pgx calls while it prepares the batch. It rewrites nothing.
 func (q *queued) RewriteQuery(_ context.Context, _ *pgx.Conn, sql string, args []any) (string, []any, error) {

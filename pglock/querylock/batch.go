@@ -11,7 +11,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // lockRequest is the locks of a query, or of a batch of them.
@@ -109,9 +108,6 @@ func (r *batchResults) refused(err error) error {
 
 // isAborted reports whether the transaction is aborted, and so not lost.
 func (r *batchResults) isAborted() bool {
-	if _, ok := r.tx.(txlock.Tx); ok {
-		return true
-	}
 	conn := r.tx.Conn()
 	return conn != nil && !conn.IsClosed() && conn.PgConn().TxStatus() == 'E'
 }

@@ -23,9 +23,6 @@ func enter(ctx context.Context, tx Tx) (*transaction, error) {
 	}
 	// A savepoint needs a transaction. It is released at once, and costs no transaction ID.
 	_, err := on.rows(ctx, lockdb.Savepoint, nil)
-	if on.caught.Tx != nil {
-		return on, nil
-	}
 	if sqlstate.Of(err) == sqlstate.NoActiveTransaction {
 		return nil, fmt.Errorf("%w: the %T is outside a transaction, so the lock would be free at once "+
 			"(begin a transaction, and pass it): %w", ErrNoTransaction, tx, err)

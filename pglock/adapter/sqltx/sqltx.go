@@ -23,8 +23,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -55,7 +53,7 @@ func LockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption)
 	if err != nil {
 		return fmt.Errorf("pglock: lock %s: %w", shorttext.Quote(key.String()), err)
 	}
-	return on.do(func(tx pgx.Tx) error { return pglock.LockTx(ctx, tx, key, opts...) })
+	return pglock.LockTx(ctx, on, key, opts...)
 }
 
 // TryLockTx takes the lock as [LockTx] does if that needs no waiting; otherwise it returns a *[pglock.WaitError], which
@@ -65,7 +63,7 @@ func TryLockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOpti
 	if err != nil {
 		return fmt.Errorf("pglock: lock %s: %w", shorttext.Quote(key.String()), err)
 	}
-	return on.do(func(tx pgx.Tx) error { return pglock.TryLockTx(ctx, tx, key, opts...) })
+	return pglock.TryLockTx(ctx, on, key, opts...)
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, in one statement and in an order that
@@ -75,7 +73,7 @@ func LockAllTx(ctx context.Context, tx Tx, keys []pglock.Key, opts ...pglock.TxO
 	if err != nil {
 		return fmt.Errorf("pglock: lock %d keys: %w", len(keys), err)
 	}
-	return on.do(func(tx pgx.Tx) error { return pglock.LockAllTx(ctx, tx, keys, opts...) })
+	return pglock.LockAllTx(ctx, on, keys, opts...)
 }
 
 // GuardTx ties tx to a lock of a Locker, so that what tx writes cannot be stale, as [pglock.Lock.GuardTx] does. If the
@@ -92,7 +90,7 @@ func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
 	if err != nil {
 		return fmt.Errorf("pglock: guard a transaction by %s: %w", shorttext.Quote(lock.Key().String()), err)
 	}
-	return on.do(func(tx pgx.Tx) error { return lock.GuardTx(ctx, tx) })
+	return lock.GuardTx(ctx, on)
 }
 
 // TxError maps an error of a statement that takes a lock of a transaction to one of package pglock, as [pglock.TxError]

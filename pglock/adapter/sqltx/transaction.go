@@ -14,32 +14,17 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // transaction is a Tx in the form that package pglock takes. It does only what the statements of locks need: it
 // executes them one at a time, whatever way the driver has, and reads at most one row.
-type transaction struct {
-	tx     Tx
-	caught txlock.Caught
-}
+type transaction struct{ tx Tx }
 
 var _ interface {
 	pgx.Tx
 	txscript.Runner
 } = (*transaction)(nil)
-
-// do calls lock with the transaction. If that turns out to be one of package locktest, which carries out no statements of
-// locks, it calls lock again with what stands behind it there.
-func (t *transaction) do(lock func(tx pgx.Tx) error) error {
-	if t.caught.Tx == nil {
-		if err := lock(t); t.caught.Tx == nil {
-			return err
-		}
-	}
-	return lock(t.caught.Tx)
-}
 
 // Conn returns nil: the connection is the driver's.
 func (*transaction) Conn() *pgx.Conn { return nil }
@@ -124,7 +109,7 @@ func (t *transaction) query(ctx context.Context, query string, args []any) (*sql
 			plain = append(plain, arg)
 		}
 	}
-	rows, err := t.tx.QueryContext(txlock.Catch(ctx, &t.caught), query, plain...)
+	rows, err := t.tx.QueryContext(ctx, query, plain...)
 	return rows, sqlstate.ToPgx(err)
 }
 
