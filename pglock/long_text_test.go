@@ -51,7 +51,7 @@ func TestErrorsOfLongTextsAreShort(t *testing.T) {
 			"WaitError of a token":    &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Holders: []pglock.Holder{{Token: stranger}}},
 			"WaitError of a prepared": &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Holders: []pglock.Holder{{Prepared: stranger}}},
 			"LostError":               &pglock.LostError{Keys: []pglock.Key{key}, Err: errors.New(stranger)},
-			"Event":                   errors.New(leader.Event{Key: key, Leader: pglock.Holder{Token: stranger}}.String()),
+			"Event":                   errors.New(leader.Event{Key: key, Err: errors.New("lost")}.String()),
 		} {
 			if err == nil {
 				t.Errorf("%s, %s: no error", call, name)

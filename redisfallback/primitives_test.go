@@ -73,7 +73,7 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 				defer leaders.leave(ctx)
 				await(ctx, workTime())
 				return nil
-			}, leader.Backoff(time.Millisecond, 50*time.Millisecond)) // the end of ctx
+			}, leader.WithBackoff(time.Millisecond, 50*time.Millisecond)) // the end of ctx
 		})
 		sem, err := semaphore.New(l, pglock.NewKey("permits"), permits)
 		if err != nil {

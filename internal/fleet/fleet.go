@@ -57,7 +57,8 @@ func Work(t *testing.T, o *pglock.Observer) {
 	must.Succeed(t, permit.Release(ctx))
 
 	// The Server in memory has no transactions.
-	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Keys: []pglock.Key{key}}, Took: time.Second})
+	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Keys: []pglock.Key{key}}})
+	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Use: pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("api")}}, Took: time.Second})
 	job, err := schedule.New(l, key)
 	must.Succeed(t, err)
 	due := time.Now()

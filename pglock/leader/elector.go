@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -16,7 +17,7 @@ import (
 var (
 	// ErrResigned is the [context.Cause] of lead's context after [Elector.Resign].
 	ErrResigned = errors.New("the leader has resigned")
-	// ErrIneligible is the [context.Cause] of lead's context after the function of [Eligible] has returned false.
+	// ErrIneligible is the [context.Cause] of lead's context after the function of [WithEligible] has returned false.
 	ErrIneligible = errors.New("the process is not eligible to lead")
 	// ErrRunning is returned by Run while another Run of the same Elector has not returned.
 	ErrRunning = errors.New("the elector is already running")
@@ -27,17 +28,10 @@ type Elector struct {
 	locker *pglock.Locker
 	key    pglock.Key
 	config config
-	wake   chan struct{} // wakes the observer
 
-	reporting sync.Mutex // held while an event is reported, to keep events in order
-
-	mu        sync.Mutex
-	running   bool
-	term      *term  // from the grant until lead has returned and the lock has been unlocked
-	token     string // of the current campaign
-	view      view
-	listeners int // loops over Events
-	events    stream
+	mu      sync.Mutex
+	running bool
+	term    *term // from the grant until lead has returned and the lock has been unlocked
 }
 
 // New returns an Elector for the election named by key: of all processes that campaign with an equal key on the same
@@ -50,11 +44,11 @@ func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Elector, error) {
 	if err := key.Check(); err != nil {
 		return nil, fmt.Errorf("pglock/leader: %w", err)
 	}
-	c, err := newConfig(opts)
-	if err != nil {
-		return nil, err
+	c := config{minPause: defaultMinPause, maxPause: defaultMaxPause}
+	if err := options.Apply(&c, opts); err != nil {
+		return nil, fmt.Errorf("pglock/leader: %w", err)
 	}
-	return &Elector{locker: l, key: key, config: c, wake: make(chan struct{}, 1), events: newStream()}, nil
+	return &Elector{locker: l, key: key, config: c}, nil
 }
 
 // Run is [New] and [Elector.Run] in one call.
@@ -80,7 +74,8 @@ func (e *Elector) IsLeader() bool {
 }
 
 // Leader asks the server who leads, in any process; ok is false if there is no leader. The answer may be out of date by
-// the time Leader returns. What is known about a leader depends on the backend; see [pglock.Holder] and [Identity].
+// the time Leader returns. What is known about a leader depends on the backend; see [pglock.Holder]. A
+// server that stores tokens (Redis, or rows of package rowlock) shows the leader's host and process ID in its token.
 func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, err error) {
 	holders, err := e.locker.Holders(ctx, e.key)
 	if err != nil || len(holders) == 0 {
@@ -91,7 +86,7 @@ func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, er
 
 // Resign ends this process's term. The context of lead ends with [ErrResigned] as its cause, and Resign returns once
 // lead has returned and the lock has been unlocked, so that another process can lead. This process campaigns again
-// after the shortest pause of [Backoff]; to stop it, end the context of Run.
+// after the shortest pause of [WithBackoff]; to stop it, end the context of Run.
 //
 // Resign returns nil at once if this process does not lead, or if ctx descends from the context of lead: lead cannot
 // wait for itself to return. If ctx ends first, the error matches the context's; the context of lead has ended

@@ -39,10 +39,8 @@ func ExampleRun() {
 func ExampleNew() {
 	locker := exampleLocker()
 	defer locker.Close(context.Background())
-	elector, err := leader.New(locker, pglock.NewKey("scheduler"), leader.OnEvent(func(e leader.Event) {
-		if e.Type == leader.Elected || e.Type == leader.Ended {
-			fmt.Println(e.Type)
-		}
+	elector, err := leader.New(locker, pglock.NewKey("scheduler"), leader.WithEvents(func(e leader.Event) {
+		fmt.Println(e.Type)
 	}))
 	if err != nil {
 		log.Fatal(err)

@@ -61,7 +61,7 @@ func TestAnElectorThatHasNoListenerLogsAWrongPasswordOnce(t *testing.T) {
 	tries := 0
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err = leader.Run(ctx, l, electionKey, nothing, leader.Backoff(often, often), leader.Eligible(func(context.Context) bool {
+	err = leader.Run(ctx, l, electionKey, nothing, leader.WithBackoff(often, often), leader.WithEligible(func(context.Context) bool {
 		if tries++; tries > 3 {
 			cancel()
 		}
@@ -88,9 +88,9 @@ func TestAnElectorThatHasNoListenerLogsTermsThatFail(t *testing.T) {
 			}
 			return errors.New("no ink")
 		}
-		opts := []leader.Option{leader.Backoff(often, often)}
+		opts := []leader.Option{leader.WithBackoff(often, often)}
 		if listens {
-			opts = append(opts, leader.OnEvent(func(leader.Event) {}))
+			opts = append(opts, leader.WithEvents(func(leader.Event) {}))
 		}
 		if err := leader.Run(ctx, l, electionKey, lead, opts...); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run returned %v", err)

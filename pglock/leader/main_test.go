@@ -1,16 +1,12 @@
 package leader_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestMain(m *testing.M) {
-	if database := os.Getenv(processVariable); database != "" {
-		runProcess(database)
-		return
-	}
-	testenv.Main(m)
-}
+var electionKey = pglock.NewKey("election")
+
+func TestMain(m *testing.M) { testenv.Main(m) }

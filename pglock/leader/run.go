@@ -6,31 +6,33 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
+	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Run campaigns until ctx ends: it waits for the lock, calls lead, unlocks when lead has returned, and campaigns again
-// after a pause (see [Backoff]), so that another process gets its turn. It does so whatever ended the term: lead
+// after a pause (see [WithBackoff]), so that another process gets its turn. It does so whatever ended the term: lead
 // returned, with or without an error, the lock was lost, or [Elector.Resign] was called. It waits for an unreachable
 // server in the same way.
 //
-// The context of lead ends with ctx, with the lock, with Resign, or when [Eligible] says no; its cause says which. lead
+// The context of lead ends with ctx, with the lock, with Resign, or when [WithEligible] says no; its cause says which. lead
 // should return then: the lock is kept until it does. Writes to the database that must not be stale belong in
 // transactions that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and the panic
 // or exit continues.
 //
-// An Elector without [OnEvent] logs two kinds of problems as warnings: that the server cannot be asked (it is
+// An Elector without [WithEvents] logs two kinds of problems as warnings: that the server cannot be asked (it is
 // unreachable, or the password is wrong), once per outage, and that a term ended with an error. It uses the logger of
 // [pglock.WithLogger], or else [slog.Default].
 //
 // Run returns the cause of ctx's end, which is never nil. It returns earlier only with an error that trying again
 // cannot resolve: one that matches [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or
-// [pglock.ErrPooler], or [ErrRunning] while another Run of e is running. The event [Ended] says what ended a term.
+// [pglock.ErrPooler], or [ErrRunning] while another Run of e is running. The event [EventEnded] says what ended a term.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *pglock.Lock) error) error {
 	if lead == nil {
 		return e.failed(errors.New("the function is nil"))
@@ -39,16 +41,6 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *
 		return e.failed(err)
 	}
 	defer e.stop()
-	observing, stopObserving := context.WithCancel(ctx)
-	observed := make(chan struct{})
-	go func() {
-		defer close(observed)
-		e.observe(observing)
-	}()
-	defer func() {
-		stopObserving()
-		<-observed
-	}()
 	return e.campaigns(ctx, lead)
 }
 
@@ -58,27 +50,26 @@ func (e *Elector) start() error {
 	if e.running {
 		return ErrRunning
 	}
-	e.running, e.view = true, view{}
+	e.running = true
 	return nil
 }
 
-// stop ends the stream of events of this Run, and begins that of the next one.
 func (e *Elector) stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running = false
-	e.events.end()
-	e.events = newStream()
 }
 
 // campaigns runs one campaign after another.
 func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pglock.Lock) error) error {
-	p := pause{config: e.config}
+	p, out := pause{config: e.config}, false
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		began := driver.Now()
 		t, err := e.campaign(ctx, lead)
+		lasted := driver.Now().Sub(began)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -86,16 +77,25 @@ func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pgl
 			return e.failed(err)
 		case errors.Is(err, ErrIneligible) || errors.Is(err, ErrResigned) || err == nil:
 		case t == nil:
-			e.unavailable(err)
+			if !out || lasted > reached {
+				e.report(EventUnavailable, err)
+				e.warn("cannot campaign to be the leader, and tries again", err)
+			}
+			out = true
 		default:
 			e.warn("the leader's term has ended with an error", err)
 		}
+		out = out && t == nil
 		if err == nil || errors.Is(err, ErrResigned) || t != nil && driver.Now().Sub(t.since) > e.config.maxPause {
 			p.reset()
 		}
 		p.sleep(ctx)
 	}
 }
+
+// reached is how long a campaign lasts only if it has reached the server and waited there; if it fails after that, it is
+// another outage.
+const reached = time.Minute
 
 // final reports whether a campaign that failed with err would fail again and again.
 func final(err error) bool {
@@ -117,8 +117,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	}
 	stopAsking := e.watchEligible(candidacy, withdraw)
 	defer stopAsking()
-	token := e.config.identity + "/" + rand.Text()
-	e.campaignsAs(token)
+	token := processIdentity() + "/" + rand.Text()
 	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), hooks.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}).(pglock.LockOption))
 	if err != nil {
 		return nil, err
@@ -130,12 +129,13 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	return t, e.serve(t, lead)
 }
 
-// campaignsAs records the token of the campaign, by which the observer recognizes this process as the leader even
-// before the grant arrives.
-func (e *Elector) campaignsAs(token string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.token = token
+// processIdentity names this process in the tokens of its terms.
+func processIdentity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host" // the process ID and the random end of a token still tell processes apart
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
 func (e *Elector) askEligible(ctx context.Context) bool {
@@ -187,12 +187,7 @@ func (p *pause) sleep(ctx context.Context) {
 	}
 	d := p.next/2 + mathrand.N(p.next/2+1)
 	p.next = min(2*p.next, p.config.maxPause)
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	ticks.Sleep(ctx, d)
 }
 
 func (e *Elector) failed(err error) error {

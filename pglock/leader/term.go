@@ -39,7 +39,7 @@ func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseF
 	t.ctx = lock.Context(context.WithValue(candidacy, termKey{}, t))
 	context.AfterFunc(t.ctx, func() { t.endedAt() })
 	e.mu.Lock()
-	e.term, e.view = t, view{}
+	e.term = t
 	e.mu.Unlock()
 	return t
 }
@@ -69,10 +69,9 @@ func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error)
 		e.term = nil
 		e.mu.Unlock()
 		close(t.done)
-		e.report(Event{Type: Ended, Err: err}, nil)
-		e.look()
+		e.report(EventEnded, err)
 	}()
-	e.report(Event{Type: Elected}, nil)
+	e.report(EventElected, nil)
 	return lead(t.ctx, t.lock)
 }
 

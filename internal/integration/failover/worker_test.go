@@ -220,7 +220,7 @@ func (w *worker) lead(ctx context.Context) {
 		}
 		<-done
 		return over
-	}, leader.Backoff(10*time.Millisecond, 100*time.Millisecond))
+	}, leader.WithBackoff(10*time.Millisecond, 100*time.Millisecond))
 }
 
 // due is the time of the next run, for all workers.

@@ -136,7 +136,7 @@ func (r *run) campaign(ctx context.Context, l *pglock.Locker) {
 	}
 	ended := func(e leader.Event) {
 		switch {
-		case e.Type != leader.Ended:
+		case e.Type != leader.EventEnded:
 			return
 		case errors.Is(e.Err, pglock.ErrLost):
 			add(histories.Lost, asked, r.history.Now())
@@ -153,7 +153,7 @@ func (r *run) campaign(ctx context.Context, l *pglock.Locker) {
 		time.Sleep(rand.N(2 * time.Millisecond))
 		over = r.history.Now()
 		return nil
-	}, leader.Backoff(time.Millisecond, 10*time.Millisecond), leader.OnEvent(ended))
+	}, leader.WithBackoff(time.Millisecond, 10*time.Millisecond), leader.WithEvents(ended))
 	if !errors.Is(err, context.Canceled) {
 		r.Errorf("Run: %v", err)
 	}

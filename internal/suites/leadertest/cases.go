@@ -12,7 +12,7 @@ import (
 )
 
 // patient makes a candidate leave the next term to another one.
-var patient = leader.Backoff(time.Hour, time.Hour)
+var patient = leader.WithBackoff(time.Hour, time.Hour)
 
 // oneLeads: leaders write without atomics, so that the race detector finds an overlap.
 func (s *suite) oneLeads() {
@@ -160,8 +160,8 @@ func (s *suite) errorYields() {
 		case <-ctx.Done():
 			return nil
 		}
-	}, leader.OnEvent(func(event leader.Event) {
-		if event.Type == leader.Ended {
+	}, leader.WithEvents(func(event leader.Event) {
+		if event.Type == leader.EventEnded {
 			failed <- event.Err
 		}
 	}), patient)
@@ -262,7 +262,7 @@ func (s *suite) eligible() {
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return nil
-	}, leader.Eligible(func(context.Context) bool { return may.Load() }))
+	}, leader.WithEligible(func(context.Context) bool { return may.Load() }))
 	if stats := c.locker.Stats(); stats.Waiting != 0 || stats.Acquired != 0 {
 		s.Errorf("an ineligible process campaigns: %+v", stats)
 	}
@@ -322,9 +322,8 @@ func (s *suite) misuse() {
 		s.Errorf("the zero Key: %v", err)
 	}
 	for name, opt := range map[string]leader.Option{
-		"nil": nil, "Backoff of zero": leader.Backoff(0, time.Second), "Backoff in reverse": leader.Backoff(2, 1),
-		"nil Eligible": leader.Eligible(nil), "nil OnEvent": leader.OnEvent(nil),
-		"ObserveEvery of zero": leader.ObserveEvery(0), "empty Identity": leader.Identity(""),
+		"nil": nil, "WithBackoff of zero": leader.WithBackoff(0, time.Second), "WithBackoff in reverse": leader.WithBackoff(2, 1),
+		"nil WithEligible": leader.WithEligible(nil), "nil WithEvents": leader.WithEvents(nil),
 	} {
 		if _, err := leader.New(l, s.key(), opt); err == nil {
 			s.Errorf("%s is accepted", name)
