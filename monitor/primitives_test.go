@@ -73,11 +73,8 @@ func TestSnapshotSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := pool.Begin(t.Context())
+	third, err := open(3).Acquire(t.Context())
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := semaphore.AcquireTx(t.Context(), tx, key, 3); err != nil {
 		t.Fatal(err)
 	}
 	waited := make(chan *semaphore.Permit, 2)
@@ -100,7 +97,7 @@ func TestSnapshotSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 	if err := migrations.Up(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
+	if err := third.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	first := <-waited

@@ -43,8 +43,7 @@ func TestErrorsOfLongTextsAreShort(t *testing.T) {
 		for call, err := range map[string]error{
 			"once.Tx": valid.Tx(ctx, tx, stranger), "once.New": scope, "ratelimit": allow, "semaphore": sem,
 			"Lock": lock, "ParseKey": parse, "LockTx": pglock.LockTx(ctx, tx, key),
-			"AcquireTx": semaphore.AcquireTx(ctx, tx, key, 3),
-			"schedule":  job,
+			"schedule": job,
 			"WaitError": &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Err: errors.New(stranger), Holders: []pglock.Holder{
 				{PID: 1, User: stranger, Application: stranger, Client: stranger},
 			}},

@@ -31,9 +31,8 @@ type Observer struct {
 	// Lost is called after the lock has ended otherwise, and its contexts with it: in the background, or by the Unlock that
 	// found the loss. Close waits for it, for some seconds at most.
 	Lost func(context.Context, LostInfo)
-	// TxLocked is called when a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, the
-	// result of a lock in a batch, and AcquireTx of package semaphore. Such a call reports only to the Observer of its own
-	// [WithObserver].
+	// TxLocked is called when a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, and
+	// the result of a lock in a batch. Such a call reports only to the Observer of its own [WithObserver].
 	TxLocked func(context.Context, TxLockedInfo)
 	// Recorded is called when a primitive that keeps records has its answer: when a run of package schedule has ended, or
 	// turned out to be done already, and when a call of package once or ratelimit returns. These two report only to the

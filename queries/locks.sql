@@ -121,29 +121,6 @@ FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard;
 
--- Takes one of the slots of a semaphore. The keys are pairs: the gate's, and those after it. Waiters for a slot hold
--- the gate or wait for it, and come first. So the gate is taken for a moment, as a session lock, since a lock of the
--- transaction would be kept to its end. Nothing can come between taking and releasing it: interrupts are not checked
--- while an expression is evaluated, and unlocking cannot fail. The lock is shared, so that two callers who ask at once
--- do not exclude each other. The EXISTS is evaluated after that, and stops at the first slot it gets.
--- name: TrySlotTx :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN NOT CASE
-        WHEN pg_catalog.pg_try_advisory_lock_shared(@class::pg_catalog.int4, @gate::pg_catalog.int4)
-            THEN pg_catalog.pg_advisory_unlock_shared(@class::pg_catalog.int4, @gate::pg_catalog.int4)
-        ELSE false END
-        THEN 'queued'
-    WHEN EXISTS (
-        SELECT FROM pg_catalog.generate_series(@first::pg_catalog.int4, @last::pg_catalog.int4) AS slots (slot)
-        WHERE pg_catalog.pg_try_advisory_xact_lock(@class::pg_catalog.int4, slots.slot))
-        THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome;
-
 -- The statements for locks in a caller's batch.
 
 -- name: QueueLockTx :exec

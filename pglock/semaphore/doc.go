@@ -13,7 +13,7 @@
 // holds a lock, it returns them when the lease is over. To acquire a permit, a process takes the gate, looks for a free
 // slot, and releases the gate for the next process in line. The gate is a lock too, so processes wait for it in the
 // server's queue (in rows they ask for it, with pauses of up to 0.6 s). While all slots are held, the holder of the gate
-// looks at all of them again, at first after 0.6 ms and then after pauses that grow up to 20 ms ([PollEvery]); meanwhile
+// looks at all of them again, at first after 0.6 ms and then after pauses that grow up to 20 ms; meanwhile
 // no other caller asks the server for a slot.
 //
 // A released permit goes to the first waiter in the same process, without asking the server. Whenever the Locker's
@@ -35,6 +35,6 @@
 // # What is not
 //
 // A goroutine that holds permits and acquires more of the same semaphore may wait for its own permits for ever. Waking
-// a waiter in another process takes up to 20 ms plus the time of the server's queue. [AcquireTx] has no place in the
-// line, and counts with permits of sessions only, not with those in rows.
+// a waiter in another process takes up to 20 ms plus the time of the server's queue. There are no permits for a
+// transaction: take one before the transaction begins, and guard it with [Permit.GuardTx].
 package semaphore

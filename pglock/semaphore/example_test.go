@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
@@ -36,12 +33,12 @@ func ExampleSemaphore_Do() {
 	sem, end := exampleSemaphore(10)
 	defer end()
 	err := sem.Do(ctx, func(ctx context.Context, permit *semaphore.Permit) error {
-		fmt.Println("one of", sem.Limit()) // ctx ends if the permit is lost
+		fmt.Println("one of ten") // ctx ends if the permit is lost
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// one of 10
+	// one of ten
 	// <nil>
 }
 
@@ -63,29 +60,8 @@ func ExampleSemaphore_TryAcquire() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(one.Weight(), one.Release(ctx))
+	fmt.Println(one.Release(ctx))
 	// Output:
 	// true
-	// 1 <nil>
-}
-
-// A permit of a transaction needs no Locker, and ends with the transaction.
-func ExampleAcquireTx() {
-	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, testenv.ForExamples().ConnString())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer pool.Close()
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := semaphore.AcquireTx(ctx, tx, pglock.NewKey("exports"), 3); err != nil {
-			return err
-		}
-		fmt.Println("one of three exports")
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// one of three exports
 	// <nil>
 }

@@ -45,6 +45,13 @@ func (s *Semaphore) head() (context.Context, bool) {
 }
 
 const (
+	keepGateFor = 20 * time.Millisecond // how long a process may go on serving its own waiters
+
+	// Pauses between two looks. Each is a quarter longer than the one before, since others give slots back all the time
+	// where many wait.
+	firstPause = lastPause / 32
+	lastPause  = 20 * time.Millisecond
+
 	gateTries    = 3
 	tryGateAgain = 2 * time.Millisecond
 )
@@ -179,7 +186,7 @@ func (s *Semaphore) give(found []held) {
 		}
 	}
 	if s.blocked = len(s.queue) > 0 && s.queue[0] == before; s.blocked {
-		s.every = min(max(s.every+s.every/4, s.config.pollEvery/firstLook), s.config.pollEvery)
+		s.every = min(max(s.every+s.every/4, firstPause), lastPause)
 		s.lookAt = driver.Now().Add(s.every)
 		freed = append(freed, s.failTriesLocked()...)
 		s.blocked = len(s.queue) > 0

@@ -23,12 +23,6 @@ type Permit struct {
 	released bool
 }
 
-// Key returns the key of the semaphore.
-func (p *Permit) Key() pglock.Key { return p.sem.key }
-
-// Weight returns the number of the semaphore's permits that it consists of.
-func (p *Permit) Weight() int { return len(p.slots) }
-
 // Err returns nil while the permit is held. Then it is [pglock.ErrUnlocked], or a *[pglock.LostError] that names the
 // slot. It checks the clock, as [pglock.Lock.Err] does. A permit of several slots is lost when one of them is.
 func (p *Permit) Err() error {
@@ -38,14 +32,6 @@ func (p *Permit) Err() error {
 		}
 	}
 	return nil
-}
-
-// Done returns a channel that is closed when the permit ends.
-func (p *Permit) Done() <-chan struct{} {
-	if len(p.slots) == 1 {
-		return p.slots[0].lock.Done()
-	}
-	return p.Context(context.Background()).Done()
 }
 
 // Context returns a context that ends with parent or with the permit, whichever ends first; [context.Cause] of it is then

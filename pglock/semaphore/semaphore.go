@@ -24,7 +24,6 @@ type Semaphore struct {
 	locker *pglock.Locker
 	key    pglock.Key
 	n      int
-	config config
 	name   string              // for the registry
 	keys   []pglock.Key        // the gate, and the slots from 1 on
 	gate   []pglock.LockOption // options of the gate's lock
@@ -46,19 +45,15 @@ type Semaphore struct {
 
 // New returns the semaphore named by key, with n permits. Semaphores with equal keys on the same server are one
 // semaphore, in all processes; a lock of that key is unrelated. An n below 1 or above [MaxPermits] is an error.
-func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, error) {
+func New(l *pglock.Locker, key pglock.Key, n int) (*Semaphore, error) {
 	if l == nil {
 		return nil, errors.New("pglock/semaphore: the Locker is nil")
 	}
 	if err := check(key, n); err != nil {
 		return nil, err
 	}
-	c, err := newConfig(opts)
-	if err != nil {
-		return nil, err
-	}
 	s := &Semaphore{
-		locker: l, key: key, n: n, config: c, name: lockkeys.SemaphoreName(key.String(), n),
+		locker: l, key: key, n: n, name: lockkeys.SemaphoreName(key.String(), n),
 		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
 	}
 	s.turn.handoffs, s.turn.lasting = hooks.HandoffLimit(l)
@@ -90,9 +85,6 @@ func keys(key pglock.Key, n int) []pglock.Key {
 
 // Key returns the key of the semaphore.
 func (s *Semaphore) Key() pglock.Key { return s.key }
-
-// Limit returns how many permits there are.
-func (s *Semaphore) Limit() int { return s.n }
 
 // Waiting returns how many calls in this process wait for permits.
 func (s *Semaphore) Waiting() int {

@@ -51,7 +51,7 @@ func TestSemaphoreBlamesNoOtherSessionForItsOwnPermits(t *testing.T) {
 }
 
 // The process at the head of the line looks for a slot soon at first, and then less and less often: a slot is idle for at
-// most a quarter of the time that was waited for it, and never longer than PollEvery.
+// most a quarter of the time that was waited for it, and never longer than 20 ms.
 func TestSemaphoreLooksSoonAtFirst(t *testing.T) {
 	for _, released := range []time.Duration{1, 6, 30, 50, 150} {
 		released *= time.Millisecond

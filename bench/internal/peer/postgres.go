@@ -70,7 +70,7 @@ func openLeader(ctx context.Context, at Addresses) (*Peer, error) {
 	}
 	p := ofLocker(l)
 	p.Lock = func(ctx context.Context, _ int, key int64) (func(context.Context) error, error) {
-		e, err := leader.New(l, pglock.Int64Key(key), leader.Backoff(time.Hour, time.Hour))
+		e, err := leader.New(l, pglock.Int64Key(key), leader.WithBackoff(time.Hour, time.Hour))
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/querylock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
-	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
 // errorCall is a call in a caller's transaction. Calls of database/sql have an open function of their own.
@@ -84,9 +83,6 @@ var errorCalls = []errorCall{
 		batch := &pgx.Batch{}
 		onceScope.Queue(batch, "id")
 		return once.TxError(tx.SendBatch(ctx, batch).Close())
-	}},
-	{name: "semaphore.AcquireTx", pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {
-		return semaphore.AcquireTx(ctx, tx, pglock.NewKey("semaphore"), 3)
 	}},
 	{name: "GuardTx", pgx: func(ctx context.Context, e *errorEnv, tx pgx.Tx) error { return e.lock.GuardTx(ctx, tx) }},
 	{name: "querylock", waits: true, pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {

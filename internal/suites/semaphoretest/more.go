@@ -240,11 +240,6 @@ func (s *suite) misuse() {
 	if _, err := semaphore.New(l, pglock.Key{}, 1); !errors.Is(err, pglock.ErrInvalidKey) {
 		s.Errorf("the zero Key: %v", err)
 	}
-	for _, opt := range []semaphore.Option{nil, semaphore.PollEvery(0), semaphore.PollEvery(19 * time.Millisecond)} {
-		if _, err := semaphore.New(l, s.key(), 1, opt); err == nil {
-			s.Error("a wrong Option is accepted")
-		}
-	}
 	sem := s.open(3)
 	for _, weight := range []int{0, -1, 4} {
 		if _, err := sem.AcquireN(s.ctx, weight); err == nil {

@@ -24,6 +24,8 @@ type heldLock interface {
 // permit makes a permit a heldLock.
 type permit struct{ *semaphore.Permit }
 
+func (p permit) Done() <-chan struct{} { return p.Context(context.Background()).Done() }
+
 // Fence returns no fencing token: several holders work at the same time, and a later one does not replace an earlier one.
 func (permit) Fence(context.Context) (int64, error) { return 0, pglock.ErrUnsupported }
 

@@ -42,7 +42,7 @@ func reportIgnored(pass *analysis.Pass, call *ast.CallExpr, blank bool) {
 	f := callee(pass, call)
 	switch {
 	case isFunc(f, pglock, "LockTx", "TryLockTx", "LockAllTx"), isFunc(f, sqltx, "LockTx", "TryLockTx", "LockAllTx"),
-		isFunc(f, semaphore, "AcquireTx"), blank && acquires(pass, call):
+		blank && acquires(pass, call):
 		pass.Reportf(call.Pos(), "the error of %s is ignored, so the work goes on without the lock: return it", f.Name())
 	case isMethod(f, pglock, "Lock", "GuardTx"), isMethod(f, semaphore, "Permit", "GuardTx"), isFunc(f, sqltx, "GuardTx"):
 		pass.Reportf(call.Pos(), "the error of GuardTx is ignored, so the transaction goes on without the guard: return it")
