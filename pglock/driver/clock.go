@@ -6,7 +6,7 @@ import (
 )
 
 // Instant is a point in time on a clock that never jumps and, on Linux, keeps running while the machine sleeps
-// (Go's own monotonic clock stops then). Instants mean nothing outside the process.
+// (Go's own monotonic clock stops then). Instants mean nothing outside the process. The zero Instant is long past.
 type Instant int64
 
 // Never is later than every instant.
@@ -15,11 +15,11 @@ const Never Instant = math.MaxInt64
 var start = time.Now()
 
 // Now reads the clock. It is Go's monotonic clock plus the time that the machine was suspended, so that it follows
-// the fake clock of testing/synctest.
+// the fake clock of testing/synctest. It counts from 1970, since that clock begins long before the process.
 func Now() Instant {
 	now := time.Now()
 	awake := now.Sub(start)
-	return Instant(awake + suspended(now.UnixNano()-int64(awake)))
+	return Instant(start.UnixNano()) + Instant(awake+suspended(now.UnixNano()-int64(awake)))
 }
 
 // Add returns the instant d after i, or [Never] if that is too late to be represented.

@@ -9,6 +9,9 @@ import (
 func TestTheClockFollowsTimeAndNeverGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := Now()
+		if before <= 0 {
+			t.Errorf("the clock shows %d, before times that have not been set", before)
+		}
 		time.Sleep(time.Hour) // of the bubble's clock
 		if passed := Now().Sub(before); passed != time.Hour {
 			t.Errorf("an hour took %v", passed)
