@@ -44,10 +44,23 @@ func Parse(text string, zone *time.Location) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
+	restrictDays(wall.(*cron.SpecSchedule), fields)
 	if wall.Next(time.Now()).IsZero() {
 		return Spec{}, errors.New("it is never due")
 	}
 	return Spec{zone, wall, strings.HasPrefix(fields[1], "*")}, nil
+}
+
+// restrictDays makes a day match both day fields if one begins with *, as crontab(5) has it: */100,1-7 and MON are the first
+// Monday of the month. The parser does that for a * alone, but not for one with a step.
+func restrictDays(s *cron.SpecSchedule, fields []string) {
+	const star = 1 << 63 // the parser's own sign
+	if strings.HasPrefix(fields[2], "*") {
+		s.Dom |= star
+	}
+	if strings.HasPrefix(fields[4], "*") {
+		s.Dow |= star
+	}
 }
 
 // sundays writes the days of the week with 0 for Sunday where they have 7, which cron permits and the parser does not.
