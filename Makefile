@@ -16,7 +16,7 @@ prepare := internal/prepare.sh
 lock_projects := internal/integration/lockfixture examples/invoices examples/billing
 
 # The packages whose keys pglockdev generate makes, of their locks.sql.
-keys := cmd/pglock/internal/demo examples/patterns examples/workers examples/migrations
+keys := examples/patterns examples/workers examples/migrations
 
 # Runs its argument in every module that has code.
 define in_modules
@@ -31,7 +31,7 @@ help: ## List what can be made
 .PHONY: demo
 demo: ## See locks, holders and waiters on a temporary PostgreSQL server
 	@$(prepare) -optional postgres
-	@go run ./cmd/pglock demo
+	@cd examples && go run ./demo
 
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it

@@ -7,7 +7,6 @@
 //	pglock doctor                     check a server for problems with locks
 //	pglock key NAME…                  the number of a name, and the SQL that takes it
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
-//	pglock demo                       see all of it on a temporary PostgreSQL server
 //
 // "pglock help COMMAND" says more about each.
 //
@@ -40,8 +39,8 @@
 // The commands are in internal/cli. They parse, connect, and call: package pglock for locks, package monitor for
 // snapshots, package migrations for the schema. What they need beyond that is internal/job (a command under a lock, and
 // its signals), internal/view (snapshots as text), internal/tui (the view that fills the screen), internal/doctor (what
-// hurts locks on a server), internal/exporter and grafana (metrics, and a dashboard for them), internal/term (terminals)
-// and internal/demo. Nothing here knows how a lock is taken.
+// hurts locks on a server), internal/exporter and grafana (metrics, and a dashboard for them) and internal/term (terminals).
+// Nothing here knows how a lock is taken.
 package main
 
 import (

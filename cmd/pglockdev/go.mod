@@ -17,3 +17,4 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
+replace github.com/pglock-toolkit/pglock => ../..

@@ -59,7 +59,7 @@ use() {
 	module=$(path_of "$dir") program=$home/programs/$(echo "$dir" | tr / - | sed 's,^\.$,root,')
 	mkdir -p "$program" && cp "$root/internal/tools/strangers/$(basename "$program").go.txt" "$program/main.go"
 	(cd "$program" && go mod init example.com/stranger && if [[ $dir == cmd/* ]]; then
-		go get -tool "$module@$version" && go mod tidy && go tool "$(basename "$dir")" version
+		go get -tool "$module@$version" && go mod tidy && go tool "$(basename "$dir")" --help
 	else
 		go get "$module@$version" && go mod tidy && go vet . && go run .
 	fi) >"$program/log" 2>&1 || { cat "$program/log" >&2; echo "a stranger cannot use $module $version" >&2; return 1; }

@@ -52,8 +52,7 @@ not pglock's; 66 no such session; 69 no database, or one that cannot keep locks;
 that; 78 doctor found something; 126 the command cannot be executed; 127 it was
 not found; 128+n ended by signal n; 1 other errors.`,
 		Example: `  pglock run nightly-report -- ./report.sh
-  pglock monitor
-  pglock demo`,
+  pglock monitor`,
 		Version: moduleVersion(),
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -66,7 +65,7 @@ not found; 128+n ended by signal n; 1 other errors.`,
 		return misuse(cmd, "%w", err)
 	})
 	root.AddCommand(newRun(), newMonitor(), newReplay(), newReport(), newExporter(), newCancel(), newTerminate(), newDoctor(),
-		newKey(), newMigrate(), newDemo(), newVersion())
+		newKey(), newMigrate(), newVersion())
 	refuseUnknown(root)
 	return root
 }

@@ -11,8 +11,8 @@ import (
 
 func TestHelpEveryCommandHasHelpWithAnExample(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "run", "monitor", "exporter", "cancel", "terminate", "doctor", "key", "generate", "vet", "migrate", "migrate up",
-		"migrate down", "migrate version", "migrate print", "demo", "version"} {
+	for _, name := range []string{"", "run", "monitor", "exporter", "cancel", "terminate", "doctor", "key", "migrate", "migrate up",
+		"migrate down", "migrate version", "migrate print", "version"} {
 		r := command(t, nil, append(strings.Fields(name), "--help")...).run()
 		wantCode(t, r, 0)
 		wantText(t, r.stdout, "Usage:\n  pglock "+name, "Examples:\n  ", "pglock "+name)
@@ -51,7 +51,6 @@ func TestHelpMistakesOnTheCommandLine(t *testing.T) {
 		"run -w 1e18 k true": "must be less than 290 years",
 		"migrate up now":     "expected no arguments (see pglock migrate up --help)",
 		"version 2":          "expected no arguments",
-		"demo fast":          "expected no arguments",
 		"--no-such-flag":     "unknown flag: --no-such-flag (see pglock --help)",
 		"monitor -x":         "unknown shorthand flag: 'x' in -x (see pglock monitor --help)",
 		"run -d":             "flag needs an argument",

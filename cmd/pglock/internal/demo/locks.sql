@@ -1,5 +1,0 @@
--- The locks of the demonstration. pglockdev generate makes package locks of them.
--- pglock: key account:{id bigint} -- one account of the bank
--- pglock: key tally -- the counter of transfers
--- pglock: key nightly-report -- the job that one process runs
--- pglock: key deploy:{environment text} -- the deployment of one environment
