@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/secretfile"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
@@ -61,22 +60,8 @@ func (h *httpFlags) check(cmd *cobra.Command, once bool) error {
 	return nil
 }
 
-// past returns the recording that the page can show, or nil without a page.
-func (h *httpFlags) past(recorded string) (*recording.Past, error) {
-	if h.address == "" {
-		return nil, nil
-	}
-	if recorded == "" {
-		return recording.NewPast(), nil
-	}
-	if _, err := os.Stat(recorded); err != nil {
-		return recording.NewPast(), nil // nothing is recorded
-	}
-	return openRecording(recorded, true)
-}
-
-// serve serves the pages of servers while follow watches these, until ctx ends.
-func (m *watch) serve(ctx context.Context, name string, servers []web.Server, follow func(context.Context) error) error {
+// serve serves the page while it watches the server, until ctx ends.
+func (m *watch) serve(ctx context.Context, db database, o *observer, filter view.Filter) error {
 	listener, err := net.Listen("tcp", m.http.address)
 	if err != nil {
 		return &exit{codeOther, fmt.Errorf("serve the page: %w", err)}
@@ -92,27 +77,19 @@ func (m *watch) serve(ctx context.Context, name string, servers []web.Server, fo
 		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	token := web.NewToken()
-	handler := web.New(web.Options{Token: token, Servers: servers, All: m.all, Hosts: m.http.hosts, Secure: secure != nil,
-		Clients: m.http.clients})
+	handler := web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: o.live, Past: o.recorder.memory,
+		All: m.all, Hosts: m.http.hosts, Secure: secure != nil, Clients: m.http.clients})
 	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
-	say(os.Stderr, "%s: open %s", name, address)
+	say(os.Stderr, "%s: open %s", db.target, address)
 	ctx, cancel := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()
 		served <- web.Serve(ctx, listener, handler, m.http.clients, secure)
 	}()
-	err = follow(ctx)
+	err = m.follow(ctx, db, o, filter, newAppender(db, nil))
 	cancel()
 	return errors.Join(err, <-served)
-}
-
-// serveOne serves the page of a server.
-func (m *watch) serveOne(ctx context.Context, db database, o *observer, filter view.Filter) error {
-	one := web.Server{Target: db.target, Flags: db.flags, Live: o.live, Past: o.recorder.past}
-	return m.serve(ctx, db.target, []web.Server{one}, func(ctx context.Context) error {
-		return m.follow(ctx, db, o, filter, newAppender(db, nil))
-	})
 }
 
 // live returns the current state for the page.

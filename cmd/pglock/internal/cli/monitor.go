@@ -246,7 +246,7 @@ func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, po
 	}
 	switch {
 	case m.http.address != "":
-		err = m.serveOne(ctx, db, o, filter)
+		err = m.serve(ctx, db, o, filter)
 	case m.fillsScreen():
 		err = m.fillScreen(ctx, db, o, filter)
 	case m.quiet || m.record.path != "" && !cmd.Flags().Changed("output") && !m.events:

@@ -39,7 +39,6 @@ type replay struct {
 	output   format
 	interval seconds
 	events   bool
-	large    bool
 	keys     []string
 	only     view.Filter
 }
@@ -63,14 +62,8 @@ func newReplay() *cobra.Command {
 	flags.StringArrayVar(&r.keys, "key", nil, "show only this `KEY`; may be repeated")
 	addSessionFilter(cmd, &r.only)
 	flags.BoolVar(&r.only.Waiting, "waiting", false, "show only contended locks")
-	addLarge(cmd, &r.large)
 	r.output.addTo(cmd, formatNDJSON)
 	return cmd
-}
-
-// addLarge adds the flag that lifts the limits of a recording.
-func addLarge(cmd *cobra.Command, large *bool) {
-	cmd.Flags().BoolVar(large, "large", false, "read a recording of very many locks, from a source that you trust")
 }
 
 func (r *replay) command(cmd *cobra.Command, args []string) error {
@@ -83,11 +76,11 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	}
 	filter := r.only
 	filter.Keys = keys
-	past, err := openRecording(args[0], r.large)
+	past, err := openRecording(args[0])
 	if err != nil {
-		return unreadable(err)
+		return &exit{codeOther, err}
 	}
-	defer closeRecording(past)
+	defer sayDamage(past)
 	first, last, ok := past.Bounds()
 	if !ok {
 		return &exit{codeOther, fmt.Errorf("%s has no snapshot", args[0])}
@@ -110,49 +103,20 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// openRecording opens a recording with its rotated files, and reports damaged parts.
-func openRecording(path string, large bool) (*recording.Past, error) {
-	past, err := openRotated(path, large)
-	if err == nil {
-		sayDamage(past)
+// openRecording opens a recording, with its rotated files if only one file is named.
+func openRecording(files ...string) (past *recording.Past, err error) {
+	if len(files) == 1 {
+		if files, err = recording.Files(files[0]); err != nil {
+			return nil, err
+		}
 	}
-	return past, err
-}
-
-// openRotated opens a recording with its rotated files.
-func openRotated(path string, large bool) (*recording.Past, error) {
-	files, err := recording.Files(path)
-	if err != nil {
-		return nil, err
-	}
-	return openFiles(large, files...)
-}
-
-func openFiles(large bool, files ...string) (*recording.Past, error) {
-	if !large {
-		recording.BoundMemory()
-	}
-	return recording.OpenPast(large, files...)
-}
-
-// closeRecording reports the damage that was met on the way.
-func closeRecording(past *recording.Past) {
-	sayDamage(past)
-	_ = past.Close() // it was only read
+	return recording.OpenPast(files...)
 }
 
 func sayDamage(past *recording.Past) {
 	if err := past.Damaged(); err != nil {
 		say(os.Stderr, "%v; showing what can be read", err)
 	}
-}
-
-// unreadable is the exit of a command that cannot read a recording.
-func unreadable(err error) error {
-	if errors.Is(err, recording.ErrTooLarge) {
-		err = fmt.Errorf("%w (--large reads it all the same: use it for files that you trust)", err)
-	}
-	return &exit{codeOther, err}
 }
 
 // parseMoment parses a time, in the zone of last if it names none. Without a date it is the latest such time that is not
@@ -189,7 +153,7 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 	if r.at != "" && !r.events {
 		s, err := p.seek(at)
 		if err != nil {
-			return unreadable(err)
+			return &exit{codeOther, err}
 		}
 		return to.show(s)
 	}
@@ -204,7 +168,7 @@ func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to pri
 		case errors.Is(err, io.EOF):
 			return to.close()
 		case err != nil:
-			return unreadable(err)
+			return &exit{codeOther, err}
 		}
 		if err := m.print(to, filter, s, p.newEvents()); err != nil {
 			return err
@@ -216,7 +180,7 @@ func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to pri
 func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, file string, filter view.Filter) error {
 	first, err := p.seek(at)
 	if err != nil {
-		return unreadable(err)
+		return &exit{codeOther, err}
 	}
 	options := m.screen(filter)
 	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, first, p.recentEvents, p.jump

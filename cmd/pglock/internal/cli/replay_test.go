@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -36,19 +37,18 @@ func TestReplayReadsABoundedTimeBeforeThatWhichIsShown(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for locks, want := range map[int]time.Duration{0: journalLead, 1000: journalLead, 5000: 5 * time.Minute} {
-		past, e := recording.NewPast(), recording.NewEncoder(false)
+		memory := recording.NewMemory(maxPast)
 		for i := range 2 {
 			s := &monitor.Snapshot{TakenAt: noon.Add(time.Duration(i) * time.Second)}
 			for n := range locks {
 				s.Locks = append(s.Locks, monitor.Lock{Key: pglock.Int64Key(int64(n)).String(), Number: int64(n), Objsubid: 1})
 			}
-			encoded, err := e.Snapshot(s, nil)
-			if err != nil {
+			line, err := recording.Encode(s, nil, false)
+			if err := errors.Join(err, memory.Add(line)); err != nil {
 				t.Fatal(err)
 			}
-			past.Add(encoded, maxPast)
 		}
-		if lead := newPlayer(past).lead(noon).Round(time.Second); lead != want {
+		if lead := newPlayer(memory.Past()).lead(noon).Round(time.Second); lead != want {
 			t.Errorf("%d locks: %v, want %v", locks, lead, want)
 		}
 	}

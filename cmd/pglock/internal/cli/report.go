@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	sums "github.com/pglock-toolkit/pglock/cmd/pglock/internal/report"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
@@ -25,7 +24,6 @@ held the key.`
 type reportFlags struct {
 	since  seconds
 	output format
-	large  bool
 }
 
 func newReport() *cobra.Command {
@@ -44,35 +42,25 @@ func newReport() *cobra.Command {
 	s.output = formatTable
 	flags.VarP(formatChoice{&s.output, []format{formatTable, formatJSON}}, "output", "o", "how to print: `table|json`")
 	complete(cmd, "output", string(formatTable), string(formatJSON))
-	addLarge(cmd, &s.large)
 	return cmd
 }
 
 func (s *reportFlags) command(cmd *cobra.Command, args []string) error {
-	past, err := s.open(args)
+	past, err := openRecording(args...)
 	if err != nil {
 		return &exit{codeOther, err}
 	}
-	defer closeRecording(past)
-	sayDamage(past)
+	defer sayDamage(past)
 	first, last, _ := past.Bounds()
 	if s.since > 0 {
 		first = last.Add(-time.Duration(s.since))
 	}
 	r, err := sums.Of(past, first, last)
 	if err != nil {
-		return unreadable(err)
+		return &exit{codeOther, err}
 	}
 	if s.output == formatJSON {
 		return view.Indented(os.Stdout, r)
 	}
 	return sums.Text(os.Stdout, r)
-}
-
-// open opens the given files, and the rotated files if there is only one.
-func (s *reportFlags) open(args []string) (*recording.Past, error) {
-	if len(args) > 1 {
-		return openFiles(s.large, args...)
-	}
-	return openRotated(args[0], s.large)
 }

@@ -1,7 +1,6 @@
 package recording
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,147 +9,98 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/ages"
 )
 
-// Past reads recordings from any time on: from files, and from the memory of a program that records. It may be used from
-// many goroutines at once.
+// Past reads a recording. It may be used from many goroutines at once.
 type Past struct {
-	large bool
+	parts []part
 
 	mu      sync.Mutex
-	parts   []*part
-	size    int64 // of the parts in memory
-	files   []*os.File
 	damaged []error
 }
 
-// part is a file, or a keyframe in memory with what follows it.
+// part is a file, or a piece of a recording in memory.
 type part struct {
-	source io.ReaderAt
-	size   int64
-	memory []byte  // nil for a file
-	starts []start // the keyframes at which reading can begin
-	infos  []Info
-	every  int // how many snapshots an Info stands for
-	seen   int // snapshots
-	last   time.Time
+	name  string
+	open  func() (io.ReadCloser, error)
+	first time.Time // of its first snapshot; zero if it has none
 }
 
-// start is the position of a keyframe.
-type start struct {
-	at     time.Time
-	offset int64
-}
-
-const (
-	// startsApart is the least distance in bytes of two starts in a file, which bounds their number.
-	startsApart = 16 << 10
-	// maxInfos is the most Infos of a file. They are more than a timeline shows.
-	maxInfos = 1 << 15
-)
-
-// NewPast returns an empty Past, to which a recorder adds.
-func NewPast() *Past { return &Past{large: true} }
-
-// OpenPast opens files, in the given order. It uses the readable parts of a damaged file, and [Past.Damaged] says what is
-// wrong with the rest. A file that is not a recording is an error. Unless large is set, a recording that takes more than
-// about 64 MB of memory to read is an error that matches [ErrTooLarge]. OpenPast reads only the headers of members.
-func OpenPast(large bool, paths ...string) (*Past, error) {
-	p := &Past{large: large}
+// OpenPast opens files, in the given order. A file that is not a recording is an error. It uses the readable parts of
+// damaged files, and [Past.Damaged] says what is wrong.
+func OpenPast(paths ...string) (*Past, error) {
+	p := &Past{}
 	for _, path := range paths {
-		if err := p.open(path); err != nil {
-			return nil, errors.Join(fmt.Errorf("open the recording %s: %w", path, err), p.Close())
+		file := part{name: path, open: func() (io.ReadCloser, error) { return os.Open(path) }}
+		if err := p.begin(&file); err != nil {
+			return nil, fmt.Errorf("open the recording %s: %w", path, err)
 		}
+		p.parts = append(p.parts, file)
 	}
 	return p, nil
 }
 
-func (p *Past) open(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	p.files = append(p.files, file)
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return p.read(file, info.Size(), path)
-}
-
-// read adds a file's content.
-func (p *Past) read(file io.ReaderAt, size int64, path string) error {
-	if err := checkStart(file, size); err != nil {
-		return err
-	}
-	read := &part{source: file, size: size, every: 1}
-	p.parts = append(p.parts, read)
-	for r := (members{file, 0, size}); ; {
-		m, at, err := r.next()
+// begin reads a file's beginning, up to the first snapshot.
+func (p *Past) begin(file *part) error {
+	begun := false
+	for line, err := range file.lines() {
 		switch {
-		case err == io.EOF:
+		case err != nil && begun:
+			p.noteDamage(err)
 			return nil
-		case errors.Is(err, ErrCorrupt):
-			p.noteDamage(fmt.Errorf("the recording %s: %w", path, err))
 		case err != nil:
 			return err
-		default:
-			read.add(m, at)
 		}
+		if at, ok := takenAt(line); ok && begun {
+			file.first = at
+			return nil
+		}
+		n, err := decodeNote(line)
+		if !begun && (err != nil || n.About == nil) {
+			if errors.Is(err, errVersion) {
+				return err
+			}
+			return fmt.Errorf("%w: this is not a recording of pglock monitor", ErrCorrupt)
+		}
+		begun = true
 	}
-}
-
-// checkStart returns an error for a file that is not a recording, or one of a later version.
-func checkStart(file io.ReaderAt, size int64) error {
-	head := make([]byte, min(size, int64(len(prefix))))
-	if _, err := file.ReadAt(head, 0); err != nil && err != io.EOF {
-		return err
-	}
-	if string(head) != prefix {
-		return corrupt("this is not a recording of pglock monitor")
-	}
-	m, _, err := (&members{file, 0, size}).next()
-	if err != nil || m.Kind != memberOther {
-		return nil // the first member is damaged, cut or missing
-	}
-	if _, _, err := (&decoder{}).decode(m, file, 0); err != nil && !errors.Is(err, ErrCorrupt) {
-		return err
+	if !begun {
+		return fmt.Errorf("%w: it is empty", ErrCorrupt)
 	}
 	return nil
 }
 
-// add notes a member.
-func (p *part) add(m mark, at int64) {
-	if m.Kind != memberKeyframe && m.Kind != memberChange {
-		return
+// lines yields the lines of a part. It ends after an error.
+func (p part) lines() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		file, err := p.open()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		reader, err := newLineReader(file)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer reader.close()
+		for {
+			line, err := reader.next()
+			switch {
+			case err == io.EOF:
+				return
+			case err != nil:
+				yield(nil, fmt.Errorf("read the recording %s: %w", p.name, err))
+				return
+			case !yield(line, nil):
+				return
+			}
+		}
 	}
-	info := m.info()
-	if n := len(p.starts); m.Kind == memberKeyframe && (n == 0 || at-p.starts[n-1].offset >= startsApart) {
-		p.starts = append(p.starts, start{info.At, at})
-	}
-	p.last = info.At
-	if p.seen++; (p.seen-1)%p.every != 0 {
-		last := len(p.infos) - 1
-		p.infos[last] = worse(p.infos[last], info)
-		return
-	}
-	if p.infos = append(p.infos, info); len(p.infos) < maxInfos {
-		return
-	}
-	half := make([]Info, 0, maxInfos) // a timeline may still read the others
-	for pair := range slices.Chunk(p.infos, 2) {
-		half = append(half, worse(pair[0], pair[1]))
-	}
-	p.infos, p.every, p.seen = half, 2*p.every, 0
 }
-
-// worse returns the greater values of both, with the time of the first.
-func worse(a, b Info) Info {
-	return Info{a.At, max(a.Waiters, b.Waiters), max(a.Deadlocks, b.Deadlocks), max(a.Longest, b.Longest)}
-}
-
-// Large reports whether the recording is trusted to take as much memory as it needs.
-func (p *Past) Large() bool { return p.large }
 
 // Damaged says what could not be read, and why, since the last call.
 func (p *Past) Damaged() error {
@@ -161,150 +111,158 @@ func (p *Past) Damaged() error {
 	return err
 }
 
-// Add keeps a result of an [Encoder] in memory. If the memory then has more than most bytes, Add drops the oldest.
-func (p *Past) Add(e Encoded, most int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := len(p.parts) - 1
-	if e.Keyframe || last < 0 || p.parts[last].memory == nil {
-		p.parts = append(p.parts, &part{every: 1})
-		last++
-	}
-	m, _ := markOf(e.Member[:headerSize])
-	part := p.parts[last]
-	part.add(m, part.size)
-	part.memory = append(part.memory, e.Member...)
-	part.source, part.size = bytes.NewReader(part.memory), int64(len(part.memory))
-	p.size += int64(len(e.Member))
-	for p.size > most && len(p.parts) > 1 {
-		p.size -= int64(len(p.parts[0].memory))
-		p.parts = slices.Delete(p.parts, 0, 1)
-	}
-}
-
-// current returns the present parts. Those that are complete do not change; the last one is copied.
-func (p *Past) current() []*part {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := slices.Clone(p.parts)
-	if n := len(all); n > 0 {
-		last := *all[n-1]
-		last.starts, last.infos = slices.Clip(last.starts), slices.Clip(last.infos)
-		all[n-1] = &last
-	}
-	return all
-}
-
-// Close closes the files.
-func (p *Past) Close() error {
-	var err error
-	for _, file := range p.files {
-		err = errors.Join(err, file.Close())
-	}
-	return err
-}
-
-// Bounds returns the times of the first and the last snapshot, or false if there is none.
-func (p *Past) Bounds() (first, last time.Time, ok bool) {
-	for _, part := range p.current() {
-		if len(part.infos) == 0 {
-			continue
-		}
-		if !ok {
-			first, ok = part.infos[0].At, true
-		}
-		last = part.last
-	}
-	return first, last, ok
-}
-
-// Timeline returns the Info of the snapshots from one time to another. In a long file one Info stands for several.
-func (p *Past) Timeline(from, to time.Time) iter.Seq[Info] {
-	return func(yield func(Info) bool) {
-		for _, part := range p.current() {
-			for _, info := range part.infos {
-				if !info.At.Before(from) && !info.At.After(to) && !yield(info) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// Play returns an iterator over the frames from a time on. It starts with a keyframe at or before that time, or else with
-// the first. If the server's clock was set back, it starts with the first time that fits. A damaged part is an Outage up to
-// the next keyframe, and so is the time between two recorders. Play ends after an error.
-func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
-	return func(yield func(Frame, error) bool) {
-		parts := p.current()
-		first, offset := 0, int64(0)
-	search:
-		for i, part := range parts {
-			for _, s := range part.starts {
-				if s.at.After(from) {
-					break search
-				}
-				first, offset = i, s.offset
-			}
-		}
-		d := &decoder{large: p.large, paid: freeElements}
-		for _, part := range parts[min(first, len(parts)):] {
-			if !p.play(d, part, offset, yield) {
-				return
-			}
-			offset = 0
-		}
-	}
-}
-
-// play yields the frames of a part. It returns false at the end of the iteration.
-func (p *Past) play(d *decoder, part *part, offset int64, yield func(Frame, error) bool) bool {
-	d.state = nil
-	r := members{part.source, offset, part.size}
-	for {
-		m, at, err := r.next()
-		frame, ok := Frame{}, false
-		if err == nil {
-			if frame, ok, err = d.decode(m, part.source, at); errors.Is(err, ErrCorrupt) {
-				p.noteDamage(err)
-			}
-		}
-		switch {
-		case err == io.EOF:
-			return true
-		case errors.Is(err, ErrCorrupt):
-			d.state, d.last = nil, time.Time{}
-			if !yield(Frame{Outage: &Outage{Reason: err.Error()}}, nil) {
-				return false
-			}
-		case err != nil:
-			yield(Frame{}, err)
-			return false
-		case frame.start != nil:
-			d.start = frame.start
-		case ok && !d.yield(frame, yield):
-			return false
-		}
-	}
-}
-
-// yield yields a frame, after the outage before it if there is one.
-func (d *decoder) yield(frame Frame, yield func(Frame, error) bool) bool {
-	if frame.Snapshot == nil {
-		d.last = time.Time{}
-	} else if outage := d.pause(frame.Snapshot); outage != nil && !yield(Frame{Outage: outage}, nil) {
-		return false
-	}
-	return yield(frame, nil)
-}
-
-// noteDamage notes what OpenPast has not seen.
 func (p *Past) noteDamage(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if text := err.Error(); len(p.damaged) < 10 && !slices.ContainsFunc(p.damaged, func(e error) bool { return e.Error() == text }) {
+	if !slices.ContainsFunc(p.damaged, func(e error) bool { return e.Error() == err.Error() }) {
 		p.damaged = append(p.damaged, err)
 	}
+}
+
+// Bounds returns the times of the first and the last snapshot, or false if there is none. It reads the last file.
+func (p *Past) Bounds() (first, last time.Time, ok bool) {
+	parts := slices.DeleteFunc(slices.Clone(p.parts), func(one part) bool { return one.first.IsZero() })
+	if len(parts) == 0 {
+		return first, last, false
+	}
+	first = parts[0].first
+	for line, err := range parts[len(parts)-1].lines() {
+		if at, ok := takenAt(line); ok && err == nil {
+			last = at
+		}
+	}
+	return first, last, true
+}
+
+// Play returns an iterator over the frames from a time on. It starts with the last snapshot at or before that time, or else
+// with the first. What is damaged is an Outage up to the next file, and so is the time between two recorders.
+func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
+	first := 0
+	for i, one := range p.parts {
+		if !one.first.IsZero() && !one.first.After(from) {
+			first = i
+		}
+	}
+	return func(yield func(Frame, error) bool) {
+		r := reader{from: from}
+		for _, one := range p.parts[min(first, len(p.parts)):] {
+			for line, err := range one.lines() {
+				if err == nil {
+					err = r.read(line)
+				}
+				damaged := errors.Is(err, ErrCorrupt)
+				if damaged {
+					p.noteDamage(err)
+					r.last = time.Time{}
+					r.frames = append(r.frames, Frame{Outage: &Outage{Reason: err.Error()}})
+				} else if err != nil {
+					yield(Frame{}, err)
+					return
+				}
+				if !r.yield(yield) {
+					return
+				}
+				if damaged {
+					break
+				}
+			}
+		}
+		if err := r.begin(); err != nil {
+			p.noteDamage(err)
+		}
+		r.yield(yield)
+	}
+}
+
+// reader makes frames of lines.
+type reader struct {
+	from   time.Time
+	begun  bool
+	before []byte // the line of the last snapshot before that time
+	ended  []int32
+	frames []Frame // that are next
+
+	about *About    // of a file that has begun, before its first snapshot
+	last  time.Time // of the last snapshot; zero before the first and after an outage
+}
+
+func (r *reader) yield(yield func(Frame, error) bool) bool {
+	frames := r.frames
+	r.frames = nil
+	for _, frame := range frames {
+		if !yield(frame, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *reader) read(line []byte) error {
+	at, ok := takenAt(line)
+	switch {
+	case !ok:
+		return r.readNote(line)
+	case !r.begun && !at.After(r.from):
+		r.before, r.frames = append(r.before[:0], line...), nil
+		r.about, r.last, r.ended = nil, at, nil
+		return nil
+	}
+	return errors.Join(r.begin(), r.readSnapshot(line))
+}
+
+// begin reads the last snapshot before the wanted time, which comes first.
+func (r *reader) begin() error {
+	if r.begun = true; len(r.before) == 0 {
+		return nil
+	}
+	since := r.frames // outages
+	r.frames = nil
+	err := r.readSnapshot(r.before)
+	r.before, r.frames = nil, append(r.frames, since...)
+	return err
+}
+
+func (r *reader) readNote(line []byte) error {
+	n, err := decodeNote(line)
+	switch {
+	case err != nil:
+		return err
+	case n.About != nil:
+		r.about = n.About
+	case n.Outage != nil:
+		r.last = time.Time{}
+		r.frames = append(r.frames, Frame{Outage: n.Outage})
+	default:
+		r.ended = n.Ended
+	}
+	return nil
+}
+
+func (r *reader) readSnapshot(line []byte) error {
+	s, err := decodeSnapshot(line)
+	if err != nil {
+		return err
+	}
+	if outage := r.pause(s.TakenAt); outage != nil {
+		r.frames = append(r.frames, Frame{Outage: outage})
+	}
+	r.frames = append(r.frames, Frame{Snapshot: s, Ended: r.ended})
+	r.ended = nil
+	return nil
+}
+
+// pause returns the outage before a snapshot, which is the first of a file: a recorder that ended could not write it. A
+// recorder that begins another file takes the next snapshot in time.
+func (r *reader) pause(at time.Time) *Outage {
+	about, last := r.about, r.last
+	r.about, r.last = nil, at
+	if about == nil || last.IsZero() {
+		return nil
+	}
+	if missing := at.Sub(last); missing.Seconds() > 2*about.Interval+slack.Seconds() {
+		return &Outage{Reason: "nothing was recorded for " + ages.Text(missing)}
+	}
+	return nil
 }
 
 // Files returns the files of a recording: the one at path and those that a [Writer] has rotated, the oldest first.

@@ -1,11 +1,9 @@
 package recording
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -13,6 +11,35 @@ import (
 // KeptTags are the sqlcommenter tags that are kept if statements are not recorded. They say which code runs, but not with
 // which data.
 var KeptTags = []string{"action", "application", "controller", "db_driver", "framework", "job", "route", "traceparent"}
+
+// withoutQueries returns a snapshot without the texts of statements.
+func withoutQueries(s *monitor.Snapshot) *monitor.Snapshot {
+	bare := *s
+	bare.Locks = slices.Clone(s.Locks)
+	for i := range bare.Locks {
+		lock := &bare.Locks[i]
+		lock.Holders, lock.Waiters = slices.Clone(lock.Holders), slices.Clone(lock.Waiters)
+		for k := range lock.Holders {
+			withoutQuery(&lock.Holders[k].Session)
+		}
+		for k := range lock.Waiters {
+			withoutQuery(&lock.Waiters[k].Session)
+		}
+	}
+	bare.OtherWaits = slices.Clone(s.OtherWaits)
+	for i := range bare.OtherWaits {
+		withoutQuery(&bare.OtherWaits[i].Session)
+	}
+	bare.OtherSessions = slices.Clone(s.OtherSessions)
+	for i := range bare.OtherSessions {
+		withoutQuery(&bare.OtherSessions[i])
+	}
+	bare.Capacity.Top = slices.Clone(s.Capacity.Top)
+	for i := range bare.Capacity.Top {
+		withoutQuery(&bare.Capacity.Top[i].Session)
+	}
+	return &bare
+}
 
 // withoutQuery reduces a session's statement to its tags and whether it takes a lock, and marks it as hidden.
 func withoutQuery(s *monitor.Session) {
@@ -48,23 +75,4 @@ func tagsOnly(query string) string {
 		return lockingStatement + comment
 	}
 	return comment
-}
-
-// readable replaces bytes that are not UTF-8, which databases with the encoding SQL_ASCII can have in names, by escapes such
-// as \xff, since JSON cannot hold them.
-func readable(texts ...*string) {
-	for _, text := range texts {
-		if utf8.ValidString(*text) {
-			continue
-		}
-		var b strings.Builder
-		for i, r := range *text {
-			if r == utf8.RuneError && !strings.HasPrefix((*text)[i:], string(utf8.RuneError)) {
-				fmt.Fprintf(&b, `\x%02x`, (*text)[i])
-				continue
-			}
-			b.WriteRune(r)
-		}
-		*text = b.String()
-	}
 }

@@ -15,34 +15,38 @@ import (
 
 // WriterOptions says how a [Writer] writes.
 type WriterOptions struct {
-	// About is written at the beginning of each file; Started is filled in.
+	// About is written at the beginning of each file.
 	About About
-	// MaxSize and MaxAge are the size in bytes and the age of a file after which another is begun; 0 means no limit.
+	// MaxSize is how many bytes all files of the recording have. The oldest are removed.
 	MaxSize int64
-	MaxAge  time.Duration
-	// Keep is how many rotated files are kept beside the current one; 0 keeps all.
-	Keep int
 }
 
-// Writer writes members to a file, and begins another when the file is large or old. The file at the path is always the
-// current one. Rotated files get a suffix with a time.
+// Writer writes lines to a file, and begins another when the file is large. The file at the path is always the current
+// one. Rotated files get a suffix with a time.
 //
-// Each member is one write to the operating system, so the file is readable after a crash of the process. Each keyframe,
-// at least one a minute, is flushed to the disk, so a crash of the machine loses about a minute. Files are created with
-// mode 0600. A link in their place is refused, not followed. A Writer must not be used from two goroutines at once, and a
-// path must not have two Writers.
+// Each line is one write to the operating system, so the file is readable after a crash of the process. It is flushed to
+// the disk once a minute, so a crash of the machine loses about a minute. Files are created with mode 0600. A link in their
+// place is refused, not followed. A Writer must not be used from two goroutines at once, and a path must not have two
+// Writers.
 type Writer struct {
-	path    string
-	options WriterOptions
-	file    file // nil before the first and after a failure to begin one
-	size    int64
-	begun   time.Time
-	now     func() time.Time
+	path       string
+	options    WriterOptions
+	file       file // nil before the first and after a failure
+	compressor *compressor
+	size       int64
+	synced     time.Time
+	now        func() time.Time
 }
+
+const (
+	// filesOfSize is how many files a recording of MaxSize has if they are long.
+	filesOfSize = 8
+	syncEvery   = time.Minute
+)
 
 // file is an *os.File, or a test's.
 type file interface {
-	io.WriteSeeker
+	io.Writer
 	Truncate(size int64) error
 	Sync() error
 	Close() error
@@ -51,7 +55,7 @@ type file interface {
 // NewWriter begins a file at path. It rotates an existing regular file; anything else at path is an error.
 func NewWriter(path string, o WriterOptions) (*Writer, error) {
 	w := &Writer{path: path, options: o, now: time.Now}
-	if err := w.begin(); err != nil {
+	if err := w.begin(0); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -60,32 +64,42 @@ func NewWriter(path string, o WriterOptions) (*Writer, error) {
 // errNotRegular refuses links, pipes and directories.
 var errNotRegular = errors.New("it is not a regular file: remove it, or choose another path (links are not followed)")
 
-// begin rotates the file at the path, and begins a new one.
-func (w *Writer) begin() error {
+// begin begins a file for lines of about a size.
+func (w *Writer) begin(size int) error {
+	if err := w.open(size); err != nil {
+		return fmt.Errorf("record to %s: %w", w.path, err)
+	}
+	about := w.options.About
+	about.Version, about.Started = Version, w.now().UTC()
+	return w.write(note{About: &about})
+}
+
+// open rotates the file at the path, and creates a new one.
+func (w *Writer) open(size int) error {
 	switch info, err := os.Lstat(w.path); {
 	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("record to %s: %w", w.path, errNotRegular)
+		return errNotRegular
 	case err == nil:
 		if err := w.moveAway(info.ModTime()); err != nil {
-			return fmt.Errorf("record to %s: %w", w.path, err)
+			return err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("record to %s: %w", w.path, err)
+		return err
+	}
+	if err := w.prune(); err != nil {
+		return err
+	}
+	compressor, err := newCompressor(size)
+	if err != nil {
+		return err
 	}
 	// O_EXCL does not follow a link, not even one created after the check.
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("record to %s: %w", w.path, err)
-	}
-	w.file, w.size, w.begun = file, 0, w.now()
-	start := startLine{kindStart, Version, w.options.About}
-	start.Started = w.begun.UTC()
-	if err := w.writeLine(start); err != nil {
-		err = errors.Join(err, w.file.Close())
-		w.file = nil
 		return err
 	}
-	return w.prune()
+	w.file, w.compressor, w.size, w.synced = file, compressor, 0, w.now()
+	return nil
 }
 
 // suffix is that of a rotated file: when it was last written to, and a number. In
@@ -128,77 +142,75 @@ func rotatedFiles(path string) ([]string, error) {
 	return names, nil
 }
 
-// prune removes the oldest rotated files.
+// prune removes the oldest rotated files, to make room for another file.
 func (w *Writer) prune() error {
-	if w.options.Keep <= 0 {
-		return nil
-	}
 	names, err := rotatedFiles(w.path)
 	if err != nil {
 		return err
 	}
-	for _, name := range names[:max(0, len(names)-w.options.Keep)] {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	room := w.options.MaxSize - w.options.MaxSize/filesOfSize
+	for _, name := range slices.Backward(names) {
+		info, err := os.Stat(name)
+		if err == nil {
+			room -= info.Size()
+		}
+		if err == nil && room < 0 {
+			err = os.Remove(name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove an old recording: %w", err)
 		}
 	}
 	return nil
 }
 
-// Due reports whether the next snapshot should begin another file: call [Encoder.Restart] and [Writer.Rotate].
-func (w *Writer) Due() bool {
-	return w.file == nil || // the last attempt to begin a file failed
-		w.options.MaxSize > 0 && w.size >= w.options.MaxSize ||
-		w.options.MaxAge > 0 && w.now().Sub(w.begun) >= w.options.MaxAge
-}
-
-// Rotate closes the file and begins another.
-func (w *Writer) Rotate() error {
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return w.begin()
-}
-
-// Write writes the result of an [Encoder]. After an error the file ends with the last whole member, and the next snapshot
-// must be a keyframe ([Encoder.Restart]).
-func (w *Writer) Write(e Encoded) error {
-	if err := w.write(e.Member); err != nil {
-		return err
-	}
-	if e.Keyframe {
-		if err := w.file.Sync(); err != nil {
-			return fmt.Errorf("record to %s: %w", w.path, err)
+// Add writes a snapshot, to another file if this one is full or the last attempt to write failed.
+func (w *Writer) Add(l Line) error {
+	if w.file == nil || w.size >= w.options.MaxSize/filesOfSize || w.compressor.content+int64(len(l.text)) > maxContent {
+		if err := w.Close(); err != nil {
+			return err
+		}
+		if err := w.begin(len(l.text)); err != nil {
+			return err
 		}
 	}
-	return nil
+	return w.writeText(l.text)
 }
 
 // Outage writes that there was no snapshot, and why.
 func (w *Writer) Outage(reason string) error {
-	return w.writeLine(gapLine{kindGap, Outage{Wall: w.now().UTC(), Reason: reason}})
+	return w.write(note{Outage: &Outage{Wall: w.now().UTC(), Reason: reason}})
 }
 
-// writeLine writes a line that does not belong to a snapshot.
-func (w *Writer) writeLine(line any) error {
-	var l lines
-	l.add(line)
-	member, err := l.pack(mark{At: w.now().UnixMicro()})
+func (w *Writer) write(n note) error {
+	text, err := encode(n)
 	if err != nil {
-		return fmt.Errorf("record to %s: %w", w.path, err)
+		return err
 	}
-	return w.write(member)
+	return w.writeText(text)
 }
 
-func (w *Writer) write(b []byte) error {
+func (w *Writer) writeText(text []byte) error {
 	if w.file == nil {
 		return fmt.Errorf("record to %s: %w", w.path, os.ErrClosed)
 	}
-	if _, err := w.file.Write(b); err != nil {
-		_, seekErr := w.file.Seek(w.size, 0)
-		return fmt.Errorf("record to %s: %w", w.path, errors.Join(err, w.file.Truncate(w.size), seekErr))
+	compressed, err := w.compressor.add(text)
+	if err == nil {
+		_, err = w.file.Write(compressed)
 	}
-	w.size += int64(len(b))
+	if err == nil && w.now().Sub(w.synced) >= syncEvery {
+		w.synced = w.now()
+		err = w.file.Sync()
+	}
+	if err != nil { // what follows would depend on what is not there
+		err = fmt.Errorf("record to %s: %w", w.path, errors.Join(err, w.file.Truncate(w.size), w.file.Close()))
+		w.file = nil
+		if w.size == 0 {
+			err = errors.Join(err, os.Remove(w.path))
+		}
+		return err
+	}
+	w.size += int64(len(compressed))
 	return nil
 }
 
@@ -207,7 +219,11 @@ func (w *Writer) Close() error {
 	if w.file == nil {
 		return nil
 	}
-	err := errors.Join(w.file.Sync(), w.file.Close())
+	end, err := w.compressor.end()
+	if err == nil {
+		_, err = w.file.Write(end)
+	}
+	err = errors.Join(err, w.file.Sync(), w.file.Close())
 	w.file = nil
 	if err != nil {
 		return fmt.Errorf("end the recording %s: %w", w.path, err)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -90,13 +89,12 @@ func (w *wait) id() waiter { return waiter{w.lock, w.pid, w.from.UnixMicro()} }
 // anyTime is the waiter whose wait may have begun at any time.
 func (w *wait) anyTime() waiter { return waiter{w.lock, w.pid, 0} }
 
-// maxWaits is the most waits in recordings from strangers. Tests change it.
+// maxWaits is the most waits of a report, which bounds what a recording from a stranger costs. Tests change it.
 var maxWaits = 100_000
 
 // collector collects the waits in snapshots.
 type collector struct {
 	report         *Report
-	mostWaits      int
 	current        map[waiter]*wait // those of the last snapshot, also by anyTime
 	waits          []*wait
 	held, roots    map[lockID]map[string]time.Duration
@@ -111,7 +109,7 @@ var errNothing = errors.New("the recording has no snapshot in that period")
 
 // Of summarises a recording between two times.
 func Of(past *recording.Past, from, to time.Time) (*Report, error) {
-	c := newCollector(past.Large())
+	c := newCollector()
 	for frame, err := range past.Play(from) {
 		switch {
 		case err != nil:
@@ -124,20 +122,16 @@ func Of(past *recording.Past, from, to time.Time) (*Report, error) {
 		default:
 			c.addSnapshot(frame.Snapshot)
 		}
-		if len(c.waits) > c.mostWaits {
-			return nil, fmt.Errorf("%w: there are more than %d waits in the period", recording.ErrTooLarge, c.mostWaits)
+		if len(c.waits) > maxWaits {
+			return nil, fmt.Errorf("there are more than %d waits in the period: choose a shorter one with --since", maxWaits)
 		}
 	}
 	return c.end()
 }
 
-func newCollector(large bool) *collector {
-	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, mostWaits: maxWaits, current: map[waiter]*wait{},
-		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, seen: map[int32]string{}}
-	if large {
-		c.mostWaits = math.MaxInt
-	}
-	return c
+func newCollector() *collector {
+	return &collector{report: &Report{Version: 1, Keys: []Key{}}, current: map[waiter]*wait{}, seen: map[int32]string{},
+		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}}
 }
 
 func (c *collector) addSnapshot(s *monitor.Snapshot) {

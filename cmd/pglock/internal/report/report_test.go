@@ -14,30 +14,32 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// A recording from a stranger has a bounded number of waits; one that is trusted has any number.
-func TestTheWaitsOfAStrangersRecordingAreBounded(t *testing.T) {
+// remember returns a recording of snapshots.
+func remember(t *testing.T, snapshots ...*monitor.Snapshot) *recording.Past {
+	t.Helper()
+	memory := recording.NewMemory(1 << 20)
+	for _, s := range snapshots {
+		line, err := recording.Encode(s, nil, false)
+		must.Succeed(t, errors.Join(err, memory.Add(line)))
+	}
+	return memory.Past()
+}
+
+// A report has a bounded number of waits, whatever is recorded.
+func TestTheWaitsOfAReportAreBounded(t *testing.T) {
 	defer func(most int) { maxWaits = most }(maxWaits)
-	maxWaits = 50
-	path, e := filepath.Join(t.TempDir(), "locks.rec"), recording.NewEncoder(false)
-	w, err := recording.NewWriter(path, recording.WriterOptions{})
-	must.Succeed(t, err)
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	var snapshots []*monitor.Snapshot
 	for i := range 60 {
 		at := noon.Add(time.Duration(i) * time.Second)
-		s := &monitor.Snapshot{TakenAt: at, Locks: []monitor.Lock{{Key: "@1", Number: 1, Objsubid: 1,
-			Waiters: []monitor.Waiter{{WaitingSince: &at, Session: monitor.Session{PID: 7}}}}}}
-		encoded, err := e.Snapshot(s, nil)
-		must.Succeed(t, errors.Join(err, w.Write(encoded)))
+		snapshots = append(snapshots, &monitor.Snapshot{TakenAt: at, Locks: []monitor.Lock{{Key: "@1", Number: 1, Objsubid: 1,
+			Waiters: []monitor.Waiter{{WaitingSince: &at, Session: monitor.Session{PID: 7}}}}}})
 	}
-	must.Succeed(t, w.Close())
-	for _, large := range []bool{false, true} {
-		past, err := recording.OpenPast(large, path)
-		must.Succeed(t, err)
-		r, err := Of(past, noon, noon.Add(time.Hour))
-		if large && (err != nil || r.Keys[0].Waits != 60) || !large && !errors.Is(err, recording.ErrTooLarge) {
-			t.Errorf("large %t: %+v, %v", large, r, err)
+	for most, ok := range map[int]bool{50: false, 60: true} {
+		maxWaits = most
+		if _, err := Of(remember(t, snapshots...), noon, noon.Add(time.Hour)); (err == nil) != ok {
+			t.Errorf("of %d waits: %v", most, err)
 		}
-		must.Succeed(t, past.Close())
 	}
 }
 
@@ -63,16 +65,14 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 		"relation orders":              {Type: "relation", Name: "orders"},
 		"row of orders in transaction": {Type: "transactionid", Relation: 1, Name: "orders"}, // of two transactions
 	} {
-		past, e := recording.NewPast(), recording.NewEncoder(false)
+		var snapshots []*monitor.Snapshot
 		noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 		unknown := monitor.Session{Hidden: []string{"user", "application"}}
 		for i, waiter := range []monitor.Session{unknown, {Application: "shop", User: "app"}, {Application: "shop", User: "app"}} {
 			lock.TransactionID = fmt.Sprint(742 + i/2)
-			encoded, err := e.Snapshot(chainSnapshot(noon.Add(time.Duration(i+1)*time.Second), waiter, lock), nil)
-			must.Succeed(t, err)
-			past.Add(encoded, 1<<20)
+			snapshots = append(snapshots, chainSnapshot(noon.Add(time.Duration(i+1)*time.Second), waiter, lock))
 		}
-		r, err := Of(past, noon, noon.Add(time.Hour))
+		r, err := Of(remember(t, snapshots...), noon, noon.Add(time.Hour))
 		must.Succeed(t, err)
 		var text strings.Builder
 		must.Succeed(t, Text(&text, r))
@@ -86,16 +86,14 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 
 // A session that ends while a snapshot is taken still has its lock there, but no name.
 func TestAHolderThatEndsKeepsItsName(t *testing.T) {
-	past, e := recording.NewPast(), recording.NewEncoder(false)
+	var snapshots []*monitor.Snapshot
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for i, holder := range []monitor.Session{{PID: 8, Application: "nightly", User: "app"}, {PID: 8, Hidden: []string{"user", "application"}}} {
-		encoded, err := e.Snapshot(&monitor.Snapshot{TakenAt: noon.Add(time.Duration(i+1) * time.Second), Cycles: []monitor.Cycle{},
+		snapshots = append(snapshots, &monitor.Snapshot{TakenAt: noon.Add(time.Duration(i+1) * time.Second), Cycles: []monitor.Cycle{},
 			Locks: []monitor.Lock{{Key: "@42", Objsubid: 1, Space: monitor.SpaceBigint, Number: 42, Holders: []monitor.Holder{{Session: holder}},
-				Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 9, Application: "shop", User: "app"}, WaitingSince: &noon}}}}}, nil)
-		must.Succeed(t, err)
-		past.Add(encoded, 1<<20)
+				Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 9, Application: "shop", User: "app"}, WaitingSince: &noon}}}}})
 	}
-	r, err := Of(past, noon, noon.Add(time.Hour))
+	r, err := Of(remember(t, snapshots...), noon, noon.Add(time.Hour))
 	must.Succeed(t, err)
 	if len(r.Keys) != 1 || len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" {
 		t.Errorf("the report is %+v", r.Keys)
@@ -118,20 +116,18 @@ func recordedTwice(t *testing.T, later time.Duration) *recording.Past {
 	begin := noon.Add(3 * time.Second).Add(later)
 	for _, snapshots := range [][]*monitor.Snapshot{{calm(noon), waits(noon.Add(time.Second)), waits(noon.Add(3 * time.Second))},
 		{calm(begin), calm(begin.Add(time.Second))}} {
-		e := recording.NewEncoder(false)
-		w, err := recording.NewWriter(path, recording.WriterOptions{About: recording.About{Interval: 1}})
+		w, err := recording.NewWriter(path, recording.WriterOptions{MaxSize: 1 << 30, About: recording.About{Interval: 1}})
 		must.Succeed(t, err)
 		for _, s := range snapshots {
-			encoded, err := e.Snapshot(s, nil)
-			must.Succeed(t, errors.Join(err, w.Write(encoded)))
+			line, err := recording.Encode(s, nil, false)
+			must.Succeed(t, errors.Join(err, w.Add(line)))
 		}
 		must.Succeed(t, w.Close())
 	}
 	files, err := recording.Files(path)
 	must.Succeed(t, err)
-	past, err := recording.OpenPast(false, files...)
+	past, err := recording.OpenPast(files...)
 	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, past.Close()) })
 	return past
 }
 

@@ -213,8 +213,8 @@ func treeOfPage(t *testing.T, s *monitor.Snapshot, key string) map[string]shownS
 
 // nodesOfPage logs in and asks for the tree, as the page does.
 func nodesOfPage(t *testing.T, s *monitor.Snapshot, key string) []nodeOfPage {
-	page := httptest.NewServer(web.New(web.Options{Token: "t0ken", Clients: 1, Servers: []web.Server{{Past: recording.NewPast(),
-		Live: func() web.Live { return web.Live{Snapshot: s} }}}}))
+	page := httptest.NewServer(web.New(web.Options{Token: "t0ken", Clients: 1, Past: recording.NewMemory(1 << 20),
+		Live: func() web.Live { return web.Live{Snapshot: s} }}))
 	t.Cleanup(page.Close)
 	jar, err := cookiejar.New(nil)
 	must.Succeed(t, err)
@@ -234,11 +234,11 @@ func nodesOfPage(t *testing.T, s *monitor.Snapshot, key string) []nodeOfPage {
 	text, err := io.ReadAll(answer.Body)
 	must.Succeed(t, err)
 	must.Succeed(t, answer.Body.Close())
-	var now struct{ Tree struct{ Set []nodeOfPage } }
-	if err := json.Unmarshal(text, &now); err != nil || len(now.Tree.Set) == 0 {
+	var now struct{ Tree []nodeOfPage }
+	if err := json.Unmarshal(text, &now); err != nil || len(now.Tree) == 0 {
 		t.Fatalf("the page gets %d %s: %v", answer.StatusCode, text, err)
 	}
-	return now.Tree.Set
+	return now.Tree
 }
 
 // blockersInText returns the first blocker that the text names for each session and lock, as "11 @1", and the lines that

@@ -32,8 +32,7 @@ var headers = map[string]string{
 type site struct {
 	Options
 	mux    *http.ServeMux
-	pages  []string // their paths
-	secret string   // proves that a request comes from a page of this port
+	secret string // proves that a request comes from a page of this port
 
 	mu       sync.Mutex
 	sessions []string // hashes of the cookies, the oldest first
@@ -44,13 +43,12 @@ func newSite(o Options) *site { return &site{Options: o, mux: http.NewServeMux()
 //go:embed page
 var files embed.FS
 
-// addPage adds a page at a path, and its style and scripts below it.
-func (s *site) addPage(path, page string, scripts ...string) {
-	s.pages = append(s.pages, path)
-	s.mux.HandleFunc(path+"{$}", file(page, "text/html; charset=utf-8"))
-	s.mux.HandleFunc(path+"style.css", file("style.css", "text/css; charset=utf-8"))
+// addPage adds the page, its style and its scripts.
+func (s *site) addPage(page string, scripts ...string) {
+	s.mux.HandleFunc("/{$}", file(page, "text/html; charset=utf-8"))
+	s.mux.HandleFunc("/style.css", file("style.css", "text/css; charset=utf-8"))
 	for _, script := range scripts {
-		s.mux.HandleFunc(path+script, file(script, "text/javascript; charset=utf-8"))
+		s.mux.HandleFunc("/"+script, file(script, "text/javascript; charset=utf-8"))
 	}
 }
 
@@ -77,7 +75,7 @@ func file(name, kind string) http.HandlerFunc {
 	}
 }
 
-// ServeHTTP checks access and serves the pages.
+// ServeHTTP checks access and serves the page.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
@@ -90,7 +88,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this host name is not served here (--http-host adds one)", http.StatusMisdirectedRequest)
 	case !sameSite(r):
 		s.reload(w, r)
-	case s.isPage(r) && r.URL.Query().Has("token"):
+	case isPage(r) && r.URL.Query().Has("token"):
 		s.exchange(w, r)
 	case !s.authorized(r):
 		unauthorized(w)
@@ -103,7 +101,7 @@ func unauthorized(w http.ResponseWriter) {
 	http.Error(w, "open the URL that pglock monitor has printed", http.StatusUnauthorized)
 }
 
-func (s *site) isPage(r *http.Request) bool { return slices.Contains(s.pages, r.URL.Path) }
+func isPage(r *http.Request) bool { return r.URL.Path == "/" }
 
 // hostAllowed refuses requests from foreign pages whose name resolves to this host (DNS rebinding). Such a name is
 // neither an address nor one of Options.Hosts.
@@ -137,7 +135,7 @@ func sameSite(r *http.Request) bool {
 // reload answers a link from another site with an empty page that reloads itself. The next request then comes from this
 // site, with the cookie. It refuses other requests from another site.
 func (s *site) reload(w http.ResponseWriter, r *http.Request) {
-	if !s.isPage(r) || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
+	if !isPage(r) || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
 		http.Error(w, "not for other sites", http.StatusForbidden)
 		return
 	}
@@ -148,7 +146,7 @@ func (s *site) reload(w http.ResponseWriter, r *http.Request) {
 // secretHeader is the header in which the page sends the secret.
 const secretHeader = "Pglock-Secret"
 
-// exchange sets a cookie for the token, for all pages, and redirects to the page without the token but with the secret, in the fragment,
+// exchange sets a cookie for the token, and redirects to the page without the token but with the secret, in the fragment,
 // which browsers do not send.
 func (s *site) exchange(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()

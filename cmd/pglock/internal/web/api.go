@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,73 +14,62 @@ import (
 // maxKey bounds the length of the key in a link.
 const maxKey = 1000
 
-// cache has the latest states that pages show, of all locks or of one key. A state is computed once for any number of
-// pages.
+// cache has the latest answers, about all locks or those with one key. One is made once for any number of pages.
 type cache struct {
-	mu     sync.Mutex
-	states map[choice][]*encodedState // by what they show, the latest last
+	mu      sync.Mutex
+	answers map[choice]answer
 }
 
-// maxStates is how many states of one key are kept. A page that polls every second has one of the last two.
-const maxStates = 4
+// answer is a state as JSON, and its tag.
+type answer struct {
+	tag  string
+	text []byte
+}
 
-// serveNow answers with the changes since the state that the page has, or that nothing has changed.
+// serveNow answers with the state, or that nothing has changed since the one that the page has.
 func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 	c, ok := s.choice(r)
 	if !ok {
 		http.Error(w, "the key is too long", http.StatusBadRequest)
 		return
 	}
-	text, err := s.latest(c, r.URL.Query().Get("since"))
+	latest, err := s.latest(c)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-	case text == nil:
+	case latest.tag == r.URL.Query().Get("since"):
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		writeJSON(w, text)
+		writeJSON(w, latest.text)
 	}
 }
 
 // choice returns what a page has chosen to see, or false if its key is too long.
 func (s *server) choice(r *http.Request) (choice, bool) {
-	c := choice{key: r.URL.Query().Get("key"), all: chosenAll(r, s.all)}
+	c := choice{key: r.URL.Query().Get("key"), all: s.All}
+	if text := r.URL.Query().Get("all"); text != "" {
+		c.all = text == "1"
+	}
 	return c, len(c.key) <= maxKey
 }
 
-// chosenAll says whether a page has chosen waits of every type.
-func chosenAll(r *http.Request, otherwise bool) bool {
-	if text := r.URL.Query().Get("all"); text != "" {
-		return text == "1"
-	}
-	return otherwise
-}
-
-// latest returns the answer, or nil if the page has the latest state.
-func (s *server) latest(c choice, since string) ([]byte, error) {
+func (s *server) latest(c choice) (answer, error) {
 	s.now.mu.Lock()
 	defer s.now.mu.Unlock()
 	live := s.Live()
 	tag := live.tag()
-	if tag == since {
-		return nil, nil
+	if known := s.now.answers[c]; known.tag == tag {
+		return known, nil
 	}
-	states := s.now.states[c]
-	if len(states) == 0 || states[len(states)-1].tag != tag {
-		latest, err := encodeState(s.state(live, c), tag)
-		if err != nil {
-			return nil, err
-		}
-		s.now.evict(tag, s.clients)
-		states = append(states, latest)
-		states = slices.Clone(states[max(0, len(states)-maxStates):])
-		s.now.states[c] = states
+	text, err := s.encode(live, c)
+	if err != nil {
+		return answer{}, err
 	}
-	known := slices.IndexFunc(states, func(f *encodedState) bool { return f.tag == since })
-	if known < 0 {
-		return states[len(states)-1].answer(nil)
+	if len(s.now.answers) > s.Clients {
+		clear(s.now.answers)
 	}
-	return states[len(states)-1].answer(states[known])
+	s.now.answers[c] = answer{tag, text}
+	return s.now.answers[c], nil
 }
 
 // tag names a state. Two that differ have different tags.
@@ -92,18 +80,6 @@ func (l Live) tag() string {
 	return fmt.Sprintf("%d-%t", l.Snapshot.TakenAt.UnixMicro(), l.Lost != nil)
 }
 
-// evict makes room if there are many keys. It first drops those that no page has requested since the last snapshot.
-func (c *cache) evict(tag string, most int) {
-	for of, states := range c.states {
-		if len(c.states) > most && states[len(states)-1].tag != tag {
-			delete(c.states, of)
-		}
-	}
-	if len(c.states) > most {
-		clear(c.states)
-	}
-}
-
 func writeJSON(w http.ResponseWriter, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text) // the client has gone
@@ -111,7 +87,7 @@ func writeJSON(w http.ResponseWriter, text []byte) {
 
 // history reads the state at a given time. It serves one request at a time, since reading a recording is slow.
 type history struct {
-	past *recording.Past
+	past *recording.Memory
 
 	mu   sync.Mutex
 	at   time.Time
@@ -129,7 +105,7 @@ func (h *history) moment(at time.Time) (Live, error) {
 	}
 	var live Live
 	j := journal.New()
-	for frame, err := range h.past.Play(at.Add(-eventWindow)) {
+	for frame, err := range h.past.Past().Play(at.Add(-eventWindow)) {
 		switch {
 		case err != nil:
 			return live, err
@@ -170,12 +146,7 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	state, err := encodeState(s.state(live, c), "")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	text, err := state.answer(nil)
+	text, err := s.encode(live, c)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

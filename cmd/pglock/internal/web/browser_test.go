@@ -202,7 +202,7 @@ func TestBrowserStaysLoggedIn(t *testing.T) {
 func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 	var live atomic.Pointer[Live]
 	live.Store(&Live{Snapshot: chain()})
-	s := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return *live.Load() } })
+	s := serve(t, func(o *Options) { o.Live = func() Live { return *live.Load() } })
 	page := s.browse("/")
 	page.text(`(window.leaf = document.querySelector('[data-id="3"]'), window.first = document.querySelector('[data-id="9"]'), first.focus())`)
 	next := chain()
@@ -222,7 +222,7 @@ func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 }
 
 func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
-	page := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return Live{Snapshot: chain()} } }).browse("/")
+	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: chain()} } }).browse("/")
 	const focus = "document.activeElement.id || document.activeElement.dataset.id || document.activeElement.className"
 	var way []string
 	for range 7 {
@@ -249,7 +249,7 @@ func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
 func TestBrowserSupportsScreenReaders(t *testing.T) {
 	s := chain()
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2, Key: "a", BlockedBy: 3}, {PID: 3, Key: "b", BlockedBy: 2}}}}
-	page := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return Live{Snapshot: s} } }).browse("/")
+	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: s} } }).browse("/")
 	nodes, err := chromedp.Run(page.ctx, func(ctx context.Context, t *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
 		return cdp.Call(ctx, t, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 	})

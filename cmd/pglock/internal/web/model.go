@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -24,21 +25,19 @@ const (
 	maxNoteText = 500
 )
 
-// state is what the page shows: a head that is always sent, and lists of which only changes are sent. Ages are sent as
-// start times, so that the lists do not change with time alone.
+// state is what the page shows. Ages are sent as start times, so that lists do not change with time alone.
 type state struct {
 	head
-	Tree   []node
-	Keys   []key
-	Rows   []rowLock
-	Events []event
+	Tag    string    `json:"tag"` // differs from that of another state
+	Tree   []node    `json:"tree"`
+	Keys   []key     `json:"keys"`
+	Rows   []rowLock `json:"rows"`
+	Events []event   `json:"events"`
 }
 
 type head struct {
 	At      *time.Time `json:"at"` // nil before the first snapshot
-	Label   string     `json:"label"`
 	Target  string     `json:"target"`
-	Servers int        `json:"servers"` // how many have a page
 	Version string     `json:"version"` // of the server
 	Standby bool       `json:"standby"`
 	Lost    string     `json:"lost"`
@@ -150,29 +149,28 @@ func nodeParty(n *monitor.Node) party {
 	return partyOf(n.Session)
 }
 
-// state returns what the page shows.
-func (s *server) state(live Live, c choice) *state {
-	st := newState(live, s.Server, c)
-	st.Servers = s.among
-	return st
+// encode returns what the page shows, as JSON.
+func (s *server) encode(live Live, c choice) ([]byte, error) {
+	return json.Marshal(newState(live, s.Options, c))
 }
 
-func newState(live Live, about Server, c choice) *state {
+func newState(live Live, about Options, c choice) *state {
 	h, locks, tree := newHead(live, about, c)
-	st := &state{head: h}
+	st := &state{head: h, Tag: live.tag(), Tree: []node{}, Keys: []key{}, Rows: []rowLock{}, Events: []event{}}
 	if live.Snapshot == nil {
 		return st
 	}
 	st.Tree, st.MoreSessions = tree.rows(about.Flags)
 	st.setLocks(locks, tree)
-	st.Events, st.Horizon = eventsOf(live.Events, c.key)
+	lines, horizon := eventsOf(live.Events, c.key)
+	st.Events, st.Horizon = append(st.Events, lines...), horizon
 	return st
 }
 
 // newHead returns the head of a state, and what the rest of it is made from.
-func newHead(live Live, about Server, c choice) (h head, locks chosen, tree blocking) {
+func newHead(live Live, about Options, c choice) (h head, locks chosen, tree blocking) {
 	s := live.Snapshot
-	h = head{Label: about.Label, Target: about.Target, All: c.all, Deadlocks: []string{}, Notes: []string{}}
+	h = head{Target: about.Target, All: c.all, Deadlocks: []string{}, Notes: []string{}}
 	if live.Lost != nil {
 		h.Lost = cut(oneLine(view.Cause(live.Lost, "no answer in time")), maxNoteText)
 	}

@@ -62,7 +62,7 @@ func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from, to := window(begin, end, to, time.Duration(seconds)*time.Second)
-	t := timelineOf(from, to, slices.Collect(s.Past.Timeline(from, to)), n)
+	t := timelineOf(from, to, s.Past.Timeline(from, to), n)
 	t.Begin, t.End = begin, end
 	text, err := json.Marshal(t)
 	if err != nil {

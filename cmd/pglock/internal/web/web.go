@@ -1,5 +1,5 @@
-// Package web serves the read-only pages of pglock monitor --http: for each server holders and waiters, events, and a
-// timeline of the recorded past; and for several servers a page that lists them.
+// Package web serves the read-only page of pglock monitor --http: holders and waiters, events, and a timeline of what the
+// monitor has seen.
 //
 // Access requires a token, which is exchanged for a cookie and a secret. Browsers send cookies to all ports of a host, so
 // the cookie alone gives only the empty page: data also needs the secret, which the page keeps in its sessionStorage, to
@@ -32,27 +32,18 @@ type Live struct {
 	Lost     error             // why there has been no snapshot since then
 }
 
-// Server is a server that is shown. It has a page of its own.
-type Server struct {
-	// Name is the server's part of the page's path if there are several, of letters, digits, ".", "_" and "-".
-	Name string
-	// Label is the name of the server on the pages if there are several. Target has also the role, without the password.
-	Label, Target string
+// Options configures the page.
+type Options struct {
+	// Token grants access.
+	Token string
+	// Target names the server, with the role and without the password.
+	Target string
 	// Flags name the server on a command line, with a space before each, for [view.EndCommand]. It may be empty.
 	Flags string
 	// Live returns the current state, and Past finds earlier ones. They return at once, also while the server does not answer.
 	Live func() Live
-	Past *recording.Past
-}
-
-// Options configures the pages.
-type Options struct {
-	// Token grants access.
-	Token string
-	// Servers are those that are shown, at least one. The page of the only one is at /. Of several, each has a page at
-	// /server/NAME/, and the page at / lists them.
-	Servers []Server
-	// All says that the pages show waits of every type unless they are told not to.
+	Past *recording.Memory
+	// All says that the page shows waits of every type unless it is told not to.
 	All bool
 	// Hosts are names, without a port, that requests may use besides loopback names and addresses.
 	Hosts []string
@@ -62,48 +53,22 @@ type Options struct {
 	Clients int
 }
 
-// server answers requests of the page of one server.
+// server answers requests for data.
 type server struct {
-	Server
-	all     bool // unless a page asks for something else
-	among   int  // how many servers there are
-	clients int
-
-	heads heads
-	now   cache
-	then  history
+	Options
+	now  cache
+	then history
 }
 
-// New returns the handler of the pages.
+// New returns the handler of the page.
 func New(o Options) http.Handler {
-	s := newSite(o)
-	var all []*server
-	for _, shown := range o.Servers {
-		all = append(all, newServer(shown, o))
-	}
-	if len(all) == 1 {
-		all[0].addTo(s, "/")
-		return s
-	}
-	list := overview{servers: all, all: o.All}
-	list.addTo(s)
-	for _, one := range all {
-		one.addTo(s, "/server/"+one.Name+"/")
-	}
-	return s
-}
-
-func newServer(shown Server, o Options) *server {
-	return &server{Server: shown, all: o.All, among: len(o.Servers), clients: o.Clients,
-		now: cache{states: map[choice][]*encodedState{}}, then: history{past: shown.Past}}
-}
-
-// addTo adds the page of the server at a path, and all that the page asks for, below it.
-func (s *server) addTo(all *site, path string) {
-	all.addPage(path, "index.html", "text.js", "access.js", "list.js", "tree.js", "lists.js", "timeline.js", "root.js", "app.js")
-	all.addData(path+"api/now", s.serveNow)
-	all.addData(path+"api/at", s.serveAt)
-	all.addData(path+"api/timeline", s.serveTimeline)
+	all := newSite(o)
+	s := &server{Options: o, now: cache{answers: map[choice]answer{}}, then: history{past: o.Past}}
+	all.addPage("index.html", "text.js", "access.js", "list.js", "tree.js", "lists.js", "timeline.js", "root.js", "app.js")
+	all.addData("/api/now", s.serveNow)
+	all.addData("/api/at", s.serveAt)
+	all.addData("/api/timeline", s.serveTimeline)
+	return all
 }
 
 // NewToken returns a new random token.

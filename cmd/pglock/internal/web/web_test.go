@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +55,7 @@ type testPage struct {
 
 func serve(t testing.TB, change func(*Options)) *testPage {
 	t.Helper()
-	j, past := journal.New(), recording.NewPast()
-	e := recording.NewEncoder(false)
+	j, past := journal.New(), recording.NewMemory(1<<20)
 	var events []journal.Event
 	var last *monitor.Snapshot
 	for i := range 120 {
@@ -65,12 +64,11 @@ func serve(t testing.TB, change func(*Options)) *testPage {
 			last.Locks = last.Locks[:1]
 		}
 		events = append(events, j.See(last)...)
-		encoded, err := e.Snapshot(last, nil)
-		must.Succeed(t, err)
-		past.Add(encoded, 1<<20)
+		line, err := recording.Encode(last, nil, false)
+		must.Succeed(t, errors.Join(err, past.Add(line)))
 	}
-	o := Options{Token: "t0ken", Clients: 3, Servers: []Server{{Target: "app@db", Flags: " -d shop", Past: past,
-		Live: func() Live { return Live{Snapshot: last, Events: events} }}}}
+	o := Options{Token: "t0ken", Clients: 3, Target: "app@db", Flags: " -d shop", Past: past,
+		Live: func() Live { return Live{Snapshot: last, Events: events} }}
 	if change != nil {
 		change(&o)
 	}
@@ -244,23 +242,8 @@ func TestPageRefusesOtherSitesAndNames(t *testing.T) {
 	s.want(http.StatusForbidden, "/", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe")
 }
 
-// got is an answer as a page reads it.
-type got struct {
-	head
-	Tag, Since string
-	Tree       patchOf[node]
-	Keys       patchOf[key]
-	Rows       patchOf[rowLock]
-	Events     patchOf[event]
-}
-
-type patchOf[T any] struct {
-	Order []string
-	Set   []T
-}
-
 // state requests a state.
-func (s *testPage) state(path string) (st got) {
+func (s *testPage) state(path string) (st state) {
 	s.t.Helper()
 	answer, text := s.get(path)
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/json" || strings.Contains(text, "<img") {
@@ -274,14 +257,14 @@ func TestPageShowsNowAndThen(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil).login()
 	now := s.state("/api/now")
-	if now.Waiting != 2 || len(now.Keys.Set) != 2 || !slices.Equal(now.Tree.Order, []string{"1", "2", "3"}) ||
-		now.Tree.Set[2].Depth != 2 || now.Tree.Set[0].SeenSince == nil || now.Tree.Set[0].Behind != 2 || len(now.Events.Set) == 0 {
+	if now.Waiting != 2 || len(now.Keys) != 2 || len(now.Tree) != 3 ||
+		now.Tree[2].Depth != 2 || now.Tree[0].SeenSince == nil || now.Tree[0].Behind != 2 || len(now.Events) == 0 {
 		t.Errorf("now: %+v", now)
 	}
 	if then := s.state("/api/at?at=2026-01-02T12:00:30.5Z"); then.Waiting != 1 || !then.At.Equal(noon.Add(30*time.Second)) {
 		t.Errorf("half a minute after noon: %+v", then)
 	}
-	if one := s.state("/api/now?key=invoice:1"); len(one.Keys.Set) != 1 || one.Keys.Set[0].Key != "invoice:1" {
+	if one := s.state("/api/now?key=invoice:1"); len(one.Keys) != 1 || one.Keys[0].Key != "invoice:1" {
 		t.Errorf("one key: %+v", one)
 	}
 	s.want(http.StatusNoContent, "/api/now?since="+now.Tag)
@@ -322,7 +305,7 @@ func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 			}
 			live := Live{Snapshot: snapshot(noon)}
 			handler := New(Options{Token: "t0ken", Clients: clients, Secure: secure != nil,
-				Servers: []Server{{Live: func() Live { return live }, Past: recording.NewPast()}}})
+				Live: func() Live { return live }, Past: recording.NewMemory(1 << 20)})
 			ctx, stop := context.WithCancel(t.Context())
 			served := make(chan error, 1)
 			go func() { served <- Serve(ctx, listener, handler, clients, secure) }()

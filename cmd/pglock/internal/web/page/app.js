@@ -71,12 +71,8 @@ function show(s) {
 }
 
 function showSums(s) {
-  const name = printable(s.servers > 1 ? s.label : s.target), version = versionOf(s);
+  const name = printable(s.target), version = versionOf(s);
   say(at("target"), name);
-  at("target").title = s.servers > 1 ? printable(s.target) : "";
-  at("others").hidden = s.servers < 2;
-  say(at("others"), "‹ " + count(s.servers, "server"));
-  at("others").href = "../../" + (wide ? "?all=" + wide : "");
   say(at("version"), version + (s.standby ? " · STANDBY" : ""));
   at("version").title = printable(s.version);
   const longest = s.longest_since ? ageOf((now - Date.parse(s.longest_since)) / 1000) : "";
@@ -135,7 +131,7 @@ async function refresh() {
     const r = await ask((moment ? "api/at?" : "api/now?") + q);
     if (r.status === 200) {
       const s = await r.json();
-      if (asked === link() && (s.since === "" || s.since === tag)) {
+      if (asked === link()) {
         show(s);
         tag = s.tag;
       }

@@ -44,7 +44,7 @@ function tick() {
   else seen.forEach(ages);
 }
 
-// List shows items that have an ID. It takes what has changed and leaves the rest alone, with the focus where it was. Only
+// List shows items that have an ID. It rebuilds what has changed and leaves the rest alone, with the focus where it was. Only
 // the items that pass shown have a row.
 class List {
   constructor(parent, build, shown = () => true) {
@@ -55,15 +55,12 @@ class List {
     this.items = new Map();
     this.rows = new Map();
   }
-  apply(patch) {
-    for (const item of patch.set) {
-      this.items.set(item.id, item);
-      if (this.rows.has(item.id)) this.rebuild(item.id);
-    }
-    if (patch.order) {
-      this.order = patch.order;
-      const keep = new Set(patch.order);
-      for (const id of this.items.keys()) if (!keep.has(id)) this.items.delete(id);
+  apply(items) {
+    const before = this.items;
+    this.items = new Map(items.map(item => [item.id, item]));
+    this.order = [...this.items.keys()];
+    for (const item of items) {
+      if (this.rows.has(item.id) && JSON.stringify(before.get(item.id)) !== JSON.stringify(item)) this.rebuild(item.id);
     }
     this.arrange();
   }

@@ -1,99 +1,11 @@
 package web
 
 import (
-	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
-
-// A page that gets only the changes shows the same as one that gets everything.
-func TestPageIsSentChanges(t *testing.T) {
-	t.Parallel()
-	var live atomic.Pointer[Live]
-	live.Store(&Live{Snapshot: snapshot(noon)})
-	s := serve(t, func(o *Options) { o.Servers[0].Live = func() Live { return *live.Load() } }).login()
-	first := s.state("/api/now")
-	next := snapshot(noon.Add(time.Second))
-	next.Locks[0].Waiters[0].WaitingSince = snapshot(noon).Locks[0].Waiters[0].WaitingSince
-	next.Locks = next.Locks[:1]
-	live.Store(&Live{Snapshot: next})
-	second := s.state("/api/now?since=" + first.Tag)
-	if second.Since != first.Tag || !slices.Equal(second.Tree.Order, []string{"1", "2"}) || len(second.Keys.Set) != 0 ||
-		len(second.Keys.Order) != 1 || len(second.Tree.Set) != 2 { // fewer are behind 1 and 2
-		t.Errorf("since %s: %+v", first.Tag, second)
-	}
-	if all := s.state("/api/now?since=unknown"); all.Since != "" || len(all.Tree.Set) != 2 {
-		t.Errorf("since a state that is not known: %+v", all)
-	}
-	for i := range 10 {
-		live.Store(&Live{Snapshot: snapshot(noon.Add(time.Duration(i+2) * time.Second))})
-		s.state("/api/now")
-	}
-	if late := s.state("/api/now?since=" + first.Tag); late.Since != "" {
-		t.Errorf("after ten others: since %q", late.Since)
-	}
-}
-
-func TestPageChangesAddUp(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	var before *encodedState
-	order, items := []string{}, map[string]string{}
-	for round := range 200 {
-		st := &state{}
-		for _, n := range random.Perm(8)[:random.IntN(8)] {
-			st.Keys = append(st.Keys, key{ID: fmt.Sprint(n), Waiting: random.IntN(2)})
-		}
-		f, err := encodeState(st, fmt.Sprint(round))
-		must.Succeed(t, err)
-		base := list{}
-		if before != nil {
-			base = before.keys
-		}
-		change := f.keys.since(base)
-		for _, text := range change.Set {
-			for id, item := range f.keys.items {
-				if string(item) == string(text) {
-					items[id] = string(text)
-				}
-			}
-		}
-		if change.Order != nil {
-			order = change.Order
-			maps.DeleteFunc(items, func(id string, _ string) bool { return !slices.Contains(order, id) })
-		}
-		if !slices.Equal(order, f.keys.order) || len(items) != len(f.keys.items) {
-			t.Fatalf("round %d: %v with %v, want %v", round, order, items, f.keys.order)
-		}
-		for id, text := range f.keys.items {
-			if items[id] != string(text) {
-				t.Fatalf("round %d: %s is %s, want %s", round, id, items[id], text)
-			}
-		}
-		before = f
-	}
-}
-
-func TestPageKeepsFewStates(t *testing.T) {
-	t.Parallel()
-	live := Live{Snapshot: snapshot(noon)}
-	s := newServer(Server{Live: func() Live { return live }}, Options{Clients: 3})
-	for i := range 50 {
-		if _, err := s.latest(choice{key: fmt.Sprint(i)}, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(s.now.states); n > 4 {
-		t.Errorf("states of %d keys are kept", n)
-	}
-}
 
 func chain() *monitor.Snapshot {
 	s := snapshot(noon)
@@ -109,7 +21,7 @@ func chain() *monitor.Snapshot {
 func TestPageTreeFollowsLocksOfAllKinds(t *testing.T) {
 	t.Parallel()
 	for _, only := range []string{"", "invoice:1", hostile} {
-		st := newState(Live{Snapshot: chain()}, Server{}, choice{only, true})
+		st := newState(Live{Snapshot: chain()}, Options{}, choice{only, true})
 		if st.Tree[0].PID != 9 || st.Tree[0].Behind != 3 || st.Tree[1].PID != 1 || st.Tree[1].Depth != 1 ||
 			st.Tree[1].Wait.Lock.Label != "relation t" || st.Tree[1].Wait.Lock.Key != "" || st.Tree[1].Wait.PID != 9 ||
 			st.Tree[1].Wait.Application != "ddl-owner" {
@@ -127,7 +39,7 @@ func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
 	s.Locks[0].Waiters[0].BlockedBy[0].PID = 3
 	s.Locks[1].Waiters[0].BlockedBy[0].PID = 2
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2}, {PID: 3}}}}
-	st := newState(Live{Snapshot: s}, Server{}, choice{"", true})
+	st := newState(Live{Snapshot: s}, Options{}, choice{"", true})
 	if len(st.Tree) != 2 || st.Tree[0].PID != 2 || !st.Tree[0].Deadlock || st.Tree[1].PID != 3 || st.Tree[1].Depth != 1 {
 		t.Errorf("tree: %+v", st.Tree)
 	}
@@ -147,7 +59,7 @@ func TestPageTreeBeginsWithADeadlock(t *testing.T) {
 	for certain, want := range map[bool][]int32{true: {21, 22, 23, 1, 2, 3}, false: {1, 2, 3, 21, 22, 23}} {
 		s.Cycles[0].Certain = certain
 		var order []int32
-		for _, n := range newState(Live{Snapshot: s}, Server{}, choice{"", true}).Tree {
+		for _, n := range newState(Live{Snapshot: s}, Options{}, choice{"", true}).Tree {
 			order = append(order, n.PID)
 		}
 		if !slices.Equal(order, want) {
@@ -165,7 +77,7 @@ func TestPageTreeIsBounded(t *testing.T) {
 		s.Locks[0].Waiters = append(s.Locks[0].Waiters, monitor.Waiter{Session: monitor.Session{PID: pid},
 			BlockedBy: []monitor.Blocker{{PID: pid - 1, Kind: monitor.BlockSoft}}})
 	}
-	st := newState(Live{Snapshot: s}, Server{}, choice{"", true})
+	st := newState(Live{Snapshot: s}, Options{}, choice{"", true})
 	if len(st.Tree) != maxNodes || st.MoreSessions != 5000-maxNodes || st.Tree[maxNodes-1].Depth != maxNodes-1 {
 		t.Errorf("%d sessions, %d more", len(st.Tree), st.MoreSessions)
 	}

@@ -1,19 +1,17 @@
 package recording
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
-	"testing"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // server makes snapshots of a server that changes at random.
 type server struct {
@@ -40,16 +38,9 @@ func (s *server) any() monitor.Session { return s.sessions[s.rng.IntN(len(s.sess
 // add adds a lock.
 func (s *server) add() {
 	s.next++
-	lock, err := plainLock(fmt.Sprintf("invoice:%d", 100000+s.next), "shop", 16384)
-	switch s.rng.IntN(3) {
-	case 1:
-		lock, err = plainLock(pglock.Int64Key(s.rng.Int64()).String(), "shop", 16384)
-	case 2:
-		lock, err = plainLock(pglock.PairKey(s.rng.Int32(), -s.rng.Int32()).String(), "shop", 16384)
-	}
-	if err != nil {
-		panic(err)
-	}
+	key := pglock.Int64Key(s.rng.Int64())
+	lock := monitor.Lock{Key: key.String(), Names: []string{}, Guesses: []monitor.Guess{}, Kind: monitor.KindLock, Space: monitor.SpaceBigint,
+		Objsubid: 1, Number: key.ID().Number, DatabaseOID: 16384, Database: "shop"}
 	lock.Holders = []monitor.Holder{{Mode: monitor.ModeExclusive, Session: s.any()}}
 	lock.Waiters = []monitor.Waiter{}
 	s.locks[lock.Number] = lock
@@ -57,14 +48,7 @@ func (s *server) add() {
 
 // change makes a random change.
 func (s *server) change() {
-	numbers := slices.Collect(func(yield func(int64) bool) {
-		for n := range s.locks {
-			if !yield(n) {
-				return
-			}
-		}
-	})
-	slices.Sort(numbers)
+	numbers := slices.Sorted(maps.Keys(s.locks))
 	if len(numbers) == 0 || s.rng.IntN(3) == 0 {
 		s.add()
 		return
@@ -86,14 +70,10 @@ func (s *server) change() {
 			lock.Waiters = slices.Delete(slices.Clone(lock.Waiters), 0, 1)
 		}
 	case 4:
-		lock.Guesses = []monitor.Guess{{Tool: "Rails", Text: "Rails \x1b[31m", Confidence: monitor.ConfidencePossible}}
+		lock.Guesses = []monitor.Guess{{Tool: "Rails", Text: "Rails", Confidence: monitor.ConfidencePossible}}
 	}
-	derived := derivedBlockers(lock.Holders, lock.Waiters)
 	for i := range lock.Waiters {
-		if s.rng.IntN(8) > 0 && derived[i] != nil {
-			lock.Waiters[i].BlockedBy = derived[i]
-			lock.Waiters[i].Ahead = lock.Waiters[i].BlockedBy.Soft()
-		}
+		lock.Waiters[i].BlockedBy = []monitor.Blocker{{PID: lock.Holders[0].PID, Kind: monitor.BlockHard}}
 	}
 	s.locks[number] = lock
 }
@@ -132,7 +112,7 @@ func (s *server) snapshot() *monitor.Snapshot {
 	}
 	if s.rng.IntN(3) == 0 {
 		at := s.at
-		process := monitor.RowProcess{Holder: "00112233445566aa", Host: "h\u00fc", LeaseExpires: &at, Hidden: []string{}}
+		process := monitor.RowProcess{Holder: "00112233445566aa", Host: "hü", LeaseExpires: &at, Hidden: []string{}}
 		snapshot.RowLocks = append(snapshot.RowLocks, monitor.RowLock{Key: "@7", Space: monitor.SpaceBigint, Number: 7,
 			Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: 3, HeldSince: at, RowProcess: process}},
 			Waiters: slices.Repeat([]monitor.RowWaiter{{Mode: monitor.ModeShared, WaitingSince: at, RowProcess: process,
@@ -140,14 +120,4 @@ func (s *server) snapshot() *monitor.Snapshot {
 	}
 	slices.SortFunc(snapshot.Locks, func(a, b monitor.Lock) int { return a.ID().Compare(b.ID()) })
 	return snapshot
-}
-
-// inflated returns the lines of a member.
-func inflated(t testing.TB, member []byte) []byte {
-	t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(member))
-	must.Succeed(t, err)
-	text, err := io.ReadAll(r)
-	must.Succeed(t, err)
-	return text
 }
