@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	testenv.Main(m)
+	testenv.MainAlone(m)
 }
 
 // work locks the first key and reports it, waits for the second after it has read a line, and gives up at the end of its

@@ -35,7 +35,6 @@ func writeAfterSilence(t *testing.T, waited bool) {
 	first := lockAllOf(t, db, silent, []pglock.Key{key}, key, waited)
 	begun := mustGuard(t, zombie, first)
 	link.Cut(true, true)
-	endSilentOnOldServers(t, db, first)
 	second := mustLock(t, next, key)
 	wantLost(t, first.Err(), pglock.LostLease)
 

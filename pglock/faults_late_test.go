@@ -71,7 +71,6 @@ func TestFaultsARequestThatArrivesAfterItsErrorIsFreedWithinALease(t *testing.T)
 		return len(db.AdvisoryLocks(t)) == 1 || number(t, watcher, sessionsLike, silentApplication+" (pglock %") == 0
 	})
 	t.Logf("after the request has arrived: %v", db.AdvisoryLocks(t))
-	endSilentOnOldServers(t, db)
 	mustUnlock(t, mustLock(t, openLocker(t, db), key))
 	if stats := l.Stats(); stats.Held != 0 || stats.Acquired != 0 {
 		t.Errorf("the caller has got a lock: %+v", stats)
@@ -102,7 +101,6 @@ func TestFaultsARequestThatIsGrantedAfterItsErrorIsFreedWithinALease(t *testing.
 	next := lockLater(t, openLocker(t, db), key)
 	testenv.WaitUntil(t, "the next one waits", func() bool { return number(t, holder, waitersOfOthers, silentApplication+" (pglock %") == 1 })
 	plainUnlock(t, holder, key) // for the request that has failed, if its session has not ended
-	endSilentOnOldServers(t, db)
 	if lock, ok := <-next; ok {
 		mustUnlock(t, lock)
 	}

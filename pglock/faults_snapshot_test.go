@@ -16,7 +16,7 @@ import (
 
 // waitersWithSnapshot counts the sessions that hold back the vacuum horizon.
 const waitersWithSnapshot = `select count(*) from pg_stat_activity where backend_xmin is not null
-	and pid in (select pid from pg_locks where locktype = 'advisory' and not granted)`
+	and datname = current_database() and pid in (select pid from pg_locks where locktype = 'advisory' and not granted)`
 
 // When others create and drop objects, a session reads its catalogs again, with a snapshot. It must be released
 // before the session waits.

@@ -89,10 +89,6 @@ func TestPatternFencingRefusesAHolderThatWasFrozen(t *testing.T) {
 		t.Fatalf("the first process says %q, %v", word, err)
 	}
 	check(t, first.Process.Signal(syscall.SIGSTOP))
-	if !db.FreesFrozen(t) { // an administrator does
-		time.Sleep(frozenLease)
-		db.TerminateHolder(t, registerKey.Int64(), int16(registerKey.ID().Space))
-	}
 
 	l, err := pglock.NewWithConfig(db.Config(t))
 	lock, err := closing(t, l, err).Lock(t.Context(), registerKey) // when the lease of the first is over

@@ -145,13 +145,6 @@ func closeConn(t testing.TB, conn *pgx.Conn) {
 	}
 }
 
-// FreesFrozen reports whether the server frees the locks of a session whose client is frozen, by idle_session_timeout,
-// which came with PostgreSQL 14.
-func (db *DB) FreesFrozen(t testing.TB) bool {
-	t.Helper()
-	return db.Knows(t, "idle_session_timeout")
-}
-
 // Knows reports whether the server has a setting: some came with later versions.
 func (db *DB) Knows(t testing.TB, setting string) (known bool) {
 	t.Helper()

@@ -30,8 +30,8 @@ func Main(m *testing.M, options ...goleak.Option) {
 	os.Exit(run(m, options))
 }
 
-// MainAlone is [Main] for packages whose tests look at transaction IDs or at the log of the whole server: they do not share
-// that of a run of tests.
+// MainAlone is [Main] for packages whose tests look at all of a server, such as its transaction IDs, its log or the locks in
+// all databases: they do not share that of a run of tests.
 func MainAlone(m *testing.M, options ...goleak.Option) {
 	if os.Getenv(InstalledVariable) != "" {
 		_, _ = os.Unsetenv(DatabaseVariable), os.Unsetenv(InstalledVariable) // they fail for malformed names only

@@ -228,16 +228,11 @@ func (c *child) runFault(kill bool) {
 		c.tally.Freezes.Add(1)
 	}
 	thaw := func() error { return c.cmd.Process.Signal(syscall.SIGCONT) }
-	var err error
-	if c.keepsSilent && !kill {
-		time.Sleep(lease + rand.N(lease))
-		err = thaw()
-	}
 	c.takeOver()
 	if kill {
 		return
 	}
-	if err := errors.Join(err, thaw()); err != nil {
+	if err := thaw(); err != nil {
 		c.Error(err)
 		return
 	}

@@ -28,12 +28,11 @@ func silentLossFar(t *testing.T, tally *faults.Tally)  { silentLoss(t, tally, fa
 // silentLoss runs half of the trials on PostgreSQL in which a holder is cut off without a message.
 func silentLoss(t *testing.T, tally *faults.Tally, distance time.Duration) {
 	db, pool := newServer(t)
-	hasTimeout := db.FreesFrozen(t)
 	s := scene{
-		deployment: deployment{Kind: onPostgres, URL: db.ConnString()}, distance: distance, tally: tally, keepsSilent: !hasTimeout,
+		deployment: deployment{Kind: onPostgres, URL: db.ConnString()}, distance: distance, tally: tally,
 	}
 	const inTrials, inProcesses = 400, 120
-	what := blackHoles(hasTimeout)
+	what := blackHoles(true)
 	what = append(what, frozenBackends(pool))
 	trials := scaled(inTrials, len(what))
 	processes := scaled(inProcesses/lockersOfAChild, 2)

@@ -39,8 +39,6 @@ type scene struct {
 	deployment
 	distance time.Duration
 	tally    *faults.Tally
-	// keepsSilent says that the servers free no locks of a client that is silent.
-	keepsSilent bool
 }
 
 // trial is one holder of a few locks, to which a fault happens, and one Locker that waits for the same locks.

@@ -14,9 +14,6 @@ func TestDoctorFailsWhenSomethingIsBadEnough(t *testing.T) {
 	t.Parallel()
 	db := testenv.On(t, testenv.NewServer(t, nil)) // others leave prepared transactions on the one they share
 	code, level := 0, doctor.Note                  // client_connection_check_interval is off on every server
-	if !db.FreesFrozen(t) {
-		code, level = 78, doctor.Warning
-	}
 	for _, test := range []struct {
 		options string
 		failOn  string
