@@ -21,12 +21,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/pglock-toolkit/pglock/examples/migrations/locks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate"
 )
 
-//go:generate pglockdev generate locks.sql
+// schemaKey is the lock under which the schema changes.
+var schemaKey = pglock.NewKey("shop-migrations")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -75,7 +75,7 @@ func migrateUp(ctx context.Context, locker *pglock.Locker, config *pgxpool.Confi
 	if err != nil {
 		return 0, err
 	}
-	driver, err := golangmigrate.Open(ctx, locker, locks.ShopMigrations(), func() (database.Driver, error) {
+	driver, err := golangmigrate.Open(ctx, locker, schemaKey, func() (database.Driver, error) {
 		return open(stdlib.OpenDB(*config.ConnConfig))
 	}, pglock.MaxWait(5*time.Minute))
 	if err != nil {

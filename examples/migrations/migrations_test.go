@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pglock-toolkit/pglock/examples/migrations/locks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -20,7 +19,7 @@ func TestMigrationsRunInOneProcess(t *testing.T) {
 	locker, err := pglock.NewWithConfig(db.Config(t))
 	must.Succeed(t, err)
 	defer func() { must.Succeed(t, locker.Close(context.Background())) }()
-	lock, err := locker.Lock(t.Context(), locks.ShopMigrations())
+	lock, err := locker.Lock(t.Context(), schemaKey)
 	must.Succeed(t, err)
 
 	type result struct {

@@ -1,7 +1,6 @@
-package patterns_test
+package fencing_test
 
 import (
-	"log"
 	"os"
 	"testing"
 
@@ -11,12 +10,6 @@ import (
 func TestMain(m *testing.M) {
 	if service := os.Getenv(serviceVariable); service != "" {
 		writeLate(service, os.Getenv(databaseVariable))
-		return
-	}
-	if backend := os.Getenv(transferVariable); backend != "" {
-		if err := transferInChild(backend); err != nil {
-			log.Fatal(err)
-		}
 		return
 	}
 	testenv.Main(m)

@@ -1,4 +1,5 @@
-package patterns
+// Package fencing is a service that refuses stale writers: a holder of a lock that was frozen beyond its lease.
+package fencing
 
 import (
 	"errors"

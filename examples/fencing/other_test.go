@@ -1,6 +1,6 @@
 //go:build !unix
 
-package patterns_test
+package fencing_test
 
 const (
 	serviceVariable  = "PGLOCK_EXAMPLE_SERVICE"

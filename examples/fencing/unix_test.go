@@ -1,6 +1,6 @@
 //go:build unix
 
-package patterns_test
+package fencing_test
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/examples/patterns"
-	"github.com/pglock-toolkit/pglock/examples/patterns/locks"
+	"github.com/pglock-toolkit/pglock/examples/fencing"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -31,7 +31,7 @@ const (
 	frozenLease = time.Second
 )
 
-var registerKey = locks.Register()
+var registerKey = pglock.NewKey("register")
 
 // writeLate is a process that takes the lock and writes on command without checking the lock again, like a process that
 // was frozen between the check and the write.
@@ -67,10 +67,10 @@ func send(service string, token int64, value string) int {
 	return answer.StatusCode
 }
 
-func TestPatternFencingRefusesAHolderThatWasFrozen(t *testing.T) {
+func TestFencingRefusesAHolderThatWasFrozen(t *testing.T) {
 	db := testenv.Database(t)
-	check(t, migrations.Up(t.Context(), db.Pool(t)))
-	register := &patterns.Register{}
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	register := &fencing.Register{}
 	service := httptest.NewServer(register)
 	t.Cleanup(service.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
@@ -79,37 +79,39 @@ func TestPatternFencingRefusesAHolderThatWasFrozen(t *testing.T) {
 	first.Env = append(os.Environ(), serviceVariable+"="+service.URL, databaseVariable+"="+db.ConnString())
 	first.Stderr = os.Stderr
 	input, err := first.StdinPipe()
-	check(t, err)
+	must.Succeed(t, err)
 	output, err := first.StdoutPipe()
-	check(t, err)
-	check(t, first.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, first.Start())
 	t.Cleanup(func() { _ = first.Process.Kill() }) // it has ended unless the test has failed
 	var word, the, object string
 	if _, err := fmt.Fscan(output, &word, &the, &object); err != nil || word != "holds" {
 		t.Fatalf("the first process says %q, %v", word, err)
 	}
-	check(t, first.Process.Signal(syscall.SIGSTOP))
+	must.Succeed(t, first.Process.Signal(syscall.SIGSTOP))
 
 	l, err := pglock.NewWithConfig(db.Config(t))
-	lock, err := closing(t, l, err).Lock(t.Context(), registerKey) // when the lease of the first is over
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, l.Close(context.Background())) })
+	lock, err := l.Lock(t.Context(), registerKey) // when the lease of the first is over
 	if err != nil {
 		t.Fatal(err)
 	}
 	token, err := lock.Fence(t.Context())
-	check(t, err)
+	must.Succeed(t, err)
 	if status := send(service.URL, token, "the second holder's"); status != http.StatusOK {
 		t.Errorf("the second holder's write is answered with %d", status)
 	}
-	check(t, first.Process.Signal(syscall.SIGCONT))
+	must.Succeed(t, first.Process.Signal(syscall.SIGCONT))
 	_, err = io.WriteString(input, "go\n")
-	check(t, err)
+	must.Succeed(t, err)
 	var status int
 	if _, err := fmt.Fscan(output, &status); err != nil || status != http.StatusConflict {
 		t.Errorf("the first holder's late write is answered with %d, %v", status, err)
 	}
-	check(t, first.Wait())
+	must.Succeed(t, first.Wait())
 	if value := register.Value(); value != "the second holder's" {
 		t.Errorf("the value is %q", value)
 	}
-	check(t, lock.Unlock(t.Context()))
+	must.Succeed(t, lock.Unlock(t.Context()))
 }

@@ -1,6 +1,0 @@
-CREATE TABLE invoices (
-    id bigint PRIMARY KEY,
-    tenant text NOT NULL,
-    cents bigint NOT NULL,
-    paid boolean NOT NULL DEFAULT false
-);

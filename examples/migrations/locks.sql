@@ -1,2 +1,0 @@
--- The lock under which the schema changes. pglockdev generate makes package locks of it.
--- pglock: key shop-migrations -- the schema of the shop, while it changes

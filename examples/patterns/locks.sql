@@ -1,5 +1,0 @@
--- The locks of the patterns. pglockdev generate makes package locks of them.
--- pglock: key account:{name text} -- one account of the bank
--- pglock: key counter:{name text} -- one number that many processes add to
--- pglock: key job:{name text} -- one job, while it is at work
--- pglock: key register -- the register that a service keeps
