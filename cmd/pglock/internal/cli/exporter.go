@@ -77,7 +77,7 @@ escape them before you print them.
 --dashboard writes a dashboard for Grafana and exits; --rules does the same with
 alerts for Prometheus: long waits, old holders that others wait for, deadlocks,
 sessions that are idle in transaction and block others, prepared holders, a full
-lock table, no answer. Flags set when they fire, and the address of a runbook.
+lock table, no answer. Edit the file to change the thresholds.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
 as an address in use. The exporter keeps running while the database is
@@ -93,55 +93,10 @@ type exporterRun struct {
 	dashboard   bool
 	rules       bool
 	all         bool
-	alerts      alertFlags
-}
-
-// alertFlags are the flags of --rules.
-type alertFlags struct {
-	job, runbook                                     string
-	longWait, oldHolder, idleBlocker, preparedHolder seconds
-	lockTable                                        float64
-}
-
-func newAlertFlags() alertFlags {
-	d := exporter.DefaultThresholds()
-	return alertFlags{d.Job, d.Runbook, seconds(d.LongWait), seconds(d.OldHolder), seconds(d.IdleBlocker),
-		seconds(d.PreparedHolder), d.LockTable}
-}
-
-func (a *alertFlags) addTo(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&a.job, "job", a.job, "with --rules: the `name` of the job by which Prometheus scrapes the exporter")
-	flags.StringVar(&a.runbook, "runbook-url", a.runbook, "with --rules: the `URL` of a page about the alerts")
-	flags.Var(&a.longWait, "long-wait", "with --rules: how long a session may wait, a `duration`")
-	flags.Var(&a.oldHolder, "old-holder", "with --rules: how long a key may be held that others wait for, a `duration`")
-	flags.Var(&a.idleBlocker, "idle-blocker", "with --rules: how long a blocking session may be idle in transaction, a `duration`")
-	flags.Var(&a.preparedHolder, "prepared-holder", "with --rules: how long there may be prepared holders, a `duration`")
-	flags.Float64Var(&a.lockTable, "lock-table", a.lockTable, "with --rules: how full the lock table may be, a `part` of 1")
-	for _, flag := range alertFlagNames {
-		complete(cmd, flag)
-	}
-}
-
-var alertFlagNames = []string{"job", "runbook-url", "long-wait", "old-holder", "idle-blocker", "prepared-holder", "lock-table"}
-
-// unused returns an error if there are flags of --rules without it.
-func (a *alertFlags) unused(cmd *cobra.Command) error {
-	for _, flag := range alertFlagNames {
-		if cmd.Flags().Changed(flag) {
-			return misuse(cmd, "--%s needs --rules", flag)
-		}
-	}
-	return nil
-}
-
-func (a *alertFlags) thresholds() exporter.Thresholds {
-	return exporter.Thresholds{Job: a.job, Runbook: a.runbook, LongWait: time.Duration(a.longWait), OldHolder: time.Duration(a.oldHolder),
-		IdleBlocker: time.Duration(a.idleBlocker), PreparedHolder: time.Duration(a.preparedHolder), LockTable: a.lockTable}
 }
 
 func newExporter() *cobra.Command {
-	e := exporterRun{maxKeys: 50, minInterval: seconds(time.Second), alerts: newAlertFlags()}
+	e := exporterRun{maxKeys: 50, minInterval: seconds(time.Second)}
 	cmd := &cobra.Command{
 		Use:   "exporter [DATABASE]",
 		Short: "Serve metrics about locks to Prometheus",
@@ -149,7 +104,7 @@ func newExporter() *cobra.Command {
 		Example: `  pglock exporter
   pglock exporter --listen 127.0.0.1:9000
   pglock exporter --dashboard > pglock.json
-  pglock exporter --rules --long-wait 30s > pglock.rules.yml`,
+  pglock exporter --rules > pglock.rules.yml`,
 		Args:              arguments(0, 1, "one database"),
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -162,7 +117,6 @@ func newExporter() *cobra.Command {
 	flags.Var(&e.minInterval, "min-interval", "reuse a snapshot that is not older than this `duration`")
 	flags.Var(&e.sample, "sample", "count waits, by snapshots in each `period`, such as 1s (default off)")
 	flags.BoolVar(&e.all, "all", false, "look at waits of every kind, also without any advisory lock")
-	e.alerts.addTo(cmd)
 	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
 	flags.BoolVar(&e.rules, "rules", false, "write alerting rules for Prometheus and exit")
 	for _, flag := range []string{"listen", "max-keys", "min-interval", "sample"} {
@@ -192,12 +146,7 @@ func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if e.rules {
-		if err := exporter.WriteRules(cmd.OutOrStdout(), e.alerts.thresholds()); err != nil {
-			return misuse(cmd, "%v", err)
-		}
-		return nil
-	}
-	if err := e.alerts.unused(cmd); err != nil {
+		_, err := cmd.OutOrStdout().Write(exporter.Rules)
 		return err
 	}
 	if e.dashboard {

@@ -20,9 +20,7 @@ import (
 type Options struct {
 	// Take takes a snapshot.
 	Take func(context.Context) (*monitor.Snapshot, error)
-	// Servers replaces Take if there are several servers. All their series have the label server.
-	Servers []Server
-	// MaxKeys is how many keys of a server have separate series. The others share the key "(other)".
+	// MaxKeys is how many keys have separate series. The others share the key "(other)".
 	MaxKeys int
 	// LockStats reads what the server itself has counted, after each snapshot. It may be nil.
 	LockStats func(context.Context, *monitor.Snapshot) ([]LockStat, error)
@@ -36,29 +34,22 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server is one of several servers.
-type Server struct {
-	// Label distinguishes it from the others.
-	Label string
-	// Take takes a snapshot.
-	Take func(context.Context) (*monitor.Snapshot, error)
-	// LockStats is as in Options.
-	LockStats func(context.Context, *monitor.Snapshot) ([]LockStat, error)
-}
-
 // Exporter is an http.Handler for /metrics, /healthz and a page that links to them. It may serve many requests at
 // once.
 type Exporter struct {
-	mux     *http.ServeMux
-	servers []*exported
-	build   prometheus.Collector // the only metric that is not about a server
+	mux           *http.ServeMux
+	source        *source
+	keys, rowKeys *keyLabels
+	build         prometheus.Collector // the only metric that is not about the server
 }
 
 // New returns an Exporter. When ctx ends, so do snapshots that are being taken, and sampling.
 func New(ctx context.Context, o Options) *Exporter {
 	e := &Exporter{
 		mux:     http.NewServeMux(),
-		servers: exportedServers(ctx, o),
+		source:  newSource(ctx, o),
+		keys:    newKeyLabels(o.MaxKeys),
+		rowKeys: newKeyLabels(o.MaxKeys),
 		build:   version(o.Version),
 	}
 	e.mux.HandleFunc("GET /metrics", e.metrics)
@@ -78,11 +69,13 @@ func version(v string) prometheus.Collector {
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
 
 func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
-	registry, err := e.registry(r.Context())
+	now, err := e.source.state(r.Context())
 	if err != nil {
 		http.Error(w, "the scrape was abandoned", http.StatusServiceUnavailable)
 		return
 	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.build, collector{now, e.keys, e.rowKeys, e.source.waits})
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 

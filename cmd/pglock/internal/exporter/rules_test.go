@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"bytes"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,15 +34,6 @@ func largest(t *testing.T, s *monitor.Snapshot) map[string]float64 {
 	return values
 }
 
-func writtenRules(t *testing.T, at Thresholds) []byte {
-	t.Helper()
-	var text bytes.Buffer
-	if err := WriteRules(&text, at); err != nil {
-		t.Fatal(err)
-	}
-	return text.Bytes()
-}
-
 // A rule about a metric that does not exist never fires.
 func TestRulesAreAboutMetricsThatExist(t *testing.T) {
 	now := time.Now()
@@ -58,7 +48,7 @@ func TestRulesAreAboutMetricsThatExist(t *testing.T) {
 			t.Errorf("%s is %v, want 600", name, values[name])
 		}
 	}
-	alerts, text := 0, string(writtenRules(t, DefaultThresholds()))
+	alerts, text := 0, string(Rules)
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), "expr: ") {
 			alerts++
@@ -85,56 +75,21 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unusual := Thresholds{Job: "a b/c", Runbook: "https://wiki.example/?a=b&c=d", LongWait: 1500 * time.Millisecond, OldHolder: time.Nanosecond,
-		IdleBlocker: math.MaxInt64, PreparedHolder: 250 * time.Millisecond, LockTable: 1e-9}
-	for name, text := range map[string][]byte{"rules.yml": writtenRules(t, DefaultThresholds()), "rules_test.yml": tests,
-		"unusual.yml": writtenRules(t, unusual)} {
+	for name, text := range map[string][]byte{"rules.yml": Rules, "rules_test.yml": tests} {
 		if err := os.WriteFile(filepath.Join(directory, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"check", "rules", "rules.yml", "unusual.yml"}, {"test", "rules", "rules_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
 		cmd := exec.Command(promtool, args...)
 		cmd.Dir = directory
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", cmd, err, output)
 		}
 	}
-	for line := range strings.Lines(string(writtenRules(t, DefaultThresholds()))) {
+	for line := range strings.Lines(string(Rules)) {
 		if _, alert, found := strings.Cut(line, "- alert: "); found && !bytes.Contains(tests, []byte("alertname: "+strings.TrimSpace(alert)+"\n")) {
 			t.Errorf("no test has %s fire", strings.TrimSpace(alert))
-		}
-	}
-}
-
-// The alerts have the thresholds that were asked for, and each has a link to its part of the runbook.
-func TestRulesHaveTheThresholdsAndTheRunbookThatWereAskedFor(t *testing.T) {
-	at := Thresholds{Job: "locks", Runbook: "https://wiki.example/locks", LongWait: 90 * time.Second, OldHolder: 2 * time.Hour,
-		IdleBlocker: 1500 * time.Millisecond, PreparedHolder: time.Minute, LockTable: 0.5}
-	text := string(writtenRules(t, at))
-	for _, want := range []string{`up{job="locks"} == 0`, "pglock_oldest_wait_seconds > 90\n", "pglock_oldest_other_wait_seconds > 90\n",
-		`{key!="other"} > 7200 and`, "pglock_idle_blocker_seconds > 1.5\n", "for: 60s\n", "> 0.5\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the rules lack %q:\n%s", want, text)
-		}
-	}
-	for _, match := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(text, -1) {
-		if !strings.Contains(text, `runbook_url: "https://wiki.example/locks#`+match[1]+`"`) {
-			t.Errorf("%s has no link", match[1])
-		}
-	}
-	if strings.Contains(string(writtenRules(t, DefaultThresholds())), "runbook_url") {
-		t.Error("there are links to nowhere")
-	}
-	for written, span := range map[time.Duration]string{1500 * time.Millisecond: "1500ms", 30 * 24 * time.Hour: "2592000s", 0: "0s"} {
-		at.PreparedHolder = written
-		if text := string(writtenRules(t, at)); !strings.Contains(text, "for: "+span+"\n") {
-			t.Errorf("%v is not %s:\n%s", written, span, text)
-		}
-	}
-	for _, bad := range []Thresholds{{Job: `"} or vector(1)`, LockTable: 1}, {Runbook: "a\nb", LockTable: 1}, {LockTable: 75}, {}, {LockTable: math.NaN()}} {
-		if err := WriteRules(&bytes.Buffer{}, bad); err == nil {
-			t.Errorf("%+v is accepted", bad)
 		}
 	}
 }

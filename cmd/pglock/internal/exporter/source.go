@@ -3,7 +3,6 @@ package exporter
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -38,8 +37,6 @@ type source struct {
 	last   state
 	noted  error  // of the last read of stats
 	unread string // why the last snapshot has no locks in rows, if they could not be read
-
-	known atomic.Pointer[state] // the last state, which may be read at any time; nil before the first
 }
 
 func newSource(ctx context.Context, o Options) *source {
@@ -100,7 +97,6 @@ func (s *source) takeSnapshot() {
 	}
 	s.logOutage(s.last.err, err)
 	s.last = next
-	s.known.Store(&next)
 }
 
 // readStats logs an error once.
@@ -114,36 +110,6 @@ func (s *source) readStats(ctx context.Context, snapshot *monitor.Snapshot) []Lo
 	}
 	s.noted = err
 	return stats
-}
-
-// afterFailure is how long a scrape waits for a server that did not answer the last time, so that this server does not
-// delay the others.
-const afterFailure = time.Second
-
-// stateOrFailure is like state, for one of several servers. If the server did not answer the last time, the snapshot is
-// taken in the background. The scrape waits for it only briefly, and then shows the failure again.
-func (s *source) stateOrFailure(ctx context.Context) (state, error) {
-	answered := make(chan state, 1)
-	go func() {
-		if now, err := s.state(s.ctx); err == nil {
-			answered <- now
-		}
-	}()
-	var patience <-chan time.Time
-	known := s.known.Load()
-	if known != nil && known.err != nil {
-		patience = time.After(afterFailure)
-	}
-	select {
-	case now := <-answered:
-		return now, nil
-	case <-patience:
-		return *known, nil
-	case <-ctx.Done():
-		return state{}, context.Cause(ctx)
-	case <-s.ctx.Done():
-		return state{}, context.Cause(s.ctx)
-	}
 }
 
 // logRows logs once that locks in rows cannot be read, and that they can again.
