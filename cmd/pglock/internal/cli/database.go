@@ -166,7 +166,7 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 var (
 	errURL = errors.New("malformed URL (want postgres://user:password@host:port/database, where @ / : ? and % in user " +
 		"and password are written %40 %2F %3A %3F and %25)")
-	errRedis = errors.New("a URL of Redis (--redis of pglock run takes it; this is for PostgreSQL)")
+	errRedis = errors.New("a URL of Redis (this is for PostgreSQL)")
 	errPairs = errors.New("neither a postgres:// URL nor keyword=value pairs such as \"host=db1 dbname=shop\" " +
 		"(values with spaces must be in single quotes)")
 )

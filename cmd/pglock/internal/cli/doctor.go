@@ -29,8 +29,7 @@ soon the server notices a dead client; how many connections are left; how full
 the lock table is; the version of schema pglock, its owner and trusted owners,
 and the role's rights; event triggers; prepared transactions that hold advisory
 locks, long waits, sessions that are idle in transaction and block others, and
-deadlocks. With --pgbouncer URL, the console of a PgBouncer for its stats_users,
-it also reports clients that wait there for a session.
+deadlocks.
 
 Findings are problems (locks cannot be relied on, or are about to fail),
 warnings (something works worse than it could, or breaks in some uses), and
@@ -50,7 +49,6 @@ type doctorRun struct {
 	failOn   level
 	longWait seconds
 	ignore   []string
-	poolers  poolerFlags
 }
 
 func newDoctor() *cobra.Command {
@@ -70,7 +68,6 @@ func newDoctor() *cobra.Command {
 	e.dsn.addTo(cmd)
 	e.dsn.addPsqlTo(cmd)
 	e.output.addTo(cmd)
-	e.poolers.addTo(cmd, "report clients that wait for a session")
 	flags := cmd.Flags()
 	flags.Var(&e.failOn, "fail-on", "fail if a finding is at least this bad: `note|warning|problem`")
 	flags.Var(&e.longWait, "long-wait", "report sessions that have waited longer than this `duration`")
@@ -110,9 +107,6 @@ func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.poolers.resolve(cmd); err != nil {
-		return err
-	}
 	report, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*doctor.Report, error) {
 		return e.examine(ctx, db)
 	})
@@ -128,29 +122,18 @@ func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// examine asks the poolers first: if one is full, the server cannot be reached through it.
 func (e *doctorRun) examine(ctx context.Context, db database) (*doctor.Report, error) {
-	queues, silent, err := e.poolers.queues(ctx)
-	if err != nil {
-		return nil, err
-	}
 	pool, err := db.pool(ctx, "pglock doctor")
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
 	report, err := doctor.Examine(ctx, pool, doctor.Options{LongWait: time.Duration(e.longWait), Trusted: db.trusted, Ignore: e.ignore,
-		Queues: queues, SilentPoolers: silent, AskedPoolers: len(e.poolers.configs) > 0, Server: db.flags})
-	if err == nil {
-		return report, nil
+		Server: db.flags})
+	if err != nil {
+		return nil, db.failed(err)
 	}
-	for _, q := range queues {
-		err = fmt.Errorf("%w; %s", err, doctor.QueueText(q))
-	}
-	for _, s := range silent {
-		err = fmt.Errorf("%w; %w", err, s)
-	}
-	return nil, db.failed(err)
+	return report, nil
 }
 
 func (e *doctorRun) print(w io.Writer, db database, r *doctor.Report) error {

@@ -73,10 +73,6 @@ A name in a comment or string of a session's query is used if its hash is the
 key. A key without a name that a known tool uses is marked as probably or
 possibly that tool's.
 
-With --pgbouncer URL, the console of a PgBouncer for its stats_users, sessions
-have the address of the client that uses them, "through PgBouncer". A session
-that changes its client meanwhile keeps the address of the pooler.
-
 With --fail-if-waiting or --warn-if-waiting it prints one line as a Nagios
 plugin does. The exit code is 0 OK, 1 WARNING or 2 CRITICAL if a session has
 waited that long for a lock of any type that is shown, and 3 UNKNOWN if the
@@ -103,7 +99,6 @@ type watch struct {
 	record   recordFlags
 	http     httpFlags
 	notify   notifyFlags
-	poolers  poolerFlags
 	quiet    bool // only the notifiers get events, and nothing is printed
 }
 
@@ -127,7 +122,6 @@ func newMonitor() *cobra.Command {
 	m.record.addTo(cmd)
 	m.http.addTo(cmd)
 	m.notify.addTo(cmd)
-	m.poolers.addTo(cmd, "name the clients behind the sessions")
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
@@ -189,9 +183,6 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if m.check.wanted(cmd) {
 		return m.runCheck(cmd, filter)
 	}
-	if err := m.poolers.resolve(cmd); err != nil {
-		return err
-	}
 	m.quiet = m.notify.wanted() && !cmd.Flags().Changed("output") && !m.events
 	defer m.notify.start()()
 	db, err := m.dsn.resolve(cmd)
@@ -235,12 +226,7 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 // observe shows snapshots from now on, and records them if asked to.
 func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, pool *pgxpool.Pool, filter view.Filter) error {
 	o := newObserver(pool, db.flags, m.options)
-	clients, err := m.poolers.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer clients.close(context.WithoutCancel(ctx))
-	o.clients = clients
+	var err error
 	if o.recorder, err = m.beginRecording(db.target); err != nil {
 		return err
 	}
@@ -292,16 +278,10 @@ func (m *watch) readOptions(db database) {
 }
 
 func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	clients, err := m.poolers.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer clients.close(context.WithoutCancel(ctx))
 	snapshot, err := monitor.Take(ctx, pool, m.options...)
 	if err != nil {
 		return db.failed(err)
 	}
-	clients.name(ctx, snapshot)
 	return m.printer(db, filter).show(snapshot)
 }
 

@@ -19,9 +19,8 @@ type observer struct {
 	options []monitor.Option
 	snap    func(context.Context, ...monitor.Option) (*monitor.Snapshot, error) // takes one, with further options
 
-	// noting is held while a snapshot is noted, which asks the server and poolers, and writes.
+	// noting is held while a snapshot is noted, which asks the server, and writes.
 	noting   sync.Mutex
-	clients  *clients // nil without a pooler
 	journal  *journal.Journal
 	recorder *recorder // nil if nothing is recorded
 
@@ -69,7 +68,6 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 		}
 		return nil, nil, err
 	}
-	o.clients.name(ctx, s)
 	ended := o.ended(ctx, s)
 	o.recorder.add(s, ended)
 	events := o.journal.See(s, ended...)

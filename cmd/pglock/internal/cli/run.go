@@ -51,13 +51,6 @@ of transactions too, such as PgBouncer. It excludes others with --rows and those
 of package rowlock, but no session locks. The end of a session does not free it:
 if pglock dies, it is free when --lease has passed.
 
-With --redis the lock is on Redis, and excludes no session of PostgreSQL. A URL
-is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=… for the
-other nodes of a Cluster, as in go-redis. Other users can see the arguments of a
-program, so put a URL with a password into a file (--redis-file) or into
-PGLOCK_REDIS_URL, which is used unless --dsn or --rows is given. Separate
-several URLs there with white space.
-
 Exit codes: the command's own; 128+n if signal n ended it, or the wait; 126 it
 cannot be executed, 127 it was not found; 75 another session holds the lock
 (with -n), or still did after -w; 70 the lock was lost; 69 no database, or one
@@ -66,9 +59,6 @@ untrusted role; 64 wrong usage.`
 
 type run struct {
 	dsn          dsn
-	redis        []string
-	redisFile    string
-	redisFrom    string // the source of the URLs in redis
 	nonblock     bool
 	wait         seconds
 	bounded      bool // wait was given
@@ -101,18 +91,13 @@ func newRun() *cobra.Command {
   pglock run -w 1m deploy -- sh -c 'make build && make deploy'
   pglock run --tick @hourly report -- ./report.sh   # on several machines
   pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg
-  pglock run --rows nightly-report -- ./report.sh   # through PgBouncer
-  pglock run --redis redis://localhost:6379 job -- ./job.sh`,
+  pglock run --rows nightly-report -- ./report.sh   # through PgBouncer`,
 		RunE:              r.command,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after KEY belong to the command
 	r.dsn.addTo(cmd)
-	flags.StringArrayVar(&r.redis, "redis", nil,
-		"lock on the Redis at `URL`; repeated three times or more, on a majority of them")
-	flags.StringVar(&r.redisFile, "redis-file", "",
-		"read the URLs from `FILE`, so that they are not visible as arguments")
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.BoolP("exclusive", "x", false, "take the lock exclusively, as with flock(1) (default)")
 	flags.BoolP("exclusively", "e", false, "the same as -x")
@@ -155,7 +140,7 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 	}
 	under := lockedRun{run: r, server: server, key: key, signals: job.Catch()}
 	code, err := under.execute(path, argv)
-	if closeErr := server.close(); closeErr != nil {
+	if closeErr := server.locker.Close(context.Background()); closeErr != nil {
 		say(os.Stderr, "%v", server.failed(closeErr)) // this error does not mention the lock, which is already unlocked
 	}
 	if err == nil && code != 0 {
@@ -220,14 +205,14 @@ func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string,
 	return key, argv, nil
 }
 
-// server returns the server that the flags name, or else the default PostgreSQL.
+// server is the server on which a command takes its lock.
+type server struct {
+	database
+	locker *pglock.Locker
+}
+
+// server returns the server that the flags name.
 func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
-	if err := r.findRedis(cmd); err != nil {
-		return nil, err
-	}
-	if len(r.redis) > 0 {
-		return r.redisServer(cmd)
-	}
 	db, err := r.dsn.resolve(cmd)
 	if err != nil {
 		return nil, err
@@ -265,17 +250,11 @@ func (r *run) postgres(ctx context.Context, db database, options []pglock.Option
 	return rowlock.New(pool, options...)
 }
 
-// commonOptions returns the options for any server.
-func (r *run) commonOptions() []pglock.Option {
-	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease))}
+func (r *run) options(db database, command string) []pglock.Option {
+	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease)), pglock.WithNames(), pglock.WithTrustedOwner(db.trusted...)}
 	if r.verbose {
 		options = append(options, pglock.WithLogger(slog.New(messageHandler{w: os.Stderr})))
 	}
-	return options
-}
-
-func (r *run) options(db database, command string) []pglock.Option {
-	options := append(r.commonOptions(), pglock.WithNames(), pglock.WithTrustedOwner(db.trusted...))
 	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
 		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))
 	}

@@ -110,9 +110,6 @@ func (u *lockedRun) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 // mark takes the lock by which the monitor recognizes the run of a job, for whose end others wait as a matter of course, and
 // returns what unlocks it. Nothing depends on it: it is not waited for, and its loss does not concern the run.
 func (u *lockedRun) mark(ctx context.Context) (unmark func()) {
-	if len(u.redis) > 0 {
-		return func() {} // no monitor sees it there
-	}
 	class, object, _ := lockkeys.TickMark.Of(u.key.ID()).Pair()
 	lock, err := u.locker.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(),
 		hooks.WithUse(pglock.Use{Kind: hooks.UseTickMark, Key: u.key}).(pglock.LockOption))
@@ -132,7 +129,6 @@ func (u *lockedRun) acquireError(lock heldLock, err error) error {
 		return &exit{int(u.conflictCode), u.failed(err)}
 	case errors.Is(err, pglock.ErrSchemaMissing):
 		return &exit{codeUnavailable, u.failed(err)}
-	case len(u.redis) > 0: // there the flags below do not exist
 	case errors.Is(err, pglock.ErrPooler):
 		err = behindPooler(err)
 	case errors.Is(err, pglock.ErrStandby):

@@ -12,8 +12,7 @@ import (
 // onRows returns a process that runs a command under a lock in a row, through a pooler of transactions.
 func onRows(t *testing.T, through string, args ...string) *process {
 	t.Helper()
-	variables := []string{"DATABASE_URL=" + through, "PGLOCK_REDIS_URL=redis://127.0.0.1:1"}
-	return command(t, variables, append([]string{"run", "--rows"}, args...)...)
+	return command(t, []string{"DATABASE_URL=" + through}, append([]string{"run", "--rows"}, args...)...)
 }
 
 func TestRunRowsPassesAPoolerOfTransactions(t *testing.T) {
@@ -62,9 +61,9 @@ func TestRunRowsEndsTheCommandIfItsLockIsLost(t *testing.T) {
 	wantText(t, r.stderr, `lock "k" lost: the server no longer has it`, "ending the command")
 }
 
-func TestRunRowsRefusesFlagsOfSessionsAndRedis(t *testing.T) {
+func TestRunRowsRefusesFlagsOfSessions(t *testing.T) {
 	t.Parallel()
-	for _, flag := range []string{"--allow-pooler", "--allow-standby", "--redis=redis://127.0.0.1:1"} {
+	for _, flag := range []string{"--allow-pooler", "--allow-standby"} {
 		r := command(t, nil, "run", "--rows", flag, "k", "--", "true").run()
 		wantCode(t, r, 64)
 		wantText(t, r.stderr, "contradicts", "--rows")

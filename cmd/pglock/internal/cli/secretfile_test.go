@@ -73,11 +73,6 @@ func TestSecretsAPasswordIsReadFromASafeFileOnly(t *testing.T) {
 			t.Errorf("%s (%s) says %q", test.dsn, test.env, r.stderr)
 		}
 	}
-	// Once for several servers.
-	r := command(t, []string{"HOME=" + home}, "monitor", "--once", "-d", server, "-d", strings.Replace(server, db.Name(), "postgres", 1)).run()
-	if strings.Count(r.stderr, "0644") != 1 {
-		t.Errorf("several servers say %s", r.stderr)
-	}
 }
 
 func TestSecretsAPrivateKeyIsReadFromASafeFileOnly(t *testing.T) {

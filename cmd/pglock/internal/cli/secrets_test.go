@@ -134,7 +134,7 @@ func TestConnectionTheTargetIsWhereItConnects(t *testing.T) {
 	wantText(t, r.stderr, "--dsn is empty")
 	r = command(t, nil, "run", "-d", "redis://:s3cret@127.0.0.1:1", "job", "--", "true").run()
 	wantCode(t, r, 64)
-	wantText(t, r.stderr, "--dsn: a URL of Redis", "--redis")
+	wantText(t, r.stderr, "--dsn: a URL of Redis")
 	if strings.Contains(r.stderr, "s3cret") {
 		t.Error("the error has the password")
 	}

@@ -93,8 +93,6 @@ no database; 64 wrong usage.`
 type signalRun struct {
 	signal  monitor.Signal
 	dsn     dsn
-	poolers poolerFlags
-	clients *clients // nil without a pooler
 	key     string
 	session string
 	holder  string // of locks in rows; only of terminate
@@ -109,7 +107,6 @@ func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	s.dsn.addTo(cmd)
 	s.dsn.addPsqlTo(cmd)
-	s.poolers.addTo(cmd, "name the client behind the session")
 	flags := cmd.Flags()
 	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
 	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
@@ -131,17 +128,10 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.poolers.resolve(cmd); err != nil {
-		return err
-	}
 	db, err := s.dsn.resolve(cmd)
 	if err != nil {
 		return err
 	}
-	if s.clients, err = s.poolers.connect(cmd.Context()); err != nil {
-		return err
-	}
-	defer s.clients.close(context.WithoutCancel(cmd.Context()))
 	options := []monitor.Option{monitor.WithTrustedOwner(db.trusted...)}
 	pool, err := db.pool(cmd.Context(), "pglock "+string(s.signal))
 	if err != nil {
@@ -179,7 +169,6 @@ func (s *signalRun) inspect(
 	if err != nil {
 		return monitor.SignalTarget{}, err
 	}
-	s.clients.name(cmd.Context(), snapshot)
 	target, err := choose(snapshot)
 	if err != nil {
 		return monitor.SignalTarget{}, err

@@ -44,7 +44,7 @@ starts, and another one none.
 If the tick has already been run, the exit code is 0. A tick counts as run when
 its command starts or, with --until-success, when it has ended with code 0;
 until then the next pglock runs it again. The command gets PGLOCK_DUE in its
-environment. Ticks are recorded in schema pglock, or on Redis.`
+environment. Ticks are recorded in schema pglock.`
 
 // tick is the value of the flag --tick: a cron expression or a period.
 type tick struct {

@@ -174,7 +174,6 @@ func TestTrustOwnerIsAFlagOfEveryCommand(t *testing.T) {
 	r = on(t, db, "exporter", "--listen", "127.0.0.1:0", "--trust-owner", "no such role").run()
 	wantCode(t, r, 64)
 	wantCode(t, on(t, db, "run", "--trust-owner", "", "a", "--", "true").run(), 64)
-	wantCode(t, on(t, db, "run", "--redis", "redis://localhost:1", "--trust-owner", role, "a", "--", "true").run(), 64)
 }
 
 // Any role can choose a text that another client_encoding does not have.

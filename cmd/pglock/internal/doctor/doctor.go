@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/pooled"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
@@ -39,7 +38,7 @@ func (l Level) AtLeast(other Level) bool {
 var Checks = []string{"server", "proxy", "standby", isolationSetting, "lease", idleSession, transactionTimeout, idleInTransaction,
 	statementTimeout, lockTimeout, checkInterval, "tcp_keepalives", "temp", "connections", "lock-table", "schema", "trust",
 	"event-triggers", "log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend", "schema-rights",
-	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits", "row-waits", "row-leases", oldSnapshots, poolerQueue}
+	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits", "row-waits", "row-leases", oldSnapshots}
 
 // Finding is one result of a check. Its texts can contain names from the server.
 type Finding struct {
@@ -99,11 +98,6 @@ type Options struct {
 	Ignore []string
 	// OldSnapshot is the age from which a snapshot is reported; zero stands for ten minutes.
 	OldSnapshot time.Duration
-	// Queues are those of the poolers that were asked, and AskedPoolers says that there were any.
-	Queues       []pooled.Queue
-	AskedPoolers bool
-	// SilentPoolers are the errors of those that did not answer.
-	SilentPoolers []error
 	// Server are the flags that name the server, with a space before each, for commands that findings suggest.
 	Server string
 }
@@ -141,7 +135,6 @@ func findings(f facts, o Options) []Finding {
 		return []Finding{cockroach(f)}
 	}
 	all := []Finding{probe(f), proxy(f), standby(f), isolation(f), lease(f)}
-	all = append(all, queues(f, o)...)
 	all = append(all, timeouts(f)...)
 	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), lockTable(f), schema(f), trusts(f), eventTriggers(f), lockWaits(f))
 	all = append(all, rights(f)...)

@@ -4,7 +4,5 @@ package secretfile
 
 import "io/fs"
 
-// private does not check the access lists of other systems.
-func private(fs.FileInfo) error { return nil }
-
+// hidden does not check the access lists of other systems.
 func hidden(fs.FileInfo, bool) error { return nil }

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/pooled"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -82,10 +80,9 @@ func Field(session monitor.Session, name, value string) string {
 	return Printable(value)
 }
 
-// Host returns a client without its port. One whose session a pooler has is returned as it is: often the pooler and all its
-// clients have the same host, and the table must say that this is not the pooler.
+// Host returns a client without its port.
 func Host(client string) string {
-	if host, port, err := net.SplitHostPort(client); err == nil && !strings.HasSuffix(port, pooled.Suffix) {
+	if host, _, err := net.SplitHostPort(client); err == nil {
 		return host
 	}
 	return client
