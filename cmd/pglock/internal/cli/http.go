@@ -78,7 +78,7 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, filter view
 	}
 	token := web.NewToken()
 	handler := web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: o.live, Past: o.recorder.memory,
-		All: m.all, Hosts: m.http.hosts, Secure: secure != nil, Clients: m.http.clients})
+		Hosts: m.http.hosts, Secure: secure != nil, Clients: m.http.clients})
 	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
 	say(os.Stderr, "%s: open %s", db.target, address)
 	ctx, cancel := context.WithCancel(ctx)

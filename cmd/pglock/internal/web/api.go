@@ -17,7 +17,7 @@ const maxKey = 1000
 // cache has the latest answers, about all locks or those with one key. One is made once for any number of pages.
 type cache struct {
 	mu      sync.Mutex
-	answers map[choice]answer
+	answers map[string]answer // by key, or "" for all
 }
 
 // answer is a state as JSON, and its tag.
@@ -28,12 +28,12 @@ type answer struct {
 
 // serveNow answers with the state, or that nothing has changed since the one that the page has.
 func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.choice(r)
+	key, ok := keyOfRequest(r)
 	if !ok {
 		http.Error(w, "the key is too long", http.StatusBadRequest)
 		return
 	}
-	latest, err := s.latest(c)
+	latest, err := s.latest(key)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -44,32 +44,29 @@ func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// choice returns what a page has chosen to see, or false if its key is too long.
-func (s *server) choice(r *http.Request) (choice, bool) {
-	c := choice{key: r.URL.Query().Get("key"), all: s.All}
-	if text := r.URL.Query().Get("all"); text != "" {
-		c.all = text == "1"
-	}
-	return c, len(c.key) <= maxKey
+// keyOfRequest returns the key that a page shows, "" for all, or false if it is too long.
+func keyOfRequest(r *http.Request) (string, bool) {
+	key := r.URL.Query().Get("key")
+	return key, len(key) <= maxKey
 }
 
-func (s *server) latest(c choice) (answer, error) {
+func (s *server) latest(key string) (answer, error) {
 	s.now.mu.Lock()
 	defer s.now.mu.Unlock()
 	live := s.Live()
 	tag := live.tag()
-	if known := s.now.answers[c]; known.tag == tag {
+	if known := s.now.answers[key]; known.tag == tag {
 		return known, nil
 	}
-	text, err := s.encode(live, c)
+	text, err := s.encode(live, key)
 	if err != nil {
 		return answer{}, err
 	}
 	if len(s.now.answers) > s.Clients {
 		clear(s.now.answers)
 	}
-	s.now.answers[c] = answer{tag, text}
-	return s.now.answers[c], nil
+	s.now.answers[key] = answer{tag, text}
+	return s.now.answers[key], nil
 }
 
 // tag names a state. Two that differ have different tags.
@@ -132,7 +129,7 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	at, err := time.Parse(time.RFC3339Nano, query.Get("at"))
 	first, last, ok := s.Past.Bounds()
-	c, fits := s.choice(r)
+	key, fits := keyOfRequest(r)
 	switch {
 	case err != nil || !fits:
 		http.Error(w, "want at=2026-11-22T01:14:00Z, and a key that is not too long", http.StatusBadRequest)
@@ -146,7 +143,7 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	text, err := s.encode(live, c)
+	text, err := s.encode(live, key)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -41,16 +41,12 @@ type head struct {
 	Version string     `json:"version"` // of the server
 	Standby bool       `json:"standby"`
 	Lost    string     `json:"lost"`
-	// All says that waits of every type are shown, also those without an advisory lock.
-	All bool `json:"all"`
 	// Headline is what matters most, as one sentence. Root says the same apart; it is nil if nothing waits.
 	Headline string `json:"headline"`
 	Root     *root  `json:"root"`
-	// Waiting is how many waits are shown; Expected more belong to normal work, and Elsewhere sessions wait without an
-	// advisory lock, unless these are shown.
+	// Waiting is how many waits are shown; Expected more belong to normal work.
 	Waiting   int        `json:"waiting"`
 	Expected  int        `json:"expected"`
-	Elsewhere int        `json:"elsewhere"`
 	Held      int        `json:"held"`
 	Longest   *time.Time `json:"longest_since"`
 	Deadlocks []string   `json:"deadlocks"`
@@ -61,12 +57,6 @@ type head struct {
 	MoreKeys     int `json:"more_keys"`
 	MoreRows     int `json:"more_rows"`
 	MoreSessions int `json:"more_sessions"`
-}
-
-// choice is what a page has chosen to see: a key or all, and whether waits of every type.
-type choice struct {
-	key string
-	all bool
 }
 
 // lockName is the name of a lock, for links and as text. Only advisory locks and locks in rows have a key.
@@ -150,27 +140,27 @@ func nodeParty(n *monitor.Node) party {
 }
 
 // encode returns what the page shows, as JSON.
-func (s *server) encode(live Live, c choice) ([]byte, error) {
-	return json.Marshal(newState(live, s.Options, c))
+func (s *server) encode(live Live, only string) ([]byte, error) {
+	return json.Marshal(newState(live, s.Options, only))
 }
 
-func newState(live Live, about Options, c choice) *state {
-	h, locks, tree := newHead(live, about, c)
+func newState(live Live, about Options, only string) *state {
+	h, locks, tree := newHead(live, about, only)
 	st := &state{head: h, Tag: live.tag(), Tree: []node{}, Keys: []key{}, Rows: []rowLock{}, Events: []event{}}
 	if live.Snapshot == nil {
 		return st
 	}
 	st.Tree, st.MoreSessions = tree.rows(about.Flags)
 	st.setLocks(locks, tree)
-	lines, horizon := eventsOf(live.Events, c.key)
+	lines, horizon := eventsOf(live.Events, only)
 	st.Events, st.Horizon = append(st.Events, lines...), horizon
 	return st
 }
 
 // newHead returns the head of a state, and what the rest of it is made from.
-func newHead(live Live, about Options, c choice) (h head, locks chosen, tree blocking) {
+func newHead(live Live, about Options, only string) (h head, locks chosen, tree blocking) {
 	s := live.Snapshot
-	h = head{Target: about.Target, All: c.all, Deadlocks: []string{}, Notes: []string{}}
+	h = head{Target: about.Target, Deadlocks: []string{}, Notes: []string{}}
 	if live.Lost != nil {
 		h.Lost = cut(oneLine(view.Cause(live.Lost, "no answer in time")), maxNoteText)
 	}
@@ -188,11 +178,8 @@ func newHead(live Live, about Options, c choice) (h head, locks chosen, tree blo
 			h.Notes = append(h.Notes, cut(oneLine(note), maxNoteText))
 		}
 	}
-	if !c.all && c.key == "" {
-		s = withoutOthers(s)
-	}
-	locks = newChosen(s, c.key)
-	tree = newBlocking(s, locks, c)
+	locks = newChosen(s, only)
+	tree = newBlocking(s, locks)
 	h.setHeadline(s, tree, about.Flags)
 	return h, locks, tree
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
@@ -29,9 +28,9 @@ type root struct {
 // setHeadline fills in what matters most.
 func (st *head) setHeadline(s *monitor.Snapshot, tree blocking, flags string) {
 	h := tree.headline(s)
-	st.Waiting, st.Expected, st.Elsewhere, st.Held = h.Waiting, h.Expected, h.Elsewhere, h.Held
+	st.Waiting, st.Expected, st.Held = h.Waiting, h.Expected, h.Held
 	st.Longest = tree.longest()
-	st.Headline = strings.ReplaceAll(h.String(), " (--all)", "") // the page has a switch
+	st.Headline = h.String()
 	if h.Root == nil {
 		return
 	}

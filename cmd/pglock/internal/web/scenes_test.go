@@ -61,7 +61,7 @@ func showing(live func() Live) func(*Options) { return func(o *Options) { o.Live
 
 func TestPageFoldsWaitersThatAreAlike(t *testing.T) {
 	t.Parallel()
-	st := newState(Live{Snapshot: pileUp(noon, 2000)}, Options{}, choice{})
+	st := newState(Live{Snapshot: pileUp(noon, 2000)}, Options{}, "")
 	fold := st.Tree[1].Fold
 	if fold == nil || fold.Count != 2000 || fold.Sent != maxMembers || fold.First.Application != "waiter-0" ||
 		fold.Last.Application != "waiter-1999" || st.Tree[2].In != st.Tree[1].ID || len(st.Tree) != 2+maxMembers || st.MoreSessions != 0 {
@@ -70,44 +70,19 @@ func TestPageFoldsWaitersThatAreAlike(t *testing.T) {
 	if st.Root == nil || st.Root.Frees != 2000 || st.Root.Lock.Key != st.Tree[0].Holds.Key || !st.Tree[1].Wait.Again {
 		t.Errorf("root: %+v", st.Root)
 	}
-	few := newState(Live{Snapshot: pileUp(noon, 3)}, Options{}, choice{})
+	few := newState(Live{Snapshot: pileUp(noon, 3)}, Options{}, "")
 	if len(few.Tree) != 4 || few.Tree[1].Fold != nil {
 		t.Errorf("three waiters are %d rows", len(few.Tree))
 	}
 }
 
-func TestPageShowsWaitsElsewhereIfAsked(t *testing.T) {
+func TestPageShowsWaitsWithoutAnAdvisoryLock(t *testing.T) {
 	t.Parallel()
-	without := newState(Live{Snapshot: elsewhere()}, Options{}, choice{})
-	with := newState(Live{Snapshot: elsewhere()}, Options{}, choice{all: true})
-	if without.Elsewhere != 2 || len(without.Tree) != 3 || without.Waiting != 2 || with.Elsewhere != 0 || len(with.Tree) != 6 || with.Waiting != 4 {
-		t.Errorf("without: %d elsewhere, %d rows, %d waiting; with: %d, %d, %d", without.Elsewhere, len(without.Tree), without.Waiting,
-			with.Elsewhere, len(with.Tree), with.Waiting)
+	if st := newState(Live{Snapshot: elsewhere()}, Options{}, ""); len(st.Tree) != 6 || st.Waiting != 4 {
+		t.Errorf("%d rows, %d waiting", len(st.Tree), st.Waiting)
 	}
-	only := newState(Live{Snapshot: elsewhere()}, Options{}, choice{"invoice:1", true})
-	if only.Elsewhere != 0 || len(only.Keys) != 1 {
+	if only := newState(Live{Snapshot: elsewhere()}, Options{}, "invoice:1"); len(only.Keys) != 1 {
 		t.Errorf("of one key: %+v", only.head)
-	}
-}
-
-// Without the switch the page has what a snapshot without all waits has: all victims of a root that also blocks a session with
-// an advisory lock, the same numbers everywhere, and a headline that does not speak of filters.
-func TestPageHasAllVictimsOfARoot(t *testing.T) {
-	t.Parallel()
-	s := elsewhere()
-	s.Locks[0].Waiters = nil
-	holder := s.Locks[0].Holders[0].Session
-	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: s.OtherWaits[0].Lock,
-		Waiter: monitor.Waiter{Mode: "AccessShareLock", Session: holder, BlockedBy: s.OtherWaits[0].BlockedBy}})
-	st, all := newState(Live{Snapshot: s}, Options{}, choice{}), newState(Live{Snapshot: s}, Options{}, choice{all: true})
-	if st.Root == nil || st.Root.PID != 70 || st.Root.Frees != 3 || st.Waiting != all.Waiting || st.Elsewhere != 0 || len(st.Tree) != len(all.Tree) {
-		t.Errorf("%d of %d wait, %d elsewhere, %d of %d rows, root %+v", st.Waiting, all.Waiting, st.Elsewhere, len(st.Tree), len(all.Tree), st.Root)
-	}
-	calm := elsewhere()
-	calm.Locks = nil
-	st = newState(Live{Snapshot: calm}, Options{}, choice{})
-	if want := "Nothing waits for an advisory lock; 2 sessions wait without an advisory lock. No locks held."; st.Headline != want {
-		t.Errorf("the headline is %q, want %q", st.Headline, want)
 	}
 }
 
@@ -115,7 +90,7 @@ func TestPageSaysWhyThereIsNoAnswerOnce(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection refused\n\t")
 	err := fmt.Errorf("monitor: cannot read: %w", errors.Join(fmt.Errorf("[::1]:5432: %w", refused), fmt.Errorf("127.0.0.1:5432: %w", refused)))
-	if st := newState(Live{Lost: err}, Options{}, choice{}); st.Lost != "connection refused" || st.At != nil {
+	if st := newState(Live{Lost: err}, Options{}, ""); st.Lost != "connection refused" || st.At != nil {
 		t.Errorf("lost: %q", st.Lost)
 	}
 }
@@ -202,16 +177,6 @@ func TestBrowserFiltersTheJournal(t *testing.T) {
 	page.text(`[...document.querySelectorAll('#classes button')].find(b => b.textContent === 'Waits').click()`)
 	page.text(`document.querySelector('#journal button').click()`)
 	page.wait(`document.querySelectorAll('#journal ul li').length === 21 && document.querySelector('#journal button').getAttribute('aria-expanded') === 'true'`)
-}
-
-func TestBrowserSwitchesToAllLocks(t *testing.T) {
-	page := serve(t, showing(func() Live { return Live{Snapshot: elsewhere()} })).browse("/")
-	page.wait(`document.getElementById('elsewhere').innerText.includes('2 sessions wait without an advisory lock.') && document.querySelectorAll('#tree > div').length === 3`)
-	page.text(`document.getElementById('wide').click()`)
-	page.wait(`document.querySelectorAll('#tree > div').length === 6 && document.getElementById('wide').getAttribute('aria-checked') === 'true' &&
-		document.getElementById('elsewhere').hidden && location.search === '?all=1'`)
-	page.text(`document.getElementById('wide').click()`)
-	page.wait(`document.querySelectorAll('#tree > div').length === 3 && location.search === '?all=0'`)
 }
 
 func TestBrowserShowsLocksInRows(t *testing.T) {

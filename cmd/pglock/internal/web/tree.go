@@ -64,15 +64,14 @@ type details struct {
 
 // blocking is the part of a snapshot's blocking trees that the page shows, with what the page adds to it.
 type blocking struct {
-	choice
 	chosen
 	sessions, processes *monitor.Tree
 	holders             map[monitor.SessionID]*monitor.Holder // by session: of the first lock that others wait for
 }
 
 // newBlocking returns the blocking trees, or their part that concerns the locks with a key.
-func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
-	b := blocking{choice: c, chosen: locks, sessions: s.Tree(), holders: map[monitor.SessionID]*monitor.Holder{}}
+func newBlocking(s *monitor.Snapshot, locks chosen) blocking {
+	b := blocking{chosen: locks, sessions: s.Tree(), holders: map[monitor.SessionID]*monitor.Holder{}}
 	for _, lock := range locks.locks {
 		for i := range lock.Holders {
 			holder := &lock.Holders[i]
@@ -81,7 +80,7 @@ func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
 			}
 		}
 	}
-	if c.key != "" {
+	if !locks.all {
 		b.sessions = b.sessions.Of(locks.has, nil)
 	}
 	rows := *s
@@ -95,7 +94,7 @@ func newBlocking(s *monitor.Snapshot, locks chosen, c choice) blocking {
 
 // headline returns what matters most of what is shown.
 func (b blocking) headline(s *monitor.Snapshot) monitor.Headline {
-	if b.key == "" {
+	if b.all {
 		return s.Headline()
 	}
 	return s.HeadlineOf(b.has, b.hasRow, nil)

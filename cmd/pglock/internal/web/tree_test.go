@@ -21,7 +21,7 @@ func chain() *monitor.Snapshot {
 func TestPageTreeFollowsLocksOfAllKinds(t *testing.T) {
 	t.Parallel()
 	for _, only := range []string{"", "invoice:1", hostile} {
-		st := newState(Live{Snapshot: chain()}, Options{}, choice{only, true})
+		st := newState(Live{Snapshot: chain()}, Options{}, only)
 		if st.Tree[0].PID != 9 || st.Tree[0].Behind != 3 || st.Tree[1].PID != 1 || st.Tree[1].Depth != 1 ||
 			st.Tree[1].Wait.Lock.Label != "relation t" || st.Tree[1].Wait.Lock.Key != "" || st.Tree[1].Wait.PID != 9 ||
 			st.Tree[1].Wait.Application != "ddl-owner" {
@@ -39,7 +39,7 @@ func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
 	s.Locks[0].Waiters[0].BlockedBy[0].PID = 3
 	s.Locks[1].Waiters[0].BlockedBy[0].PID = 2
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2}, {PID: 3}}}}
-	st := newState(Live{Snapshot: s}, Options{}, choice{"", true})
+	st := newState(Live{Snapshot: s}, Options{}, "")
 	if len(st.Tree) != 2 || st.Tree[0].PID != 2 || !st.Tree[0].Deadlock || st.Tree[1].PID != 3 || st.Tree[1].Depth != 1 {
 		t.Errorf("tree: %+v", st.Tree)
 	}
@@ -59,7 +59,7 @@ func TestPageTreeBeginsWithADeadlock(t *testing.T) {
 	for certain, want := range map[bool][]int32{true: {21, 22, 23, 1, 2, 3}, false: {1, 2, 3, 21, 22, 23}} {
 		s.Cycles[0].Certain = certain
 		var order []int32
-		for _, n := range newState(Live{Snapshot: s}, Options{}, choice{"", true}).Tree {
+		for _, n := range newState(Live{Snapshot: s}, Options{}, "").Tree {
 			order = append(order, n.PID)
 		}
 		if !slices.Equal(order, want) {
@@ -77,7 +77,7 @@ func TestPageTreeIsBounded(t *testing.T) {
 		s.Locks[0].Waiters = append(s.Locks[0].Waiters, monitor.Waiter{Session: monitor.Session{PID: pid},
 			BlockedBy: []monitor.Blocker{{PID: pid - 1, Kind: monitor.BlockSoft}}})
 	}
-	st := newState(Live{Snapshot: s}, Options{}, choice{"", true})
+	st := newState(Live{Snapshot: s}, Options{}, "")
 	if len(st.Tree) != maxNodes || st.MoreSessions != 5000-maxNodes || st.Tree[maxNodes-1].Depth != maxNodes-1 {
 		t.Errorf("%d sessions, %d more", len(st.Tree), st.MoreSessions)
 	}

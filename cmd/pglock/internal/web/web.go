@@ -43,8 +43,6 @@ type Options struct {
 	// Live returns the current state, and Past finds earlier ones. They return at once, also while the server does not answer.
 	Live func() Live
 	Past *recording.Memory
-	// All says that the page shows waits of every type unless it is told not to.
-	All bool
 	// Hosts are names, without a port, that requests may use besides loopback names and addresses.
 	Hosts []string
 	// Secure says that TLS is in use.
@@ -63,7 +61,7 @@ type server struct {
 // New returns the handler of the page.
 func New(o Options) http.Handler {
 	all := newSite(o)
-	s := &server{Options: o, now: cache{answers: map[choice]answer{}}, then: history{past: o.Past}}
+	s := &server{Options: o, now: cache{answers: map[string]answer{}}, then: history{past: o.Past}}
 	all.addPage("index.html", "text.js", "access.js", "list.js", "tree.js", "lists.js", "timeline.js", "root.js", "app.js")
 	all.addData("/api/now", s.serveNow)
 	all.addData("/api/at", s.serveAt)

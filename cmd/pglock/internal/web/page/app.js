@@ -1,21 +1,20 @@
 "use strict";
 const params = new URLSearchParams(location.search);
-let key = params.get("key") || "", moment = params.get("at") || "", wide = params.get("all") || "", tag = "", busy = false, shownAll = false;
+let key = params.get("key") || "", moment = params.get("at") || "", tag = "", busy = false;
 
 // link returns the address of what is shown, with changes.
 function link(changes = {}) {
   const q = new URLSearchParams();
-  const all = { at: moment, key, all: wide, ...changes };
-  for (const name of ["at", "key", "all"]) if (all[name]) q.set(name, all[name]);
+  const all = { at: moment, key, ...changes };
+  for (const name of ["at", "key"]) if (all[name]) q.set(name, all[name]);
   const text = q.toString();
   return location.pathname + (text ? "?" + text : "");
 }
 
-// choose shows another key, moment, or kind of waits.
+// choose shows another key or moment.
 function choose(changes) {
   if (changes.key !== undefined) key = changes.key;
   if (changes.moment !== undefined) moment = changes.moment;
-  if (changes.wide !== undefined) wide = changes.wide;
   go();
 }
 function go() {
@@ -49,7 +48,6 @@ const sum = (id, value, what, bad) => {
 
 function show(s) {
   if (s.at) now = Date.parse(s.at);
-  shownAll = s.all;
   horizon = s.horizon || "";
   tree.apply(s.tree);
   keys.apply(s.keys);
@@ -81,7 +79,6 @@ function showSums(s) {
   sum("held", s.held, s.held === 1 ? "lock held" : "locks held");
   sum("deadlocks", s.deadlocks.length || "", s.deadlocks.length === 1 ? "deadlock" : "deadlocks", true);
   announce(s.waiting + " waiting, " + s.held + " held" + (s.deadlocks.length ? ", " + count(s.deadlocks.length, "deadlock") : ""));
-  at("wide").setAttribute("aria-checked", String(s.all));
   const title = (s.lost ? "(no answer) " : s.waiting ? "(" + s.waiting + ") " : "") + name +
     (version ? " · " + version : "") + " · pglock";
   if (document.title !== title) document.title = title;
@@ -93,13 +90,8 @@ function showHeadline(s) {
   const r = s.root;
   at("root").hidden = !r;
   at("calm").hidden = Boolean(r) || !s.at;
-  at("calm").classList.toggle("waits", s.waiting > 0 || s.elsewhere > 0);
+  at("calm").classList.toggle("waits", s.waiting > 0);
   say(at("quiet"), printable(s.headline));
-  const lacks = s.all && s.elsewhere > 0; // the recording has only their number
-  at("elsewhere").hidden = !r || !s.elsewhere;
-  at("elsewhere-show").hidden = lacks;
-  at("calm-show").hidden = lacks || !s.elsewhere;
-  say(at("elsewhere-text"), elsewhereOf(s) + (lacks ? ", as far as is recorded." : "."));
   if (!r) return;
   at("root").classList.toggle("dead", Boolean(r.deadlock));
   showRoot(rootPart, s, now);
@@ -126,7 +118,7 @@ async function refresh() {
   busy = true;
   const asked = link();
   try {
-    const q = new URLSearchParams({ key, all: wide });
+    const q = new URLSearchParams({ key });
     if (moment) q.set("at", moment); else q.set("since", tag);
     const r = await ask((moment ? "api/at?" : "api/now?") + q);
     if (r.status === 200) {
@@ -153,8 +145,6 @@ function complain(text) {
 
 at("live").addEventListener("click", () => { at("slider").value = 1000; choose({ moment: "" }); timeline().catch(() => {}); at("slider").focus(); });
 at("all").addEventListener("click", () => choose({ key: "" }));
-at("wide").addEventListener("click", () => choose({ wide: shownAll ? "0" : "1" }));
-for (const id of ["elsewhere-show", "calm-show"]) at(id).addEventListener("click", () => choose({ wide: "1" }));
 at("root-copy").addEventListener("click", () => copy(at("root-command").textContent, at("root-copy"), at("root-command")));
 // A link to what is seen: of the live view, to this moment.
 at("share").addEventListener("click", () =>

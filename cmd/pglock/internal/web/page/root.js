@@ -1,7 +1,6 @@
 "use strict";
 // What matters most of a server: who is at the root of the waits.
 const versionOf = s => s.version ? "PostgreSQL " + printable(s.version.split(" ")[0]) : "";
-const elsewhereOf = s => s.elsewhere + (s.elsewhere === 1 ? " session waits" : " sessions wait") + " without an advisory lock";
 
 // showRoot fills in the parts of a card, which part returns by name. time is the server's clock.
 function showRoot(part, s, time) {
