@@ -28,18 +28,15 @@ func worker(ctx context.Context, part string) (err error) {
 		return err
 	}
 	defer pool.Close()
-	switch part {
-	case "add", "add-locked":
-		for range additions {
-			if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return add(ctx, tx, part == "add-locked") }); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "deploy":
+	if part == "deploy" {
 		return deploy(ctx, pool)
 	}
-	return fmt.Errorf("unknown part %q", part)
+	for range additions {
+		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return add(ctx, tx, part == "add-locked") }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func add(ctx context.Context, tx pgx.Tx, locked bool) error {
