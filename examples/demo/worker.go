@@ -16,10 +16,7 @@ import (
 // urlVariable passes the database's address to a worker. On a command line all users of the machine could see it.
 const urlVariable = "PGLOCK_DEMO_URL"
 
-const (
-	additions = 40
-	thinking  = 5 * time.Millisecond
-)
+const additions = 40
 
 // worker is one of several processes that do the same.
 func worker(ctx context.Context, part string) (err error) {
@@ -49,7 +46,7 @@ func add(ctx context.Context, tx pgx.Tx, locked bool) error {
 	if err := tx.QueryRow(ctx, "SELECT n FROM counter").Scan(&n); err != nil {
 		return err
 	}
-	time.Sleep(thinking)
+	time.Sleep(5 * time.Millisecond) // it computes
 	_, err := tx.Exec(ctx, "UPDATE counter SET n = $1", n+1)
 	return err
 }

@@ -21,12 +21,6 @@ func cutDirective(comment string) (verb, rest string, ok bool, err error) {
 	return strings.ToLower(match[1]), match[2], true, nil
 }
 
-// isDirective reports whether a comment is a directive, or looks like one.
-func isDirective(comment string) bool {
-	_, _, ok, err := cutDirective(comment)
-	return ok || err != nil
-}
-
 // resembling matches what may be a misspelled directive: a word like the marker, and a verb.
 var resembling = regexp.MustCompile(`(?i)^\W*(p[\w-]*\w)(\s*[:;=.]\s*|\s+)(lock|key)\s+(\S.*)`)
 
