@@ -75,12 +75,41 @@ type LostReason = driver.LostReason
 
 // The reasons of a [LostError].
 const (
-	LostSession = driver.LostSession // the server session that held the lock ended
-	LostLease   = driver.LostLease   // the server was not heard from for as long as the lease
-	LostGone    = driver.LostGone    // the server no longer has the lock, which needs no session there: row or Redis key
-	LostMaxHold = driver.LostMaxHold // the lock was held for as long as [MaxHold] allows
-	LostClosed  = driver.LostClosed  // the Locker was closed
+	LostSession            = driver.LostSession // the server session that held the lock ended
+	LostLease              = driver.LostLease   // the server was not heard from for as long as the lease
+	LostGone               = driver.LostGone    // the server no longer has the lock, which needs no session there: row or Redis key
+	LostMaxHold LostReason = "max-hold"         // the lock was held for as long as [MaxHold] allows
+	LostClosed             = driver.LostClosed  // the Locker was closed
 )
+
+// because returns words that complete "the lock was lost because …".
+func because(r LostReason) string {
+	switch r {
+	case LostSession:
+		return "its server session ended"
+	case LostLease:
+		return "its lease ran out before the server answered"
+	case LostGone:
+		return "the server no longer has it"
+	case LostMaxHold:
+		return "it was held for as long as MaxHold allows"
+	case LostClosed:
+		return "the Locker was closed"
+	}
+	return string(r)
+}
+
+// reasonOf returns what [driver.Lost] has put into err, and [LostSession] if there is nothing.
+func reasonOf(err error) LostReason {
+	lost, ok := errors.AsType[interface {
+		error
+		Reason() LostReason
+	}](err)
+	if !ok {
+		return LostSession
+	}
+	return lost.Reason()
+}
 
 type doneError struct{}
 
@@ -159,7 +188,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	text := fmt.Sprintf("pglock: lock %s lost: %s", keyText(e.Keys[0], len(e.Keys)-1), e.Reason)
+	text := fmt.Sprintf("pglock: lock %s lost: %s", keyText(e.Keys[0], len(e.Keys)-1), because(e.Reason))
 	if e.Err == nil {
 		return text
 	}

@@ -312,7 +312,7 @@ func (l *Lock) lostError(why LostReason, err error) *LostError {
 // failed explains an error of the backend. If the error is a loss it ends the lock.
 func (l *Lock) failed(attempt string, err error) error {
 	if errors.Is(err, ErrLost) {
-		l.hold.locker.expire(l.hold, driver.ReasonOf(err), err)
+		l.hold.locker.expire(l.hold, reasonOf(err), err)
 		if ended := l.Err(); ended != nil {
 			return l.says(attempt, ended)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
@@ -117,7 +118,7 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own, ok := b.(driver.PostgresOptions); ok {
+	if own, ok := b.(hooks.PostgresOptions); ok {
 		config.forPostgres = slices.DeleteFunc(config.forPostgres, own.TakesPostgresOption)
 	}
 	if _, ok := b.(txlock.Backend); !ok && len(config.forPostgres) > 0 {

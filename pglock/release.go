@@ -149,7 +149,7 @@ func (l *Locker) report(h *hold, why LostReason, err error, ended []loss) {
 		return
 	}
 	l.notifications.add(func() {
-		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.first.key[0]}, "reason", string(why), "error", err)
+		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.first.key[0]}, "reason", why, "error", err)
 		for _, loss := range ended {
 			loss.report()
 		}
@@ -170,7 +170,7 @@ func (l *Lock) lossDuringUnlock(err error) error {
 		return nil
 	}
 	if errors.Is(err, ErrLost) {
-		return l.lostError(driver.ReasonOf(err), err)
+		return l.lostError(reasonOf(err), err)
 	}
 	return l.says("unlock", err)
 }

@@ -79,3 +79,17 @@ var HoldersTx func(ctx context.Context, tx pgx.Tx, keys ...driver.KeyID) ([]driv
 // InvalidKey returns a pglock.Key that every function refuses with ErrInvalidKey and why. It is for functions that make
 // keys of values and have no error to return.
 var InvalidKey func(why string) any
+
+// Recorder is implemented by backends whose locks the monitor sees, by number: they have a registry of names. On these
+// backends packages leader and schedule hold one more lock, by whose key the monitor recognizes what the first is for.
+type Recorder interface {
+	// Record writes the names of keys into the registry, in the background, if the Locker records names. A backend
+	// records the keys of Acquire itself; Record is for other names, such as that of a semaphore.
+	Record(keys []driver.Key)
+}
+
+// PostgresOptions is implemented by backends other than that of sessions which accept some of the options for PostgreSQL.
+type PostgresOptions interface {
+	// TakesPostgresOption reports whether the option with this name, such as "WithTrustedOwner", has a meaning.
+	TakesPostgresOption(name string) bool
+}

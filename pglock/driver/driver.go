@@ -6,8 +6,7 @@
 // releases them, reports their holders, and reports their loss.
 //
 // Not every server can do everything. What only some can do has an interface of its own, which a backend may implement:
-// [NamedLocks], [Fencer], [TxGuard], [Drainer], [Recorder], [PostgresOptions] and, for its grants, [PolledGrant]. Packages that
-// are built on Lockers define further ones, as package schedule defines Store.
+// [NamedLocks], [Fencer], [TxGuard], [Drainer] and, for its grants, [PolledGrant].
 //
 // The package is unstable before v1.
 package driver
@@ -89,12 +88,6 @@ type TxGuard interface {
 	// GuardsInOrder reports whether first also makes a call wait for guarded transactions of earlier Locks on the same grant.
 	// If not, the front end passes no exclusive grant that has guarded a transaction on to another Lock, but releases it.
 	GuardsInOrder() bool
-}
-
-// PostgresOptions is implemented by backends that accept options which are for PostgreSQL only. Other backends refuse them.
-type PostgresOptions interface {
-	// TakesPostgresOption reports whether the option with this name, such as "WithTrustedOwner", has a meaning.
-	TakesPostgresOption(name string) bool
 }
 
 // Config is what the front end passes to a backend when it starts it.
@@ -193,12 +186,4 @@ type Holder struct {
 	// Since is when the lock was granted, where that is recorded: for locks in rows. PostgreSQL does not record it for
 	// those of sessions.
 	Since time.Time `json:",omitzero"`
-}
-
-// Recorder is implemented by backends whose locks the monitor sees, by number: they have a registry of names. On these
-// backends packages leader and schedule hold one more lock, by whose key the monitor recognizes what the first is for.
-type Recorder interface {
-	// Record writes the names of keys into the registry, in the background, if [Config.RecordNames] asks for that. A backend
-	// records the keys of Acquire itself; Record is for other names, such as that of a semaphore.
-	Record(keys []Key)
 }

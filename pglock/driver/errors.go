@@ -3,7 +3,6 @@ package driver
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 )
 
 // The sentinels of package pglock, which documents them; they live here so that backends can return them.
@@ -52,48 +51,21 @@ const (
 	// LostGone: the server answered that it no longer has the lock, which is data there and needs no session: it ended the
 	// lease of the process, the lock was deleted, or the server has forgotten it.
 	LostGone LostReason = "gone"
-	// LostMaxHold: the lock was held for as long as its MaxHold allowed.
-	LostMaxHold LostReason = "max-hold"
 	// LostClosed: the Locker was closed while the lock was held.
 	LostClosed LostReason = "closed"
 )
 
-// String returns words that complete "the lock was lost because …".
-func (r LostReason) String() string {
-	switch r {
-	case LostSession:
-		return "its server session ended"
-	case LostLease:
-		return "its lease ran out before the server answered"
-	case LostGone:
-		return "the server no longer has it"
-	case LostMaxHold:
-		return "it was held for as long as MaxHold allows"
-	case LostClosed:
-		return "the Locker was closed"
-	}
-	return string(r)
-}
-
 // Lost returns an error that matches [ErrLost] and says why, for backends. An [ErrLost] that does not say why is of a
 // session that has ended.
 func Lost(why LostReason) error { return lostError(why) }
-
-// ReasonOf returns what [Lost] has put into err, and [LostSession] if there is nothing.
-func ReasonOf(err error) LostReason {
-	if lost, ok := errors.AsType[lostError](err); ok {
-		return LostReason(lost)
-	}
-	return LostSession
-}
 
 type lostError LostReason
 
 func (lostError) Error() string { return ErrLost.Error() }
 func (lostError) Unwrap() error { return ErrLost }
 
-// LogValue implements slog.LogValuer: every handler logs the reason as one word.
-func (r LostReason) LogValue() slog.Value { return slog.StringValue(string(r)) }
+// Reason is what package pglock reads.
+func (e lostError) Reason() LostReason { return LostReason(e) }
 
 // UnsettledError is an error of Acquire or Release: the server did not answer in time, so it is not known yet what it
 // will do. It does not match ErrNotAcquired, after which the front end may ask again for the same request.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -64,7 +65,7 @@ func (b *backend) Start(env driver.Config) error {
 	return nil
 }
 
-// TakesPostgresOption implements [driver.PostgresOptions].
+// TakesPostgresOption implements [hooks.PostgresOptions].
 func (b *backend) TakesPostgresOption(name string) bool {
 	switch name {
 	case "WithTrustedOwner", "WithApplicationName", "WithGuardIdleTimeout":
@@ -121,7 +122,7 @@ func (b *backend) Ping(ctx context.Context) error {
 	return c.err
 }
 
-// Record implements [driver.Recorder].
+// Record implements [hooks.Recorder].
 func (b *backend) Record(keys []driver.Key) {
 	if b.names != nil {
 		b.names.Note(keys)
@@ -305,6 +306,6 @@ var _ interface {
 	driver.Fencer
 	driver.TxGuard
 	driver.Drainer
-	driver.Recorder
-	driver.PostgresOptions
+	hooks.Recorder
+	hooks.PostgresOptions
 } = (*backend)(nil)

@@ -47,7 +47,7 @@ func (s *Semaphore) reportEnd(ctx context.Context, try, awaited bool, waited tim
 // recordName writes the name and the limit into the registry, if the Locker records names.
 func (s *Semaphore) recordName() {
 	backend, err := hooks.Backend(s.locker)
-	if recorder, ok := backend.(driver.Recorder); err == nil && ok {
+	if recorder, ok := backend.(hooks.Recorder); err == nil && ok {
 		recorder.Record([]driver.Key{{KeyID: pglock.NewKey(s.name).ID(), Name: s.name, Named: true}})
 	}
 }

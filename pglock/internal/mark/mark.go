@@ -7,7 +7,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Mark is a lock that is held in addition to another one, for the monitor. The zero Mark holds none.
@@ -18,7 +17,7 @@ type Mark struct{ taken chan *pglock.Lock }
 // may not have released it yet.
 func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, use pglock.Use) Mark {
 	backend, err := hooks.Backend(l)
-	if _, monitored := backend.(driver.Recorder); err != nil || !monitored {
+	if _, monitored := backend.(hooks.Recorder); err != nil || !monitored {
 		return Mark{}
 	}
 	class, object, _ := m.Of(use.Key.ID()).Pair()

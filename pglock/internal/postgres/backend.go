@@ -19,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -155,7 +156,7 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 	return c.Check(ctx)
 }
 
-// Record implements [driver.Recorder].
+// Record implements [hooks.Recorder].
 func (b *Backend) Record(keys []driver.Key) {
 	if b.names != nil {
 		b.names.Note(keys)
@@ -191,6 +192,6 @@ var _ interface {
 	driver.Fencer
 	driver.TxGuard
 	driver.Drainer
-	driver.Recorder
+	hooks.Recorder
 	txlock.Backend
 } = (*Backend)(nil)
