@@ -38,10 +38,6 @@
 // later, so two holders may briefly overlap. Protect database writes with [Lock.GuardTx] and other effects with
 // [Lock.Fence].
 //
-// The server's side of the lease is idle_session_timeout, which PostgreSQL has since version 14. On 13 only TCP
-// keepalives notice a dead client, and a client that is frozen, but whose kernel answers, keeps its locks on the server;
-// when it runs again, it notices that the lease has passed.
-//
 // The guarantees do not cover forward jumps of the server's wall clock, or the moment between the end of a virtual
 // machine's pause and its first look at the clock. Locks are per database, and on multi-primary systems per server.
 // Locks are not stored: after a failover the new primary has none.

@@ -3,94 +3,15 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
-
-// limitedRole is a role that may have n sessions.
-func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
-	t.Helper()
-	config, err := pgxpool.ParseConfig(db.Role(t, "limited"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	role := pgx.Identifier{config.ConnConfig.User}.Sanitize()
-	if _, err := db.Connect(t).Exec(t.Context(), "alter role "+role+" connection limit "+n); err != nil {
-		t.Fatal(err)
-	}
-	return config
-}
-
-// If only one connection can be had, contended and shared locks are taken by polling, without dialling all the time.
-func TestLongFaultsLocksGoOnWithOneConnection(t *testing.T) {
-	t.Parallel()
-	for name, config := range map[string]func(t *testing.T, db *testenv.DB) *pgxpool.Config{
-		"the role may have one": func(t *testing.T, db *testenv.DB) *pgxpool.Config { return limitedRole(t, db, "1") },
-		"others cannot be dialled": func(t *testing.T, db *testenv.DB) *pgxpool.Config {
-			config, dialled := db.Config(t), new(atomic.Bool)
-			config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-				if dialled.Swap(true) {
-					return nil, errors.New("the test refuses connections")
-				}
-				return new(net.Dialer).DialContext(ctx, network, address)
-			}
-			return config
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db := testenv.Database(t)
-			locksGoOnWithOneConnection(t, db, config(t, db))
-		})
-	}
-}
-
-func locksGoOnWithOneConnection(t *testing.T, db *testenv.DB, config *pgxpool.Config) {
-	t.Helper()
-	holder := db.Connect(t)
-	l, opened := openConfig(t, config)
-	key, free := pglock.NewKey("contended"), pglock.NewKey("shared")
-	if err := l.Ping(minuteContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	plainLock(t, holder, key)
-	waiting := lockLater(t, l, key)
-	testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting == 1 })
-	var readers []*pglock.Lock
-	for range 3 {
-		readers = append(readers, mustLock(t, l, free, pglock.Shared()))
-	}
-	stop := keepBusy(t, 4, []*pglock.Locker{l}, func(ctx context.Context, l *pglock.Locker) {
-		if lock, err := l.TryLock(ctx, some(faultKeys(50), 1)[0]); err == nil {
-			mustUnlock(t, lock)
-		} else if !errors.Is(err, pglock.ErrNotAcquired) && ctx.Err() == nil {
-			t.Error(err)
-		}
-	})
-	before := opened.Load()
-	begin := time.Now()
-	testenv.WaitUntil(t, "many locks have been granted", func() bool { return l.Stats().Acquired > 2000 || time.Since(begin) > 10*time.Second })
-	stop()
-	if dials := opened.Load() - before; float64(dials) > 10+3*time.Since(begin).Seconds() {
-		t.Errorf("%d connections were attempted in %v", dials, time.Since(begin))
-	}
-	for _, lock := range readers {
-		mustUnlock(t, lock)
-	}
-	plainUnlock(t, holder, key)
-	for lock := range waiting {
-		mustUnlock(t, lock)
-	}
-	wantQuiet(t, db, l)
-}
 
 // An event trigger that refuses a waiter's temporary objects costs it its place in the queue now and then, but not the
 // lock.
@@ -177,33 +98,6 @@ func TestFaultsSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 		mustUnlock(t, lock)
 	}
 	wantQuiet(t, db, l)
-}
-
-// A call for a lock fails because the server is silent. The lock is not taken later either: its key stays busy in this
-// process until the server has released it.
-func TestLongFaultsNothingIsTakenAfterAnError(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	link, config := newProxy(t, db)
-	l, _ := openConfig(t, config)
-	key := pglock.NewKey("k")
-	for range 3 {
-		mustUnlock(t, mustLock(t, l, pglock.NewKey("warm")))
-		link.Cut(false, true) // the server receives, but its answers do not arrive
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := l.TryLock(ctx, key)
-		cancel()
-		if !errors.Is(err, pglock.ErrUnavailable) {
-			t.Errorf("TryLock of a silent server: %v", err)
-		}
-		if _, err := l.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
-			t.Errorf("the key is not busy: %v", err)
-		}
-		link.Cut(false, false)
-		terminateAll(t, db) // data that was dropped is not sent again
-		wantQuiet(t, db, l)
-		mustUnlock(t, mustLock(t, l, key))
-	}
 }
 
 // terminateAll ends all sessions of Lockers under test.

@@ -2,7 +2,6 @@ package pglock_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -96,85 +95,6 @@ func (s *cutter) arriving(messages []byte, size int) []byte {
 // largeMessage is more than a TCP segment of the usual 1,460 bytes. A message in one segment cannot arrive in part.
 const largeMessage = 2000
 
-// A busy process with many locks falls silent. Each lock has ended before another session gets it. When the network is
-// back the Locker works again.
-func TestLongFaultsManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
-	t.Parallel()
-	for name, cut := range map[string]func(t *testing.T, s *cutter, sendLarge func()){
-		"both":          func(_ *testing.T, s *cutter, _ func()) { s.Cut(true, true) },
-		"to the server": func(_ *testing.T, s *cutter, _ func()) { s.Cut(true, false) },
-		"to the client": func(_ *testing.T, s *cutter, _ func()) { s.Cut(false, true) },
-		"in the middle of a batch": func(t *testing.T, s *cutter, sendLarge func()) {
-			s.arm()
-			sendLarge()
-			awaitDone(t, s.happened, "a large statement")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for range testenv.Trials(t, 1) {
-				fallSilent(t, cut)
-			}
-		})
-	}
-}
-
-func fallSilent(t *testing.T, cut func(t *testing.T, s *cutter, sendLarge func())) {
-	db := testenv.Database(t)
-	proxy, config := newCutter(t, db)
-	check, silent := newExclusionCheck(noticeBefore), openShortLeased(t, config)
-	next := openLocker(t, db)
-	keys, busyKeys := faultKeys(500)[:104], faultKeys(500)[104:]
-	locks := append(holdOnWaitSessions(t, db, silent, keys[:4]), holdOnMainSessions(t, silent, keys[4:])...)
-	works := make([]context.Context, len(locks))
-	for i, lock := range locks {
-		check.enter(t, lock, false)
-		works[i] = lock.Context(t.Context())
-	}
-	stop := keepBusy(t, 300, []*pglock.Locker{silent}, func(ctx context.Context, l *pglock.Locker) { tryRandom(ctx, t, check, l, busyKeys) })
-	testenv.WaitUntil(t, "the workers are busy", func() bool { return check.count() > len(locks)+1000 })
-	var granted sync.WaitGroup
-	cut(t, proxy, func() {
-		granted.Go(func() { // the locks of single keys fit one segment
-			lock, err := silent.TryLockAll(minuteContext(t), faultKeys(1000)[500:])
-			if err == nil {
-				t.Errorf("%v was granted, although the statement had not arrived", lock)
-			} else if !plausible(err, pglock.ErrNotAcquired) {
-				t.Errorf("TryLockAll: %v", err)
-			}
-		})
-	})
-
-	for i, lock := range locks {
-		granted.Go(func() {
-			after, err := next.Lock(minuteContext(t), lock.Key())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if works[i].Err() == nil {
-				t.Errorf("the context of %s had not ended when the next holder got it", lock.Key())
-			}
-			check.unlock(t, check.enter(t, after, false))
-		})
-	}
-	granted.Wait()
-	for i, lock := range locks {
-		awaitDone(t, lock.Done(), "the end of a lock that is not watched")
-		awaitDone(t, works[i].Done(), "the end of work under a lock that is not watched")
-		wantLost(t, lock.Unlock(t.Context()), pglock.LostLease)
-	}
-	stop()
-	proxy.Cut(false, false)
-	for _, key := range keys { // on a busy machine a lease of a second may expire again
-		testenv.WaitUntil(t, "the Locker works again", func() bool {
-			lock, err := silent.TryLock(minuteContext(t), key)
-			return err == nil && lock.Unlock(t.Context()) == nil
-		})
-	}
-	wantWorking(t, keys, next)
-	wantQuiet(t, db, silent, next)
-}
-
 // silentApplication names the sessions of Lockers that fall silent.
 const silentApplication = "silent"
 
@@ -190,14 +110,6 @@ func openShortLeased(t *testing.T, cfg *pgxpool.Config) *pglock.Locker {
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	testenv.WaitUntil(t, "it is connected within its second, however busy the machine is", func() bool { return l.Ping(t.Context()) == nil })
 	return l
-}
-
-func holdOnMainSessions(t *testing.T, l *pglock.Locker, keys []pglock.Key) (locks []*pglock.Lock) {
-	t.Helper()
-	for _, key := range keys {
-		locks = append(locks, mustLock(t, l, key))
-	}
-	return locks
 }
 
 // holdOnWaitSessions gets locks that had to be waited for, each on a separate session.
@@ -217,18 +129,6 @@ func holdOnWaitSessions(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []p
 		}
 	}
 	return locks
-}
-
-// tryRandom tries to lock a random key, which is usually free.
-func tryRandom(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	lock, err := l.TryLock(ctx, some(keys, 1)[0])
-	if err == nil {
-		check.unlock(t, check.enter(t, lock, false))
-	} else if !plausible(err, pglock.ErrNotAcquired) {
-		t.Errorf("TryLock: %v", err)
-	}
 }
 
 // Verify of many keys is a large statement too. If only a part of it arrives, the server must still end the session in

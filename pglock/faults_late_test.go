@@ -78,39 +78,4 @@ func TestFaultsARequestThatArrivesAfterItsErrorIsFreedWithinALease(t *testing.T)
 	link.Cut(false, false)
 }
 
-// The same for a request that waits in the server's queue when the network fails.
-func TestFaultsARequestThatIsGrantedAfterItsErrorIsFreedWithinALease(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	link, config := newProxy(t, db)
-	l := openShortLeased(t, config)
-	key, holder := pglock.NewKey("k"), db.Connect(t)
-	plainLock(t, holder, key)
-	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error)
-	go func() {
-		_, err := l.Lock(ctx, key, pglock.RetryUnavailable(time.Minute)) // it has a second to connect
-		failed <- err
-	}()
-	db.WaitForWaiters(t, 1)
-	link.Cut(true, true)
-	cancel()
-	if err := <-failed; !errors.Is(err, pglock.ErrUnavailable) {
-		t.Errorf("Lock of a server that has fallen silent: %v", err)
-	}
-	next := lockLater(t, openLocker(t, db), key)
-	testenv.WaitUntil(t, "the next one waits", func() bool { return number(t, holder, waitersOfOthers, silentApplication+" (pglock %") == 1 })
-	plainUnlock(t, holder, key) // for the request that has failed, if its session has not ended
-	if lock, ok := <-next; ok {
-		mustUnlock(t, lock)
-	}
-	if stats := l.Stats(); stats.Held != 0 || stats.Acquired != 0 {
-		t.Errorf("the caller has got a lock: %+v", stats)
-	}
-	link.Cut(false, false)
-}
-
-const waitersOfOthers = `select count(*) from pg_locks l join pg_stat_activity a using (pid)
-	where l.locktype = 'advisory' and not l.granted and a.datname = current_database() and a.application_name not like $1`
-
 const sessionsLike = `select count(*) from pg_stat_activity where datname = current_database() and application_name like $1`

@@ -1,6 +1,7 @@
 package pglock_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -219,4 +220,18 @@ func TestFaultsTheDefaultBoundCountsWaiters(t *testing.T) {
 		t.Error("no call succeeded")
 	}
 	wantQuiet(t, db, l)
+}
+
+// unlockTogether unlocks from many goroutines. Locks may have been lost.
+func unlockTogether(t *testing.T, locks []*pglock.Lock) {
+	t.Helper()
+	done := make(chan error)
+	for _, lock := range locks {
+		go func() { done <- lock.Unlock(context.Background()) }()
+	}
+	for range locks {
+		if err := <-done; !plausible(err, pglock.ErrLost) {
+			t.Errorf("Unlock: %v", err)
+		}
+	}
 }

@@ -1,10 +1,8 @@
 package pglock_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -64,71 +62,6 @@ func createAndDrop(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	return nil
-}
-
-// A session that cannot wait without a snapshot waits in slices, so that CREATE INDEX CONCURRENTLY ends there too.
-func TestWaitersDoNotBlockOthersForLong(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, *testenv.DB) *pglock.Locker{
-		"without the right to make temporary objects": func(t *testing.T, db *testenv.DB) *pglock.Locker { return openWithoutTemp(t, db) },
-		"where the trick fails":                       openWithoutCommit,
-	} {
-		t.Run(name, func(t *testing.T) {
-			db := testenv.Database(t)
-			holder, conn := db.Connect(t), db.Connect(t)
-			l := open(t, db)
-			key := pglock.NewKey("k")
-			plainLock(t, holder, key)
-			granted := lockLater(t, l, key)
-			db.WaitForWaiters(t, 1)
-			testenv.WaitUntil(t, "the waiter has a snapshot, so there is something to show", func() bool {
-				return number(t, conn, waitersWithSnapshot) == 1
-			})
-			_, indexed := createIndex(t, db, "beside_a_slice")
-			wantNoError(t, indexed, "CREATE INDEX CONCURRENTLY beside a waiter in slices")
-			plainUnlock(t, holder, key)
-			for lock := range granted {
-				if err := lock.Verify(minuteContext(t)); err != nil {
-					t.Error(err)
-				}
-				mustUnlock(t, lock)
-			}
-			wantQuiet(t, db, l)
-		})
-	}
-}
-
-func openWithoutTemp(t *testing.T, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {
-	config, err := pgxpool.ParseConfig(db.Role(t, "without_temp"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Connect(t).Exec(t.Context(), "revoke temporary on database "+
-		pgx.Identifier{db.Name()}.Sanitize()+" from public"); err != nil {
-		t.Fatal(err)
-	}
-	l, _ := openConfig(t, config, opts...)
-	return l
-}
-
-// openWithoutCommit makes sessions that keep the snapshot that COMMIT would release.
-func openWithoutCommit(t *testing.T, db *testenv.DB) *pglock.Locker {
-	config := db.Config(t)
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return rewriter{conn, []byte("\n        COMMIT;"), []byte("\n        NULL;  ")}, err
-	}
-	l, _ := openConfig(t, config)
-	return l
-}
-
-// rewriter replaces text in what is sent by text of the same length.
-type rewriter struct {
-	net.Conn
-	from, to []byte
-}
-
-func (c rewriter) Write(b []byte) (int, error) {
-	return c.Conn.Write(bytes.ReplaceAll(b, c.from, c.to))
 }
 
 // Lock sessions do not follow the defaults that are configured for a role.

@@ -2,8 +2,6 @@ package pglock_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -148,82 +146,6 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 		}
 		waiters.Wait()
 		wantQuiet(t, db, l)
-	}
-}
-
-// Two processes lock many keys in all orders. Sessions that hold many unrelated locks must not wait, or the server
-// would find deadlocks that are none. Here it looks for them after ten milliseconds.
-func TestLongWaiterUnrelatedLocksDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "10ms"})
-	for name, work := range map[string]func(context.Context, *testing.T, *exclusionCheck, *pglock.Locker, []pglock.Key){
-		"one by one": lockOne, "together": lockTogether, "nested": lockNested,
-	} {
-		t.Run(name, func(t *testing.T) { lockInCircles(t, testenv.On(t, server), work) })
-	}
-}
-
-func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *testing.T, *exclusionCheck, *pglock.Locker, []pglock.Key)) {
-	conn := db.Connect(t)
-	first, _ := openCounted(t, db, pglock.WithMaxWaitSessions(8))
-	second, _ := openCounted(t, db, pglock.WithMaxWaitSessions(8))
-	lockers, keys := []*pglock.Locker{first, second}, faultKeys(12)
-	var held []*pglock.Lock
-	for i := range 20 { // on the mux sessions of both, during the whole test
-		held = append(held, mustLock(t, lockers[i%2], pglock.NewKey("held:"+strconv.Itoa(i))))
-	}
-	check := newExclusionCheck(noticeBefore)
-	stop := keepBusy(t, 20, lockers, func(ctx context.Context, l *pglock.Locker) { work(ctx, t, check, l, keys) })
-	enough := testenv.Trials(t, 1000)
-	testenv.WaitUntil(t, "enough locks were granted", func() bool { return check.count() >= enough })
-	stop()
-	for _, lock := range held {
-		mustUnlock(t, lock)
-	}
-	for _, l := range lockers {
-		closeWithinAMinute(t, l)
-	}
-	testenv.WaitUntil(t, "the sessions have ended and reported their statistics", func() bool { return sessionsNow(t, conn) == 0 })
-	if n := number(t, conn, "select deadlocks from pg_stat_database where datname = current_database()"); n != 0 {
-		t.Errorf("the server has found %d deadlocks", n)
-	}
-}
-
-func lockOne(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
-	lock, err := l.Lock(ctx, keys[rand.IntN(len(keys))])
-	if err == nil {
-		check.unlock(t, check.enter(t, lock, false))
-	} else if ctx.Err() == nil {
-		t.Errorf("Lock: %v", err)
-	}
-}
-
-// lockTogether takes several keys at once, in any order.
-func lockTogether(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
-	lock, err := l.LockAll(ctx, some(keys, 3))
-	if err == nil {
-		check.unlock(t, check.enter(t, lock, false))
-	} else if ctx.Err() == nil {
-		t.Errorf("LockAll: %v", err)
-	}
-}
-
-// lockNested holds one lock while it waits for one that comes later in the order, as callers may if they agree on an
-// order.
-func lockNested(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
-	first := rand.IntN(len(keys) - 1)
-	second := first + 1 + rand.IntN(len(keys)-first-1)
-	outer, err := l.Lock(ctx, keys[first])
-	if err == nil {
-		h := check.enter(t, outer, false)
-		defer check.unlock(t, h)
-		inner, innerErr := l.Lock(ctx, keys[second])
-		if err = innerErr; err == nil {
-			check.unlock(t, check.enter(t, inner, false))
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		t.Errorf("Lock: %v", err)
 	}
 }
 

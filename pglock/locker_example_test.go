@@ -207,24 +207,6 @@ func ExampleLocker_Ping() {
 	// Output: <nil>
 }
 
-func ExampleLocker_Stats() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	lock, err := locker.Lock(ctx, pglock.NewKey("a"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(locker.Stats().Held)
-	if err := lock.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(locker.Stats().Held)
-	// Output:
-	// 1
-	// 0
-}
-
 func ExampleLocker_Close() {
 	ctx := context.Background()
 	locker := exampleLocker()
@@ -318,65 +300,6 @@ func ExampleLock_Extend() {
 	// <nil>
 }
 
-// Another hour, whatever is left.
-func ExampleLock_MaxHoldLeft() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	lock, err := locker.Lock(ctx, pglock.NewKey("a"), pglock.MaxHold(time.Hour))
-	if err != nil {
-		log.Fatal(err)
-	}
-	left, _ := lock.MaxHoldLeft()
-	if err := lock.Extend(left + time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	left, limited := lock.MaxHoldLeft()
-	fmt.Println(left.Round(time.Hour), limited)
-	fmt.Println(lock.Unlock(ctx))
-	// Output:
-	// 2h0m0s true
-	// <nil>
-}
-
-// The token is one's own, such as the number of a request, and a log can name it.
-func ExampleWithToken() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	lock, err := locker.Lock(ctx, pglock.NewKey("a"), pglock.WithToken("request 4711"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(lock.Token())
-	fmt.Println(lock.Unlock(ctx))
-	// Output:
-	// request 4711
-	// <nil>
-}
-
-// A Lock that was unlocked stays so. To take the key again is a second Lock, and in between another holder may have
-// changed what the lock protects.
-func ExampleLock_Unlock_andTakeAgain() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	key := pglock.NewKey("a")
-	for step := range 2 {
-		err := locker.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
-			fmt.Println("step", step, "reads anew, and writes")
-			return nil
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
-		// Here the key is free, and work that needs no lock is done.
-	}
-	// Output:
-	// step 0 reads anew, and writes
-	// step 1 reads anew, and writes
-}
-
 // Work in steps asks before each one whether the lock is still held.
 func ExampleLock_Err() {
 	ctx := context.Background()
@@ -445,34 +368,6 @@ func ExampleLock_GuardTx() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
-}
-
-func ExampleLock_Unlock() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	lock, err := locker.Lock(ctx, pglock.NewKey("a"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(lock.Unlock(ctx))
-	fmt.Println(errors.Is(lock.Unlock(ctx), pglock.ErrUnlocked))
-	// Output:
-	// <nil>
-	// true
-}
-
-func ExampleLock_Done() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	lock, err := locker.Lock(ctx, pglock.NewKey("a"), pglock.MaxHold(time.Millisecond))
-	if err != nil {
-		log.Fatal(err)
-	}
-	<-lock.Done()
-	fmt.Println(errors.Is(lock.Err(), pglock.ErrLost))
-	// Output: true
 }
 
 func ExampleInt64Key() {

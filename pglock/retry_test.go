@@ -13,9 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
 // One caller waits in the queue of a server that is restarted, and another calls while it is down. Both get their locks
@@ -164,92 +162,6 @@ func TestRetryUnavailableEnds(t *testing.T) {
 	}
 	if stats := l.Stats(); stats.Waiting != 0 {
 		t.Errorf("in the end %+v", stats)
-	}
-}
-
-// During a failover the address may lead to the standby before it is promoted.
-func TestRetryUnavailableOutlastsAPromotion(t *testing.T) {
-	t.Parallel()
-	primary := testenv.NewServer(t, nil)
-	before, err := pgxpool.New(t.Context(), primary.ConnString("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer before.Close()
-	if err := migrations.Up(t.Context(), before); err != nil {
-		t.Fatal(err)
-	}
-	standby, err := primary.Standby(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := standby.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	pool, err := pgxpool.New(t.Context(), standby.ConnString("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	l, err := pglock.New(pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeWithinAMinute(t, l)
-	key := pglock.NewKey("k")
-	if _, err := l.Lock(t.Context(), key); !errors.Is(err, pglock.ErrStandby) || errors.Is(err, pglock.ErrUnavailable) {
-		t.Errorf("without RetryUnavailable: %v", err)
-	}
-	_, byItself := l.Lock(t.Context(), key, pglock.RetryUnavailable(time.Millisecond))
-	var byBound error
-	// A bound that passes before the server has answered tells of an outage, but not of a standby.
-	for bound := time.Second; bound <= time.Minute && !errors.Is(byBound, pglock.ErrStandby); bound *= 2 {
-		_, byBound = l.Lock(t.Context(), key, pglock.RetryUnavailable(time.Hour), pglock.MaxWait(bound))
-		if !errors.Is(byBound, pglock.ErrUnavailable) {
-			break
-		}
-	}
-	for _, err := range []error{byItself, byBound} {
-		if !errors.Is(err, pglock.ErrStandby) || !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
-			t.Errorf("%v: want ErrStandby and ErrUnavailable, and not ErrNotAcquired", err)
-		}
-	}
-	limit := ratelimit.Limit{Count: 1, Per: time.Hour}
-	allow := func(policy ratelimit.Policy) (ratelimit.Decision, error) {
-		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.OnOutage(policy), ratelimit.Timeout(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return limiter.Allow(t.Context(), "key", limit)
-	}
-	for policy, ok := range map[ratelimit.Policy]bool{ratelimit.Permit: true, ratelimit.Refuse: false} {
-		if d, err := allow(policy); (err == nil) != ok || !ok && !errors.Is(err, pglock.ErrNotAcquired) || !errors.Is(d.Outage, pglock.ErrStandby) {
-			t.Errorf("on a standby, policy %d: %+v, %v", policy, d, err)
-		}
-	}
-	if _, err := allow(ratelimit.Fail); !errors.Is(err, pglock.ErrStandby) {
-		t.Errorf("on a standby: %v", err)
-	}
-
-	waiter := lockLater(t, l, key, pglock.RetryUnavailable(time.Hour))
-	testenv.WaitUntil(t, "the call waits for the outage to end", func() bool { return l.Stats().Waiting == 1 })
-	if _, err := pool.Exec(t.Context(), "SELECT pg_promote()"); err != nil {
-		t.Fatal(err)
-	}
-	lock := <-waiter
-	if lock == nil {
-		t.Fatal("no lock after the promotion")
-	}
-	if err := lock.Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
-	mustUnlock(t, lock)
-	for _, ok := range []bool{true, false} {
-		if d, err := allow(ratelimit.Permit); (err == nil) != ok || !ok && !errors.Is(err, pglock.ErrNotAcquired) || d.Outage != nil {
-			t.Errorf("after the promotion: %+v, %v; want it to be let through: %v", d, err, ok)
-		}
 	}
 }
 

@@ -287,8 +287,7 @@ FROM pg_catalog.pg_stat_get_activity(@pid::int4) AS a
 WHERE a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
     AND a.application_name = pg_catalog.current_setting('application_name');
 
--- Ends another session of the same role, even one that waits: PostgreSQL 13 would not notice a closed socket before the
--- session has the lock.
+-- Ends another session of the same role, even one that waits.
 -- name: EndSession :one
 SELECT pg_catalog.pg_terminate_backend(@pid::int4) AS ended;
 

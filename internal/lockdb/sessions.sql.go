@@ -159,8 +159,7 @@ const EndSession = `-- name: EndSession :one
 SELECT pg_catalog.pg_terminate_backend($1::int4) AS ended
 `
 
-// Ends another session of the same role, even one that waits: PostgreSQL 13 would not notice a closed socket before the
-// session has the lock.
+// Ends another session of the same role, even one that waits.
 func (q *Queries) EndSession(ctx context.Context, pid int32) (bool, error) {
 	row := q.db.QueryRow(ctx, EndSession, pid)
 	var ended bool

@@ -142,7 +142,7 @@ func (p *Pool) inspect(s *session) (known bool) {
 }
 
 // endWaits has the server end the waiting sessions. Their callers ask again on new ones. To close the sockets is not
-// enough: PostgreSQL 13 would not notice that before it has granted the lock.
+// enough: not every server notices that before it has granted the lock.
 func (p *Pool) endWaits() {
 	for _, s := range p.waiters() {
 		if _, _, err := p.config.Call(p.life, lockdb.EndSession, s.PID()); err != nil {
