@@ -123,25 +123,6 @@ func TestBatchOfSeveralLocksIsRefusedAsAWhole(t *testing.T) {
 	batchWantDone(t, db, 0)
 }
 
-// TestBatchOfSeveralLocksPutsLockTimeoutBack makes the batch wait between its locks.
-func TestBatchOfSeveralLocksPutsLockTimeoutBack(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	conn := db.Connect(t)
-	tx := txBegin(t, conn)
-	batch := &pgx.Batch{}
-	pglock.QueueLockAllTx(batch, []pglock.Key{pglock.Int64Key(1), pglock.Int64Key(2)}, pglock.MaxWait(txLong))
-	txExec(t, tx, "SET LOCAL lock_timeout = '7s'")
-	holder := txHold(t, db, pglock.Int64Key(1))
-	result := txGo(func() error { return tx.SendBatch(t.Context(), batch).Close() })
-	db.WaitForWaiters(t, 1)
-	txCheck(t, holder.Rollback(t.Context()))
-	txCheck(t, <-result)
-	if left := txShow(t, conn, "lock_timeout"); left != "7s" {
-		t.Errorf("lock_timeout is %s afterwards", left)
-	}
-}
-
 func TestBatchOfNoLocksIsNotSent(t *testing.T) {
 	t.Parallel()
 	conn := testenv.Database(t).Connect(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,25 +40,4 @@ func ExampleQueueLockTx() {
 		log.Fatal(err)
 	}
 	// Output: under the lock: 42
-}
-
-// Results that are read by hand have the server's errors. TxError explains them.
-func ExampleTxError() {
-	ctx := context.Background()
-	pool := txExamplePool(ctx)
-	defer pool.Close()
-	defer txExampleHold(ctx, pool, pglock.NewKey("invoice:42"))()
-
-	batch := &pgx.Batch{}
-	pglock.QueueLockTx(batch, pglock.NewKey("invoice:42"), pglock.MaxWait(50*time.Millisecond))
-	batch.Queue("SELECT 'not carried out'")
-	results := pool.SendBatch(ctx, batch)
-	_, err := results.Exec()
-	fmt.Println(err)
-	fmt.Println("not acquired:", errors.Is(pglock.TxError(err), pglock.ErrNotAcquired))
-	fmt.Println("the batch failed:", results.Close() != nil)
-	// Output:
-	// ERROR: canceling statement due to lock timeout (SQLSTATE 55P03)
-	// not acquired: true
-	// the batch failed: true
 }

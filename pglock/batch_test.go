@@ -159,26 +159,6 @@ func TestBatchNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
 	}
 }
 
-func TestBatchOutsideOfATransactionLocksForItself(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	for _, mode := range txModes {
-		t.Run(mode.String(), func(t *testing.T) {
-			conn, _ := batchConn(t, db.ConnString(), mode)
-			var locked int
-			batch := &pgx.Batch{}
-			pglock.QueueLockTx(batch, pglock.NewKey("a"))
-			batch.Queue("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()").
-				QueryRow(func(row pgx.Row) error { return row.Scan(&locked) })
-			txCheck(t, conn.SendBatch(t.Context(), batch).Close())
-			if locked != 1 {
-				t.Errorf("behind the lock %d locks were held", locked)
-			}
-			txWantLocks(t, db)
-		})
-	}
-}
-
 func TestBatchResultsReadByHandNeedTxError(t *testing.T) {
 	t.Parallel()
 	read := map[string]func(pgx.BatchResults) error{
@@ -229,28 +209,6 @@ func TestBatchResultsReadByHandNeedTxError(t *testing.T) {
 				txCheck(t, send(pgx.TxOptions{}, pglock.MaxWait(txLong)))
 			})
 		}
-	}
-}
-
-func TestBatchACallbackOfTheCallersNeedsTxError(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("held")
-	holder, conn := txHold(t, db, key), db.Connect(t)
-	called := false
-	send := func() error {
-		batch := &pgx.Batch{}
-		pglock.QueueLockTx(batch, key, pglock.MaxWait(txShort)).Exec(func(pgconn.CommandTag) error {
-			called = true
-			return nil
-		})
-		return pglock.TxError(conn.SendBatch(t.Context(), batch).Close())
-	}
-	if err := send(); !errors.Is(err, pglock.ErrNotAcquired) || called {
-		t.Errorf("the error is %v; it has been called: %t", err, called)
-	}
-	txCheck(t, holder.Commit(t.Context()))
-	if txCheck(t, send()); !called {
-		t.Error("it has not been called")
 	}
 }
 

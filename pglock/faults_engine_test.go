@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )

@@ -98,36 +98,6 @@ func TestSessionsWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Readers that cannot share each other's hold, since each has to ask the server, do not take a connection each.
-func TestSessionsManyReadersOfOneKeyUseFewSessions(t *testing.T) {
-	db := testenv.Database(t)
-	l, opened := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
-	writer, _ := openCounted(t, db)
-	key := pglock.NewKey("read by many")
-	var locks []*pglock.Lock
-	for range 100 {
-		locks = append(locks, mustLock(t, l, key, pglock.Shared()))
-	}
-	if n := opened.Load(); n > someSessions {
-		t.Errorf("%d sessions were opened for %d readers", n, len(locks))
-	}
-	written := lockLater(t, writer, key)
-	db.WaitForWaiters(t, 1)
-	if _, err := l.TryLock(minuteContext(t), key, pglock.Shared()); !errors.Is(err, pglock.ErrNotAcquired) {
-		t.Errorf("a reader overtook a waiting writer: %v", err)
-	}
-	for i, lock := range locks {
-		if i == len(locks)-1 {
-			db.WaitForWaiters(t, 1) // one reader is enough to keep the writer out
-		}
-		mustUnlock(t, lock)
-	}
-	for lock := range written {
-		mustUnlock(t, lock)
-	}
-	wantQuiet(t, db, l, writer)
-}
-
 // Readers of one key and readers of several share what the server has granted, in whatever order they lock and unlock.
 func TestSessionsReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	db := testenv.Database(t)

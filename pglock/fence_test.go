@@ -3,6 +3,7 @@ package pglock_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -28,6 +31,106 @@ func (f *fenceTokens) add(token int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all = append(f.all, token)
+}
+
+func (f *fenceTokens) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.all)
+}
+
+func (f *fenceTokens) largest() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Max(f.all)
+}
+
+// wantLarger draws the next token.
+func (f *fenceTokens) wantLarger(t *testing.T, config *pgxpool.Config) {
+	t.Helper()
+	largest := f.largest()
+	l, err := pglock.NewWithConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeWithinAMinute(t, l)
+	lock := mustLock(t, l, pglock.NewKey("next"))
+	token, err := lock.Fence(minuteContext(t))
+	if err != nil || token <= largest {
+		t.Errorf("the next token is %d, %v; a holder before had %d", token, err, largest)
+	}
+	f.add(token)
+	mustUnlock(t, lock)
+}
+
+// drawAll has several Lockers draw tokens, each time for another holder, until enough have been drawn; then it calls
+// crash while they go on.
+func (f *fenceTokens) drawAll(t *testing.T, db *testenv.DB, enough int, crash func()) {
+	t.Helper()
+	const lockers = 6
+	ctx, stop := context.WithCancel(minuteContext(t))
+	drawn := make(chan struct{}, 1)
+	target := f.count() + enough
+	var holders sync.WaitGroup
+	for i := range lockers {
+		l, err := pglock.NewWithConfig(db.Config(t), pglock.WithSessions(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		holders.Go(func() {
+			for ctx.Err() == nil {
+				f.drawOne(ctx, l, i)
+				if f.count() >= target {
+					select {
+					case drawn <- struct{}{}:
+					default:
+					}
+				}
+			}
+			_ = l.Close(context.Background()) // the server may be down
+		})
+	}
+	<-drawn
+	crash()
+	stop()
+	holders.Wait()
+}
+
+func (f *fenceTokens) drawOne(ctx context.Context, l *pglock.Locker, holder int) {
+	lock, err := l.Lock(ctx, pglock.NewKey("holder "+strconv.Itoa(holder)))
+	if err != nil {
+		return // the server is down
+	}
+	if token, err := lock.Fence(ctx); err == nil {
+		f.add(token)
+	}
+	_ = lock.Unlock(ctx)
+}
+
+// The server flushes WAL late, as a slow disk does: commit_delay makes each flush wait, and nothing else writes.
+func TestLongFenceDoesNotGoBackAfterACrash(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, map[string]string{
+		"fsync": "on", "commit_delay": "100000", "commit_siblings": "0", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
+	})
+	db := testenv.On(t, server)
+	migrate(t, db)
+	var tokens fenceTokens
+	for range testenv.Trials(t, 3) {
+		tokens.drawAll(t, db, 20+rand.IntN(33), func() {
+			if err := server.Down(t.Context(), pgserver.Immediate); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := server.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tokens.wantLarger(t, db.Config(t))
+	}
+	slices.Sort(tokens.all)
+	if distinct := len(slices.Compact(slices.Clone(tokens.all))); distinct < len(tokens.all) {
+		t.Errorf("of %d tokens %d were given twice", len(tokens.all), len(tokens.all)-distinct)
+	}
 }
 
 // fenceEndLocks ends the sessions that hold locks.

@@ -3,7 +3,6 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -66,31 +65,6 @@ func TestGuardTxOfOneLockRunsSideBySide(t *testing.T) {
 			mustUnlock(t, next)
 		})
 	}
-}
-
-// The first two transactions of one Lock are guarded at the same time. One waits for that of the earlier holder, and the
-// other waits for the first.
-func TestGuardTxOfOneLockTogetherWaitsForEarlierHolders(t *testing.T) {
-	db := testenv.Database(t)
-	key := pglock.NewKey("k")
-	old, a, b := db.Connect(t), db.Connect(t), db.Connect(t)
-	lock := mustLock(t, openLocker(t, db), key)
-	earlier := mustGuard(t, old, lock)
-	mustUnlock(t, lock)
-
-	next := mustLock(t, openLocker(t, db), key)
-	first, second := guardLater(t, a, next), guardLater(t, b, next)
-	db.WaitForWaiters(t, 1)
-	select {
-	case <-first:
-		t.Error("the first transaction did not wait for the earlier holder's")
-	case <-second:
-		t.Error("the second transaction did not wait for the earlier holder's")
-	default:
-	}
-	commit(t, earlier)
-	commit(t, <-first, <-second)
-	mustUnlock(t, next)
 }
 
 // A lock that is handed off within this process, without asking the server, has a new holder too.
@@ -299,60 +273,6 @@ func TestGuardTxAbortsTheTransactionThoughItsContextHasEnded(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-// Calls for one Lock that wait for each other do not wait longer than their own contexts allow.
-func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
-	db := testenv.Installed(t)
-	link, config := newProxy(t, db)
-	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lock := mustLock(t, l, pglock.NewKey("k"))
-	link.Cut(true, true)
-	calls := map[string]func(context.Context) error{
-		"Fence": func(ctx context.Context) error { _, err := lock.Fence(ctx); return err },
-		"GuardTx": func(ctx context.Context) error {
-			tx, err := db.Connect(t).Begin(ctx)
-			if err != nil {
-				return err
-			}
-			return lock.GuardTx(ctx, tx)
-		},
-	}
-	for name, call := range calls {
-		patient, giveUp := context.WithCancel(t.Context())
-		first := make(chan error, 1)
-		go func() { first <- call(patient) }()
-		select {
-		case err := <-first:
-			t.Fatalf("%s: a silent server answered: %v", name, err)
-		case <-time.After(100 * time.Millisecond):
-		}
-		hasty, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		second := make(chan error, 1)
-		go func() { second <- call(hasty) }()
-		select {
-		case err := <-second:
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", name, err)
-			}
-		case err := <-first:
-			t.Errorf("%s: the call whose context had not ended returned first: %v", name, err)
-		case <-time.After(10 * time.Second):
-			t.Errorf("%s does not follow its context behind another call", name)
-		}
-		cancel()
-		giveUp()
-		if err := <-first; !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	link.Cut(false, false)
-	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	_ = l.Close(ended)
-}
-
 // Contexts end at every moment of the first GuardTx of a session, in which it takes its identity.
 func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 	t.Parallel()
@@ -385,44 +305,4 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 		mustUnlock(t, lock)
 		closeWithinAMinute(t, l)
 	}
-}
-
-// A role that may create functions and operators on another role's search_path could try to make the guard run them.
-func TestGuardTxRunsNothingOfTheSearchPath(t *testing.T) {
-	db := testenv.Database(t)
-	admin := db.Connect(t)
-	var trap strings.Builder
-	trap.WriteString("create schema evil;\n")
-	for _, f := range []string{
-		"starts_with(text, text) returns bool", "current_setting(text) returns text", "count(bigint) returns bigint",
-		"unnest(bigint[]) returns setof bigint", "pg_advisory_xact_lock(bigint) returns void",
-		"pg_advisory_xact_lock_shared(bigint) returns void", "pg_try_advisory_xact_lock_shared(int, int) returns bool",
-		"equal(int, int) returns bool", "more(bigint, bigint) returns bool", "more(bigint, int) returns bool",
-		"max(text) returns text", "same(text, text) returns bool", "same(name, name) returns bool",
-	} {
-		fmt.Fprintf(&trap, "create function evil.%s language plpgsql as $$ begin raise 'trapped'; end $$;\n", f)
-	}
-	trap.WriteString(`create operator evil.= (function = evil.equal, leftarg = int, rightarg = int);
-		create operator evil.= (function = evil.same, leftarg = text, rightarg = text);
-		create operator evil.= (function = evil.same, leftarg = name, rightarg = name);
-		create operator evil.>= (function = evil.more, leftarg = bigint, rightarg = bigint);
-		create operator evil.>= (function = evil.more, leftarg = bigint, rightarg = int);
-		create domain evil.int8 as bigint check (false); create domain evil.int4 as int check (false);
-		create domain evil.text as pg_catalog.text check (false); create domain evil.bool as pg_catalog.bool check (false);
-		create type evil._int8 as enum (); create type evil._int4 as enum ()`)
-	if _, err := admin.Exec(t.Context(), trap.String()); err != nil {
-		t.Fatal(err)
-	}
-	cfg := db.Config(t)
-	cfg.ConnConfig.RuntimeParams["search_path"] = "evil, pg_catalog"
-	conn, err := pgx.ConnectConfig(t.Context(), cfg.ConnConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	lock := mustLock(t, openLocker(t, db), pglock.NewKey("k"))
-	commit(t, mustGuard(t, conn, lock))
-	commit(t, mustGuard(t, conn, lock)) // the first one has one more statement
-	mustUnlock(t, lock)
-	wantAborted(t, conn, func(tx pgx.Tx) error { return lock.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
 }

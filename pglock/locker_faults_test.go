@@ -619,51 +619,6 @@ func TestFaultsFenceOfASchemaThatIsBeingDropped(t *testing.T) {
 	}
 }
 
-// A transaction that alters the sequence makes Fence wait, but no other lock of the session. A number drawn after the
-// Unlock does not belong to the holder.
-func TestFaultsFenceOfASequenceThatIsBeingAltered(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	l := openLocker(t, db, pglock.WithLease(2*time.Second), pglock.WithSessions(1))
-	lock, other := mustLock(t, l, pglock.NewKey("k")), mustLock(t, l, pglock.NewKey("other"))
-	unlocked := mustLock(t, l, pglock.NewKey("unlocked"))
-	admin := db.Connect(t)
-	if _, err := admin.Exec(t.Context(), "BEGIN; ALTER SEQUENCE pglock.fence CACHE 1"); err != nil {
-		t.Fatal(err)
-	}
-	hasty, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := lock.Fence(hasty); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Fence, with a bound: %v", err)
-	}
-	type fence struct {
-		number int64
-		err    error
-	}
-	drawn := [2]chan fence{make(chan fence, 1), make(chan fence, 1)}
-	for i, lock := range []*pglock.Lock{lock, unlocked} {
-		go func() { number, err := lock.Fence(t.Context()); drawn[i] <- fence{number, err} }()
-	}
-	for began := time.Now(); time.Since(began) < 3*time.Second; { // longer than the lease
-		mustUnlock(t, mustLock(t, l, pglock.NewKey("beside")))
-		if err := other.Verify(t.Context()); err != nil {
-			t.Fatalf("another lock of the session: %v", err)
-		}
-	}
-	mustUnlock(t, unlocked)
-	if _, err := admin.Exec(t.Context(), "COMMIT"); err != nil {
-		t.Fatal(err)
-	}
-	if f := <-drawn[0]; f.err != nil || f.number < 1 {
-		t.Errorf("Fence: %d, %v", f.number, f.err)
-	}
-	if f := <-drawn[1]; !errors.Is(f.err, pglock.ErrUnlocked) {
-		t.Errorf("Fence of a lock that has been unlocked meanwhile: %d, %v", f.number, f.err)
-	}
-	mustUnlock(t, lock)
-	mustUnlock(t, other)
-}
-
 // BeforeConnect may hand out short-lived passwords: sessions must not be dialled without it.
 func TestFaultsBeforeConnectIsHonoured(t *testing.T) {
 	db := testenv.Database(t)

@@ -181,28 +181,6 @@ func (d *silentBackend) Close(context.Context) error {
 	return nil
 }
 
-func TestNotificationsCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := pglock.NewWithBackend(newSilentBackend())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 5000 {
-			mustLock(t, l, pglock.Int64Key(int64(i)))
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		start := time.Now()
-		err = l.Close(ended)
-		if took := time.Since(start); took > 15*time.Second {
-			t.Errorf("Close took %v", took)
-		}
-		if !errors.Is(err, context.Canceled) || len(err.Error()) > 1000 {
-			t.Errorf("Close: %.1000v", err)
-		}
-	})
-}
-
 // If a lock loses one of its keys the others are released, and a lock whose lease is over is released too. Only then
 // are the keys requested again.
 func TestNotificationsEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
@@ -253,33 +231,4 @@ func TestNotificationsEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *t
 			})
 		})
 	}
-}
-
-// The same with the real backend, whose server has fallen silent.
-func TestNotificationsCloseOnASilentPostgresIsBounded(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	link, config := newProxy(t, db)
-	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range faultKeys(500) {
-		mustLock(t, l, key)
-	}
-	link.Cut(true, true)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	closed := make(chan error, 1)
-	go func() { closed <- l.Close(ended) }()
-	select {
-	case err := <-closed:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("Close: %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Error("Close of 500 locks on a silent server takes more than a minute")
-	}
-	link.Cut(false, false)
-	terminateHolders(t, db.Connect(t))
 }

@@ -112,30 +112,6 @@ func txLockSome(ctx context.Context) func(pgx.Tx) error {
 	}
 }
 
-// TestTxLocksOneByOneInAnyOrderDeadlock shows why LockAllTx exists.
-func TestTxLocksOneByOneInAnyOrderDeadlock(t *testing.T) {
-	t.Parallel()
-	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
-	ab, ba := txHold(t, db, a), txHold(t, db, b)
-	first := txGo(func() error { return pglock.LockTx(t.Context(), ab, b) })
-	db.WaitForWaiters(t, 1)
-	second := txGo(func() error {
-		err := pglock.LockTx(t.Context(), ba, a)
-		return cmp.Or(err, ba.Commit(t.Context()))
-	})
-	deadlocks := 0
-	for _, result := range []<-chan error{first, second} {
-		if err := <-result; txCode(err) == "40P01" {
-			deadlocks++
-		} else if err != nil {
-			t.Error(err)
-		}
-	}
-	if deadlocks != 1 {
-		t.Errorf("%d deadlocks, want 1", deadlocks)
-	}
-}
-
 func TestTxLockAllTxTakesDuplicatesOnceAndNothingForNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -161,32 +137,6 @@ func TestTxLockAllTxTakesDuplicatesOnceAndNothingForNothing(t *testing.T) {
 	}
 	txWantUsable(t, tx)
 }
-
-func TestTxLockAllTxOfManyKeysIsOneStatement(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	statements := 0
-	count := txTracer(func() { statements++ })
-	tx := txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { config.Tracer = count }))
-	before := statements
-	txCheck(t, pglock.LockAllTx(t.Context(), tx, txHundredKeys))
-	if n := statements - before; n != 1 {
-		t.Errorf("it was %d statements", n)
-	}
-	if n := txHeldBy(t, db, tx); n != 100 {
-		t.Errorf("it holds %d keys", n)
-	}
-}
-
-// txTracer is called at the start of every query.
-type txTracer func()
-
-func (t txTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	t()
-	return ctx
-}
-
-func (txTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 func TestTxLockAllTxSharesWhatIsShared(t *testing.T) {
 	t.Parallel()

@@ -92,24 +92,6 @@ func TestTxLockTxBelowADeadlineLeavesAShorterLockTimeoutInForce(t *testing.T) {
 	}
 }
 
-func TestTxLockTxBelowADeadlineIsGrantedWhenTheHolderLeaves(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
-	for _, form := range txForms[:2] {
-		holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
-		ctx, cancel := context.WithTimeout(t.Context(), txLong)
-		defer cancel()
-		result := txGo(func() error { return form.lock(ctx, tx, key) })
-		db.WaitForWaiters(t, 1)
-		txCheck(t, holder.Commit(t.Context()))
-		txCheck(t, <-result)
-		if got := txShow(t, tx.Conn(), "lock_timeout"); got != "0" {
-			t.Errorf("%s: lock_timeout is %s afterwards", form.name, got)
-		}
-		txCheck(t, tx.Rollback(t.Context()))
-	}
-}
-
 func TestTxLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -124,45 +123,6 @@ func ExampleBeginFunc() {
 		log.Fatal(err)
 	}
 	// Output: 42
-}
-
-// The error of a bounded wait names the holder, and the transaction can continue.
-func ExampleMaxWait() {
-	ctx := context.Background()
-	pool := txExamplePool(ctx)
-	defer pool.Close()
-	defer txExampleHold(ctx, pool, pglock.NewKey("invoice:42"))()
-
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		err := pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42"), pglock.MaxWait(50*time.Millisecond))
-		if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
-			fmt.Println("in the way of", wait.Keys[0], "is one session:", len(wait.Holders) == 1)
-			_, err = tx.Exec(ctx, "SELECT 'the next best thing'")
-		}
-		return err
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Output: in the way of invoice:42 is one session: true
-}
-
-// Readers share; a writer excludes them.
-func ExampleShared() {
-	ctx := context.Background()
-	pool := txExamplePool(ctx)
-	defer pool.Close()
-	defer txExampleHold(ctx, pool, pglock.NewKey("catalogue"), pglock.Shared())()
-
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		err := pglock.TryLockTx(ctx, tx, pglock.NewKey("catalogue"))
-		fmt.Println("a writer must wait:", errors.Is(err, pglock.ErrNotAcquired))
-		return pglock.TryLockTx(ctx, tx, pglock.NewKey("catalogue"), pglock.Shared())
-	})
-	fmt.Println("a second reader need not:", err == nil)
-	// Output:
-	// a writer must wait: true
-	// a second reader need not: true
 }
 
 // A REPEATABLE READ transaction would read data that is older than the lock. If the lock protects something else,

@@ -61,31 +61,6 @@ func txBeginAgain(t *testing.T, conn *pgx.Conn, tx pgx.Tx, isolation pgx.TxIsoLe
 	return txBegin(t, conn, pgx.TxOptions{IsoLevel: isolation})
 }
 
-// TestTxASnapshotOlderThanTheLockReadsOldData shows what the guard prevents.
-func TestTxASnapshotOlderThanTheLockReadsOldData(t *testing.T) {
-	t.Parallel()
-	for isolation, want := range map[pgx.TxIsoLevel]int{
-		pgx.ReadUncommitted: 1, pgx.ReadCommitted: 1, pgx.RepeatableRead: 0, pgx.Serializable: 0,
-	} {
-		t.Run(string(isolation), func(t *testing.T) {
-			t.Parallel()
-			db, key := testenv.Database(t), pglock.NewKey("counter")
-			txExec(t, db.Connect(t), "CREATE TABLE counter (n int)", "INSERT INTO counter VALUES (0)")
-			holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t), pgx.TxOptions{IsoLevel: isolation})
-			result := txGo(func() error { return pglock.LockTx(t.Context(), tx, key, pglock.AllowStaleSnapshot()) })
-			db.WaitForWaiters(t, 1)
-			txExec(t, holder, "UPDATE counter SET n = 1")
-			txCheck(t, holder.Commit(t.Context()))
-			txCheck(t, <-result)
-			var n int
-			txCheck(t, tx.QueryRow(t.Context(), "SELECT n FROM counter").Scan(&n))
-			if n != want {
-				t.Errorf("it reads %d, want %d", n, want)
-			}
-		})
-	}
-}
-
 // TestTxNothingThatAUserCanSetDisablesTheGuard tries settings, and objects that hide PostgreSQL's own.
 func TestTxNothingThatAUserCanSetDisablesTheGuard(t *testing.T) {
 	t.Parallel()

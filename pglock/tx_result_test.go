@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -139,28 +138,6 @@ func TestTxAnEndedContextSendsNothing(t *testing.T) {
 	}
 }
 
-func TestTxADeadlockIsTheServersError(t *testing.T) {
-	t.Parallel()
-	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
-	for _, form := range txAllWaits {
-		t.Run(form.name, func(t *testing.T) {
-			other, tx := txHold(t, db, b), txBegin(t, db.Connect(t))
-			txExec(t, other, "SET LOCAL deadlock_timeout = '1h'") // so that the other session is not the victim
-			txCheck(t, pglock.LockTx(t.Context(), tx, a))
-			granted := txGo(func() error { return pglock.LockTx(t.Context(), other, a) })
-			db.WaitForWaiters(t, 1)
-
-			err := form.lock(t.Context(), tx, b)
-
-			if txCode(err) != "40P01" || errors.Is(err, pglock.ErrNotAcquired) || !strings.Contains(err.Error(), `lock "b"`) {
-				t.Errorf("the error is %v, want deadlock_detected", err)
-			}
-			txCheck(t, tx.Rollback(t.Context()))
-			txCheck(t, <-granted)
-		})
-	}
-}
-
 func TestTxTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("a")
@@ -175,22 +152,6 @@ func TestTxTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
 				t.Errorf("the error is %v, want lock_not_available inside", wait)
 			}
 			txWantAborted(t, conn)
-		})
-	}
-}
-
-func TestTxAStatementTimeoutIsTheServersError(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("a")
-	for _, form := range txAllWaits {
-		t.Run(form.name, func(t *testing.T) {
-			txHold(t, db, key)
-			tx := txBegin(t, db.Connect(t))
-			txExec(t, tx, "SET LOCAL statement_timeout = '20ms'")
-			err := form.lock(t.Context(), tx, key)
-			if txCode(err) != "57014" || errors.Is(err, pglock.ErrNotAcquired) {
-				t.Errorf("the error is %v, want query_canceled", err)
-			}
 		})
 	}
 }
@@ -215,23 +176,6 @@ func TestTxAFullLockTableIsTooManyLocks(t *testing.T) {
 		txCheck(t, tx.Rollback(t.Context()))
 		txWantLocks(t, db)
 		txCheck(t, conn.Close(t.Context()))
-	}
-}
-
-func TestTxABrokenConnectionIsNoGrant(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("a")
-	for _, form := range txAllWaits {
-		t.Run(form.name, func(t *testing.T) {
-			holder, conn := txHold(t, db, key), db.Connect(t)
-			tx := txBegin(t, conn)
-			result := txGo(func() error { return form.lock(t.Context(), tx, key) })
-			db.WaitForWaiters(t, 1)
-			txExec(t, holder, fmt.Sprintf("SELECT pg_terminate_backend(%d)", conn.PgConn().PID()))
-			if err := <-result; err == nil || errors.Is(err, pglock.ErrNotAcquired) {
-				t.Errorf("the error is %v", err)
-			}
-		})
 	}
 }
 

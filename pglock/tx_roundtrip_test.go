@@ -96,22 +96,6 @@ func TestTxLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestTxPgxPreparesBeforeItRuns shows that the test above counts round trips, including those of pgx itself.
-func TestTxPgxPreparesBeforeItRuns(t *testing.T) {
-	t.Parallel()
-	var trips *txRoundTrips
-	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })
-	for i, want := range []int{2, 1} {
-		n := trips.during(func() {
-			_, err := conn.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", 1)
-			txCheck(t, err)
-		})
-		if n != want {
-			t.Errorf("call %d of a statement took %d round trips, want %d", i+1, n, want)
-		}
-	}
-}
-
 func TestTxBeginFuncIsBeginLockAndCommit(t *testing.T) {
 	t.Parallel()
 	var trips *txRoundTrips

@@ -53,22 +53,6 @@ func TestTxAfterMaxWaitTheTransactionGoesOn(t *testing.T) {
 	}
 }
 
-// silentTx drops the results of statements.
-type silentTx struct{ pgx.Tx }
-
-func (tx silentTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	_, err := tx.Tx.Exec(ctx, sql, args...)
-	return pgconn.CommandTag{}, err
-}
-
-func TestTxLockTxWithMaxWaitTakesNoAnswerForNoLock(t *testing.T) {
-	db, key := testenv.Database(t), pglock.NewKey("k")
-	tx := txBegin(t, db.Connect(t))
-	if err := pglock.LockTx(t.Context(), silentTx{tx}, key, pglock.MaxWait(txLong)); err == nil {
-		t.Error("a lock without an answer counts as granted")
-	}
-}
-
 func TestTxMaxWaitWorksThroughAPoolerInEveryMode(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
@@ -265,33 +249,6 @@ func txAwaitWaitOf(t *testing.T, db *testenv.DB, d time.Duration) {
 	since := time.Now()
 	testenv.WaitUntil(t, fmt.Sprintf("the wait has lasted %v", d), func() bool { return time.Since(since) >= d })
 	db.WaitForWaiters(t, 1)
-}
-
-func TestTxMaxWaitTakesThePlaceOfAHigherLockTimeout(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.Int64Key(1)
-	for _, form := range txForms {
-		t.Run(form.name, func(t *testing.T) {
-			txHold(t, db, key)
-			tx := txBegin(t, db.Connect(t))
-			txExec(t, tx, "SET LOCAL lock_timeout = '1h'")
-			txWantWaitError(t, form.lock(t.Context(), tx, key, pglock.MaxWait(txShort)), key)
-		})
-	}
-}
-
-func TestTxAHugeMaxWaitWaits(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.Int64Key(1)
-	for _, form := range txForms {
-		t.Run(form.name, func(t *testing.T) {
-			holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
-			result := txGo(func() error { return form.lock(t.Context(), tx, key, pglock.MaxWait(math.MaxInt64)) })
-			txAwaitWaitOf(t, db, txShort)
-			txCheck(t, holder.Commit(t.Context()))
-			txCheck(t, <-result)
-		})
-	}
 }
 
 // TestTxMaxWaitBoundsTheWaitForAllKeysTogether lets each wait end after a fifth of the bound. If it were a bound of

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -90,38 +89,4 @@ func TestFullAPoolOfTheApplicationCostsNoLock(t *testing.T) {
 	fill(t, pool, 2)
 	staysHeld(t, held)
 	unlock(t, held)
-}
-
-// All server connections of the pooler for this role and database are in use. Those of another role are others.
-func TestFullAPoolerCostsTheLocksOfThatRoleOnly(t *testing.T) {
-	t.Parallel()
-	owner, db := installed(t)
-	config, err := pgxpool.ParseConfig(db.Role(t, "pglock_app"))
-	must.Succeed(t, err)
-	role := config.ConnConfig.User
-	_, err = owner.Exec(t.Context(), migrations.LockerGrants(role))
-	must.Succeed(t, err)
-	pool := limited(t, testenv.PgBouncer(t, db, testenv.TransactionPooling), testenv.PoolSize+10)
-	apart := pool.Config()
-	apart.ConnConfig.User, apart.ConnConfig.Password = role, config.ConnConfig.Password
-	apartPool, err := pgxpool.NewWithConfig(t.Context(), apart)
-	must.Succeed(t, err)
-	t.Cleanup(apartPool.Close)
-	l := open(t, pool, pglock.WithLease(shortLease))
-	held := lock(t, l)
-	another, err := open(t, apartPool, pglock.WithLease(shortLease)).Lock(t.Context(), pglock.NewKey("another"))
-	must.Succeed(t, err)
-
-	empty := fill(t, pool, testenv.PoolSize)
-	staysHeld(t, another)
-	if lost, ok := errors.AsType[*pglock.LostError](held.Err()); !ok || lost.Reason != pglock.LostLease {
-		t.Errorf("got %v, want a loss for the reason %q", held.Err(), pglock.LostLease)
-	}
-	unlock(t, lock(t, open(t, owner))) // others can have it
-	empty()
-	testenv.WaitUntil(t, "the pooler serves the Locker again", func() bool {
-		again, err := l.TryLock(t.Context(), key)
-		return err == nil && again.Unlock(t.Context()) == nil
-	})
-	must.Succeed(t, another.Unlock(t.Context()))
 }

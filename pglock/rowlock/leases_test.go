@@ -425,50 +425,6 @@ func TestLeaseTakeThatWaitsForAnInsertionHoldsUpNoOtherCall(t *testing.T) {
 	}
 }
 
-// The plans of a session's statements can be older than most of the rows.
-func TestLeaseCallsFindTheirRowsByTheIndexWheneverTheyWerePlanned(t *testing.T) {
-	t.Parallel()
-	owner, db := installed(t)
-	p := newProcess(t, db, 1)
-	drop := func(number, generation int64) {
-		c := p.call()
-		c.dropKinds, c.dropSpaces, c.dropNumbers, c.dropValues = "x", []int64{1}, []int64{number}, []int64{generation}
-		got, _ := p.outcomes(c)
-		p.want(got, "dropped")
-	}
-	p.exec("ALTER TABLE pglock.leases SET (autovacuum_enabled = false)")
-	drop(1, p.take(1)[0])
-	p.exec("ANALYZE pglock.leases") // it has one row
-	drop(1, p.take(1)[0])
-	const rows = 5000
-	if _, err := owner.Exec(t.Context(), "INSERT INTO pglock.leases (space, number) SELECT 1, n FROM generate_series(2, $1::bigint) AS n", rows); err != nil {
-		t.Fatal(err)
-	}
-	p.exec("BEGIN")
-	drop(7, p.take(7)[0])
-	p.take(2 * rows) // which has no row
-	var read int64
-	p.must(p.conn.QueryRow(t.Context(), "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'leases'").Scan(&read))
-	p.exec("COMMIT")
-	if read > 100 {
-		t.Errorf("two takes and a drop have read %d rows", read)
-	}
-}
-
-func TestLeaseTicketGetsAllItsKeysOrNone(t *testing.T) {
-	t.Parallel()
-	_, db := installed(t)
-	a, b := newProcess(t, db, 1), newProcess(t, db, 2)
-	a.take(2)
-	c := b.taking(false, false, 1, 2, 3)
-	c.tickets, c.plain = []int64{1, 1, 2}, 0
-	got, _ := b.outcomes(c)
-	b.want(got[:2], "held", "granted")
-	if b.holds(1) || !b.holds(3) {
-		t.Error("a ticket got some of its keys")
-	}
-}
-
 func TestLeaseCallsMakeTheirCommitsDurable(t *testing.T) {
 	t.Parallel()
 	_, db := installed(t)
@@ -499,22 +455,6 @@ func TestLeaseCallsMakeTheirCommitsDurable(t *testing.T) {
 			t.Errorf("%s in a REPEATABLE READ transaction", name)
 		}
 		p.exec("ROLLBACK")
-	}
-}
-
-func TestTheTextsOfAHolderAreShort(t *testing.T) {
-	t.Parallel()
-	owner, db := installed(t)
-	p := newProcess(t, db, 1)
-	long := strings.Repeat("é", 100_000)
-	p.must(p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{
-		Holder: pgtype.UUID{Bytes: [16]byte{2}, Valid: true}, LeaseMs: anHour, Application: long, Host: long,
-	}))
-	var application, host int
-	p.must(owner.QueryRow(t.Context(), "SELECT max(length(application)), max(length(host)) FROM pglock.holders").
-		Scan(&application, &host))
-	if application != 63 || host != 255 {
-		t.Errorf("of %d characters the server keeps %d of the application, and %d of the host", len(long)/2, application, host)
 	}
 }
 

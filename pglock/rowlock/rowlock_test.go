@@ -158,26 +158,6 @@ func TestOptionsForSessionsAreRefused(t *testing.T) {
 	must.Succeed(t, l.Close(t.Context()))
 }
 
-// The names are written in the background, at the latest by Close, and through the pooler too.
-func TestNamesAreRecorded(t *testing.T) {
-	t.Parallel()
-	pool, db := installed(t)
-	for i, through := range []*pgxpool.Pool{pool, pooled(t, db)} {
-		l := open(t, through, pglock.WithNames())
-		must.Succeed(t, l.Ping(t.Context()))
-		name := fmt.Sprintf("named:%d", i)
-		held, err := l.LockAll(t.Context(), []pglock.Key{pglock.NewKey(name), pglock.Int64Key(7), pglock.NewKey("\x00")})
-		must.Succeed(t, err)
-		unlock(t, held)
-		must.Succeed(t, l.Close(t.Context()))
-		var names string
-		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY first_seen DESC) FROM pglock.names").Scan(&names))
-		if first, _, _ := strings.Cut(names, " "); first != name {
-			t.Errorf("recorded are %q", names)
-		}
-	}
-}
-
 func TestWithoutTheSchemaOrRightsAnErrorSaysSo(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -433,18 +413,5 @@ func TestFencesOfLocksThatArePassedOnGrowToo(t *testing.T) {
 	unlock(t, third)
 	if a >= b || b >= c {
 		t.Errorf("fences %d, %d, %d", a, b, c)
-	}
-}
-
-func TestTheErrorBehindAPoolerNamesThisPackage(t *testing.T) {
-	t.Parallel()
-	_, db := installed(t)
-	l, err := pglock.New(pooled(t, db))
-	must.Succeed(t, err)
-	defer func() { must.Succeed(t, l.Close(t.Context())) }()
-	err = l.Ping(t.Context())
-	wantIs(t, err, pglock.ErrPooler)
-	if !strings.Contains(fmt.Sprint(err), "rowlock") {
-		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package rowlock_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -115,42 +114,5 @@ func TestTheViewHidesHostsFromRolesThatMayNotSeeThem(t *testing.T) {
 		if key != "@6688477336110245193" || role != user(app) || shown != sees {
 			t.Errorf("%s sees %s of %s, and where it runs: %v", user(watching), key, role, shown)
 		}
-	}
-}
-
-func TestTheWaitsShowWhoIsInTheWay(t *testing.T) {
-	t.Parallel()
-	pool, _ := installed(t)
-	defer unlock(t, lock(t, open(t, pool, pglock.WithApplicationName("holder"))))
-	ctx, cancel := context.WithCancel(t.Context())
-	var ends []chan error
-	for i, name := range []string{"first", "second"} {
-		l, end := open(t, pool, pglock.WithApplicationName(name)), make(chan error, 1)
-		ends = append(ends, end)
-		go func() {
-			_, err := l.Lock(ctx, key, pglock.Shared())
-			end <- err
-		}()
-		testenv.WaitUntil(t, name+" waits", func() bool { return len(rowLocks(t, pool)) == i+2 })
-	}
-	writer, end := open(t, pool, pglock.WithApplicationName("writer")), make(chan error, 1)
-	ends = append(ends, end)
-	go func() {
-		_, err := writer.Lock(ctx, key)
-		end <- err
-	}()
-	testenv.WaitUntil(t, "the writer waits", func() bool { return len(rowLocks(t, pool)) == 4 })
-	rows, err := pool.Query(t.Context(),
-		"SELECT concat_ws(' ', waiter_application, block, blocker_application) FROM pglock.row_waits ORDER BY 1")
-	must.Succeed(t, err)
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	must.Succeed(t, err)
-	want := []string{"first hard holder", "second hard holder", "writer hard holder", "writer soft first", "writer soft second"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	cancel()
-	for _, end := range ends {
-		wantIs(t, <-end, context.Canceled)
 	}
 }

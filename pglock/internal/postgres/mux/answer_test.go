@@ -84,27 +84,3 @@ func TestSessionCallerWhoseOpIsNotInItsBatchLeadsAgain(t *testing.T) {
 		r.close()
 	})
 }
-
-// The right to send is taken back from a caller that is just taking it from its channel. Without the select in
-// giveUpRightLocked, one run in a few million hung.
-func TestSessionTakesTheRightBack(t *testing.T) {
-	s := &Session{}
-	for n := range 200_000 {
-		o := &op{wake: make(chan signal, 2)}
-		o.wake <- maySend
-		began, took := make(chan struct{}), make(chan struct{})
-		go func() {
-			close(began)
-			select {
-			case <-o.wake:
-			default:
-			}
-			close(took)
-		}()
-		<-began
-		for range n % 200 { // not always at the same moment
-		}
-		s.giveUpRightLocked(o)
-		<-took
-	}
-}

@@ -15,24 +15,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// The lease counts from the sending of a statement, however long its answer takes, since the server may have received
-// nothing after it.
-func TestSessionLeaseCountsFromTheSending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
-			time.Sleep(time.Second)
-			return wiretest.Verdict{}
-		})
-		sent := driver.Now()
-		g := grantOf(new(owner), 1)
-		r.must(r.session.Try(t.Context(), g))
-		if want := sent.Add(testLease - testLease/10); g.Deadline() != want {
-			t.Errorf("the deadline is %v off", g.Deadline().Sub(want))
-		}
-		r.close()
-	})
-}
-
 // A try that pg_cancel_backend has cancelled is repeated once.
 func TestSessionRepeatsACancelledTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -112,21 +94,6 @@ func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 			t.Errorf("the owner was notified of %v", got)
 		}
 		close(silent)
-		r.close()
-	})
-}
-
-// A session that ends while it waits carries no lock.
-func TestSessionThatEndsWhileItWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		err := r.session.Carry(t.Context(), grantOf(new(owner), 1), func() error {
-			r.session.End(driver.LostSession, nil)
-			return nil
-		})
-		if !HasEnded(err) {
-			t.Errorf("got %v", err)
-		}
 		r.close()
 	})
 }

@@ -299,26 +299,6 @@ func TestSessionGrantsNothingWhileItEnds(t *testing.T) {
 	})
 }
 
-// Messages to an idle session that do not end it change nothing.
-func TestSessionGoesOnAfterANotice(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		r := newRigOver(t, start, nil)
-		o := new(owner)
-		g := grantOf(o, 1)
-		r.must(r.session.Try(t.Context(), g))
-		for range 3 {
-			r.server.Say(&pgproto3.NoticeResponse{Severity: "NOTICE"}, &pgproto3.ParameterStatus{Name: "TimeZone", Value: "UTC"})
-			synctest.Wait()
-		}
-		r.must(r.session.Try(t.Context(), grantOf(o, 2)))
-		r.must(g.Release(t.Context()))
-		if got := o.losses(); len(got) != 0 {
-			t.Errorf("the owner was notified of %v", got)
-		}
-		r.close()
-	})
-}
-
 // A caller whose context ends withdraws what has not been sent.
 func TestSessionCancelBeforeSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -387,51 +367,6 @@ func TestSessionCallerLeavesWithTheRightToSend(t *testing.T) {
 	})
 }
 
-// The server freezes in the middle of a message. The caller that waits for the answer returns a second after the end of
-// its context. The callers behind it continue when the server does. The abandoned grant is released before its key is
-// settled.
-func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		frozen := make(chan struct{})
-		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-			switch {
-			case slices.Contains(st.Keys, 7) && !st.Releases(0):
-				return wiretest.Verdict{Half: true}
-			case st.SQL == wiretest.Half:
-				<-frozen
-			}
-			return wiretest.Verdict{}
-		})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1)))
-		ctx, cancel := soon()
-		defer cancel()
-		left := make(chan error, 1)
-		began := time.Now()
-		go func() { left <- r.session.Try(ctx, grantOf(new(owner), 7)) }()
-		synctest.Wait()
-		var queued sync.WaitGroup
-		for n := range int64(5) {
-			queued.Go(func() { r.must(r.session.Try(context.Background(), grantOf(new(owner), 20+n))) })
-		}
-		open, ok := errors.AsType[*driver.UnsettledError](<-left)
-		if took := time.Since(began); !ok || took > 1100*time.Millisecond {
-			t.Fatalf("it returned after %v with %v", took, open)
-		}
-		select {
-		case <-open.Done:
-			t.Error("the key is settled although the server has not answered")
-		default:
-		}
-		close(frozen)
-		<-open.Done
-		if r.locks.Holder(7) != nil {
-			t.Error("the key is settled but held")
-		}
-		queued.Wait()
-		r.close()
-	})
-}
-
 // The server freezes in the middle of an answer. A caller that does not need the answer returns exactly when its
 // context ends, and so does one that is queued behind it. Other callers, whose contexts never end, get their answers
 // when the server continues: the half that was read is not lost.
@@ -477,37 +412,6 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 		stayed.Wait()
 		if n := r.locks.Len(); n != 4 {
 			t.Errorf("%d keys are held, want 4", n)
-		}
-		r.close()
-	})
-}
-
-// A statement has failed, and the server freezes before it says what the session holds. The callers of the statement are not
-// in the queue then, and their statement is not on its way; they leave as others do.
-func TestSessionCallersLeaveAQuestionWithoutAnAnswer(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		frozen := make(chan struct{})
-		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-			switch {
-			case st.Asks:
-				<-frozen
-			case slices.Contains(st.Keys, 7) && !st.Releases(0):
-				return wiretest.Verdict{Code: "53200", Upto: 1}
-			}
-			return wiretest.Verdict{}
-		})
-		ctx, cancel := soon()
-		defer cancel()
-		began := time.Now()
-		err := r.session.Try(ctx, grantOf(new(owner), 7))
-		open, ok := errors.AsType[*driver.UnsettledError](err)
-		if took := time.Since(began); !ok || took > 1100*time.Millisecond {
-			t.Fatalf("it returned after %v with %v", took, err)
-		}
-		close(frozen)
-		<-open.Done
-		if r.locks.Holder(7) != nil {
-			t.Error("the key is settled but held")
 		}
 		r.close()
 	})
@@ -570,33 +474,6 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 			})
 		})
 	}
-}
-
-// When the lease expires the session ends at once, even if no Terminate message can be written.
-func TestSessionEndsWhenNothingCanBeWritten(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		frozen := make(chan struct{})
-		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-			if slices.Contains(st.Keys, 2) {
-				<-frozen
-			}
-			return wiretest.Verdict{}
-		})
-		g := grantOf(new(owner), 1)
-		r.must(r.session.Try(t.Context(), g)) // answers fast, so one statement is on its way at a time
-		var left sync.WaitGroup
-		for n := range int64(2) {
-			left.Go(func() {
-				if err := r.session.Try(t.Context(), grantOf(new(owner), 2+n)); !HasEnded(err) || driver.Now() != g.Deadline() {
-					t.Errorf("it returned %v after %v", driver.Now().Sub(g.Deadline()), err)
-				}
-			})
-			synctest.Wait()
-		}
-		left.Wait()
-		close(frozen)
-		r.close()
-	})
 }
 
 // A release that gets no answer is given up after some seconds, even while it is not known which keys a failed statement
@@ -672,35 +549,6 @@ func TestSessionLease(t *testing.T) {
 			t.Errorf("the owner was notified of %v at %v; the deadline was %v", got, driver.Now(), last)
 		}
 		close(silent)
-		r.close()
-	})
-}
-
-// A caller that waited for some time until it could send has been told to watch its context before that. It does so while its
-// own answer is waited for.
-func TestSessionCallerThatSentLateWatchesItsContext(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		frozen := make(chan struct{})
-		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-			switch st.SQL {
-			case "slow":
-				time.Sleep(10 * patrolEvery)
-			case "frozen":
-				<-frozen
-			}
-			return wiretest.Verdict{}
-		})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near: one statement at a time
-		go func() { _, _, _ = r.session.Call(t.Context(), "slow") }()
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*patrolEvery)
-		defer cancel()
-		began := time.Now()
-		_, _, err := r.session.Call(ctx, "frozen")
-		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 20*patrolEvery {
-			t.Errorf("after %v: %v", took, err)
-		}
-		close(frozen)
 		r.close()
 	})
 }
