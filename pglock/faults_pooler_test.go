@@ -93,13 +93,13 @@ var allowedByPooler = map[string]func(context.Context, *pgxpool.Pool) error{
 	"LockTx": func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pglock.BeginFunc(ctx, pool, pglock.NewKey("k"), func(pgx.Tx) error { return nil }, pglock.MaxWait(time.Minute))
 	},
-	"once and semaphore": func(ctx context.Context, pool *pgxpool.Pool) error {
+	"once": func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			scope, err := once.New(pglock.NewKey("scope"))
 			if err != nil {
 				return err
 			}
-			return errors.Join(scope.Tx(ctx, tx, "id"), semaphore.AcquireTx(ctx, tx, pglock.NewKey("s"), 2))
+			return scope.Tx(ctx, tx, "id")
 		})
 	},
 	"ratelimit": func(ctx context.Context, pool *pgxpool.Pool) error {
