@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 )
@@ -67,7 +68,23 @@ not found; 128+n ended by signal n; 1 other errors.`,
 	root.AddCommand(newRun(), newMonitor(), newReplay(), newReport(), newExporter(), newCancel(), newTerminate(), newDoctor(),
 		newKey(), newMigrate(), newVersion())
 	refuseUnknown(root)
+	completeNoFiles(root)
 	return root
+}
+
+// completeNoFiles makes shells complete arguments and values of flags to files only where a command says that they are files.
+func completeNoFiles(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if _, known := cmd.GetFlagCompletionFunc(flag.Name); !known && flag.Annotations == nil {
+			complete(cmd, flag.Name)
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		completeNoFiles(sub)
+	}
 }
 
 // refuseUnknown makes cobra's own commands fail for an unknown argument. By default they print the help and succeed.

@@ -39,10 +39,8 @@ type dsn struct {
 func (d *dsn) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&d.value, "dsn", "d", "",
 		"the database, a `URL`, keyword=value pairs or a name (default $DATABASE_URL, or what psql uses)")
-	complete(cmd, "dsn")
 	cmd.Flags().StringArrayVar(&d.trusted, "trust-owner", nil,
 		"use schema pglock also if this `ROLE` owns it: its code may run with your rights")
-	complete(cmd, "trust-owner")
 }
 
 // addPsqlTo adds psql's flags for a server. Its -h replaces the one of help.
@@ -52,9 +50,6 @@ func (d *dsn) addPsqlTo(cmd *cobra.Command) {
 	flags.StringVarP(&d.host, "host", "h", "", "the server's `host`, or the directory of its socket")
 	flags.StringVarP(&d.port, "port", "p", "", "the server's `port`")
 	flags.StringVarP(&d.user, "username", "U", "", "the `role` to connect as")
-	for _, flag := range []string{"host", "port", "username"} {
-		complete(cmd, flag)
-	}
 }
 
 // addDatabaseArgument reads the name of a database from the arguments, as psql does.

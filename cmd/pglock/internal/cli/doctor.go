@@ -61,9 +61,8 @@ func newDoctor() *cobra.Command {
   pglock doctor --fail-on problem -o json |
     jq -r '.findings[] | select(.level == "problem") | .sql[]'
   pglock doctor --ignore proxy --ignore log-lock-waits`,
-		Args:              arguments(0, 1, "one database"),
-		RunE:              e.command,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 1, "one database"),
+		RunE: e.command,
 	}
 	e.dsn.addTo(cmd)
 	e.dsn.addPsqlTo(cmd)
@@ -74,7 +73,6 @@ func newDoctor() *cobra.Command {
 	complete(cmd, "fail-on", failLevels...)
 	flags.StringArrayVar(&e.ignore, "ignore", nil, "leave out the findings of this `CHECK`; may be repeated")
 	complete(cmd, "ignore", doctor.Checks...)
-	complete(cmd, "long-wait")
 	return cmd
 }
 

@@ -37,8 +37,6 @@ that the exporter works; pglock_up says whether the server answers.
   pglock_row_key_…, as pglock_key_…          locks in rows, by database and key
   pglock_waits_total, pglock_wait_seconds_total
                              with --sample, by database, key and application
-  pglock_server_lock_waits_total, pglock_server_lock_wait_seconds_total
-                                             from PostgreSQL 19 on, by type
   pglock_other_waiters, pglock_oldest_other_wait_seconds
                                              tables, rows and transactions
   pglock_deadlocks                           by certainty (certain, possible)
@@ -66,8 +64,7 @@ a snapshot is taken every second, and the counters say how many waits the
 snapshots showed, and how long these had lasted when they were last shown, from
 their beginning. Waits of less than the period can be missing. At most 100 keys
 and 50 applications have their own label, those that wait first; the others
-share the label "other". From PostgreSQL 19 on the server counts waits itself,
-by type of lock (pg_stat_lock).
+share the label "other".
 
 There is no encryption and no password: listen on loopback, or behind a proxy
 that adds them. On loopback it answers only requests for a loopback host, such
@@ -105,9 +102,8 @@ func newExporter() *cobra.Command {
   pglock exporter --listen 127.0.0.1:9000
   pglock exporter --dashboard > pglock.json
   pglock exporter --rules > pglock.rules.yml`,
-		Args:              arguments(0, 1, "one database"),
-		RunE:              e.command,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 1, "one database"),
+		RunE: e.command,
 	}
 	e.dsn.addTo(cmd)
 	e.dsn.addPsqlTo(cmd)
@@ -119,9 +115,6 @@ func newExporter() *cobra.Command {
 	flags.BoolVar(&e.all, "all", false, "look at waits of every kind, also without any advisory lock")
 	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
 	flags.BoolVar(&e.rules, "rules", false, "write alerting rules for Prometheus and exit")
-	for _, flag := range []string{"listen", "max-keys", "min-interval", "sample"} {
-		complete(cmd, flag)
-	}
 	return cmd
 }
 
@@ -198,13 +191,6 @@ func (e *exporterRun) serve(ctx context.Context, db database) error {
 			return nil, db.failed(err)
 		}
 		return s, nil
-	}
-	o.LockStats = func(ctx context.Context, s *monitor.Snapshot) ([]exporter.LockStat, error) {
-		stats, err := exporter.ReadLockStats(ctx, pool, s)
-		if err != nil {
-			err = db.failed(err)
-		}
-		return stats, err
 	}
 	listener, err := net.Listen("tcp", e.listen)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestProgramHelpVersion(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "run", "../..", "version").Output()
 	must.Succeed(t, err)
-	wantText(t, string(out), "pglock ", "commit ", "go     go1.", "pgx    v5.")
+	wantText(t, string(out), "pglock ", "commit ", "go     go1.")
 	wantText(t, command(t, nil, "--version").run().stdout, "pglock ")
 }
 

@@ -33,8 +33,7 @@ func (h *httpFlags) addTo(cmd *cobra.Command) {
 	flags.StringArrayVar(&h.hosts, "http-host", nil, "accept this host `NAME` in requests, besides IP addresses")
 	flags.IntVar(&h.clients, "http-clients", 20, "serve `N` browsers at once")
 	flags.BoolVar(&h.insecure, "insecure-http", false, "serve the page beyond loopback without TLS")
-	complete(cmd, "http")
-	complete(cmd, "http-host")
+	completeToFiles(cmd, "http-cert", "http-key")
 }
 
 func (h *httpFlags) check(cmd *cobra.Command, once bool) error {
@@ -87,7 +86,7 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, filter view
 		defer cancel()
 		served <- web.Serve(ctx, listener, handler, m.http.clients, secure)
 	}()
-	err = m.follow(ctx, db, o, filter, newAppender(db, nil))
+	err = m.follow(ctx, db, o, filter, &printer{db: db})
 	cancel()
 	return errors.Join(err, <-served)
 }

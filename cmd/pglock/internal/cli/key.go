@@ -39,7 +39,6 @@ pglock (pglock migrate up).`,
 			}
 			return printKeys(cmd.OutOrStdout(), described, output)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	output.addTo(cmd)
 	return cmd

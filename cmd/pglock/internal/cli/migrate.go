@@ -65,7 +65,6 @@ of its databases, the owner of the database.`,
 				return err
 			})
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	dsn.addTo(cmd)
 	return cmd
@@ -108,7 +107,6 @@ It asks first. Without a terminal to ask on, it needs --yes.`,
 				return nil
 			})
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	dsn.addTo(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -160,7 +158,6 @@ func newMigrateVersion() *cobra.Command {
 				return err
 			})
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	dsn.addTo(cmd)
 	return cmd
@@ -197,7 +194,6 @@ roles need to take locks and to watch them.
 				comment("A role that deletes old records of package once, here pruner, needs:", migrations.PrunerGrants("pruner")))
 			return err
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&format, "format", "plain", "the `format`: plain, down, goose or dbmate")
 	complete(cmd, "format", formats...)

@@ -112,9 +112,8 @@ func newMonitor() *cobra.Command {
   pglock monitor --waiting --interval 5s
   pglock monitor --once -o json --key invoice:42 | jq '.locks[].holders[].pid'
   pglock monitor --once --fail-if-waiting 30s`,
-		Args:              arguments(0, 1, "one database"),
-		RunE:              m.command,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 1, "one database"),
+		RunE: m.command,
 	}
 	m.dsn.addTo(cmd)
 	m.output.addTo(cmd, formatNDJSON)
@@ -132,8 +131,6 @@ func newMonitor() *cobra.Command {
 	flags.BoolVar(&m.events, "events", false, "print events of contended keys instead of snapshots")
 	flags.BoolVar(&m.readOnly, "read-only", false, "disable the keys that cancel and terminate sessions")
 	addSessionFilter(cmd, &m.only)
-	complete(cmd, "interval")
-	complete(cmd, "key")
 	m.dsn.addPsqlTo(cmd)
 	return cmd
 }
@@ -144,9 +141,6 @@ func addSessionFilter(cmd *cobra.Command, filter *view.Filter) {
 	flags.StringArrayVar(&filter.Users, "user", nil, "show only locks that sessions of this `ROLE` hold or wait for")
 	flags.StringArrayVar(&filter.Applications, "application", nil,
 		"show only locks that sessions with this `application_name` hold or wait for")
-	for _, flag := range []string{"database", "user", "application"} {
-		complete(cmd, flag)
-	}
 }
 
 var errNoDatabase = errors.New("the server has no database")
@@ -290,19 +284,19 @@ func (m *watch) showAll(ctx context.Context, db database, o *observer, filter vi
 	return m.follow(ctx, db, o, filter, m.printer(db, filter))
 }
 
-func (m *watch) follow(ctx context.Context, db database, o *observer, filter view.Filter, p printer) error {
+func (m *watch) follow(ctx context.Context, db database, o *observer, filter view.Filter, p *printer) error {
 	first := true
-	err := o.watch(ctx, time.Duration(m.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
+	return o.watch(ctx, time.Duration(m.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
 		wasFirst := first
 		first = false
 		switch {
 		case err != nil && wasFirst:
 			return db.failed(err)
 		case err != nil:
-			return p.missed(err)
+			p.missed(err)
+			return nil
 		}
 		m.notify.add(filter, events)
 		return m.print(p, filter, s, events)
 	})
-	return errors.Join(err, p.close())
 }

@@ -26,7 +26,7 @@ func (n *notifyFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&n.command, "on-event", "", "start `COMMAND` with the events on its standard input")
 	flags.Var(&n.every, "notify-every", "start it at most once in each `period`, with all that happened meanwhile")
-	complete(cmd, "notify-every")
+	completeToFiles(cmd, "on-event")
 }
 
 // wanted reports whether events go somewhere.

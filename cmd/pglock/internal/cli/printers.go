@@ -12,29 +12,29 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// printer prints one snapshot after another.
-type printer interface {
-	show(*monitor.Snapshot) error
-	// missed reports that no snapshot could be taken.
-	missed(error) error
-	// close is called once, after the last snapshot.
-	close() error
+// printer writes one snapshot after another to standard output, and reports outages of the server.
+type printer struct {
+	db     database
+	write  func(io.Writer, *monitor.Snapshot) error // nil if snapshots are not written
+	absent bool
 }
 
-func (m *watch) printer(db database, filter view.Filter) printer {
+func (m *watch) printer(db database, filter view.Filter) *printer {
+	p := &printer{db: db}
 	switch {
 	case m.events || m.quiet:
-		return newAppender(db, nil)
 	case m.output == formatJSON:
-		return newAppender(db, filtered(filter, view.JSON))
+		p.write = filtered(filter, view.JSON)
 	case m.output == formatNDJSON:
-		return newAppender(db, filtered(filter, view.NDJSON))
+		p.write = filtered(filter, view.NDJSON)
+	default:
+		p.write = tableWriter(filter, db)
 	}
-	return newAppender(db, tableWriter(filter, db))
+	return p
 }
 
 // print prints a snapshot or, with --events, the events up to it.
-func (m *watch) print(p printer, filter view.Filter, s *monitor.Snapshot, events []journal.Event) error {
+func (m *watch) print(p *printer, filter view.Filter, s *monitor.Snapshot, events []journal.Event) error {
 	if m.events {
 		return errors.Join(p.show(nil), m.printEvents(filter.Events(events)))
 	}
@@ -51,38 +51,24 @@ func (m *watch) printEvents(events []journal.Event) error {
 	return view.EventLines(os.Stdout, events)
 }
 
-// appender writes each snapshot after the last one.
-type appender struct {
-	db     database
-	write  func(io.Writer, *monitor.Snapshot) error // nil if snapshots are not written
-	absent bool
-}
-
-func newAppender(db database, write func(io.Writer, *monitor.Snapshot) error) *appender {
-	return &appender{db: db, write: write}
-}
-
-func (a *appender) show(s *monitor.Snapshot) error {
-	if a.absent {
-		say(os.Stderr, "%s answers again", a.db.target)
-		a.absent = false
+func (p *printer) show(s *monitor.Snapshot) error {
+	if p.absent {
+		say(os.Stderr, "%s answers again", p.db.target)
+		p.absent = false
 	}
-	if a.write == nil {
+	if p.write == nil {
 		return nil
 	}
-	return a.write(os.Stdout, s)
+	return p.write(os.Stdout, s)
 }
 
 // missed reports an outage once, not at every snapshot.
-func (a *appender) missed(err error) error {
-	if !a.absent {
-		say(os.Stderr, "%v; trying again", a.db.failed(err))
-		a.absent = true
+func (p *printer) missed(err error) {
+	if !p.absent {
+		say(os.Stderr, "%v; trying again", p.db.failed(err))
+		p.absent = true
 	}
-	return nil
 }
-
-func (a *appender) close() error { return nil }
 
 // filtered writes only the locks that the filter shows.
 func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) func(io.Writer, *monitor.Snapshot) error {

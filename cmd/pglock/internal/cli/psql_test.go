@@ -68,14 +68,6 @@ func TestConnectionTheChainBeyondAdvisoryLocks(t *testing.T) {
 		"In all, 2 sessions are blocked by it.")
 }
 
-func TestConnectionKeysAndProcessesAreCompleted(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	pid := hold(t, db, "SET application_name = 'billing'; SELECT pg_advisory_lock(424242)")
-	wantText(t, on(t, db, "__complete", "monitor", "--key", "@4").run().stdout, "@424242\t0 waiting")
-	wantText(t, on(t, db, "__complete", "terminate", "").run().stdout, fmt.Sprintf("%d\tbilling", pid))
-}
-
 // queueTable makes conn wait for a lock on a table until the test ends.
 func queueTable(t *testing.T, db *testenv.DB, conn *pgx.Conn, statement string) {
 	t.Helper()

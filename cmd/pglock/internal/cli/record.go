@@ -26,9 +26,7 @@ func (r *recordFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&r.path, "record", "", "record all snapshots in `FILE`")
 	flags.BoolVar(&r.queries, "record-queries", false, "record the texts of statements too")
 	flags.Int64Var(&r.size, "record-size", 1000, "keep at most `MB` megabytes: the oldest files are removed")
-	if err := cmd.MarkFlagFilename("record"); err != nil {
-		panic(err) // the flag was not added before
-	}
+	completeToFiles(cmd, "record")
 }
 
 func (r *recordFlags) check(cmd *cobra.Command, once bool) error {
@@ -137,5 +135,5 @@ func (m *watch) printErrors(ctx context.Context, db database, o *observer, filte
 	} else {
 		say(os.Stderr, "watching %s", db.target)
 	}
-	return m.follow(ctx, db, o, filter, newAppender(db, nil))
+	return m.follow(ctx, db, o, filter, &printer{db: db})
 }

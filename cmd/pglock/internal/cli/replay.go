@@ -52,8 +52,9 @@ func newReplay() *cobra.Command {
 		Example: `  pglock replay locks.rec --at 01:14
   pglock replay locks.rec --at 01:14 -o json | jq '.locks[].key'
   pglock replay locks.rec --events --key invoice:42`,
-		Args: arguments(1, 1, "the FILE of a recording"),
-		RunE: r.command,
+		Args:              arguments(1, 1, "the FILE of a recording"),
+		RunE:              r.command,
+		ValidArgsFunction: completeFiles,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.at, "at", "", "begin at this `TIME`")
@@ -161,12 +162,12 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 }
 
 // replayAll prints the recording from a time on.
-func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to printer, filter view.Filter) error {
+func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to *printer, filter view.Filter) error {
 	s, err := p.seek(from)
 	for ; ctx.Err() == nil; s, err = p.next() {
 		switch {
 		case errors.Is(err, io.EOF):
-			return to.close()
+			return nil
 		case err != nil:
 			return &exit{codeOther, err}
 		}
@@ -174,7 +175,7 @@ func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to pri
 			return err
 		}
 	}
-	return to.close()
+	return nil
 }
 
 func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, file string, filter view.Filter) error {

@@ -34,14 +34,13 @@ func newReport() *cobra.Command {
 		Long:  reportHelp,
 		Example: `  pglock report --since 1h locks.rec
   pglock report -o json locks.rec | jq '.keys[0]'`,
-		Args: arguments(1, -1, "the FILE of a recording"),
-		RunE: s.command,
+		Args:              arguments(1, -1, "the FILE of a recording"),
+		RunE:              s.command,
+		ValidArgsFunction: completeFiles,
 	}
 	flags := cmd.Flags()
 	flags.Var(&s.since, "since", "sum up the last `duration` of the recording (default all)")
-	s.output = formatTable
-	flags.VarP(formatChoice{&s.output, []format{formatTable, formatJSON}}, "output", "o", "how to print: `table|json`")
-	complete(cmd, "output", string(formatTable), string(formatJSON))
+	s.output.addTo(cmd)
 	return cmd
 }
 

@@ -147,24 +147,6 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	wantCode(t, on(t, db, "terminate", "--holder", holder, "--yes").run(), 66)
 }
 
-func TestCompletionOffersHoldersOfLocksInRows(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	_, holder := contendedRow(t, db)
-	for _, begun := range []string{"", holder[:5]} {
-		r := on(t, db, "__complete", "terminate", "--holder", begun).run()
-		wantCode(t, r, 0)
-		if line, _, _ := strings.Cut(r.stdout, "\n"); line != holder+"\tbilling invoice:42" {
-			t.Errorf("after %q it offers %q", begun, r.stdout)
-		}
-	}
-	r := on(t, db, "__complete", "terminate", "--holder", "x").run()
-	wantCode(t, r, 0)
-	if strings.Contains(r.stdout, holder) {
-		t.Errorf("after x it offers %q", r.stdout)
-	}
-}
-
 // ownedByOther gives schema pglock to a role that is not trusted, and returns its name.
 func ownedByOther(t *testing.T, db *testenv.DB) string {
 	t.Helper()

@@ -93,16 +93,13 @@ func newRun() *cobra.Command {
   pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg
   pglock run --rows nightly-report -- ./report.sh   # through PgBouncer`,
 		RunE:              r.command,
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+		ValidArgsFunction: completeFiles,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after KEY belong to the command
 	r.dsn.addTo(cmd)
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.BoolP("exclusive", "x", false, "take the lock exclusively, as with flock(1) (default)")
-	flags.BoolP("exclusively", "e", false, "the same as -x")
-	flags.BoolP("close", "o", false, "accepted for flock(1): the command never inherits the lock")
-	flags.Var(&r.wait, "timeout", "the same as --wait")
 	flags.VarP(&r.wait, "wait", "w", "fail if the lock is not free within `duration` (1m30s, or seconds: 0.5)")
 	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared, together with other shared holders")
 	flags.IntVarP(&r.permits, "permits", "p", 0, "take one of `n` permits: up to n commands run at a time")
@@ -150,8 +147,8 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 }
 
 func (r *run) check(cmd *cobra.Command) error {
-	r.bounded = cmd.Flags().Changed("wait") || cmd.Flags().Changed("timeout")
-	if r.shared && (cmd.Flags().Changed("exclusive") || cmd.Flags().Changed("exclusively")) {
+	r.bounded = cmd.Flags().Changed("wait")
+	if r.shared && cmd.Flags().Changed("exclusive") {
 		return misuse(cmd, "--shared contradicts --exclusive")
 	}
 	if lease := time.Duration(r.lease); lease < leastLease || lease > mostLease {
@@ -253,7 +250,7 @@ func (r *run) postgres(ctx context.Context, db database, options []pglock.Option
 func (r *run) options(db database, command string) []pglock.Option {
 	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease)), pglock.WithNames(), pglock.WithTrustedOwner(db.trusted...)}
 	if r.verbose {
-		options = append(options, pglock.WithLogger(slog.New(messageHandler{w: os.Stderr})))
+		options = append(options, pglock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	}
 	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
 		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))

@@ -46,7 +46,6 @@ pglock.schema_migrations.`,
 	})
 	cmd.Flags().StringVar(&s.holder, "holder", "", "the process with this `ID` that holds locks in rows")
 	cmd.Flags().Lookup("yes").Usage = "do not ask (needs --session or --holder)"
-	complete(cmd, "holder")
 	return cmd
 }
 
@@ -104,7 +103,6 @@ type signalRun struct {
 func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(0, 1, "one PID")
 	cmd.RunE = s.command
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	s.dsn.addTo(cmd)
 	s.dsn.addPsqlTo(cmd)
 	flags := cmd.Flags()
@@ -112,8 +110,6 @@ func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
 	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs --session)")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "only show what would end, on standard output")
-	complete(cmd, "key")
-	complete(cmd, "session")
 	return cmd
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -117,20 +116,5 @@ func TestLocksInRowsHaveSeries(t *testing.T) {
 		if n, err := strconv.ParseFloat(series[name], 64); err != nil || n <= 0 || n > 3600 {
 			t.Errorf("%s is %q", name, series[name])
 		}
-	}
-}
-
-// PostgreSQL 19 counts waits itself. Earlier versions are not asked for a view that they do not have.
-func TestCountersOfTheServerAreReadIfThereAreSome(t *testing.T) {
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	s, err := monitor.Take(t.Context(), pool)
-	must.Succeed(t, err)
-	stats, err := exporter.ReadLockStats(t.Context(), pool, s)
-	must.Succeed(t, err)
-	var view bool
-	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT to_regclass('pg_catalog.pg_stat_lock') IS NOT NULL").Scan(&view))
-	if view != (len(stats) > 0) {
-		t.Errorf("%s: there is a view (%t), and %d counters", s.ServerVersion, view, len(stats))
 	}
 }

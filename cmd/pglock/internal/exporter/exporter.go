@@ -22,8 +22,6 @@ type Options struct {
 	Take func(context.Context) (*monitor.Snapshot, error)
 	// MaxKeys is how many keys have separate series. The others share the key "(other)".
 	MaxKeys int
-	// LockStats reads what the server itself has counted, after each snapshot. It may be nil.
-	LockStats func(context.Context, *monitor.Snapshot) ([]LockStat, error)
 	// Sample, if it is not 0, is how often snapshots are taken to count waits, also without scrapes.
 	Sample time.Duration
 	// MinInterval is how old a snapshot may be to be reused. An error is remembered for the same time.

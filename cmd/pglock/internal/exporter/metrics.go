@@ -87,7 +87,6 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	shown := c.keys.measure(s.snapshot)
 	c.waits.sendTo(to, shown)
 	to.rows(s.snapshot, c.rowKeys)
-	to.lockStats(s.lockStats)
 	for at, c := range shown {
 		to.gauge(keyHolders, float64(c.holders), at.database, at.key)
 		to.gauge(keyWaiters, float64(c.waiters), at.database, at.key)

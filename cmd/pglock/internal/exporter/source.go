@@ -14,9 +14,8 @@ const answerTimeout = 8 * time.Second
 // state is what a scrape shows.
 type state struct {
 	// snapshot is nil if the server has not answered.
-	snapshot  *monitor.Snapshot
-	err       error
-	lockStats []LockStat
+	snapshot *monitor.Snapshot
+	err      error
 	// duration is how long the attempt took.
 	duration time.Duration
 	// snapshots and failures count the attempts since the exporter started.
@@ -27,7 +26,6 @@ type state struct {
 type source struct {
 	ctx      context.Context // of the exporter, since a snapshot can outlive its scrape
 	take     func(context.Context) (*monitor.Snapshot, error)
-	stats    func(context.Context, *monitor.Snapshot) ([]LockStat, error) // may be nil
 	interval time.Duration
 	logger   *slog.Logger
 	waits    *waitCounters // nil without sampling
@@ -35,12 +33,11 @@ type source struct {
 	mu     chan struct{} // guards the fields below
 	begun  time.Time     // time of the last attempt
 	last   state
-	noted  error  // of the last read of stats
 	unread string // why the last snapshot has no locks in rows, if they could not be read
 }
 
 func newSource(ctx context.Context, o Options) *source {
-	s := &source{ctx: ctx, take: o.Take, stats: o.LockStats, interval: o.MinInterval, logger: o.Logger, mu: make(chan struct{}, 1)}
+	s := &source{ctx: ctx, take: o.Take, interval: o.MinInterval, logger: o.Logger, mu: make(chan struct{}, 1)}
 	s.mu <- struct{}{}
 	if o.Sample > 0 {
 		s.waits = newWaitCounters(o.Sample)
@@ -92,24 +89,10 @@ func (s *source) takeSnapshot() {
 		next.failures++
 	} else {
 		s.waits.note(snapshot)
-		next.lockStats = s.readStats(ctx, snapshot)
 		s.logRows(rowsUnread(snapshot))
 	}
 	s.logOutage(s.last.err, err)
 	s.last = next
-}
-
-// readStats logs an error once.
-func (s *source) readStats(ctx context.Context, snapshot *monitor.Snapshot) []LockStat {
-	if s.stats == nil {
-		return nil
-	}
-	stats, err := s.stats(ctx, snapshot)
-	if err != nil && s.noted == nil {
-		s.logger.Warn("no counters of the server", "error", err)
-	}
-	s.noted = err
-	return stats
 }
 
 // logRows logs once that locks in rows cannot be read, and that they can again.

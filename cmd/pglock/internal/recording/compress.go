@@ -86,7 +86,7 @@ func (l *lineReader) readError(err error) error {
 	switch {
 	case l.limit.N <= 0:
 		return fmt.Errorf("%w: it has more content than a recorder writes to a file", ErrCorrupt)
-	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return io.EOF
 	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
