@@ -49,6 +49,7 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		keys + "-- name: A :exec\n-- pglock: lock a:{x bigint}\nSELECT 1;":          "the type of {x} is the key's",
 		keys + "-- name: A :exec\n-- pglock: lock plian\nSELECT 1;":                 "q.sql:6: lock plian is of no key: if it is misspelled, correct it; if it is meant, declare it, as in -- pglock: key plian",
 		keys + "-- name: A :exec\n-- pglock: lock b:{x=id}\nSELECT 1;":              "declare it, as in -- pglock: key b:{x bigint}",
+		keys + "-- name: A :exec\n-- pglock: lock a:{id} try\nSELECT 1;":            "q.sql:6: lock a:{id} is of no key: its parameters have other names there, so write a:{x=id} try",
 		keys + "-- name: A :copyfrom\n-- pglock: lock plain\nSELECT 1;":             "is :copyfrom",
 		keys + "-- name: A :exec\nSELECT 1;\n-- pglock: lock plain":                 "q.sql:7: lock plain belongs to no query",
 		keys + "-- name: A :exec\n-- pglock lock a:{x=id}\nSELECT 1;":               `"pglock lock a:{x=id}" is misspelled, so it would be ignored: write "-- pglock: lock a:{x=id}"`,

@@ -114,8 +114,7 @@ func (p *project) use(u use) {
 	k := p.byText[name]
 	switch {
 	case k == nil:
-		p.problems.add(u.at, "lock %s is of no key: if it is misspelled, correct it; if it is meant, declare it, as in -- pglock: key %s",
-			name, strings.ReplaceAll(name, "}", " bigint}"))
+		p.problems.add(u.at, "lock %s is of no key: %s", name, p.cure(u.lock))
 		return
 	case u.query.Command == ":copyfrom":
 		p.problems.add(u.at, "lock %s: query %s is :copyfrom, and a lock cannot be sent with COPY: "+
@@ -141,6 +140,22 @@ func (p *project) use(u use) {
 	if !slices.Contains(k.users, user) {
 		k.users = append(k.users, user)
 	}
+}
+
+// cure says what to write instead of a lock that is of no key.
+func (p *project) cure(lock keytemplate.Lock) string {
+	for _, k := range p.keys {
+		renamed := slices.Clone(lock.Template)
+		for i := range min(len(renamed), len(k.template)) {
+			renamed[i].Param = k.template[i].Param
+		}
+		if renamed.String() == k.template.String() {
+			lock.Template = renamed
+			return "its parameters have other names there, so write " + lock.String()
+		}
+	}
+	return "if it is misspelled, correct it; if it is meant, declare it, as in -- pglock: key " +
+		strings.ReplaceAll(lock.Template.String(), "}", " bigint}")
 }
 
 // resolve gives a parameter of a lock the number of the query's parameter, if that has a type which the key's includes.

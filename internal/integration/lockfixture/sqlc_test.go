@@ -143,7 +143,7 @@ func TestProgramSqlcWritesWhatIsHere(t *testing.T) {
 func TestProgramSqlcFailsWithLines(t *testing.T) {
 	t.Parallel()
 	out, err := run(t, sqlc(t, "newest"), project(t,
-		"lock invoice:{id} shared", "lock invoice:{nr} shared",
+		"lock invoice:{id} shared", "lock invoice:{id=nr} shared",
 		"lock invoice:{id} max_wait=100ms savepoint", "lock tenant:{tenant=note}:invoice:{id}",
 		"WHERE tenant = @tenant;", "WHERE tenant = @tenant;\n-- pglock: lock nightly-report",
 		"-- pglock: lock invoice:{id=invoice_id}", "-- pgclok: lock invoice:{id=invoice_id}",
@@ -156,7 +156,7 @@ func TestProgramSqlcFailsWithLines(t *testing.T) {
 		"queries.sql:6: query ListInvoices calls pg_advisory_lock",
 		"queries.sql:19: the comment \"pglock: lock invoice:{id}\" does not begin its line",
 		"queries.sql:15: \"pgclok: lock invoice:{id=invoice_id} max_wait=100ms\" is misspelled",
-		"queries.sql:23: lock invoice:{nr}: {nr}: query GetInvoice has no parameter nr",
+		"queries.sql:23: lock invoice:{id}: {id}: query GetInvoice has no parameter nr",
 		"queries.sql:27: lock tenant:{tenant}:invoice:{id}: {tenant}: query NoteInvoice may get NULL",
 		"queries.sql:37: lock tenant:{tenant}:invoice:{id}: {tenant}: type \"mood\" cannot be part of a key",
 		"queries.sql:48: lock nightly-report belongs to no query",
