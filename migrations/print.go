@@ -24,7 +24,7 @@ func Print(w io.Writer, format string) error {
 		_, err = w.Write(down)
 	case "goose": // what is in one statement is not split at semicolons
 		const begin, end = "-- +goose StatementBegin\n", "-- +goose StatementEnd\n"
-		_, err = fmt.Fprintf(w, "-- +goose Up\n%s%s%s\n-- +goose Down\n%[1]s%s%[3]s", begin, up, end, down)
+		_, err = fmt.Fprintf(w, "-- +goose Up\n%s%s%s\n-- +goose Down\n%s%s%s", begin, up, end, begin, down, end)
 	case "dbmate":
 		_, err = fmt.Fprintf(w, "-- migrate:up\n%s\n-- migrate:down\n%s", up, down)
 	default:

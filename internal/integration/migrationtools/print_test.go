@@ -31,6 +31,8 @@ var printing = map[string]struct {
 		down: func(t *testing.T, connString string) {
 			m := newGolangMigrate(t, open(t, connString))
 			must.Succeed(t, m.Down())
+			source, database := m.Close()
+			must.Succeed(t, errors.Join(source, database))
 		},
 	},
 	"Atlas": {

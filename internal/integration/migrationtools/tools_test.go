@@ -149,11 +149,14 @@ func applyByAtlas(t *testing.T, db *sql.DB, format string) {
 	sum, err := dir.Checksum()
 	must.Succeed(t, err)
 	must.Succeed(t, migrate.WriteSumFile(dir, sum))
-	driver, err := atlas.Open(db)
+	tx, err := db.BeginTx(t.Context(), nil) // as Atlas's command does for each file
+	must.Succeed(t, err)
+	driver, err := atlas.Open(tx)
 	must.Succeed(t, err)
 	executor, err := migrate.NewExecutor(driver, dir, &revisions{}, migrate.WithAllowDirty(true))
 	must.Succeed(t, err)
 	must.Succeed(t, executor.ExecuteN(t.Context(), 0))
+	must.Succeed(t, tx.Commit())
 }
 
 // revisions is where Atlas's library records the migrations that it has run; Atlas's command has a table.
