@@ -30,8 +30,6 @@ CREATE TABLE pglock.schema_migrations (
 COMMENT ON TABLE pglock.schema_migrations IS 'The version of schema pglock, in one row';
 INSERT INTO pglock.schema_migrations DEFAULT VALUES;
 
--- Names of locks.
-
 -- The lock number of a name: the first 8 bytes, big-endian, of the SHA-256 of its UTF-8 bytes. It never changes, so it
 -- is IMMUTABLE, although PostgreSQL allows to replace the conversion to UTF-8.
 CREATE FUNCTION pglock.key(name text) RETURNS bigint
@@ -100,7 +98,6 @@ CREATE INDEX names_semaphores ON pglock.names (pglock.semaphore_of(name), first_
 -- failover that loses transactions can repeat values, and logical replication does not copy them.
 
 CREATE SEQUENCE pglock.fence AS bigint CACHE 1 NO CYCLE;
-COMMENT ON SEQUENCE pglock.fence IS 'Fencing tokens, each larger than every earlier one. Draw them with pglock.fence_draw';
 
 -- Only every 33rd nextval writes WAL, and only its session waits until that is flushed. So after a crash, or on a
 -- standby, nextval alone can return numbers again. A transaction that makes or locks a row writes WAL of its own: its
@@ -436,6 +433,12 @@ CREATE TABLE pglock.rates (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE pglock.rates IS 'The state of rate limits';
 
+-- The time in nanoseconds since 1970, in steps of microseconds.
+CREATE FUNCTION pglock.rate_clock() RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
+$$;
+
 -- Lets through what the limits of keys have room for. An element of the arrays is a run of requests, counts[i] of them
 -- that want amounts[i] each, for a limit that lets one through every intervals[i] nanoseconds and has tolerances[i]
 -- nanoseconds of burst. Each may be put off by patiences[i]. Where that is 0 it is let through now or refused, and then
@@ -548,8 +551,7 @@ LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH deleted AS (
         DELETE FROM pglock.rates AS idle WHERE idle.ctid = ANY (ARRAY(
             SELECT r.ctid FROM pglock.rates AS r
-            WHERE r.busy_until < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
-            LIMIT rate_prune.most FOR UPDATE SKIP LOCKED))
+            WHERE r.busy_until < pglock.rate_clock() LIMIT rate_prune.most FOR UPDATE SKIP LOCKED))
         RETURNING idle.key
     )
     SELECT count(*) FROM deleted
@@ -965,8 +967,7 @@ $$;
 -- Makes sure that a call whose answer was lost has left nothing: what it took is free again, and if it arrives later it
 -- is refused. A call locks its holder's row first and until its end, so this waits for one that is running.
 CREATE FUNCTION pglock.lease_settle(holder uuid, attempt bigint, spaces smallint[], numbers bigint[])
-RETURNS void
-LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURNS void LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN

@@ -56,6 +56,7 @@
 //	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits TO "watcher";
 //	GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs, pglock.schema_migrations TO "watcher";
 //	GRANT EXECUTE ON FUNCTION pglock.written, pglock.semaphore_of, pglock.find_blockers TO "watcher";
+//	GRANT SELECT ON SEQUENCE pglock.fence TO "watcher";
 //
 // A role that deletes old records of package once needs these ([PrunerGrants]), which a role that only takes locks
 // should not have:
@@ -70,14 +71,15 @@
 // as the owner, and with INSERT, UPDATE, DELETE or TRUNCATE it changes what was recorded. Such rights usually come from
 // ALTER DEFAULT PRIVILEGES.
 //
-// SELECT on pglock.schema_migrations lets these roles call Version, and Up when there is nothing to do. It also lets a
-// role keep the schema in place while it uses it, as SELECT on pglock.fence does.
+// SELECT on pglock.schema_migrations lets these roles call Version, and Up when there is nothing to do. A right on
+// pglock.fence also lets a role keep the schema in place while it uses it.
 //
 // # Trust
 //
-// The owner of a schema can have code executed by the roles that use it, with their rights. So nothing in a schema
-// pglock is used if its owner, or that of an object in it, is not trusted. Trusted are the current role, superusers,
-// and members of the current role; for a role without rights elsewhere also the owner of the database. If a different
+// The owner of a schema can have code executed by the roles that use it, with their rights, and so can a role that may
+// attach something to it. So nothing in a schema pglock is used unless it and all that is in it belongs to the current role,
+// a superuser or a role that the program names; no other role has rights on it beside those above; and there is nothing in
+// it, or attached to it, that pglock did not make. If a different
 // role runs the migrations, such as "migrator" instead of the application's "app", the application says so with one
 // option:
 //

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // noLocksInRows returns an error if a process holds locks in rows and its lease is not over.
@@ -15,11 +14,7 @@ import (
 // It looks twice: first without a lock, so that where it fails no process has waited for it, and then with all calls of
 // package rowlock locked out until the transaction ends. A process that takes a lock meanwhile wins if it commits before
 // that: the second look sees its lock. Otherwise it finds no schema, and has no lock.
-func noLocksInRows(ctx context.Context, tx pgx.Tx, s schema, o options) error {
-	err := trust.Check(ctx, tx, o.owners(), "schema_migrations", "holders", "leases", "lease_shares")
-	if err != nil {
-		return fmt.Errorf("database %q: %w", s.Database, err)
-	}
+func (s schema) noLocksInRows(ctx context.Context, tx pgx.Tx) error {
 	queries := lockdb.New(unprepared{tx})
 	if err := s.noneHeld(ctx, queries); err != nil {
 		return err

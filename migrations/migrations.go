@@ -81,6 +81,8 @@ func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, err
 	case err != nil:
 	case !s.installed:
 		err = s.missing()
+	case len(s.excess) > 0:
+		err = fmt.Errorf("database %q: %w", s.Database, s.Err())
 	case s.version == 0:
 		err = s.unrecorded()
 	}
@@ -99,11 +101,12 @@ type operation struct {
 var (
 	up = operation{
 		pending: func(s schema) (bool, error) {
-			return !s.installed || !s.Standby && (s.version == 0 || s.version == latest && len(s.revocable) > 0), nil
+			return !s.installed || s.version == 0 && !s.Standby, nil // 0 also if there are rights to take away
 		},
 		do: func(ctx context.Context, tx pgx.Tx, s schema, o options) error {
 			if s.installed {
-				return s.mend(ctx, tx)
+				_, err := s.mend(ctx, tx, o)
+				return err
 			}
 			if err := execute(ctx, tx, upFile); err != nil {
 				return fmt.Errorf("install the schema: %w", s.explain(err))
@@ -121,7 +124,11 @@ var (
 			return s.installed, nil
 		},
 		do: func(ctx context.Context, tx pgx.Tx, s schema, o options) error {
-			if err := noLocksInRows(ctx, tx, s, o); err != nil {
+			s, err := s.mend(ctx, tx, o)
+			if err != nil {
+				return err
+			}
+			if err := s.noLocksInRows(ctx, tx); err != nil {
 				return s.explain(err)
 			}
 			if err := execute(ctx, tx, downFile); err != nil {

@@ -3,8 +3,6 @@ package migrations
 import (
 	"errors"
 	"slices"
-
-	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // Option changes what [Up], [Down] and [Version] do.
@@ -13,8 +11,6 @@ type Option func(*options) error
 type options struct {
 	trusted []string
 }
-
-func (o options) owners() trust.Owners { return trust.Owners{Named: o.trusted} }
 
 func newOptions(opts []Option) (o options, err error) {
 	for _, opt := range opts {
@@ -30,9 +26,8 @@ func newOptions(opts []Option) (o options, err error) {
 
 // WithTrustedOwner names roles that may own the schema, or something in it. Using an object can execute its owner's
 // code with the rights of the current role, so a schema of any other role is not used, and the error matches
-// pglock.ErrUntrusted. Some roles are trusted without being named: the current role, superusers, and members of the
-// current role; and, if the current role has no rights outside of its databases, the owner of the database
-// (docs/security.md says which rights). It is an error if a role does not exist, or has no name.
+// pglock.ErrUntrusted. The current role and superusers are trusted without being named; after SET ROLE only superusers.
+// It is an error if a role does not exist, or has no name.
 func WithTrustedOwner(roles ...string) Option {
 	return func(o *options) error {
 		if slices.Contains(roles, "") {

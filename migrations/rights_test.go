@@ -132,7 +132,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 			"hold leases", "renew leases", "end a holder", "take leases", "settle leases", "poll leases", "check leases",
 			"fence leases", "guard by leases", "see who holds", "list leases", "prune leases"}},
 		"watcher": {migrations.WatcherGrants, []string{
-			"read names", "find a semaphore", "write a key", "read locks", "read waits", "read blockers", "find blockers", "read row locks", "read row waits", "read the version", "read runs", "read jobs"}},
+			"read names", "find a semaphore", "write a key", "read locks", "read waits", "read blockers", "find blockers", "read row locks", "read row waits", "read the fence", "read the version", "read runs", "read jobs"}},
 		"pruner": {migrations.PrunerGrants, []string{"forget what is old", "read the fence"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,68 +21,79 @@ var ErrForeignSchema = errors.New("schema pglock was not created by pglock")
 // schema is what a database has under the name pglock.
 type schema struct {
 	lockdb.InspectSchemaRow
+	trust.Looked
 	installed bool
-	version   int64         // 0 when it is not recorded
-	revocable []trust.Right // that Up takes away
+	version   int64 // 0 when it is not recorded, or not read since excess is not empty
+	// excess are rights of other roles, which the current one can take away. The rest of the schema may not have been
+	// looked at.
+	excess []trust.Finding
 }
 
-// inspect looks at the schema of the database. It uses nothing of a schema that belongs to a role that is not trusted,
-// and does not even read it.
-func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
-	if len(o.trusted) > 0 { // a role that does not exist is an error even if there is no schema yet
-		if _, err := trust.Find(ctx, tx, o.owners()); err != nil {
-			return schema{}, err
-		}
+// inspect looks at the schema of the database. It uses nothing of a schema that is not to be trusted, and does not even
+// read it.
+func inspect(ctx context.Context, tx pgx.Tx, o options) (s schema, err error) {
+	if s.Looked, err = trust.Look(ctx, tx, o.trusted); err != nil {
+		return s, err // a role that does not exist is an error even if there is no schema yet
 	}
-	row, err := lockdb.New(unprepared{tx}).InspectSchema(ctx)
-	s := schema{InspectSchemaRow: row}
+	if s.InspectSchemaRow, err = lockdb.New(unprepared{tx}).InspectSchema(ctx); err != nil {
+		return s, fmt.Errorf("look for schema pglock: %w", err)
+	}
 	switch {
-	case err != nil:
-		return schema{}, fmt.Errorf("look for schema pglock: %w", err)
 	case s.Owner == "":
 		return s, nil
 	case !s.Ours:
-		return schema{}, fmt.Errorf("%w: in database %q it belongs to role %q "+
+		return s, fmt.Errorf("%w: in database %q it belongs to role %q "+
 			"(rename it or use another database)", ErrForeignSchema, s.Database, s.Owner)
+	case slices.ContainsFunc(s.Findings, func(f trust.Finding) bool { return f.Kind != trust.Right || !s.MayChange }):
+		return s, fmt.Errorf("database %q: %w", s.Database, s.Err())
+	case len(s.Findings) > 0:
+		s.installed, s.excess = true, s.Findings
+		return s, nil
 	}
-	// A savepoint, since the check fails in the server when the schema has been removed since.
+	// A savepoint, since these fail in the server when the schema has been removed since.
 	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		return trust.Check(ctx, tx, o.owners(), "schema_migrations", "schema_migrations")
+		err := s.Keep(ctx, tx)
+		if err == nil {
+			s.version, err = lockdb.New(unprepared{tx}).SchemaVersion(ctx)
+		}
+		return err
 	})
 	switch {
 	case errors.Is(err, driver.ErrSchemaMissing):
 		return s, nil
 	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege:
-		return schema{}, s.unreadable(err)
+		return s, s.unreadable(err)
 	case err != nil:
-		return schema{}, fmt.Errorf("database %q: %w", s.Database, err)
+		return s, fmt.Errorf("read the version of schema pglock in database %q: %w", s.Database, err)
 	}
 	s.installed = true
-	if s.version, err = lockdb.New(unprepared{tx}).SchemaVersion(ctx); err != nil {
-		return schema{}, fmt.Errorf("read the version of schema pglock: %w", err)
-	}
-	rights, err := trust.ExcessRights(ctx, tx)
-	if err != nil {
-		return schema{}, fmt.Errorf("look up the rights on schema pglock: %w", err)
-	}
-	s.revocable = slices.DeleteFunc(rights, func(r trust.Right) bool { return !r.Revocable })
 	return s, nil
 }
 
-// mend puts back the record of the version, and takes away rights.
-func (s schema) mend(ctx context.Context, tx pgx.Tx) error {
-	if s.version == 0 {
-		if err := lockdb.New(unprepared{tx}).RecordVersion(ctx); err != nil {
-			return fmt.Errorf("record the version of schema pglock: %w", s.explain(err))
+// mend takes away rights of other roles, and puts back the record of the version.
+func (s schema) mend(ctx context.Context, tx pgx.Tx, o options) (_ schema, err error) {
+	for range 100 { // each look finds 20
+		for _, right := range s.excess {
+			if _, err := tx.Exec(ctx, right.Mend, pgx.QueryExecModeExec); err != nil {
+				return s, fmt.Errorf("take away rights on schema pglock: %w", s.explain(err))
+			}
 		}
-	}
-	for _, r := range s.revocable {
-		sql := fmt.Sprintf("REVOKE %s ON %s FROM %s CASCADE", r.Privilege, r.Object, r.Grantee)
-		if _, err := tx.Exec(ctx, sql, pgx.QueryExecModeExec); err != nil {
-			return fmt.Errorf("take away rights on schema pglock: %w", s.explain(err))
+		if len(s.excess) > 0 {
+			if s, err = inspect(ctx, tx, o); err != nil {
+				return s, err
+			}
 		}
+		switch {
+		case len(s.excess) > 0:
+			continue
+		case s.version == 0:
+			if err := lockdb.New(unprepared{tx}).RecordVersion(ctx); err != nil {
+				return s, fmt.Errorf("record the version of schema pglock: %w", s.explain(err))
+			}
+		}
+		return s, nil
 	}
-	return nil
+	return s, fmt.Errorf("rights on schema pglock remain: %w", s.Err())
 }
 
 // unrecorded is the error of a schema without its version.
@@ -93,7 +104,7 @@ func (s schema) unrecorded() error {
 
 func (s schema) unreadable(err error) error {
 	return fmt.Errorf("role %q may not read the version of schema pglock in database %q: %w "+
-		"(have role %q run: GRANT USAGE ON SCHEMA pglock TO %s; GRANT SELECT ON pglock.schema_migrations TO %[5]s)",
+		"(have role %q run: GRANT USAGE ON SCHEMA pglock TO %s; GRANT SELECT ON pglock.schema_migrations, pglock.fence TO %[5]s)",
 		s.Role, s.Database, err, s.Owner, quote(s.Role))
 }
 

@@ -18,7 +18,6 @@ import (
 func TestTrustAPlantedSchemaIsRefusedBeforeItIsTouched(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(*testenv.Tenant){
-		"at an old version":         func(tenant *testenv.Tenant) { tenant.PlantSchema(1) },
 		"at the last version":       func(tenant *testenv.Tenant) { tenant.PlantSchema(migrations.Latest()) },
 		"on a search_path of traps": func(tenant *testenv.Tenant) { tenant.PlantSearchPath(); tenant.PlantSchema(2) },
 	} {
@@ -105,32 +104,6 @@ func TestTrustAfterSetRoleNothingIsMadeForARoleThatIsNotTrusted(t *testing.T) {
 	}
 	if err := migrations.Up(t.Context(), pool, migrations.WithTrustedOwner(user(owner))); err != nil {
 		t.Errorf("Up with the owner trusted: %v", err)
-	}
-}
-
-// On hosted servers the administrator is not a superuser, but has many rights.
-func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	admin, app := poolAs(t, db.Role(t, "admin")), poolAs(t, db.Role(t, "app"))
-	super := db.Connect(t)
-	execute(t, super, fmt.Sprintf("ALTER ROLE %[1]s CREATEROLE CREATEDB; GRANT pg_monitor, pg_signal_backend TO %[1]s; "+
-		"ALTER DATABASE %[2]s OWNER TO %[1]s", user(admin), db.Name()))
-	mustUp(t, admin)
-	execute(t, admin, migrations.LockerGrants(user(app)))
-	wantVersion(t, admin, migrations.Latest())
-	wantVersion(t, app, migrations.Latest()) // the administrator owns the database, and the application has no rights
-
-	// In the database of another role, which has made the schema there, the administrator has more rights than the
-	// owner.
-	other := testenv.Database(t)
-	tenant, hosted := other.Tenant(t), poolAs(t, other.Role(t, "hosted"))
-	mustUp(t, poolAs(t, tenant.ConnString()))
-	execute(t, other.Connect(t), migrations.WatcherGrants(user(hosted)))
-	wantVersion(t, hosted, migrations.Latest())
-	execute(t, super, fmt.Sprintf("ALTER ROLE %s CREATEROLE", user(hosted)))
-	if _, err := migrations.Version(t.Context(), hosted); !errors.Is(err, driver.ErrUntrusted) {
-		t.Errorf("an administrator uses the schema of another role: %v", err)
 	}
 }
 

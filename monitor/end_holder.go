@@ -47,7 +47,7 @@ func InspectHolder(ctx context.Context, db DBTX, holder string, opts ...Option) 
 		err = fmt.Errorf("%w: process %s holds no locks in rows", ErrNoSession, holder)
 	}
 	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
-		err = fmt.Errorf("%w: the role needs SELECT on pglock.row_locks and pglock.schema_migrations: %w", ErrNotPermitted, err)
+		err = fmt.Errorf("%w: the role needs SELECT on pglock.row_locks and pglock.fence: %w", ErrNotPermitted, err)
 	}
 	if err != nil {
 		return t, fmt.Errorf("monitor: cannot look up process %s%s: %w", holder, serverText(db), err)
@@ -71,7 +71,7 @@ func InspectHolder(ctx context.Context, db DBTX, holder string, opts ...Option) 
 
 // EndHolder ends a process ([RowProcess.Holder]) in the connected database: all its locks in rows are free at once, except
 // those that guard a transaction, which are when that has ended. It needs EXECUTE on pglock.lease_terminate, and SELECT on
-// pglock.schema_migrations. db must not be a transaction.
+// pglock.fence. db must not be a transaction.
 //
 // The process itself goes on. It is told that its locks are lost by its next call or renewal, a third of its lease later at
 // most; until then it believes that it has them. [pglock.Lock.GuardTx] and fencing tokens keep what it writes meanwhile in
@@ -117,9 +117,15 @@ func onHolder(ctx context.Context, db DBTX, holder string, opts []Option, object
 	if r.inTransaction && slices.Contains(objects, "lease_terminate") {
 		return errors.New("it is not possible in a transaction of the caller")
 	}
+	var looked trust.Looked
+	if err := r.send(ctx, func(batch *pgx.Batch) { trust.QueueLook(batch, o.trusted, &looked) }); err != nil {
+		return err
+	}
+	if err := looked.Err(); err != nil {
+		return err
+	}
 	err = r.send(ctx, func(batch *pgx.Batch) {
-		trust.QueueLook(batch, o.owners(), objects...)
-		trust.Queue(batch, o.owners(), "schema_migrations", objects...)
+		looked.QueueSame(batch)
 		queue(batch)
 	})
 	return trust.Explain(err)

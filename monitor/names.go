@@ -13,8 +13,8 @@ func registryMissing(t tables) string {
 		return fmt.Sprintf("schema pglock is not installed in database %q: run pglock migrate up", t.server.Database)
 	case !row.Ours:
 		owner := ""
-		if len(t.untrusted) > 0 {
-			owner = fmt.Sprintf(" (%s belongs to role %q)", t.untrusted[0].Object, t.untrusted[0].Owner)
+		if len(t.looked.Findings) > 0 {
+			owner = fmt.Sprintf(" (%s)", t.looked.Findings[0])
 		}
 		return fmt.Sprintf("schema pglock of database %q was not created by pglock%s, so there is no name registry",
 			t.server.Database, owner)

@@ -3,8 +3,6 @@ package monitor
 import (
 	"errors"
 	"slices"
-
-	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // Option changes what [Take] and [Watch] do.
@@ -20,8 +18,6 @@ type options struct {
 	seen     *seenNames   // nil if none are remembered
 	kept     *keptNames   // the same
 }
-
-func (o options) owners() trust.Owners { return trust.Owners{Named: o.trusted, NotDatabase: true} }
 
 func newOptions(opts []Option) (options, error) {
 	o := options{names: &Dictionary{}, wanted: []int32{}}
@@ -49,8 +45,7 @@ func WithDictionary(d *Dictionary) Option {
 }
 
 // WithTrustedOwner names roles that may own the name registry. Querying a registry can execute its owner's code with the
-// rights of the monitor's role. The current role, superusers and members of the current role are always trusted. The
-// owner of the database is not, unlike in the other packages: the monitor needs nothing that is executed.
+// rights of the monitor's role. The current role and superusers are always trusted.
 //
 // A registry of any other role is not queried. It is copied whole if it is a plain table of at most 16 MiB and the
 // monitor was given a connection or pool, not a transaction or a wrapper; Watch copies it every 15 seconds. Otherwise

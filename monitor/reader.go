@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,9 +32,9 @@ type tables struct {
 	server   monitordb.LimitRow
 	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
-	// untrusted is the part of schema pglock that must not be used, and unchecked why that is not known, so that nothing
-	// must be used. names is the content of its registry, and named says that the registry has answered.
-	untrusted []trust.Finding
+	// looked says whether schema pglock may be used, and unchecked why that is not known, so that nothing must be used.
+	// names is the content of its registry, and named says that the registry has answered.
+	looked    trust.Looked
 	unchecked error
 	names     registered
 	named     bool
@@ -61,28 +60,18 @@ func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 // database can make that statement fail: it can have any number of objects, and keep a catalog locked.
 func (r reader) read(ctx context.Context, o options) (tables, error) {
 	var t tables
-	var findings []trust.Row
 	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
 		batch.Queue(monitordb.Locks, o.wanted, o.allWaits, topSessions).Query(readAll(&t.rows))
 		batch.Queue(monitordb.Blockers, o.wanted, o.allWaits).Query(readAll(&t.blockers))
-		trust.QueueList(batch, o.owners(), "names").Query(readAll(&findings))
+		trust.QueueLook(batch, o.trusted, &t.looked)
 	})
 	if gaveUp(ctx, err) && t.rows != nil && t.blockers == nil {
 		t.noBlockers = fmt.Sprintf("pg_blocking_pids: %s", sqlstate.Refusal(err).Message)
-		err = r.send(ctx, func(batch *pgx.Batch) {
-			trust.QueueList(batch, o.owners(), "names").Query(readAll(&findings))
-		})
+		err = r.send(ctx, func(batch *pgx.Batch) { trust.QueueLook(batch, o.trusted, &t.looked) })
 	}
-	if gaveUp(ctx, err) && t.rows != nil && findings == nil {
+	if gaveUp(ctx, err) && t.rows != nil && t.looked.Schema == 0 && t.rows[0].SchemaExists {
 		t.unchecked = fmt.Errorf("look up the owners in schema pglock: %s", sqlstate.Refusal(err).Message)
 		return t, nil
-	}
-	if err != nil {
-		return t, err
-	}
-	t.untrusted, err = trust.Findings(findings)
-	if errors.Is(err, trust.ErrTooMany) {
-		t.unchecked, err = err, nil
 	}
 	return t, err
 }

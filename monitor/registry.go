@@ -66,7 +66,7 @@ func connectionBroke(err error) error {
 }
 
 // trusted reports whether the registry may be queried.
-func (t tables) trusted() bool { return t.unchecked == nil && len(t.untrusted) == 0 }
+func (t tables) trusted() bool { return t.unchecked == nil && len(t.looked.Findings) == 0 }
 
 func namesMissingText(t tables, err error) string {
 	reason := cmp.Or(sqlstate.Refusal(err).Message, err.Error())
@@ -78,9 +78,8 @@ func namesMissingText(t tables, err error) string {
 	case t.unchecked != nil:
 		return fmt.Sprintf("pglock.names could only be copied (%v): %s", t.unchecked, reason)
 	}
-	found := t.untrusted[0]
-	return fmt.Sprintf("%s belongs to role %q, which role %q does not trust, so pglock.names could only be copied: %s",
-		found.Object, found.Owner, t.server.Role, reason)
+	return fmt.Sprintf("%s, which role %q does not trust, so pglock.names could only be copied: %s",
+		t.looked.Findings[0], t.server.Role, reason)
 }
 
 // bigints returns the numbers that can have names.
@@ -129,7 +128,7 @@ func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores 
 	var limited monitordb.RegisteredSemaphoresRow
 	asked := false
 	err := r.send(ctx, func(batch *pgx.Batch) {
-		trust.Queue(batch, o.owners(), "names", "names")
+		t.looked.QueueSame(batch)
 		batch.Queue(monitordb.RegisteredNames, numbers, most).Query(func(rows pgx.Rows) error {
 			err := readOne(&named)(rows)
 			asked = err == nil

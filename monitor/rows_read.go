@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,13 +24,16 @@ func (r reader) readRows(ctx context.Context, t *tables, o options) error {
 		return nil
 	case !row.RowLocksReadable:
 		t.noRows = fmt.Sprintf("role %[1]s may not read the locks in rows: GRANT USAGE ON SCHEMA pglock TO %[1]s; "+
-			"GRANT SELECT ON pglock.row_locks, pglock.schema_migrations TO %[1]s", quote(t.server.Role))
+			"GRANT SELECT ON pglock.row_locks, pglock.fence TO %[1]s", quote(t.server.Role))
+		return nil
+	}
+	if !t.trusted() {
+		t.noRows = "the locks in rows were not read: " + cmp.Or(t.unchecked, t.looked.Err()).Error()
 		return nil
 	}
 	var found monitordb.RowLocksRow
 	err := r.send(ctx, func(batch *pgx.Batch) {
-		trust.QueueLook(batch, o.owners(), "row_locks")
-		trust.Queue(batch, o.owners(), "schema_migrations", "row_locks")
+		t.looked.QueueSame(batch)
 		batch.Queue(monitordb.RowLocks, maxRowLocks).Query(readOne(&found))
 	})
 	if err == nil && len(found.Locks) > 0 {

@@ -200,7 +200,7 @@ func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
 		tenant.PlantSchema(migrations.Latest())
 		replaced = true
 	}})
-	if !replaced || !strings.Contains(s.NamesMissing, "belongs to role") {
+	if !replaced || !strings.Contains(s.NamesMissing, "was replaced") {
 		t.Errorf("replaced %t, the reason is %q", replaced, s.NamesMissing)
 	}
 	pool.Close()

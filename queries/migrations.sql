@@ -9,6 +9,7 @@ SELECT current_user::text AS role,
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')::bool AS may_create,
        pg_catalog.pg_is_in_recovery()::bool AS standby,
        coalesce(pg_catalog.pg_get_userbyid(n.nspowner), '')::text AS owner,
+       coalesce(pg_catalog.pg_has_role(n.nspowner, 'USAGE'), false)::bool AS may_change,
        EXISTS (
            SELECT FROM pg_catalog.pg_constraint AS c
            JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid

@@ -1,212 +1,165 @@
 -- What package trust asks before anything of schema pglock is executed.
 
--- What in schema pglock belongs to roles that the current role must not trust, since it would execute their code: the
--- schema itself, what is in it, and what the objects that are about to be used reach, through triggers, rules,
--- policies, defaults, CHECKs, indexes, inheritance, foreign keys that refer to them, and the functions, operators and
--- types in all of these. Without a row all of it is trusted.
+-- A role that may create in a database, or was given rights on the schema, can put code there that runs with the rights of
+-- whoever uses it. So the schema may be used if
 --
--- trusted are further trusted roles, and objects the names of what is about to be used; no names mean all. database_owner
--- says whether the owner of the database may be trusted.
+--   it and everything in it belongs to a superuser, to the current role, or to a role that the user named (owner);
+--   no other role may create in it, attach to it or write to it (right);
+--   nothing in it leads to what is neither in it nor PostgreSQL's own (outside);
+--   and nothing that pglock does not make is attached to it: triggers, policies, rules, statistics, child tables, foreign
+--   keys (attached). PostgreSQL does not record who made a trigger, and its WHEN can execute any SQL by built-in functions.
 --
--- It is safe on any search_path, as every operator, function and type has its schema. It asks the catalogs only. The
--- snapshot of a REPEATABLE READ transaction may be older than what the name pglock leads to now; the row "replaced" says
--- that these differ. The owner of a database can make any number of objects. So no more than 2000 are looked at, and the
--- row "too many" says that there are others: its place is after the rows of those that were looked at.
+-- Each row that has a kind names something that breaks this, with a statement that ends it; at most 20. The row without one
+-- has the schema, and whether the current role is the one that has logged in. After SET ROLE only superusers and named roles
+-- are trusted, since RESET ROLE leads back to a role that may have more rights. If others can have made any number of
+-- objects in the schema, it is not looked into: it is refused for that already.
 --
--- "person" says whom the current role can trust without being told. It is one row, and "way" says how a role becomes one of those
--- that the current role, or the one that has logged in, is a member of.
---
--- RESET ROLE and RESET SESSION AUTHORIZATION lead back to the role that has logged in, so where that one can do more, it
--- counts too. session_user is not that role after SET SESSION AUTHORIZATION, which is for superusers.
--- name: Untrusted :many
-WITH RECURSIVE session AS (
-    SELECT u.oid AS taken, s.oid AS login, s.rolname AS login_name, d.oid AS database, d.datdba AS database_owner,
-           -- Since PostgreSQL 16 a member may be one that cannot become the role, and not even use its rights. One that may
-           -- grant the role can grant it to itself.
-           CASE WHEN pg_catalog.current_setting('server_version_num')::integer OPERATOR(pg_catalog.>=) 160000
-                THEN 'SET' ELSE 'MEMBER' END AS becomes,
-           CASE WHEN pg_catalog.current_setting('server_version_num')::integer OPERATOR(pg_catalog.>=) 160000
-                THEN 'SET, USAGE' ELSE 'MEMBER' END AS uses
-    FROM pg_catalog.pg_roles AS u, pg_catalog.pg_roles AS s, pg_catalog.pg_database AS d
-    WHERE u.rolname OPERATOR(pg_catalog.=) current_user
-      AND s.oid OPERATOR(pg_catalog.=) COALESCE(
-          (SELECT a.usesysid FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a),
-          (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname OPERATOR(pg_catalog.=) session_user))
-      AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+-- It is safe on any search_path, as every operator, function and type has its schema. It asks the catalogs only.
+-- name: LookAtSchema :many
+WITH login AS (
+    SELECT r.oid FROM pg_catalog.pg_roles AS r, pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a
+    WHERE r.rolname OPERATOR(pg_catalog.=) current_user AND r.oid OPERATOR(pg_catalog.=) a.usesysid
 ),
-mine AS MATERIALIZED (
-    SELECT r.oid, r.rolname,
-           r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
-           OR (pg_catalog.starts_with(r.rolname::pg_catalog.text, 'pg_')
-               AND r.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner') AS privileged
-    FROM pg_catalog.pg_roles AS r, session AS s
-    WHERE pg_catalog.pg_has_role(s.taken, r.oid, 'MEMBER') OR pg_catalog.pg_has_role(s.login, r.oid, 'MEMBER')
+trusted AS MATERIALIZED (
+    SELECT r.oid FROM pg_catalog.pg_roles AS r
+    WHERE r.rolsuper OR r.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY (@trusted::pg_catalog.text[])
+    UNION SELECT l.oid FROM login AS l
 ),
-way (target, through, how) AS MATERIALIZED (
-    SELECT m.oid, m.oid, s.becomes FROM mine AS m, session AS s
-    UNION ALL
-    SELECT a.roleid, a.member, s.uses
-    FROM session AS s, pg_catalog.pg_auth_members AS a
-    JOIN mine AS m ON m.oid OPERATOR(pg_catalog.=) a.roleid
-    WHERE a.admin_option
+space AS (SELECT n.oid, n.nspowner, n.nspacl FROM pg_catalog.pg_namespace AS n WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock'),
+closed AS (
+    SELECT s.oid FROM space AS s JOIN trusted AS t ON t.oid OPERATOR(pg_catalog.=) s.nspowner
+    WHERE NOT EXISTS (SELECT FROM pg_catalog.aclexplode(s.nspacl) AS a
+                      WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
+                        AND NOT EXISTS (SELECT FROM trusted AS t WHERE t.oid OPERATOR(pg_catalog.=) a.grantee))
 ),
-person AS (
-    SELECT s.taken, s.login, s.login_name, s.database_owner, w.outside,
-           -- The owner of the database can set search_path for the role's sessions, so what it owns there may be trusted by a role
-           -- that has no rights elsewhere.
-           w.outside OPERATOR(pg_catalog.=) '' AS plain,
-           -- Whether the role that has logged in can do no more than the current one.
-           s.taken OPERATOR(pg_catalog.=) s.login OR (NOT w.privileged AND NOT w.grants AND NOT EXISTS (
-               SELECT FROM mine AS m
-               WHERE m.oid OPERATOR(pg_catalog.<>) s.login AND pg_catalog.pg_has_role(s.login, m.oid, 'MEMBER')
-                 AND NOT EXISTS (SELECT FROM way AS y WHERE y.target OPERATOR(pg_catalog.=) m.oid
-                                    AND pg_catalog.pg_has_role(s.taken, y.through, y.how))
-           )) AS alike
-    FROM session AS s
-    CROSS JOIN LATERAL (
-        SELECT g.privileged, g.grants, CASE
-                   WHEN g.privileged
-                   THEN 'is privileged (SUPERUSER, CREATEROLE, CREATEDB, REPLICATION, BYPASSRLS or a role pg_*)'
-                   WHEN g.grants THEN 'may grant a role (ADMIN OPTION)'
-                   WHEN EXISTS (
-                       SELECT FROM mine AS m
-                       WHERE m.oid OPERATOR(pg_catalog.<>) s.login AND m.oid OPERATOR(pg_catalog.<>) s.taken
-                         AND NOT EXISTS (SELECT FROM way AS y WHERE y.target OPERATOR(pg_catalog.=) m.oid
-                                            AND pg_catalog.pg_has_role(s.database_owner, y.through, y.how)))
-                   THEN 'is in a role that this owner is not in'
-                   -- What it owns, or was granted, in databases of other owners, and tablespaces and the like.
-                   WHEN EXISTS (
-                       SELECT FROM pg_catalog.pg_shdepend AS e
-                       LEFT JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) CASE
-                           WHEN e.dbid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid THEN e.dbid
-                           WHEN e.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_database'::pg_catalog.regclass THEN e.objid END
-                       WHERE e.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_authid'::pg_catalog.regclass
-                         AND (e.refobjid OPERATOR(pg_catalog.=) s.taken OR e.refobjid OPERATOR(pg_catalog.=) s.login)
-                         AND (d.datdba OPERATOR(pg_catalog.=) s.database_owner) IS NOT TRUE)
-                   THEN 'owns something, or was granted a right, outside of this owner''s databases'
-                   ELSE '' END AS outside
-        FROM (SELECT EXISTS (SELECT FROM mine AS m WHERE m.privileged) AS privileged,
-                     EXISTS (SELECT FROM pg_catalog.pg_auth_members AS a JOIN mine AS m ON m.oid OPERATOR(pg_catalog.=) a.member
-                             WHERE a.admin_option) AS grants) AS g
-    ) AS w
-),
-space AS (
-    SELECT n.oid, n.nspowner FROM pg_catalog.pg_namespace AS n WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock'
-),
-inside AS (
-    SELECT d.classid, d.objid
-    FROM pg_catalog.pg_depend AS d, space
+inside (classid, objid, owner) AS MATERIALIZED (
+    SELECT 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid, s.oid, s.nspowner FROM space AS s
+    UNION ALL SELECT 'pg_catalog.pg_class'::pg_catalog.regclass, t.oid, t.relowner
+    FROM pg_catalog.pg_class AS t JOIN closed AS s ON t.relnamespace OPERATOR(pg_catalog.=) s.oid
+    UNION ALL SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, t.oid, t.proowner
+    FROM pg_catalog.pg_proc AS t JOIN closed AS s ON t.pronamespace OPERATOR(pg_catalog.=) s.oid
+    UNION ALL SELECT 'pg_catalog.pg_type'::pg_catalog.regclass, t.oid, t.typowner
+    FROM pg_catalog.pg_type AS t JOIN closed AS s ON t.typnamespace OPERATOR(pg_catalog.=) s.oid
+    -- pglock makes nothing of another kind.
+    UNION ALL SELECT d.classid, d.objid, 0::pg_catalog.oid
+    FROM pg_catalog.pg_depend AS d JOIN closed AS s ON d.refobjid OPERATOR(pg_catalog.=) s.oid
     WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
-      AND d.refobjid OPERATOR(pg_catalog.=) space.oid
-    LIMIT 2001
+      AND d.deptype OPERATOR(pg_catalog.=) 'n'::pg_catalog."char" AND d.classid OPERATOR(pg_catalog.<>) ALL (
+          ARRAY['pg_catalog.pg_class', 'pg_catalog.pg_proc', 'pg_catalog.pg_type']::pg_catalog.regclass[]::pg_catalog.oid[])
 ),
-reached (classid, objid) AS (
-    SELECT i.classid, i.objid
-    FROM inside AS i
-    WHERE pg_catalog.cardinality(@objects::pg_catalog.text[]) OPERATOR(pg_catalog.=) 0
-       OR (i.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND (
-               SELECT c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ANY (@objects::pg_catalog.text[]) FROM pg_catalog.pg_class AS c
-               WHERE c.oid OPERATOR(pg_catalog.=) i.objid))
-       OR (i.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND (
-               SELECT p.proname::pg_catalog.text OPERATOR(pg_catalog.=) ANY (@objects::pg_catalog.text[]) FROM pg_catalog.pg_proc AS p
-               WHERE p.oid OPERATOR(pg_catalog.=) i.objid))
-    UNION
-    SELECT next.classid, next.objid
-    FROM reached AS r
+-- With what belongs to these and has no schema of its own.
+part (classid, objid) AS MATERIALIZED (
+    SELECT i.classid, i.objid FROM inside AS i
+    UNION SELECT d.classid, d.objid
+    FROM pg_catalog.pg_depend AS d
+    JOIN inside AS i ON i.classid OPERATOR(pg_catalog.=) d.refclassid AND i.objid OPERATOR(pg_catalog.=) d.refobjid
+    WHERE d.deptype OPERATOR(pg_catalog.=) ANY ('{a,i}'::pg_catalog."char"[])
+      AND d.classid OPERATOR(pg_catalog.=) ANY (ARRAY['pg_catalog.pg_attrdef', 'pg_catalog.pg_rewrite', 'pg_catalog.pg_constraint',
+          'pg_catalog.pg_type', 'pg_catalog.pg_class']::pg_catalog.regclass[]::pg_catalog.oid[])
+),
+attached (classid, objid, relation) AS (
+    SELECT 'pg_catalog.pg_trigger'::pg_catalog.regclass::pg_catalog.oid, t.oid, t.tgrelid
+    FROM pg_catalog.pg_trigger AS t WHERE NOT t.tgisinternal
+    UNION ALL SELECT 'pg_catalog.pg_policy'::pg_catalog.regclass, t.oid, t.polrelid FROM pg_catalog.pg_policy AS t
+    UNION ALL SELECT 'pg_catalog.pg_rewrite'::pg_catalog.regclass, t.oid, t.ev_class
+    FROM pg_catalog.pg_rewrite AS t WHERE t.rulename OPERATOR(pg_catalog.<>) '_RETURN'
+    UNION ALL SELECT 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass, t.oid, t.stxrelid FROM pg_catalog.pg_statistic_ext AS t
+    UNION ALL SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass, t.oid, t.confrelid
+    FROM pg_catalog.pg_constraint AS t JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.conrelid
+    WHERE NOT EXISTS (SELECT FROM space AS s WHERE s.oid OPERATOR(pg_catalog.=) c.relnamespace)
+    UNION ALL SELECT 'pg_catalog.pg_class'::pg_catalog.regclass, t.inhrelid, t.inhparent
+    FROM pg_catalog.pg_inherits AS t JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.inhrelid
+    WHERE NOT EXISTS (SELECT FROM space AS s WHERE s.oid OPERATOR(pg_catalog.=) c.relnamespace)
+),
+given (object, owner, acl, harmless) AS (
+    SELECT 'SCHEMA pglock', s.nspowner, s.nspacl, '{USAGE}'::pg_catalog.text[] FROM space AS s
+    UNION ALL
+    SELECT pg_catalog.format('%s pglock.%I', CASE WHEN k.sequence THEN 'SEQUENCE' ELSE 'TABLE' END, c.relname), c.relowner, x.acl,
+           CASE WHEN k.sequence THEN '{SELECT,USAGE}'::pg_catalog.text[] ELSE '{SELECT}' END
+    FROM pg_catalog.pg_class AS c JOIN closed AS s ON c.relnamespace OPERATOR(pg_catalog.=) s.oid
+    CROSS JOIN LATERAL (SELECT c.relkind OPERATOR(pg_catalog.=) 'S'::pg_catalog."char" AS sequence) AS k
     CROSS JOIN LATERAL (
-        -- What is attached to it: automatic (a), internal (i) and partition (P, S) dependencies.
-        SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
-        WHERE d.refclassid OPERATOR(pg_catalog.=) r.classid AND d.refobjid OPERATOR(pg_catalog.=) r.objid
-          AND d.deptype OPERATOR(pg_catalog.=) ANY ('{a,i,P,S}'::pg_catalog."char"[])
-        UNION ALL
-        SELECT r.classid, h.inhrelid FROM pg_catalog.pg_inherits AS h
-        WHERE r.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
-          AND h.inhparent OPERATOR(pg_catalog.=) r.objid
-        UNION ALL
-        -- Tables whose foreign keys refer to it: their triggers are executed when its rows are deleted or changed, and up to
-        -- PostgreSQL 17 the deferred ones as the role that commits.
-        SELECT r.classid, t.tgconstrrelid FROM pg_catalog.pg_trigger AS t
-        WHERE r.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
-          AND t.tgrelid OPERATOR(pg_catalog.=) r.objid AND t.tgconstrrelid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
-        UNION ALL
-        -- What it refers to.
-        SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d
-        WHERE d.classid OPERATOR(pg_catalog.=) r.classid AND d.objid OPERATOR(pg_catalog.=) r.objid
-          AND d.refclassid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_namespace'::pg_catalog.regclass
-    ) AS next
+        SELECT c.relacl AS acl
+        UNION ALL SELECT t.attacl FROM pg_catalog.pg_attribute AS t
+        WHERE t.attrelid OPERATOR(pg_catalog.=) c.oid AND t.attacl IS NOT NULL AND NOT t.attisdropped
+    ) AS x
 ),
-found AS MATERIALIZED (
-    SELECT r.classid, r.objid FROM reached AS r LIMIT 2001 -- ends the recursion
-),
-owned (classid, objid, owner) AS (
-    SELECT 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid, space.oid, space.nspowner FROM space
+found (kind, classid, objid, subid, role, relation) AS (
+    SELECT CASE WHEN i.owner OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'attached' ELSE 'owner' END, i.classid, i.objid, 0, i.owner, 0::pg_catalog.oid FROM inside AS i
+    WHERE NOT EXISTS (SELECT FROM trusted AS t WHERE t.oid OPERATOR(pg_catalog.=) i.owner)
     UNION ALL
-    SELECT u.classid, u.objid,
-           CASE
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass THEN (
-                   SELECT t.relowner FROM pg_catalog.pg_class AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass THEN (
-                   SELECT t.proowner FROM pg_catalog.pg_proc AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass THEN (
-                   SELECT t.typowner FROM pg_catalog.pg_type AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_operator'::pg_catalog.regclass THEN (
-                   SELECT t.oprowner FROM pg_catalog.pg_operator AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_opclass'::pg_catalog.regclass THEN (
-                   SELECT t.opcowner FROM pg_catalog.pg_opclass AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_opfamily'::pg_catalog.regclass THEN (
-                   SELECT t.opfowner FROM pg_catalog.pg_opfamily AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_conversion'::pg_catalog.regclass THEN (
-                   SELECT t.conowner FROM pg_catalog.pg_conversion AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_collation'::pg_catalog.regclass THEN (
-                   SELECT t.collowner FROM pg_catalog.pg_collation AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-               WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass THEN (
-                   SELECT t.stxowner FROM pg_catalog.pg_statistic_ext AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
-           END
-    FROM (SELECT i.classid, i.objid FROM inside AS i UNION SELECT f.classid, f.objid FROM found AS f) AS u
+    SELECT 'outside', d.classid, d.objid, d.objsubid, 0, 0
+    FROM pg_catalog.pg_depend AS d
+    JOIN part AS p ON p.classid OPERATOR(pg_catalog.=) d.classid AND p.objid OPERATOR(pg_catalog.=) d.objid
+    WHERE d.refclassid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_language'::pg_catalog.regclass
+      AND NOT EXISTS (SELECT FROM part AS o WHERE o.classid OPERATOR(pg_catalog.=) d.refclassid
+                          AND o.objid OPERATOR(pg_catalog.=) d.refobjid)
+      -- PostgreSQL's own views.
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c
+                      WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+                        AND c.oid OPERATOR(pg_catalog.=) d.refobjid AND c.relowner OPERATOR(pg_catalog.=) 10
+                        AND c.relnamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace)
     UNION ALL
-    -- PostgreSQL does not record who made a trigger. Each role with the right TRIGGER may have, and its WHEN can execute any
-    -- SQL by functions of PostgreSQL's (query_to_xml), which depends on nothing.
-    SELECT r.classid, r.objid, a.grantee
-    FROM found AS r
-    JOIN pg_catalog.pg_trigger AS t ON t.oid OPERATOR(pg_catalog.=) r.objid AND NOT t.tgisinternal
-    JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
-    CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) AS a
-    WHERE r.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_trigger'::pg_catalog.regclass
-      AND a.privilege_type OPERATOR(pg_catalog.=) 'TRIGGER'
+    SELECT 'attached', x.classid, x.objid, 0, 0, x.relation
+    FROM attached AS x JOIN inside AS i ON i.objid OPERATOR(pg_catalog.=) x.relation
+        AND i.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
 ),
-untrusted AS (
-    SELECT x.oid, x.rolname
-    FROM pg_catalog.pg_roles AS x, person AS p
-    WHERE x.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT DISTINCT o.owner FROM owned AS o))
-      AND NOT x.rolsuper
-      AND NOT (x.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY (@trusted::pg_catalog.text[]))
-      AND NOT (p.plain AND @database_owner::pg_catalog.bool AND (x.oid OPERATOR(pg_catalog.=) p.database_owner
-                                                    OR x.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'))
-      AND NOT (EXISTS (SELECT FROM way AS y WHERE y.target OPERATOR(pg_catalog.=) p.taken
-                          AND pg_catalog.pg_has_role(x.oid, y.through, y.how))
-               AND (p.alike OR EXISTS (SELECT FROM way AS y WHERE y.target OPERATOR(pg_catalog.=) p.login
-                                          AND pg_catalog.pg_has_role(x.oid, y.through, y.how))))
+-- Few, since to describe an object costs more than to find it.
+few AS MATERIALIZED (
+    SELECT f.kind, f.classid, f.objid, f.subid, f.role, f.relation FROM found AS f
+    ORDER BY f.kind OPERATOR(pg_catalog.<>) 'owner', f.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_namespace'::pg_catalog.regclass,
+             f.kind, f.objid LIMIT 20
+),
+finding (kind, object, role, mend) AS (
+    SELECT f.kind, pg_catalog.pg_describe_object(f.classid, f.objid, f.subid), f.role, CASE
+        WHEN f.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass THEN ''
+        WHEN f.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass THEN (
+            SELECT CASE WHEN c.conrelid OPERATOR(pg_catalog.=) 0::pg_catalog.oid
+                THEN pg_catalog.format('ALTER DOMAIN %s DROP CONSTRAINT %I', c.contypid::pg_catalog.regtype, c.conname)
+                ELSE pg_catalog.format('ALTER TABLE %s DROP CONSTRAINT %I', c.conrelid::pg_catalog.regclass, c.conname) END
+            FROM pg_catalog.pg_constraint AS c WHERE c.oid OPERATOR(pg_catalog.=) f.objid)
+        WHEN f.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass THEN (
+            SELECT pg_catalog.format('ALTER TABLE %s ALTER COLUMN %I DROP %s', a.attrelid::pg_catalog.regclass, a.attname,
+                CASE WHEN a.attgenerated::pg_catalog.text OPERATOR(pg_catalog.=) '' THEN 'DEFAULT' ELSE 'EXPRESSION' END)
+            FROM pg_catalog.pg_attrdef AS d JOIN pg_catalog.pg_attribute AS a ON a.attrelid OPERATOR(pg_catalog.=) d.adrelid
+                AND a.attnum OPERATOR(pg_catalog.=) d.adnum
+            WHERE d.oid OPERATOR(pg_catalog.=) f.objid)
+        WHEN f.subid OPERATOR(pg_catalog.>) 0 THEN (
+            SELECT pg_catalog.format('ALTER TABLE %s DROP COLUMN %I', a.attrelid::pg_catalog.regclass, a.attname)
+            FROM pg_catalog.pg_attribute AS a
+            WHERE a.attrelid OPERATOR(pg_catalog.=) f.objid AND a.attnum OPERATOR(pg_catalog.=) f.subid)
+        WHEN f.kind OPERATOR(pg_catalog.=) 'outside' AND f.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass THEN (
+            SELECT pg_catalog.concat('DROP VIEW ', r.ev_class::pg_catalog.regclass)
+            FROM pg_catalog.pg_rewrite AS r WHERE r.oid OPERATOR(pg_catalog.=) f.objid)
+        WHEN f.kind OPERATOR(pg_catalog.=) 'attached' AND f.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+            THEN pg_catalog.format('ALTER TABLE %s NO INHERIT %s', f.objid::pg_catalog.regclass, f.relation::pg_catalog.regclass)
+        ELSE pg_catalog.concat('DROP ', CASE WHEN o.type OPERATOR(pg_catalog.=) 'statistics object' THEN 'STATISTICS'
+                                            WHEN o.type OPERATOR(pg_catalog.=) 'composite type' THEN 'TYPE'
+                                            ELSE pg_catalog.upper(o.type) END, ' ', o.identity)
+    END
+    FROM few AS f CROSS JOIN LATERAL pg_catalog.pg_identify_object(f.classid, f.objid, f.subid) AS o
+    UNION ALL
+    SELECT DISTINCT 'right', pg_catalog.concat(a.privilege_type, ' on ', g.object), a.grantee, pg_catalog.format(
+        'REVOKE %s ON %s FROM %s CASCADE', a.privilege_type, g.object,
+        CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END)
+    FROM given AS g CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) AS a
+    WHERE a.privilege_type OPERATOR(pg_catalog.<>) ALL (g.harmless) AND a.grantee OPERATOR(pg_catalog.<>) g.owner
+      AND NOT EXISTS (SELECT FROM trusted AS t WHERE t.oid OPERATOR(pg_catalog.=) a.grantee)
 )
-SELECT 'unknown role'::pg_catalog.text AS kind, ''::pg_catalog.text AS object, given.name::pg_catalog.text AS owner
-FROM pg_catalog.unnest(@trusted::pg_catalog.text[]) AS given (name)
-WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r
-                  WHERE r.rolname::pg_catalog.text OPERATOR(pg_catalog.=) given.name)
+(SELECT f.kind::pg_catalog.text AS kind, f.object::pg_catalog.text AS object,
+        (CASE WHEN f.role OPERATOR(pg_catalog.<>) 0::pg_catalog.oid THEN pg_catalog.pg_get_userbyid(f.role)::pg_catalog.text
+              WHEN f.kind OPERATOR(pg_catalog.=) 'right' THEN 'PUBLIC' ELSE '' END)::pg_catalog.text AS role,
+        COALESCE(f.mend, '')::pg_catalog.text AS mend, 0::bigint AS schema, false AS as_login
+ FROM finding AS f
+ ORDER BY f.kind OPERATOR(pg_catalog.<>) 'owner', f.object OPERATOR(pg_catalog.<>) 'schema pglock',
+          NOT pg_catalog.starts_with(f.object, 'table '), f.kind, f.object LIMIT 20)
 UNION ALL
-SELECT 'replaced', 'schema pglock', ''
-WHERE COALESCE(pg_catalog.to_regnamespace('pglock')::pg_catalog.oid, 0) OPERATOR(pg_catalog.<>)
-      COALESCE((SELECT space.oid FROM space), 0)
+SELECT 'unknown role', '', n.name, '', 0, false FROM pg_catalog.unnest(@trusted::pg_catalog.text[]) AS n (name)
+WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname::pg_catalog.text OPERATOR(pg_catalog.=) n.name)
 UNION ALL
-(SELECT 'untrusted', pg_catalog.pg_describe_object(o.classid, o.objid, 0), COALESCE(u.rolname::pg_catalog.text, 'PUBLIC')
- FROM owned AS o LEFT JOIN untrusted AS u ON u.oid OPERATOR(pg_catalog.=) o.owner
- WHERE u.oid IS NOT NULL OR o.owner OPERATOR(pg_catalog.=) 0
- ORDER BY o.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_namespace'::pg_catalog.regclass, 2
- LIMIT 20)
-UNION ALL
-SELECT 'too many', '', ''
-WHERE (SELECT pg_catalog.count(*) FROM inside) OPERATOR(pg_catalog.>) 2000
-   OR (SELECT pg_catalog.count(*) FROM found) OPERATOR(pg_catalog.>) 2000;
+SELECT '', '', '', '', COALESCE((SELECT s.oid::bigint FROM space AS s), 0), EXISTS (SELECT FROM login);
 
--- Fails unless the name pglock refers to the schema whose OID is given. It keeps that schema from being dropped until the
+-- Fails unless the name pglock leads to the schema whose OID is given. It keeps that schema from being dropped until the
 -- transaction ends, by a lock on the sequence pglock.fence: reading a sequence executes no code of its owner. The role
 -- needs a privilege on the sequence.
 --
@@ -218,48 +171,12 @@ SELECT CASE
         OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NULL
         OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NOT NULL) THEN ''
     WHEN pg_catalog.to_regnamespace('pglock')::pg_catalog.oid OPERATOR(pg_catalog.=) @schema::pg_catalog.oid THEN ''
-    WHEN pg_catalog.to_regnamespace('pglock') IS NULL
-        THEN pg_catalog.concat('pglock_untrusted["missing", "", ""]')::pg_catalog.int4::pg_catalog.text
-    ELSE pg_catalog.concat('pglock_untrusted["replaced", "schema pglock", ""]')::pg_catalog.int4::pg_catalog.text
+    WHEN pg_catalog.to_regnamespace('pglock') IS NULL THEN pg_catalog.concat('pglock_missing')::pg_catalog.int4::pg_catalog.text
+    ELSE pg_catalog.concat('pglock_replaced')::pg_catalog.int4::pg_catalog.text
 END AS same;
 
--- At most 100 of the rights that pglock.limit_rights of migration 12 takes away.
--- name: ExcessRights :many
-WITH object AS (
-    SELECT 'SCHEMA pglock' AS name, '' AS columns, n.nspowner AS owner, n.nspacl AS acl, '{USAGE}'::text[] AS harmless
-    FROM pg_catalog.pg_namespace AS n WHERE n.nspname = 'pglock'
-    UNION ALL
-    SELECT pg_catalog.format('%s pglock.%I', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.relname),
-           a.columns, c.relowner, a.acl, CASE c.relkind WHEN 'S' THEN '{SELECT,USAGE}'::text[] ELSE '{SELECT}'::text[] END
-    FROM pg_catalog.pg_namespace AS n
-    JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid
-    CROSS JOIN LATERAL (
-        SELECT '' AS columns, c.relacl AS acl
-        UNION ALL
-        SELECT pg_catalog.format(' (%I)', t.attname), t.attacl
-        FROM pg_catalog.pg_attribute AS t WHERE t.attrelid = c.oid AND t.attacl IS NOT NULL AND NOT t.attisdropped
-    ) AS a
-    WHERE n.nspname = 'pglock'
-)
-SELECT o.name::text AS object, pg_catalog.concat(a.privilege_type, o.columns)::text AS privilege,
-       (CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END)::text AS grantee,
-       pg_catalog.pg_has_role(o.owner, 'USAGE')::bool AS revocable
-FROM object AS o CROSS JOIN LATERAL pg_catalog.aclexplode(o.acl) AS a
-WHERE a.grantee <> o.owner AND a.privilege_type <> ALL (o.harmless)
-ORDER BY 4 DESC, 1, 2, 3 LIMIT 100;
-
--- At most 100 rights like these that roles will have on new objects of the schema's owner, if it is there, or else of the
--- current role.
--- name: DefaultRights :many
-SELECT pg_catalog.quote_ident(m.rolname)::text AS maker, k.kind::text AS kind, a.privilege_type::text AS privilege,
-       (CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END)::text AS grantee
-FROM (SELECT 1) AS one
-LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
-JOIN pg_catalog.pg_roles AS m ON CASE WHEN n.oid IS NULL THEN m.rolname = current_user ELSE m.oid = n.nspowner END
-JOIN pg_catalog.pg_default_acl AS d ON d.defaclrole = m.oid AND (d.defaclnamespace = 0 OR d.defaclnamespace = n.oid)
-JOIN (SELECT 'r' AS code, 'TABLES' AS kind, '{SELECT}'::text[] AS harmless
-      UNION ALL SELECT 'S', 'SEQUENCES', '{SELECT,USAGE}'
-      UNION ALL SELECT 'n', 'SCHEMAS', '{USAGE}') AS k ON k.code = d.defaclobjtype::text
-CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) AS a
-WHERE a.grantee <> m.oid AND a.privilege_type <> ALL (k.harmless) AND (n.oid IS NULL OR k.code <> 'n')
-ORDER BY 1, 2, 4, 3 LIMIT 100;
+-- The schema's owner, whom applications of other roles have to name unless it is a superuser.
+-- name: SchemaOwner :one
+SELECT r.rolname::pg_catalog.text AS owner, r.rolsuper::pg_catalog.bool AS superuser
+FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) n.nspowner
+WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock';

@@ -27,6 +27,7 @@ SELECT pg_catalog.pg_backend_pid()::int4 AS pid,
        pg_catalog.current_setting('server_version_num')::int4 AS version,
        pg_catalog.pg_is_in_recovery()::bool AS standby,
        current_user::text AS role,
+       session_user::text AS login,
        pg_catalog.current_database()::text AS database,
        (pg_catalog.inet_client_addr() IS NOT NULL)::bool AS over_tcp,
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')::bool AS may_use_temp,
@@ -39,6 +40,7 @@ type ConnectionRow struct {
 	Version     int32
 	Standby     bool
 	Role        string
+	Login       string
 	Database    string
 	OverTcp     bool
 	MayUseTemp  bool
@@ -57,6 +59,7 @@ func (q *Queries) Connection(ctx context.Context) (ConnectionRow, error) {
 		&i.Version,
 		&i.Standby,
 		&i.Role,
+		&i.Login,
 		&i.Database,
 		&i.OverTcp,
 		&i.MayUseTemp,

@@ -316,8 +316,8 @@ registry AS MATERIALIZED (
            r.oid AS names_oid, COALESCE(r.relkind = 'r', false) AS plain,
            v.oid IS NOT NULL AS row_locks,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(v.oid, 'SELECT')
-                    AND (SELECT pg_catalog.has_table_privilege(m.oid, 'SELECT') FROM pg_catalog.pg_class AS m
-                         WHERE m.relnamespace = n.oid AND m.relname = 'schema_migrations'), false) AS row_locks_readable
+                    AND (SELECT pg_catalog.has_sequence_privilege(m.oid, 'SELECT, USAGE') FROM pg_catalog.pg_class AS m
+                         WHERE m.relnamespace = n.oid AND m.relname = 'fence' AND m.relkind = 'S'), false) AS row_locks_readable
     FROM (VALUES (1)) AS one (row)
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
     LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'

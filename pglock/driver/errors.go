@@ -24,14 +24,17 @@ var (
 	ErrUntrusted     = errors.New("schema pglock is not to be trusted")
 )
 
-// UntrustedError names the object that must not be used, since its owner's code would run with the rights of the
-// current role. It matches [ErrUntrusted].
+// UntrustedError names the object that must not be used, since the code of another role would run with the rights of the
+// current one. It matches [ErrUntrusted].
 type UntrustedError struct {
-	Object string // as PostgreSQL describes it, such as "schema pglock" or "view pglock.names"
-	Owner  string
+	Object string // as PostgreSQL describes it, such as "schema pglock" or "view pglock.names", or what is wrong
+	Owner  string // "" if something else than its owner is wrong
 }
 
 func (e *UntrustedError) Error() string {
+	if e.Owner == "" {
+		return fmt.Sprintf("%v: %s (nothing of it was used; \"pglock doctor\" shows the statement that ends this)", ErrUntrusted, e.Object)
+	}
 	return fmt.Sprintf("%v: %s belongs to role %q, which is not trusted (nothing of it was used; if that role's code may "+
 		"run with the rights of this one, name it: WithTrustedOwner, or --trust-owner)", ErrUntrusted, e.Object, e.Owner)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -171,7 +172,7 @@ func (c *call) report(ctx context.Context, ran bool, err error) {
 }
 
 // trusted remembers which schemas have been checked.
-var trusted = records.Trust{Option: "once.WithTrustedOwner"}
+var trusted = trust.Checker{Option: "once.WithTrustedOwner"}
 
 func queries(db records.Sender, owners []string) *lockdb.Queries {
 	return records.Guarded{DB: db, Trust: &trusted, Owners: owners}.Queries()

@@ -41,37 +41,6 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 		}
 	}
 	tenant.WantNothingGained("after all that package once does")
-
-	must.Succeed(t, doIn(t, pool, scope(t, "s", once.WithTrustedOwner(tenant.Name())), "1")) // so the traps are in its reach
-}
-
-// Traps on the search_path do not affect the use of a trusted schema.
-func TestOnceOnAPlantedSearchPath(t *testing.T) {
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	tenant.PlantSearchPath()
-	pool := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
-	must.Succeed(t, do(t, pool, "s", "1"))
-	wantIs(t, do(t, pool, "s", "1"), pglock.ErrDone)
-	must.Succeed(t, once.Prune(t.Context(), pool, time.Hour))
-	tenant.WantNothingGained("after all that package once does")
-}
-
-// A schema that was checked a moment ago may be gone. The traps are set where a complete, trusted installation was.
-func TestOnceDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
-	db, pool := installed(t)
-	tenant := db.Tenant(t)
-	must.Succeed(t, do(t, pool, "s", "1"))
-	execute(t, pool, "DROP SCHEMA pglock CASCADE")
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(plantOnce)
-	batch := &pgx.Batch{}
-	scope(t, "s").Queue(batch, "1")
-	wantIs(t, once.TxError(pool.SendBatch(t.Context(), batch).Close()), pglock.ErrUntrusted)
-	wantIs(t, do(t, pool, "s", "1"), pglock.ErrUntrusted)
-	wantIs(t, once.Prune(t.Context(), pool, time.Hour), pglock.ErrUntrusted)
-	tenant.WantNothingGained("after all that package once does")
 }
 
 // The result is recorded long after the check, but in the same transaction: the schema cannot be dropped before it

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -51,7 +52,7 @@ func checkDB(db DB) error {
 type postgres struct{ queries *lockdb.Queries }
 
 func newPostgres(db DB, c config) *postgres {
-	guarded := records.Guarded{DB: db, Trust: &records.Trust{Option: "ratelimit.WithTrustedOwner"}, Owners: c.owners}
+	guarded := records.Guarded{DB: db, Trust: &trust.Checker{Option: "ratelimit.WithTrustedOwner"}, Owners: c.owners}
 	return &postgres{guarded.Queries()}
 }
 

@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -36,48 +34,6 @@ func TestRatelimitDoesNotUseAPlantedSchema(t *testing.T) {
 		if !errors.Is(err, pglock.ErrUntrusted) || !strings.Contains(err.Error(), "ratelimit.WithTrustedOwner") {
 			t.Errorf("%v: want ErrUntrusted, and the option of package ratelimit", err)
 		}
-	}
-	tenant.WantNothingGained("after all that package ratelimit does")
-}
-
-func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	tenant.PlantSearchPath()
-	pool := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
-	l := open(t, pool)
-	if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || !d.OK {
-		t.Error(d, err)
-	}
-	r, err := l.Reserve(t.Context(), "k", slow)
-	must.Succeed(t, err)
-	if returned, err := r.Cancel(t.Context()); err != nil || !returned {
-		t.Error(returned, err)
-	}
-	must.Succeed(t, ratelimit.Prune(t.Context(), pool))
-	tenant.WantNothingGained("after all that package ratelimit does")
-}
-
-// A schema that was checked a moment ago may be gone.
-func TestRatelimitDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
-	db, pool := installed(t)
-	tenant := db.Tenant(t)
-	l := open(t, pool)
-	r, err := l.Reserve(t.Context(), "k", slow)
-	must.Succeed(t, err)
-	_, err = pool.Exec(t.Context(), "DROP SCHEMA pglock CASCADE")
-	must.Succeed(t, err)
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(plantRates)
-	if _, err := ratelimittest.Allow(t.Context(), l, "k", slow); !errors.Is(err, pglock.ErrUntrusted) {
-		t.Error(err)
-	}
-	if _, err := r.Cancel(t.Context()); !errors.Is(err, pglock.ErrUntrusted) {
-		t.Error(err)
-	}
-	if err := ratelimit.Prune(t.Context(), pool); !errors.Is(err, pglock.ErrUntrusted) {
-		t.Error(err)
 	}
 	tenant.WantNothingGained("after all that package ratelimit does")
 }

@@ -35,7 +35,7 @@ type slot struct {
 type dialer struct {
 	config        *pgx.ConnConfig
 	beforeConnect func(context.Context, *pgx.ConnConfig) error
-	trust         records.Trust
+	trust         trust.Checker
 	owners        []string // roles that may own the schema
 	application   string
 }

@@ -169,22 +169,6 @@ const plantTick = `CREATE FUNCTION pglock.tick(job text, due timestamptz, step t
 	OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
 	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; at := now(); END'`
 
-// A schema that was checked a moment ago may be gone.
-func TestScheduleDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
-	db, pool := installed(t)
-	tenant := db.Tenant(t)
-	jobs := newJobs(open(t, pool))
-	nothingTx := func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
-	must.Succeed(t, jobs.RunTx(t.Context(), pool, "job", day, nothingTx))
-	_, err := pool.Exec(t.Context(), "DROP SCHEMA pglock CASCADE")
-	must.Succeed(t, err)
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(plantTick)
-	wantIs(t, jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing), pglock.ErrUntrusted)
-	wantIs(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), nothingTx), pglock.ErrUntrusted)
-	tenant.WantNothingGained("after two runs")
-}
-
 func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)

@@ -21,7 +21,7 @@ import (
 type Fences struct {
 	link    *link
 	owners  []string // roles that may own the schema
-	trust   records.Trust
+	trust   trust.Checker
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	callers *combine.Queue[*draw]

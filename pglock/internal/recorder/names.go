@@ -35,8 +35,10 @@ type Names struct {
 
 // NewNames returns a Names that has not dialled yet.
 func NewNames(dialer *wire.Dialer, owners []string, logger *slog.Logger) *Names {
-	l := newLink(dialer)
-	n := NewNamesBy(func(ctx context.Context, names []string) error { return register(ctx, l, owners, names) }, logger)
+	l, checker := newLink(dialer), &trust.Checker{}
+	n := NewNamesBy(func(ctx context.Context, names []string) error {
+		return register(ctx, l, checker, owners, names)
+	}, logger)
 	n.done = l.close
 	return n
 }
@@ -87,17 +89,18 @@ func (n *Names) forget(names []string) {
 	}
 }
 
-// register writes names if the schema is one whose code the role may execute. Nothing can replace the schema between
-// the look at its owner and the use: package trust says why.
-func register(ctx context.Context, l *link, named, names []string) error {
+// register writes names if the schema is one whose code the role may execute.
+func register(ctx context.Context, l *link, checker *trust.Checker, owners, names []string) error {
 	return l.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		batch, owners := &pgx.Batch{}, trust.Owners{Named: named}
+		batch := &pgx.Batch{}
 		batch.Queue(lockdb.BeginReadCommitted)
-		trust.QueueLook(batch, owners, "register", "names")
-		trust.Queue(batch, owners, "schema_migrations", "register", "names")
+		check := checker.Queue(batch, owners)
 		batch.Queue(lockdb.RegisterNames, names)
 		batch.Queue(lockdb.Commit)
-		return conn.SendBatch(ctx, batch).Close()
+		if err := conn.SendBatch(ctx, batch).Close(); err != nil {
+			return check.Explain(err)
+		}
+		return nil
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -13,7 +14,7 @@ import (
 type Runs struct {
 	link   *link
 	owners []string // roles that may own the schema
-	trust  records.Trust
+	trust  trust.Checker
 }
 
 // NewRuns returns a Runs that has not dialled yet.

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // Sender is a pool, a connection or a transaction.
@@ -14,11 +15,11 @@ type Sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Guarded sends each statement in one message with a look at the owner of the schema, see [Trust.Queue]. Outside a
+// Guarded sends each statement in one message with a look at the owner of the schema, see [trust.Checker]. Outside a
 // transaction the two form one. It implements [lockdb.DBTX].
 type Guarded struct {
 	DB     Sender
-	Trust  *Trust
+	Trust  *trust.Checker
 	Owners []string
 	// ReadCommitted adds a BEGIN and a COMMIT to the message, for statements that need READ COMMITTED whatever the
 	// default is, are not compiled, and have to be told if a standby did not confirm the commit. After an error of the server

@@ -292,7 +292,7 @@ func (d database) checkTrusted(ctx context.Context, pool *pgxpool.Pool) error {
 	if len(d.trusted) == 0 {
 		return nil
 	}
-	if _, err := trust.Find(ctx, pool, trust.Owners{Named: d.trusted}); errors.Is(err, trust.ErrUnknownRole) {
+	if _, err := trust.Look(ctx, pool, d.trusted); errors.Is(err, trust.ErrUnknownRole) {
 		return d.failed(fmt.Errorf("--trust-owner: %w", err))
 	}
 	return nil

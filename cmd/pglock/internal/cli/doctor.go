@@ -28,8 +28,7 @@ the role's timeouts, where they are set, and its default isolation level; how
 soon the server notices a dead client; how many connections are left; how full
 the lock table is; the version of schema pglock, its owner and trusted owners,
 and the role's rights; event triggers; prepared transactions that hold advisory
-locks, long waits, sessions that are idle in transaction and block others, and
-deadlocks.
+locks, and long waits.
 
 Findings are problems (locks cannot be relied on, or are about to fail),
 warnings (something works worse than it could, or breaks in some uses), and

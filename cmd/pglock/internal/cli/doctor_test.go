@@ -13,15 +13,14 @@ import (
 func TestDoctorFailsWhenSomethingIsBadEnough(t *testing.T) {
 	t.Parallel()
 	db := testenv.On(t, testenv.NewServer(t, nil)) // others leave prepared transactions on the one they share
-	code, level := 0, doctor.Note                  // client_connection_check_interval is off on every server
 	for _, test := range []struct {
 		options string
 		failOn  string
 		code    int
 		worst   doctor.Level
 	}{
-		{"", "warning", code, level},
-		{"", "note", 78, level},
+		{"", "warning", 0, doctor.Note}, // client_connection_check_interval is off on every server,
+		{"", "note", 78, doctor.Note},
 		{"&default_transaction_isolation=serializable", "warning", 78, doctor.Warning},
 		{"&default_transaction_isolation=serializable", "problem", 0, doctor.Warning},
 	} {

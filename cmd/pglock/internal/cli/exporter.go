@@ -55,7 +55,7 @@ have nothing to do with an advisory lock are only counted, unless --all has them
 looked at, too. pglock_oldest_other_wait_seconds and pglock_idle_blocker_seconds
 are never 0 because of that, but missing; the alerts about them need --all.
 
-Locks in rows need SELECT on pglock.row_locks and pglock.schema_migrations, and
+Locks in rows need SELECT on pglock.row_locks and pglock.fence, and
 --trust-owner if another role owns the schema. Without these only
 pglock_row_locks_readable is left of their series, and the log says why.
 

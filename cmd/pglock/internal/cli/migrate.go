@@ -16,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -48,9 +49,9 @@ The role needs the right to create a schema in the database. "pglock migrate
 print" shows the rights that other roles need.
 
 A schema pglock of an untrusted role is not changed, because its code would run
-with your rights; the exit code is 65. Trusted are your role, its members,
-superusers, the roles of --trust-owner and, if your role has no rights outside
-of its databases, the owner of the database.`,
+with your rights; the exit code is 65. Trusted are your role, superusers, and
+the roles of --trust-owner. Rights on the schema that other roles have beside
+those that "pglock migrate print" shows are taken away.`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,8 +60,14 @@ of its databases, the owner of the database.`,
 					return err
 				}
 				version, err := migrations.Version(ctx, pool, db.migrating())
-				if err == nil {
-					say(cmd.ErrOrStderr(), "%s: schema pglock has version %d", db.target, version)
+				if err != nil {
+					return err
+				}
+				say(cmd.ErrOrStderr(), "%s: schema pglock has version %d", db.target, version)
+				schema, err := lockdb.New(pool).SchemaOwner(ctx)
+				if err == nil && !schema.Superuser {
+					say(cmd.ErrOrStderr(), "programs of other roles have to trust its owner: WithTrustedOwner(%q), --trust-owner %[1]s",
+						schema.Owner)
 				}
 				return err
 			})

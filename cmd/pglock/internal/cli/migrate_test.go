@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -74,4 +77,11 @@ func TestMigrateSaysWhichRightIsMissing(t *testing.T) {
 	r := command(t, []string{"DATABASE_URL=" + db.Role(t, "pglock_poor")}, "migrate", "up").run()
 	wantCode(t, r, 1)
 	wantText(t, r.stderr, "may not create schema pglock", "GRANT CREATE ON DATABASE")
+	role := db.Role(t, "pglock_owner")
+	config, err := pgx.ParseConfig(role)
+	must.Succeed(t, err)
+	execute(t, db, "GRANT CREATE ON DATABASE "+db.Name()+" TO "+config.User)
+	r = command(t, []string{"DATABASE_URL=" + role}, "migrate", "up").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, `WithTrustedOwner("`+config.User+`"), --trust-owner `+config.User)
 }

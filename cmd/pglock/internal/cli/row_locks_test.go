@@ -174,7 +174,7 @@ func TestLocksInRowsThatCannotBeReadAreSaidToBeUnknown(t *testing.T) {
 		wantText(t, run("monitor", "--once", "--database", db.Name(), "--fail-if-waiting", "0").stdout, "PGLOCK OK - ", unread)
 		var report doctor.Report
 		must.Succeed(t, json.Unmarshal([]byte(command(t, []string{"DATABASE_URL=" + server}, "doctor", "-o", "json").run().stdout), &report))
-		for _, check := range []string{"row-waits", "row-leases"} {
+		for _, check := range []string{"waits", "row-leases"} {
 			i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Check == check })
 			if f := report.Findings[i]; f.Level != doctor.Note || !strings.HasPrefix(f.What, "it is unknown whether ") {
 				t.Errorf("%s: %+v", name, f)

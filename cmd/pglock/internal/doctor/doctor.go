@@ -35,10 +35,10 @@ func (l Level) AtLeast(other Level) bool {
 }
 
 // Checks are the names of all checks.
-var Checks = []string{"server", "proxy", "standby", isolationSetting, "lease", idleSession, transactionTimeout, idleInTransaction,
+var Checks = []string{"server", "proxy", "standby", isolationSetting, idleSession, transactionTimeout, idleInTransaction,
 	statementTimeout, lockTimeout, checkInterval, "tcp_keepalives", "temp", "connections", "lock-table", "schema", "trust",
-	"event-triggers", "log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend", "schema-rights",
-	"prepared-transactions", "deadlocks", "idle-in-transaction", "waits", "row-waits", "row-leases", oldSnapshots}
+	"event-triggers", "log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend",
+	"prepared-transactions", "waits", "row-leases", oldSnapshots}
 
 // Finding is one result of a check. Its texts can contain names from the server.
 type Finding struct {
@@ -134,16 +134,13 @@ func findings(f facts, o Options) []Finding {
 	if f.cockroach != "" {
 		return []Finding{cockroach(f)}
 	}
-	all := []Finding{probe(f), proxy(f), standby(f), isolation(f), lease(f)}
+	all := []Finding{probe(f), proxy(f), standby(f), isolation(f), waits(f, o.LongWait)}
 	all = append(all, timeouts(f)...)
-	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), lockTable(f), schema(f), trusts(f), eventTriggers(f), lockWaits(f))
+	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), lockTable(f), schema(f),
+		eventTriggers(f), lockWaits(f))
 	all = append(all, rights(f)...)
-	all = append(all, excess(f)...)
+	all = append(all, trusts(f)...)
 	all = append(all, prepared(f)...)
-	all = append(all, cycles(f)...)
-	all = append(all, idleHolders(f)...)
-	all = append(all, waits(f, o.LongWait)...)
-	all = append(all, rowWaits(f, o.LongWait)...)
 	all = append(all, rowLeases(f)...)
 	return append(all, rowSnapshots(f, cmp.Or(o.OldSnapshot, 10*time.Minute))...)
 }

@@ -85,7 +85,7 @@ func TestAPlainServerIsFine(t *testing.T) {
 	r := examine(t, db.ConnString(), time.Minute)
 	for _, name := range []string{"server", "proxy", "standby", "default_transaction_isolation", "statement_timeout",
 		"lock_timeout", "idle_in_transaction_session_timeout", "temp", "connections", "lock-table", "schema", "locker-grants",
-		"watcher-grants", "pg_read_all_stats", "pg_signal_backend", "deadlocks"} {
+		"watcher-grants", "pg_read_all_stats", "pg_signal_backend", "idle_session_timeout", "trust"} {
 		want(t, r, name, doctor.OK)
 	}
 	for _, f := range r.Findings {
@@ -93,8 +93,6 @@ func TestAPlainServerIsFine(t *testing.T) {
 			t.Errorf("%s is not among the checks", f.Check)
 		}
 	}
-	want(t, r, "lease", doctor.OK)
-	want(t, r, "idle_session_timeout", doctor.OK)
 	if r.Worst != doctor.Note || r.Version != doctor.FormatVersion || r.Database != db.Name() || r.TakenAt.IsZero() {
 		t.Errorf("the report is %+v", r)
 	}
@@ -276,7 +274,7 @@ func TestTheVersionOfTheSchema(t *testing.T) {
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.OK)
 	execute(t, db, "UPDATE pglock.schema_migrations SET version = version + 1")
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Note, "newer pglock")
-	execute(t, db, "UPDATE pglock.schema_migrations SET version = 1")
+	execute(t, db, "TRUNCATE pglock.schema_migrations")
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Warning, "pglock migrate up")
 	other := testenv.Database(t)
 	execute(t, other, "CREATE SCHEMA pglock")
@@ -314,8 +312,7 @@ func TestPreparedTransactionsAndLongWaits(t *testing.T) {
 		return len(findings(examine(t, db.ConnString(), 0), "waits")) == 1 &&
 			findings(examine(t, db.ConnString(), 0), "waits")[0].Level == doctor.Warning
 	})
-	want(t, examine(t, db.ConnString(), 0), "waits", doctor.Warning, fmt.Sprint(waiter.PgConn().PID()), "for @7",
-		db.Name(), "prepared transaction", gid+`" holds`, "ROLLBACK PREPARED")
+	want(t, examine(t, db.ConnString(), 0), "waits", doctor.Warning, "@7", gid, "ROLLBACK PREPARED")
 	r := examine(t, db.ConnString(), time.Hour)
 	want(t, r, "waits", doctor.OK)
 	f := want(t, r, "prepared-transactions", doctor.Warning, gid, "2 advisory locks", "ROLLBACK PREPARED")
@@ -334,7 +331,7 @@ func TestAnIgnoredCheckHasNoFindingAndDoesNotCount(t *testing.T) {
 	before, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Hour})
 	must.Succeed(t, err)
 	want(t, before, "default_transaction_isolation", doctor.Warning)
-	after, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Hour, Ignore: []string{"default_transaction_isolation", "lease"}})
+	after, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Hour, Ignore: []string{"default_transaction_isolation"}})
 	must.Succeed(t, err)
 	if found := findings(after, "default_transaction_isolation"); len(found) != 0 || after.Worst.AtLeast(doctor.Warning) {
 		t.Errorf("the worst finding is %s: %+v", after.Worst, found)

@@ -46,18 +46,8 @@ type schemaFacts struct {
 	monitordb.SchemaRightsRow
 	version uint
 	err     error // why there is no version
-	owners  ownerFacts
-	// excess are rights with which roles could do harm, and defaults those that they will have on what will be made.
-	excess   []trust.Right
-	defaults []trust.DefaultRight
-}
-
-// ownerFacts are about the trusted owners of schema pglock.
-type ownerFacts struct {
-	trust.Roles
-	named     []string        // additional trusted roles
-	untrusted []trust.Finding // objects of other roles
-	unchecked error           // why these are not known
+	looked  trust.Looked
+	named   []string // additional trusted roles
 }
 
 func (s schemaFacts) missing() bool { return errors.Is(s.err, driver.ErrSchemaMissing) }
@@ -94,7 +84,7 @@ func readFacts(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts
 		return f, err
 	}
 	f.schema.version, f.schema.err = migrations.Version(ctx, pool, migrations.WithTrustedOwner(trusted...))
-	if err := f.schema.err; err != nil && !answered(err) {
+	if err := f.schema.err; sqlstate.Broken(err) || ctx.Err() != nil {
 		return f, err
 	}
 	return f, nil
@@ -153,22 +143,9 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	if f.schema.SchemaRightsRow, err = queries.SchemaRights(ctx); err != nil {
 		return fmt.Errorf("ask about the rights on schema pglock: %w", err)
 	}
-	f.schema.owners.named = trusted
-	if f.schema.owners.Roles, err = trust.FindRoles(ctx, tx); err != nil {
-		return fmt.Errorf("look up the trusted roles: %w", err)
-	}
-	f.schema.owners.untrusted, err = trust.Find(ctx, tx, trust.Owners{Named: trusted})
-	switch {
-	case errors.Is(err, trust.ErrTooMany):
-		f.schema.owners.unchecked = err
-	case err != nil:
-		return fmt.Errorf("look up the owner of schema pglock: %w", err)
-	}
-	if f.schema.excess, err = trust.ExcessRights(ctx, tx); err != nil {
-		return fmt.Errorf("look up the rights on schema pglock: %w", err)
-	}
-	if f.schema.defaults, err = trust.DefaultRights(ctx, tx); err != nil {
-		return fmt.Errorf("look up default privileges: %w", err)
+	f.schema.named = trusted
+	if f.schema.looked, err = trust.Look(ctx, tx, trusted); err != nil {
+		return fmt.Errorf("look at schema pglock: %w", err)
 	}
 	f.lockWorks, err = probeLock(ctx, tx)
 	return err

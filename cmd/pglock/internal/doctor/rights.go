@@ -24,12 +24,6 @@ func temporary(f facts) Finding {
 	}
 }
 
-// answered reports whether the error of a query for the schema's version comes from the server.
-func answered(err error) bool {
-	return errors.Is(err, driver.ErrSchemaMissing) || errors.Is(err, migrations.ErrForeignSchema) ||
-		errors.Is(err, driver.ErrUntrusted) || sqlstate.Of(err) != ""
-}
-
 const needSchema = "locks in rows, names in the monitor, Fence, and packages schedule, once and ratelimit"
 
 func schema(f facts) Finding {
@@ -53,7 +47,7 @@ func schema(f facts) Finding {
 	case errors.Is(s.err, driver.ErrUntrusted):
 		return Finding{
 			Check: check, Level: Warning,
-			What: "the version of schema pglock was not read, since its owner is not trusted",
+			What: "the version of schema pglock was not read, since it is not trusted",
 			Why:  needSchema + " may not work for this role",
 			Do:   "see the finding about trust",
 		}
@@ -69,16 +63,8 @@ func schema(f facts) Finding {
 		return Finding{
 			Check: check, Level: Warning,
 			What: "the version of schema pglock cannot be read: " + s.err.Error(),
-			Why:  needSchema + " may not work for this role",
-			Do:   "as the owner of the schema, grant what a role needs that takes locks",
-			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
-		}
-	case s.version < latest:
-		return Finding{
-			Check: check, Level: Warning,
-			What: fmt.Sprintf("schema pglock has version %d, and this pglock supports %d", s.version, latest),
-			Why:  "features of newer versions are missing",
-			Do:   "run: pglock migrate up",
+			Why:  needSchema + " may not work",
+			Do:   "run as the owner of the schema: pglock migrate up",
 		}
 	case s.version > latest:
 		return Finding{
@@ -134,8 +120,8 @@ func rights(f facts) []Finding {
 
 // explainSetRole changes the advice about a right that the session may lack only because of SET ROLE.
 func (f facts) explainSetRole(missing Finding) Finding {
-	login := quote(f.schema.owners.Login)
-	if f.schema.owners.Login == f.connection.Role {
+	login := quote(f.connection.Login)
+	if f.connection.Login == f.connection.Role {
 		return missing
 	}
 	missing.What += fmt.Sprintf(", and SET ROLE has replaced role %s, which has logged in", login)

@@ -10,34 +10,6 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// rowWaits reports long waits for locks in rows, once for each process at the root.
-func rowWaits(f facts, long time.Duration) []Finding {
-	const check = "row-waits"
-	s := f.snapshot
-	byRoot, roots := map[*monitor.Node][]*monitor.Node{}, []*monitor.Node{}
-	for _, n := range s.RowTree().All() {
-		if n.Wait == nil || n.Wait.Expected() || s.TakenAt.Sub(*n.Wait.WaitingSince) <= long {
-			continue
-		}
-		root := rootOf(n)
-		if byRoot[root] == nil {
-			roots = append(roots, root)
-		}
-		byRoot[root] = append(byRoot[root], n)
-	}
-	if len(roots) == 0 {
-		if s.RowLocksMissing != "" {
-			return []Finding{f.rowsUnknown(check, "it is unknown whether processes wait for locks in rows")}
-		}
-		return []Finding{{Check: check, Level: OK, What: fmt.Sprintf("no process has waited longer than %v for a lock in a row", long)}}
-	}
-	var all []Finding
-	for _, root := range roots {
-		all = append(all, f.rowWait(root, byRoot[root]))
-	}
-	return atMost(all, "such processes")
-}
-
 // rowsUnknown says that what a check looks for is unknown, since locks in rows could not be read, or not all.
 func (f facts) rowsUnknown(check, what string) Finding {
 	finding := Finding{Check: check, Level: Note, What: what, Why: f.snapshot.RowLocksMissing,
@@ -46,30 +18,6 @@ func (f facts) rowsUnknown(check, what string) Finding {
 	if len(f.snapshot.RowLocks) > 0 {
 		finding.Do = "read the others in the view pglock.row_locks"
 	}
-	return finding
-}
-
-// rowWait describes the longest of the waits behind a process.
-func (f facts) rowWait(root *monitor.Node, waits []*monitor.Node) Finding {
-	s := f.snapshot
-	first := slices.MinFunc(waits, func(a, b *monitor.Node) int { return a.Wait.WaitingSince.Compare(*b.Wait.WaitingSince) })
-	finding := Finding{
-		Check: "row-waits", Level: Warning,
-		What: fmt.Sprintf("%s has waited %v for %s in a row of database %s", first.Who(),
-			s.TakenAt.Sub(*first.Wait.WaitingSince).Round(time.Second), first.Wait.Label(), s.Database),
-		Why: "it is unknown which process is in the way; it may have ended meanwhile",
-		Do:  "look again (pglock monitor)",
-	}
-	if others := len(waits) - 1; others > 0 {
-		finding.What += fmt.Sprintf("; %d more wait behind the same process", others)
-	}
-	if root.Behind == 0 {
-		return finding
-	}
-	label, mode, _ := root.Held()
-	finding.Why = fmt.Sprintf("at the root: %s holds %s (%s), %s. Its locks stay until it releases them or its lease is over",
-		root.Who(), label, mode.Short(), view.Lease(*root.Process, s.TakenAt))
-	finding.Do = "find out what that process does, or end it: " + view.EndProcess(root.Process.Holder, f.server)
 	return finding
 }
 

@@ -72,20 +72,6 @@ func timeouts(f facts) []Finding {
 	return all
 }
 
-// lease reports servers that cannot end the session of a silent client.
-func lease(f facts) Finding {
-	if _, known := f.settings[idleSession]; known {
-		return Finding{Check: "lease", Level: OK, What: "the server can end the session of a silent client"}
-	}
-	return Finding{
-		Check: "lease", Level: Warning,
-		What: "the server has no idle_session_timeout, which came with PostgreSQL 14",
-		Why: "it frees the locks of a silent client only when TCP reports that the client is gone, and those " +
-			"of a frozen process only when the process has ended. A Locker still stops trusting its own locks in time",
-		Do: "upgrade the server",
-	}
-}
-
 func isolation(f facts) Finding {
 	s := f.settings[isolationSetting]
 	if s.Setting == "read committed" || s.Setting == "read uncommitted" {
@@ -103,17 +89,8 @@ func isolation(f facts) Finding {
 
 // vanishedWaiters reports servers that do not notice when a waiting client disappears.
 func vanishedWaiters(f facts) Finding {
-	s, known := f.settings[checkInterval]
-	switch {
-	case !known:
-		return Finding{
-			Check: checkInterval, Level: Note,
-			What: "the server has no client_connection_check_interval, which came with PostgreSQL 14",
-			Why: "a session that waits for a lock does not notice that its client is gone: it keeps waiting, and gets the " +
-				"lock before it notices",
-			Do: "upgrade the server",
-		}
-	case s.Setting == "0":
+	s := f.settings[checkInterval]
+	if s.Setting == "0" {
 		return Finding{
 			Check: checkInterval, Level: Note,
 			What: "client_connection_check_interval is off",

@@ -1,0 +1,137 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Checker remembers which schemas may be used. The zero Checker is ready to use.
+//
+// A look costs more than a use, so it is done at the first use and then once a minute. Each use asks whether the name
+// pglock still leads to the schema that was looked at, and keeps it from being dropped. So in that minute another role's
+// code can get in only if a trusted role permits it, with the right to create in the schema or to attach triggers.
+//
+// A connection is identified by the role that has logged in. A result after SET ROLE holds for that role only, and is
+// not remembered: each use then looks again.
+type Checker struct {
+	// Option is the function that names further owners, for errors; "" if it is the Locker's.
+	Option string
+
+	mu    sync.Mutex
+	found map[string]seen // by the database that a connection leads to, and its role
+}
+
+type seen struct {
+	schema uint32 // its OID
+	at     time.Time
+}
+
+const (
+	trustFor = time.Minute
+	maxFound = 1000
+)
+
+// Queue puts a statement into a batch, in front of those that execute something of the schema. It has one result, which
+// is an error unless the schema may be used; after an error nothing behind it is executed. The batch may be sent inside
+// a transaction.
+func (c *Checker) Queue(b *pgx.Batch, named []string) *Check {
+	check := &Check{checker: c, named: named}
+	check.Query = b.Queue(lockdb.SameSchema, check)
+	return check
+}
+
+// Check is one look at the schema.
+type Check struct {
+	checker *Checker
+	named   []string
+	Query   *pgx.QueuedQuery // has no callback
+	err     error
+}
+
+// RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready and the connection is
+// free.
+func (k *Check) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []any) (string, []any, error) {
+	schema, err := k.checker.look(ctx, conn, who(conn)+"\x00"+strings.Join(k.named, "\x00"), k.named)
+	k.err = err
+	return sql, []any{schema}, err
+}
+
+// Explain explains an error that the batch returned before the results of other statements.
+func (k *Check) Explain(err error) error {
+	if k.err != nil {
+		return k.err // without the text that pgx adds
+	}
+	err = Explain(err)
+	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence is gone: see lockdb.SameSchema
+		err = fmt.Errorf("%w: %w", ErrReplaced, err)
+	}
+	if errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) {
+		k.checker.forget()
+	}
+	return err
+}
+
+// forget makes the next use look again.
+func (c *Checker) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.found)
+}
+
+// look returns the OID of the schema, or 0 if there is none.
+func (c *Checker) look(ctx context.Context, conn *pgx.Conn, where string, named []string) (schema uint32, err error) {
+	if schema, ok := c.remembers(where); ok {
+		return schema, nil
+	}
+	looked, err := Look(ctx, conn, named)
+	if err != nil {
+		return 0, fmt.Errorf("look up the owner of schema pglock: %w", err)
+	}
+	switch err := looked.Err(); {
+	case err != nil && c.Option != "":
+		return 0, fmt.Errorf("%w; here that option is %s", err, c.Option)
+	case err != nil:
+		return 0, err
+	case looked.Schema == 0 || !looked.AsLogin:
+		return looked.Schema, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found == nil || len(c.found) >= maxFound {
+		c.found = map[string]seen{} // forgetting only costs another look
+	}
+	c.found[where] = seen{looked.Schema, time.Now()}
+	return looked.Schema, nil
+}
+
+func (c *Checker) remembers(where string) (schema uint32, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen, ok := c.found[where]
+	return seen.schema, ok && time.Since(seen.at) < trustFor
+}
+
+// who returns which database a connection leads to, and as which role. The connection keeps the result, since Config
+// copies the whole configuration.
+func who(conn *pgx.Conn) string {
+	remembered := conn.PgConn().CustomData()
+	if who, ok := remembered[whoData].(string); ok {
+		return who
+	}
+	config := conn.Config()
+	who := fmt.Sprint(config.Host, "\x01", config.Port, "\x01", config.Database, "\x01", config.User)
+	remembered[whoData] = who
+	return who
+}
+
+const whoData = "pglock.who"
