@@ -133,81 +133,6 @@ func TestAPasswordIsNeeded(t *testing.T) {
 	}
 }
 
-func TestRestart(t *testing.T) {
-	t.Parallel()
-	for name, mode := range map[string]pgserver.Mode{"fast": pgserver.Fast, "immediate": pgserver.Immediate} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := start(t, nil)
-			conn := connect(t, server)
-			_, err := conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT 42 AS answer; CHECKPOINT")
-			must.Succeed(t, err)
-			pid, target := server.PID(), server.ConnString("postgres")
-
-			must.Succeed(t, server.Down(t.Context(), mode))
-			if got := server.PID(); got != 0 {
-				t.Errorf("the PID of a server that is down is %d", got)
-			}
-			if err := conn.Ping(t.Context()); err == nil {
-				t.Error("a session survived the shutdown")
-			}
-			if err := server.Down(t.Context(), mode); err == nil {
-				t.Error("a server that is down could be shut down")
-			}
-			must.Succeed(t, server.Up(t.Context()))
-
-			if got := server.ConnString("postgres"); got != target {
-				t.Errorf("the target changed")
-			}
-			if got := server.PID(); got == 0 || got == pid {
-				t.Errorf("the PID is %d after the restart and was %d before", got, pid)
-			}
-			var answer int
-			must.Succeed(t, connect(t, server).QueryRow(t.Context(), "SELECT answer FROM kept").Scan(&answer))
-			if err := server.Up(t.Context()); err == nil {
-				t.Error("a running server could be started")
-			}
-		})
-	}
-}
-
-func TestAPausedServerAnswersNoNewConnection(t *testing.T) {
-	t.Parallel()
-	server := start(t, nil)
-	must.Succeed(t, server.Pause())
-	impatient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if conn, err := pgx.Connect(impatient, server.ConnString("postgres")); err == nil {
-		must.Succeed(t, conn.Close(t.Context()))
-		t.Error("the paused server accepted a connection")
-	}
-	must.Succeed(t, server.Resume())
-	connect(t, server)
-}
-
-func TestAStandbyFollows(t *testing.T) {
-	t.Parallel()
-	primary := start(t, map[string]string{"max_connections": "30"})
-	standby, err := primary.Standby(t.Context())
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, standby.Stop()) })
-	_, err = connect(t, primary).Exec(t.Context(), "CREATE TABLE written_on_the_primary ()")
-	must.Succeed(t, err)
-
-	conn := connect(t, standby)
-	var recovering bool
-	must.Succeed(t, conn.QueryRow(t.Context(), "SELECT pg_is_in_recovery()").Scan(&recovering))
-	if !recovering {
-		t.Error("the standby is not in recovery")
-	}
-	waitUntil(t, "the table reaches the standby", func() bool {
-		var there bool
-		err := conn.QueryRow(t.Context(), "SELECT to_regclass('written_on_the_primary') IS NOT NULL").Scan(&there)
-		must.Succeed(t, err)
-		return there
-	})
-}
-
 func TestACopyOfATemplateIsAServerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	template := filepath.Join(t.TempDir(), "made", "template")
@@ -274,33 +199,4 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 		}
 	}
 	t.Fatalf("timed out after a minute waiting until %s", what)
-}
-
-// TestAPromotedStandbyAndItsOldPrimaryChangePlaces twice: what only the old primary has written is lost.
-func TestAPromotedStandbyAndItsOldPrimaryChangePlaces(t *testing.T) {
-	t.Parallel()
-	primary := start(t, map[string]string{"wal_log_hints": "on", "wal_keep_size": "128MB"})
-	standby, err := primary.Standby(t.Context())
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, standby.Stop()) })
-	for _, mode := range []pgserver.Mode{pgserver.Killed, pgserver.Fast} {
-		must.Succeed(t, standby.Promote(t.Context()))
-		exec := func(s *pgserver.Server, sql string) {
-			_, err := connect(t, s).Exec(t.Context(), sql)
-			must.Succeed(t, err)
-		}
-		exec(primary, "CREATE TABLE lost ()")
-		exec(standby, "CREATE TABLE IF NOT EXISTS kept ()")
-		if mode == pgserver.Killed {
-			must.Succeed(t, primary.Freeze())
-		}
-		must.Succeed(t, primary.Down(t.Context(), mode))
-		must.Succeed(t, primary.Rejoin(t.Context(), standby))
-		waitUntil(t, "the old primary has what the new one has", func() (has bool) {
-			must.Succeed(t, connect(t, primary).QueryRow(t.Context(), `SELECT pg_is_in_recovery()
-				AND to_regclass('kept') IS NOT NULL AND to_regclass('lost') IS NULL`).Scan(&has))
-			return has
-		})
-		primary, standby = standby, primary
-	}
 }

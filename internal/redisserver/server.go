@@ -117,7 +117,7 @@ func (s *Server) Start() error {
 		if process.Ended() {
 			break
 		}
-		if reply, err := s.Do("PING"); err == nil || strings.HasPrefix(reply, "NOAUTH") {
+		if _, err := s.Do("PING"); err == nil || strings.Contains(err.Error(), "NOAUTH") {
 			return nil
 		}
 	}

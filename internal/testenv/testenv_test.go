@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
@@ -198,61 +197,6 @@ func TestARoleHasNoRights(t *testing.T) {
 	}
 }
 
-func TestADatabaseOnAServerOfTheTestsOwn(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, map[string]string{"max_connections": "21"})
-	db := testenv.On(t, server)
-	var max string
-	must.Succeed(t, db.Pool(t).QueryRow(t.Context(), "SELECT current_setting('max_connections')").Scan(&max))
-	if max != "21" {
-		t.Errorf("max_connections is %s", max)
-	}
-	must.Succeed(t, server.Restart(t.Context(), pgserver.Immediate))
-	must.Succeed(t, db.Connect(t).Ping(t.Context()))
-}
-
-func TestAServerMayBeDownInTheEnd(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, nil)
-	testenv.On(t, server).Connect(t)
-	must.Succeed(t, server.Down(t.Context(), pgserver.Fast))
-}
-
-func TestPgBouncerPools(t *testing.T) {
-	t.Parallel()
-	for mode, keepsSessions := range map[testenv.Pooling]bool{
-		testenv.TransactionPooling: false, testenv.SessionPooling: true,
-	} {
-		t.Run(string(mode), func(t *testing.T) {
-			t.Parallel()
-			db := testenv.Database(t)
-			db.Role(t, "pglock_pooled")
-			conn, err := pgx.Connect(t.Context(), testenv.PgBouncer(t, db, mode))
-			must.Succeed(t, err)
-			defer func() { must.Succeed(t, conn.Close(context.Background())) }()
-			direct := db.Connect(t)
-			if got := backend(t, conn) == pid(conn); got {
-				t.Error("the client got the server's PID, so there is no PgBouncer")
-			}
-			// The server connection is marked, and the client comes back to it in either mode, since it is alone. A
-			// second client gets the same one only if the first gave it back.
-			second, err := pgx.ConnectConfig(t.Context(), conn.Config())
-			must.Succeed(t, err)
-			defer func() { must.Succeed(t, second.Close(context.Background())) }()
-			if shared := backend(t, conn) == backend(t, second); shared == keepsSessions {
-				t.Errorf("two clients share a session: %t", shared)
-			}
-			must.Succeed(t, direct.Ping(t.Context()))
-		})
-	}
-}
-
-func TestWaitUntilReturnsWhenItIsSo(t *testing.T) {
-	t.Parallel()
-	n := 0
-	testenv.WaitUntil(t, "three checks were made", func() bool { n++; return n == 3 })
-}
-
 func TestTheExamplesShareADatabase(t *testing.T) {
 	first, second := testenv.ForExamples(), testenv.ForExamples()
 	if first != second {
@@ -265,12 +209,6 @@ func TestTheExamplesShareADatabase(t *testing.T) {
 
 // pid is the process ID that the server sent when the session began, or that PgBouncer made up.
 func pid(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
-
-func backend(t *testing.T, conn *pgx.Conn) (pid int32) {
-	t.Helper()
-	must.Succeed(t, conn.QueryRow(t.Context(), "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid))
-	return pid
-}
 
 func exists(t *testing.T, table, column, value string) (found bool) {
 	t.Helper()
