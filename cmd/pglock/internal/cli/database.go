@@ -136,7 +136,7 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if value == "" {
 		source, value = "DATABASE_URL", strings.TrimSpace(os.Getenv("DATABASE_URL"))
 	}
-	config, warning, err := parse(value)
+	config, err := parse(value)
 	if err == nil && other != "" {
 		config.ConnConfig.Database = other
 	}
@@ -152,48 +152,40 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
 	}
-	if warning != "" {
-		say(cmd.ErrOrStderr(), "%s", warning)
-	}
 	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted}, nil
 }
 
 var (
 	errURL = errors.New("malformed URL (want postgres://user:password@host:port/database, where @ / : ? and % in user " +
 		"and password are written %40 %2F %3A %3F and %25)")
-	errRedis = errors.New("a URL of Redis (this is for PostgreSQL)")
 	errPairs = errors.New("neither a postgres:// URL nor keyword=value pairs such as \"host=db1 dbname=shop\" " +
 		"(values with spaces must be in single quotes)")
 )
 
 // parse parses a connection string. The error for a malformed one contains only what cannot be part of the password,
 // since the parser may take the password for something else.
-func parse(value string) (config *pgxpool.Config, warning string, err error) {
+func parse(value string) (*pgxpool.Config, error) {
 	kind := errPairs
-	if scheme, _, _ := strings.Cut(value, "://"); scheme == "redis" || scheme == "rediss" {
-		return nil, "", errRedis
-	}
 	if rest, ok := afterScheme(value); ok {
 		kind = errURL
 		if misleading(rest) {
-			return nil, "", errURL
+			return nil, errURL
 		}
 	}
-	config, err = pgxpool.ParseConfig(value)
+	config, err := pgxpool.ParseConfig(value)
 	if err != nil {
-		return nil, "", withoutInput(err, kind)
+		return nil, withoutInput(err, kind)
 	}
 	for name := range config.ConnConfig.RuntimeParams {
 		if !parameterName.MatchString(name) {
-			return nil, "", kind
+			return nil, kind
 		}
 	}
 	if config.ConnConfig.RuntimeParams["client_encoding"] == "" { // texts of other sessions may have any character
 		config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 	}
 	trust.PinSearchPath(&config.ConnConfig.Config)
-	warning, err = checkSecrets(config.ConnConfig, value)
-	return config, warning, err
+	return config, nil
 }
 
 // afterScheme returns a URL without its scheme, and reports whether value is one.
@@ -276,8 +268,8 @@ func firstAnswer(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	err := trust.NotDeferrable(bounded, conn)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w (connected, but no answer within %v: the server hangs, or a pooler has no session for this client, "+
-			"which pglock doctor --pgbouncer shows)", err, answerTimeout)
+		err = fmt.Errorf("%w (connected, but no answer within %v: the server hangs, or a pooler has no session for this client: "+
+			"see SHOW POOLS on its console)", err, answerTimeout)
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -16,7 +15,7 @@ func TestAConnectionIsKeptWhileTheServerIsFull(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	connString := db.Role(t, "app")
-	config, _, err := parse(connString + "&pool_max_conn_lifetime=1ns")
+	config, err := parse(connString + "&pool_max_conn_lifetime=1ns")
 	must.Succeed(t, err)
 	_, err = db.Connect(t).Exec(t.Context(), "ALTER ROLE "+pgx.Identifier{config.ConnConfig.User}.Sanitize()+" CONNECTION LIMIT 1")
 	must.Succeed(t, err)
@@ -55,14 +54,6 @@ func TestOneLineLeavesOutAttemptsWithTLSIfTheServerHasNone(t *testing.T) {
 	} {
 		if got := oneLine(text); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-}
-
-func TestAURLOfRedisIsNamedAsSuch(t *testing.T) {
-	for _, text := range []string{"redis://:secret@db:6379", "rediss://db"} {
-		if _, _, err := parse(text); !errors.Is(err, errRedis) {
-			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

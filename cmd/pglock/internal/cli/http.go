@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/secretfile"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
 )
@@ -49,8 +48,6 @@ func (h *httpFlags) check(cmd *cobra.Command, once bool) error {
 		return misuse(cmd, "--http contradicts --output and --events")
 	case (h.cert == "") != (h.key == ""):
 		return misuse(cmd, "--http-cert and --http-key belong together")
-	case secretfile.CheckKey(h.key) != nil:
-		return misuse(cmd, "--http-key: %w", secretfile.CheckKey(h.key))
 	case h.cert == "" && !h.insecure && !web.Loopback(h.address):
 		return misuse(cmd, "--http: %w", web.ErrInsecure)
 	case h.clients < 1:
