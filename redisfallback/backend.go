@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,27 +29,26 @@ type backend struct {
 	env      driver.Config
 	instance string // identifies this Locker; see locker
 	serial   atomic.Uint64
-	sharded  atomic.Bool // waiters are woken by sharded pub/sub
 	renewer  renewer
 	waiters  waiters
-	census   census
 
 	// Times as the scripts take them, in milliseconds.
 	leaseMillis, offerMillis int64
+
+	mu     sync.Mutex
+	runIDs map[*node]string // of the servers, each process of a server has another one
 }
 
 func newBackend(clients []redis.UniversalClient, o options) *backend {
-	b := &backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text()}
+	b := &backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text(), runIDs: map[*node]string{}}
 	for _, client := range clients {
 		n := newNode(client, len(clients) > 1)
-		n.identify = func() error { return b.identify(n) }
+		n.introduce = func() error { return b.introduce(n) }
 		b.nodes = append(b.nodes, n)
 	}
-	b.renewer.backend, b.waiters.backend, b.waiters.shards.waiters = b, b, &b.waiters
-	if cluster, ok := clients[0].(*redis.ClusterClient); ok && !b.redlock() {
-		b.waiters.shards.cluster = cluster
-		b.instance = uncounted + b.instance
-	}
+	b.renewer.backend, b.waiters.backend = b, b
+	b.waiters.shards.waiters = &b.waiters
+	b.waiters.shards.cluster, _ = clients[0].(*redis.ClusterClient)
 	return b
 }
 
@@ -78,22 +78,8 @@ func (b *backend) Start(env driver.Config) error {
 	return nil
 }
 
-// What the scripts accept instead of an offer's duration.
-const (
-	releaseWake   = 0  // wakes the waiters, which then ask
-	releaseSilent = -1 // wakes no waiter: the caller asks again itself
-)
-
 // LocksByName implements [driver.NamedLocks].
 func (b *backend) LocksByName() bool { return true }
-
-// locker is the Locker's name in the names of its waiters.
-func (b *backend) locker() string {
-	if b.sharded.Load() {
-		return shardMark + b.instance
-	}
-	return b.instance
-}
 
 // redlock reports whether the backend has several nodes.
 func (b *backend) redlock() bool { return len(b.nodes) > 1 }
@@ -102,35 +88,25 @@ func (b *backend) redlock() bool { return len(b.nodes) > 1 }
 // by one percent, and for Redis rounding to milliseconds.
 func (b *backend) trusted() time.Duration { return b.env.Lease - b.env.Lease/100 - 2*time.Millisecond }
 
-// Ping implements [driver.Backend].
+// Ping implements [driver.Backend]. It checks the servers anew.
 func (b *backend) Ping(ctx context.Context) error {
-	if b.redlock() {
-		return b.reachAll(ctx)
+	for _, n := range b.nodes {
+		n.introduced.Store(false)
 	}
-	b.nodes[0].identified.Store(false)
-	t, err := b.round(ctx, b.calls(nil, nil, "ping"))
+	t, err := b.roundUntil(ctx, b.calls(nil, nil, "ping"), (*tally).over)
 	if err != nil {
 		return err
+	}
+	for i, vote := range t.votes { // what no retry helps against, even if there is a quorum
+		if errors.Is(vote.err, driver.ErrUnsupported) || errors.Is(vote.err, driver.ErrStandby) && !t.nodes[i].follows {
+			return t.nodes[i].explain(vote.err)
+		}
 	}
 	return t.result(driver.ErrUnavailable)
 }
 
-// calls makes the same call for every node: a script or a plain command.
-func (b *backend) calls(s *script, keys []string, args ...any) []call {
-	return b.ask(request{script: s, keys: keys, args: args}, nil)
-}
-
-// ask makes the same call for every node; singleKey gives the form to send while a slot migrates.
-func (b *backend) ask(r request, singleKey func(request) request) []call {
-	calls := make([]call, len(b.nodes))
-	for i := range calls {
-		calls[i].request, calls[i].singleKey = r, singleKey
-	}
-	return calls
-}
-
 // Release implements [driver.Backend].
-func (b *backend) Release(ctx context.Context, held driver.Grant) error {
+func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	g, err := ours(held)
 	if err != nil {
 		return err
@@ -144,36 +120,30 @@ func (b *backend) Release(ctx context.Context, held driver.Grant) error {
 // release releases what g holds. If the answer is lost it asks again. A lock that is gone by then was released by the
 // first request, provided that its lease has not expired.
 func (b *backend) release(g *grant, within time.Duration) error {
-	deadline := driver.Now().Add(within)
-	calls := func(g *grant, i int) []call { return b.releaseCalls(g, i, b.offerMillis) }
-	first := b.eachWithin(within, g, calls)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	calls := func(g *grant, i int) []call {
+		waits := g.keys[i].attempt != 0 // on nodes that refused it, it is still in line
+		return b.releaseCalls(g, i, b.offerMillis, waits)
+	}
+	first := b.each(ctx, g, calls)
 	if !errors.Is(first, driver.ErrUnavailable) {
 		return first
 	}
-	second := b.eachWithin(deadline.Sub(driver.Now()), g, calls)
+	second := b.each(ctx, g, calls)
 	if errors.Is(second, driver.ErrLost) && driver.Now() < g.Deadline() {
 		return nil
 	}
 	return second
 }
 
-// eachWithin is each with a time limit. It needs no context if the limit of a round trip is shorter.
-func (b *backend) eachWithin(d time.Duration, g *grant, ask func(*grant, int) []call) error {
-	if b.timeout <= d {
-		return b.each(context.Background(), g, ask)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	return b.each(ctx, g, ask)
-}
-
-// Check implements [driver.Backend].
+// Check implements [driver.Backend]. To renew a lease is to ask whether it is held.
 func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	g, err := ours(held)
 	if err != nil {
 		return err
 	}
-	return b.each(ctx, g, b.checkCalls)
+	return b.each(ctx, g, b.renewCalls)
 }
 
 // each sends the calls for every key of g concurrently and joins the errors.
@@ -209,17 +179,8 @@ func (b *backend) Close(ctx context.Context) error {
 	err := errors.Join(b.renewer.close(ctx), b.waiters.close(ctx))
 	for _, n := range b.nodes {
 		n.drain(ctx)
-		err = errors.Join(err, n.closeDirects())
 	}
 	return err
-}
-
-// ours returns the grant behind held.
-func ours(held driver.Grant) (*grant, error) {
-	if g, ok := held.(*grant); ok {
-		return g, nil
-	}
-	return nil, fmt.Errorf("a grant of type %T does not come from the Redis backend", held)
 }
 
 var _ interface {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,54 +12,31 @@ import (
 // call is one command for one node.
 type call struct {
 	request
-	singleKey func(request) request // what to send while the lock's slot migrates, or nil
-	about     []holding             // the locks it concerns; it does not overtake earlier calls for any of them
-	then      func(*call)           // called at the end; must not block
-	done      chan<- struct{}       // also notified; has room
-	undoes    *call                 // the attempt that this release undoes; kept for a node that is down
+	alone *request    // what to send while the lock's slot migrates, or nil
+	lane  uint64      // calls of one lane are not reordered
+	then  func(*call) // called at the end; must not block
 
-	bundled []*call     // the calls that this one executes
-	dropped atomic.Bool // not needed any more, so it need not be sent
-	sent    atomic.Bool // it may have been executed
-	cmd     *command
-	value   any
-	err     error
-
-	// Under node.mu:
-	before           int     // how many calls must end first
-	followers        []*call // those that wait for this one
-	ended, abandoned bool    // abandoned: its caller left before it ended
+	cmd   *command
+	value any
+	err   error
 }
 
-// report notifies the caller that the call has ended.
-func (c *call) report() {
+// end reports the call's end, with err if it was not sent.
+func (c *call) end(err error) {
+	if err != nil {
+		c.err = err
+	}
 	if c.then != nil {
 		c.then(c)
 	}
-	if c.done != nil {
-		c.done <- struct{}{}
-	}
 }
 
-// markSent notes that the call, and those that it bundles, may be executed from now on.
-func (c *call) markSent() {
-	c.sent.Store(true)
-	for _, b := range c.bundled {
-		b.sent.Store(true)
-	}
-}
-
-// request is a script, a plain command, or the acquisition or release of an exclusive lock without waiters. These two
-// are so frequent that they are encoded only when it is known whether they travel alone or in a bundle.
+// request is a script or a plain command.
 type request struct {
 	script *script // nil for a plain command
 	keys   []string
 	args   []any // the script's, or the whole command
 	inFull bool  // the script is sent as text
-
-	takes, gives *names // with token, instead of keys and args
-	token        string
-	millis       int64 // the lease that is taken, or how long an offer lasts
 }
 
 var errNoAnswer = errors.New("no answer in time")
@@ -89,19 +65,11 @@ func pipeline(ctx context.Context, client redis.UniversalClient, commands []*com
 
 // command makes what is sent.
 func (r *request) command() *command {
-	return &command{redis.NewCmd(context.Background(), r.words()...)}
-}
-
-func (r *request) words() []any {
-	switch {
-	case r.takes != nil: // as other clients do it
-		return []any{"set", r.takes.lock, r.token, "px", r.millis, "nx"}
-	case r.gives != nil:
-		return r.script.words(r.inFull, r.gives.keys(r.script.keys), []any{r.token, r.millis})
-	case r.script != nil:
-		return r.script.words(r.inFull, r.keys, r.args)
+	words := r.args
+	if r.script != nil {
+		words = r.script.words(r.inFull, r.keys, r.args)
 	}
-	return r.args
+	return &command{redis.NewCmd(context.Background(), words...)}
 }
 
 // words returns the command that runs the script.
@@ -124,8 +92,8 @@ func (c *call) reform() bool {
 	switch {
 	case c.script != nil && !c.inFull && redis.HasErrorPrefix(c.err, "NOSCRIPT"):
 		c.inFull = true // the server was restarted, or its scripts were flushed
-	case c.singleKey != nil && isMigrating(c.err):
-		c.request, c.singleKey = c.singleKey(c.request), nil
+	case c.alone != nil && isMigrating(c.err):
+		c.request, c.alone = *c.alone, nil
 	default:
 		return false
 	}
@@ -137,9 +105,6 @@ func (c *call) reform() bool {
 // cannot be executed then, since some of them may be on either
 // (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#multi-keys-operations).
 func isMigrating(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
-
-// isCrossSlot reports whether the server belongs to a Cluster and the keys of a command to several of its slots.
-func isCrossSlot(err error) bool { return redis.HasErrorPrefix(err, "CROSSSLOT") }
 
 // said reports whether the server did what was asked. After an error, other than a refusal, that is unknown.
 func (c *call) said() (yes bool, err error) {
@@ -160,19 +125,23 @@ func (c *call) said() (yes bool, err error) {
 
 // refusal is what the server says about a lock that it refused.
 type refusal struct {
-	busy  time.Duration // how long the lock is still leased; 0 if unknown
-	often bool          // the waiter should poll the lock often
+	busy    time.Duration // how long the lock is still leased; 0 if unknown
+	ahead   int           // how many waiters are ahead in the line
+	foreign bool          // the holder is a client of another library, which will not wake anyone
 }
 
-// refusal decodes the reply of ask_exclusive and ask_shared.
-func (c *call) refusal() (r refusal) {
+// refusal decodes the reply of the scripts take and share.
+func (c *call) refusal() (r refusal, ok bool) {
 	reply, ok := c.value.([]any)
-	if !ok || len(reply) < 3 {
-		return refusal{}
+	if !ok || len(reply) < 4 {
+		return refusal{}, false
 	}
 	if millis, ok := reply[1].(int64); ok && millis > 0 {
 		r.busy = time.Duration(millis) * time.Millisecond
 	}
-	r.often = reply[2] == int64(1)
-	return r
+	if ahead, ok := reply[2].(int64); ok {
+		r.ahead = int(ahead)
+	}
+	r.foreign = reply[3] == int64(1)
+	return r, true
 }

@@ -22,8 +22,6 @@ func (n *node) explain(err error) error {
 	case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
 		return fmt.Errorf("%s: it is one of several masters of a Cluster: use a client of redis.NewClusterClient: %w",
 			n.name, err)
-	case isCrossSlot(err):
-		return fmt.Errorf("%s: it requires all keys of a command to be in one slot: %w", n.name, err)
 	case redis.HasErrorPrefix(err, "OOM"):
 		return fmt.Errorf("%s: its memory is full: held locks are renewed, but no new ones can be taken: %w", n.name, err)
 	case redis.HasErrorPrefix(err, "NOPERM"):

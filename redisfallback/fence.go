@@ -45,12 +45,11 @@ func (b *backend) count(
 }
 
 func (b *backend) advance(ctx context.Context, g *grant, h *holding, counter string, floor int64) (int64, error) {
-	keys := append(h.keys(2), counter)
-	waiter := ""
-	if g.chosen {
-		waiter = g.place()
+	owner := g.value(0)
+	if g.shared {
+		owner = g.holder(0)
 	}
-	calls := b.calls(nextFence, keys, g.owner(0), g.shared, floor, waiter)
+	calls := b.calls(nextFence, append(h.keys(2), counter), owner, g.shared, floor)
 	t, err := b.round(ctx, calls)
 	if err == nil {
 		err = t.result(errGone)

@@ -20,9 +20,10 @@ const sharedValue = "pglock:shared"
 // namesOf returns the names of key's lock. The text of a key begins with @ when it is a raw key, and with @@ when its
 // name begins with @, so that no two locks share a Redis key.
 func namesOf(prefix string, key driver.Key) names {
-	lock := prefix + key.String()
-	return names{lock: lock, tag: tags()[slotOf(lock)]}
+	return newNames(prefix + key.String())
 }
+
+func newNames(lock string) names { return names{lock: lock, tag: tags()[slotOf(lock)]} }
 
 // check refuses keys whose text, with the prefix, is one of this package's own keys.
 func (n *names) check() error {

@@ -3,234 +3,113 @@ package redisfallback
 import (
 	"context"
 	"errors"
-	"runtime"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/combine"
 )
 
-// node is a server, a Cluster, or the primary that Sentinel names. The calls of concurrent callers share pipelines.
+// node is a server, a Cluster, or the primary that Sentinel names. Calls that are made at the same time share pipelines.
+//
+// A node has a few lanes, each with one pipeline under way at a time. All calls of a grant take the same lane, so they
+// reach the node in their order: a release does not overtake the attempt that it undoes. With two lanes client and server
+// work at the same time.
 type node struct {
-	client  redis.UniversalClient
-	name    string
-	cluster bool        // the client is a Cluster client
-	follows bool        // the client finds the primary by itself
-	single  atomic.Bool // one command must not use the keys of several locks
+	client    redis.UniversalClient
+	name      string
+	follows   bool          // the client finds the primary by itself
+	timeout   time.Duration // for a round trip
+	maxQueued int           // calls in a lane; more fail at once
 
-	timeout time.Duration // for a round trip
+	introduce   func() error // checks the server before the first call; may be nil
+	introduced  atomic.Bool
+	introducing sync.Mutex
 
-	identify   func() error // checks the server before the first call; may be nil
-	identified atomic.Bool
-	identity   sync.Mutex // held during identify
-
-	mu      sync.Mutex
-	waiting []*call          // ready to be sent
-	last    map[string]*call // by lock: the last call that concerns it, if that has not ended
-	flushes int              // under way
-	direct  int              // calls that their callers send
-	directs []*direct        // idle ones
-	closed  bool             // directs are not kept
-	quiet   chan struct{}    // closed when nothing is under way; nil if drain has not asked
-	breaker
+	lanes [lanes]combine.Queue[*call]
 }
 
-// newNode returns the node of a client. One of several nodes has a breaker.
+const lanes = 2
+
+// maxQueued bounds the memory that one of several nodes costs while it does not answer: the others decide without it. A
+// single node has no substitute, so its callers wait for it.
+const maxQueued = 4096
+
+var errBusy = fmt.Errorf("it has not answered for some time, and %d calls wait for it", maxQueued)
+
+// newNode returns the node of a client.
 func newNode(client redis.UniversalClient, oneOfSeveral bool) *node {
 	n := &node{client: client, name: nodeName(client)}
-	n.enabled = oneOfSeveral
+	if oneOfSeveral {
+		n.maxQueued = maxQueued
+	}
 	switch c := client.(type) {
 	case *redis.Client:
 		n.follows = c.Options().Addr == sentinelAddr
 	case *redis.ClusterClient:
-		n.cluster, n.follows = true, true
-		n.single.Store(true)
+		n.follows = true
+	}
+	for i := range n.lanes {
+		n.lanes[i].Send = n.send
 	}
 	return n
 }
 
 // submit queues calls and returns; each call reports its end.
 func (n *node) submit(calls ...*call) {
-	if len(calls) == 0 {
-		return
-	}
-	n.mu.Lock()
-	if err := n.refusalLocked(); err != nil {
-		n.mu.Unlock()
-		n.refuse(calls, err)
-		return
-	}
-	n.enqueueLocked(calls)
-	n.startLocked()
-	n.mu.Unlock()
-}
-
-// sendDirectly sends c in the caller's own goroutine. It returns sent false if c must be submitted instead, because it has
-// to wait for other calls or there is no direct connection. left reports whether ctx ended before the answer came.
-func (n *node) sendDirectly(ctx context.Context, c *call) (sent, left bool) {
-	client, ok := n.client.(*redis.Client)
-	if !ok || n.enabled || n.identify != nil && !n.identified.Load() || ctx.Err() != nil {
-		return false, false
-	}
-	n.mu.Lock()
-	if !n.fewLocked() || !n.unblockedLocked(c) {
-		n.mu.Unlock()
-		return false, false
-	}
-	d := n.directLocked(client)
-	n.direct++
-	n.trackLocked(c)
-	n.mu.Unlock()
-	c.markSent()
-	c.cmd = c.command()
-	for range 1 + maxForms {
-		if d.process(ctx, n.timeout, c.cmd) {
-			go n.settle(d, c)
-			return true, true
-		}
-		c.value, c.err = c.cmd.Result()
-		if c.err == nil || !c.reform() {
-			break
-		}
-	}
-	n.endDirect(d, c)
-	return true, false
-}
-
-// directLocked returns a direct connection that is idle, or a new one.
-func (n *node) directLocked(client *redis.Client) *direct {
-	if last := len(n.directs) - 1; last >= 0 {
-		d := n.directs[last]
-		n.directs = n.directs[:last]
-		return d
-	}
-	return newDirect(client, n.timeout)
-}
-
-// settle ends a call whose caller has left.
-func (n *node) settle(d *direct, c *call) {
-	d.settle(n.timeout)
-	c.err = errNoAnswer
-	n.endDirect(d, c)
-}
-
-func (n *node) endDirect(d *direct, c *call) {
-	n.mu.Lock()
-	n.direct--
-	n.untrackLocked(c)
-	closed := n.closed
-	if !closed {
-		n.directs = append(n.directs, d)
-	}
-	n.startLocked() // calls waited for this one
-	n.quietLocked()
-	n.mu.Unlock()
-	if closed {
-		_ = d.client.Close() // nothing uses it any more
-	}
-}
-
-// flushLoop sends the waiting calls until there are none left.
-func (n *node) flushLoop() {
-	for {
-		runtime.Gosched() // let callers that are about to submit join the batch
-		n.mu.Lock()
-		batch := n.waiting
-		n.waiting = nil
-		if len(batch) == 0 {
-			n.flushes--
-			n.quietLocked()
-			n.mu.Unlock()
-			return
-		}
-		n.mu.Unlock()
-		n.flush(batch)
-	}
-}
-
-// flush sends a batch and ends its calls.
-func (n *node) flush(batch []*call) {
-	if err := n.ready(); err != nil {
-		for _, c := range batch {
-			c.err = err
-		}
-	} else {
-		n.deliver(batch)
-	}
-	n.mu.Lock()
-	for _, c := range batch {
-		if !answered(c.err) {
-			n.keepLocked(c)
-		}
-		n.untrackLocked(c)
-	}
-	n.mu.Unlock()
-	for _, c := range batch {
-		c.report()
-	}
-}
-
-// ready returns an error if calls must not be sent. It identifies the server before the first one.
-func (n *node) ready() error {
-	if n.isDown() {
-		return errDown
-	}
-	if n.identify == nil || n.identified.Load() {
-		return nil
-	}
-	n.identity.Lock()
-	defer n.identity.Unlock()
-	if n.isDown() { // meanwhile
-		return errDown
-	}
-	if n.identified.Load() {
-		return nil
-	}
-	err := n.identify()
-	n.identified.Store(err == nil)
-	return err
-}
-
-// deliver sends a batch. Takes and releases go in bundles; those that a bundle could not execute follow on their own.
-func (n *node) deliver(batch []*call) {
-	if len(batch) == 1 && !batch[0].dropped.Load() {
-		n.exchange(batch)
-		return
-	}
-	wanted := make([]*call, 0, len(batch))
-	for _, c := range batch {
-		if c.dropped.Load() {
-			c.err = errNoAnswer
+	for _, c := range calls {
+		lane := &n.lanes[c.lane%lanes]
+		if n.maxQueued > 0 && lane.Len() >= n.maxQueued {
+			c.end(errBusy)
 			continue
 		}
-		wanted = append(wanted, c)
+		lane.Add(c)
 	}
-	if n.single.Load() {
-		n.exchange(wanted)
-		return
+}
+
+// send sends a batch and ends its calls.
+func (n *node) send(batch []*call) {
+	err := n.ready()
+	if err == nil {
+		n.exchange(batch)
 	}
-	singles, bundles := bundle(wanted)
-	n.exchange(append(singles, bundles...))
-	n.exchange(n.unbundle(bundles))
+	for _, c := range batch {
+		c.end(err)
+	}
+}
+
+// ready returns an error if calls must not be sent. It checks the server before the first one.
+func (n *node) ready() error {
+	if n.introduce == nil || n.introduced.Load() {
+		return nil
+	}
+	n.introducing.Lock()
+	defer n.introducing.Unlock()
+	if n.introduced.Load() { // meanwhile
+		return nil
+	}
+	err := n.introduce()
+	n.introduced.Store(err == nil)
+	return err
 }
 
 // exchange sends calls, and resends those that the server needs in another form.
 func (n *node) exchange(calls []*call) {
 	for _, c := range calls {
-		c.markSent()
 		c.cmd = c.command()
 	}
-	n.send(calls)
-	for range maxForms {
+	for form := 0; len(calls) > 0 && form <= maxForms; form++ {
+		n.roundTrip(calls)
 		calls = reformed(calls)
-		n.send(calls)
 	}
 }
 
-// maxForms is how often a call can change its form: from a script's hash to its text, then to a script of one key, and
-// again from its hash to its text.
+// maxForms is how often a call can change its form: from a script's hash to its text, then to a command on one key, which
+// may be a script, and again from its hash to its text.
 const maxForms = 3
 
 // reformed returns the calls that have changed their form.
@@ -243,13 +122,10 @@ func reformed(sent []*call) (calls []*call) {
 	return calls
 }
 
-// send makes one round trip. It does not depend on any caller's context: when a caller leaves, the call continues.
-func (n *node) send(calls []*call) {
-	if len(calls) == 0 {
-		return
-	}
-	ctx := timeoutAfter(n.timeout)
-	defer ctx.done()
+// roundTrip sends calls once. It does not depend on any caller's context: when a caller leaves, the call continues.
+func (n *node) roundTrip(calls []*call) {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout) // it also bounds dialling
+	defer cancel()
 	if len(calls) == 1 {
 		_ = n.client.Process(ctx, calls[0].cmd) // the error is also the command's
 	} else {
@@ -259,47 +135,19 @@ func (n *node) send(calls []*call) {
 		}
 		pipeline(ctx, n.client, commands)
 	}
-	heard := false
 	for _, c := range calls {
 		c.value, c.err = c.cmd.Result()
-		heard = heard || answered(c.err)
+		if errors.Is(c.err, context.DeadlineExceeded) { // not that of any caller
+			c.err = errNoAnswer
+		}
 	}
-	n.observe(heard)
 }
 
 // drain waits until no call is in flight or ctx ends. The client's own timeouts end the rest. Calls may begin meanwhile.
 func (n *node) drain(ctx context.Context) {
-	n.stopProbing()
-	n.mu.Lock()
-	if n.quiet == nil {
-		n.quiet = make(chan struct{})
+	for i := range n.lanes {
+		n.lanes[i].Wait(ctx)
 	}
-	quiet := n.quiet
-	n.quietLocked()
-	n.mu.Unlock()
-	select {
-	case <-quiet:
-	case <-ctx.Done():
-	}
-}
-
-// quietLocked notifies drain if nothing is under way.
-func (n *node) quietLocked() {
-	if n.quiet != nil && n.flushes+n.direct == 0 && !n.probes {
-		close(n.quiet)
-		n.quiet = nil
-	}
-}
-
-// closeDirects closes the direct connections. One in use is closed when its call has ended.
-func (n *node) closeDirects() (err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, d := range n.directs {
-		err = errors.Join(err, d.client.Close())
-	}
-	n.directs, n.closed = nil, true
-	return err
 }
 
 // limit sets the client's read timeout, where the client allows that: a command that hangs blocks those behind it.

@@ -130,14 +130,6 @@ func (r *renewer) tick() (next time.Duration, more bool) {
 	return next, more
 }
 
-// lostError is the error of a grant that was lost before.
-func (g *grant) lostError() error {
-	if driver.Now() >= g.Deadline() {
-		return driver.Lost(driver.LostLease)
-	}
-	return driver.Lost(driver.LostGone)
-}
-
 // lose reports the loss of g, once, and releases what may be left of it.
 func (r *renewer) lose(g *grant, why driver.LostReason, err error) {
 	if !r.remove(g) {
@@ -146,7 +138,7 @@ func (r *renewer) lose(g *grant, why driver.LostReason, err error) {
 	g.listener()(why, err)
 	b := r.backend
 	for i := range g.holdings() {
-		calls := b.releaseCalls(g, i, b.offerMillis)
+		calls := b.releaseCalls(g, i, b.offerMillis, true)
 		for n := range calls {
 			b.nodes[n].submit(&calls[n])
 		}

@@ -2,7 +2,6 @@ package redisfallback
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -70,104 +69,6 @@ func (t *tally) expire() {
 	}
 }
 
-// round sends calls[i] to nodes[i] and waits until the result is decided, but not longer than a node may take. If ctx
-// ends first, round returns its cause. Unanswered calls continue.
-func (b *backend) round(ctx context.Context, calls []call) (*tally, error) {
-	return b.roundUntil(ctx, calls, (*tally).decided)
-}
-
-// roundUntil is round with another condition to stop at.
-func (b *backend) roundUntil(ctx context.Context, calls []call, done func(*tally) bool) (*tally, error) {
-	if !b.redlock() {
-		return b.roundOfOne(ctx, &calls[0])
-	}
-	type answer struct {
-		node int
-		yes  bool
-		err  error
-	}
-	answers := make(chan answer, len(calls))
-	for i := range calls {
-		calls[i].then = func(c *call) {
-			yes, err := c.said()
-			answers <- answer{i, yes, err}
-		}
-		b.nodes[i].submit(&calls[i])
-	}
-	timer := time.NewTimer(b.timeout)
-	defer timer.Stop()
-	t := b.newTally()
-	for !done(t) {
-		select {
-		case a := <-answers:
-			t.count(a.node, a.yes, a.err)
-		case <-timer.C:
-			b.abandon(t, calls)
-			t.expire()
-		case <-ctx.Done():
-			b.abandon(t, calls)
-			return t, context.Cause(ctx)
-		}
-	}
-	b.abandon(t, calls)
-	return t, nil
-}
-
-// abandon records that the missing answers have no caller any more.
-func (b *backend) abandon(t *tally, calls []call) {
-	for i, vote := range t.votes {
-		if !vote.heard {
-			b.nodes[i].abandon(&calls[i])
-		}
-	}
-}
-
-// roundOfOne is a round with a single node.
-func (b *backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
-	t := b.newTally()
-	switch sent, left := b.nodes[0].sendDirectly(ctx, c); {
-	case left:
-		return t, context.Cause(ctx)
-	case sent:
-		t.countCall(c)
-		return t, nil
-	}
-	w := waits.Get().(*pooledWait)
-	c.done = w.done
-	b.nodes[0].submit(c)
-	w.timer.Reset(b.timeout)
-	select {
-	case <-w.done:
-		w.timer.Stop()
-		waits.Put(w) // no call refers to it any more
-		t.countCall(c)
-	case <-w.timer.C:
-		t.expire()
-	case <-ctx.Done():
-		w.timer.Stop()
-		return t, context.Cause(ctx)
-	}
-	return t, nil
-}
-
-func (t *tally) countCall(c *call) {
-	yes, err := c.said()
-	t.count(0, yes, err)
-}
-
-// pooledWait is what a caller waits for an answer with.
-type pooledWait struct {
-	done  chan struct{}
-	timer *time.Timer
-}
-
-// waits are reused: making them would be a large part of the work of a call.
-var waits = sync.Pool{New: func() any {
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	return &pooledWait{make(chan struct{}, 1), timer}
-}}
-
 // result returns nil if a quorum said yes, no if it was refused, and else an error that matches ErrUnavailable or ErrDenied.
 func (t *tally) result(no error) error {
 	switch {
@@ -179,9 +80,32 @@ func (t *tally) result(no error) error {
 	return t.unavailable()
 }
 
-// drop prevents calls that have not been sent from being sent.
-func drop(calls []call) {
+// round sends calls[i] to nodes[i] and waits until the result is decided, but not longer than a node may take. If ctx
+// ends first, round returns its cause. Unanswered calls continue.
+func (b *backend) round(ctx context.Context, calls []call) (*tally, error) {
+	return b.roundUntil(ctx, calls, (*tally).decided)
+}
+
+// roundUntil is round with another condition to stop at.
+func (b *backend) roundUntil(ctx context.Context, calls []call, done func(*tally) bool) (*tally, error) {
+	answered := make(chan int, len(calls))
 	for i := range calls {
-		calls[i].dropped.Store(true)
+		calls[i].then = func(*call) { answered <- i }
+		b.nodes[i].submit(&calls[i])
 	}
+	timer := time.NewTimer(b.timeout)
+	defer timer.Stop()
+	t := b.newTally()
+	for !done(t) {
+		select {
+		case i := <-answered:
+			yes, err := calls[i].said()
+			t.count(i, yes, err)
+		case <-timer.C:
+			t.expire()
+		case <-ctx.Done():
+			return t, context.Cause(ctx)
+		}
+	}
+	return t, nil
 }

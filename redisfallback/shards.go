@@ -2,12 +2,9 @@ package redisfallback
 
 import (
 	"context"
-	"errors"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,11 +12,11 @@ import (
 // shards are a Locker's subscriptions on a Cluster whose servers have sharded pub/sub: a message then goes to the
 // server of its slot instead of to all (https://redis.io/docs/latest/develop/interact/pubsub/#sharded-pubsub). There is
 // a channel for each slot with waiters, and a connection for each master that has such a slot. Package redis
-// resubscribes a connection's channels only if they are all in one slot, so that is done here. While a channel is not
-// subscribed, the next poll wakes its waiters.
+// resubscribes a connection's channels only if they are all in one slot, so that is done here.
 type shards struct {
 	waiters *waiters
 	cluster *redis.ClusterClient
+	used    atomic.Bool
 	known   atomic.Bool // whether sharded pub/sub exists has been found out
 
 	mu      sync.Mutex
@@ -27,25 +24,18 @@ type shards struct {
 	masters map[string]*redis.PubSub // by address
 }
 
-// shardMark begins the name of a Locker whose waiters are woken by sharded pub/sub.
-const shardMark = "/"
-
-// uncounted begins the name of a Locker on a Cluster without sharded pub/sub. A server cannot count its subscriptions,
-// which may be at another server.
-const uncounted = "~"
-
 // probe finds out once whether the servers have sharded pub/sub. If they do not answer, the next call asks again.
 func (s *shards) probe(ctx context.Context) {
-	b := s.waiters.backend
-	if s.cluster == nil || s.known.Load() || b.sharded.Load() {
+	if s.cluster == nil || s.known.Load() {
 		return
 	}
+	b := s.waiters.backend
 	calls := b.calls(nil, nil, "command", "info", "spublish")
 	if t, err := b.round(ctx, calls); err != nil || t.failed > 0 {
 		return
 	}
 	if infos, ok := calls[0].value.([]any); ok && len(infos) == 1 && infos[0] != nil {
-		b.sharded.Store(true)
+		s.used.Store(true)
 	}
 	s.known.Store(true)
 }
@@ -60,7 +50,7 @@ func (s *shards) want(tag string) {
 	if s.slots == nil {
 		s.slots, s.masters = map[string]string{}, map[string]*redis.PubSub{}
 	}
-	if _, ok := s.slots[tag]; !ok {
+	if _, ok := s.slots[tag]; !ok && s.waiters.ctx.Err() == nil {
 		s.slots[tag] = ""
 		s.waiters.stopped.Go(func() { s.subscribe(tag) })
 	}
@@ -71,9 +61,12 @@ func (s *shards) subscribe(tag string) {
 	ctx := s.waiters.ctx
 	master, err := s.cluster.MasterForKey(ctx, s.channel(tag))
 	if err == nil {
-		err = s.master(tag, master).SSubscribe(ctx, s.channel(tag))
+		if sub := s.master(tag, master); sub != nil {
+			err = sub.SSubscribe(ctx, s.channel(tag))
+		}
 	}
 	if err != nil {
+		s.waiters.rest()
 		s.forget(tag)
 	}
 }
@@ -87,42 +80,20 @@ func (s *shards) master(tag string, client *redis.Client) *redis.PubSub {
 	sub := s.masters[addr]
 	if sub == nil {
 		sub = client.SSubscribe(s.waiters.ctx)
+		if !s.waiters.keep(sub) {
+			_ = sub.Close() // it has no connection yet
+			return nil
+		}
 		s.masters[addr] = sub
-		s.waiters.stopped.Go(func() { s.receive(addr, sub) })
+		s.waiters.stopped.Go(func() {
+			if !s.waiters.receive(sub, s.handle) {
+				s.waiters.rest()
+			}
+			s.drop(addr, sub)
+		})
 	}
 	return sub
 }
-
-// forget allows a slot to be subscribed again.
-func (s *shards) forget(tag string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.slots, tag)
-}
-
-// receive wakes the waiters named in messages, until the connection fails.
-func (s *shards) receive(addr string, sub *redis.PubSub) {
-	silent := false // since the last ping
-	for {
-		message, err := sub.ReceiveTimeout(s.waiters.ctx, pingAfter)
-		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && !silent {
-			silent = true
-			err = sub.Ping(s.waiters.ctx)
-			message = nil
-		}
-		if err != nil {
-			s.drop(addr, sub)
-			return
-		}
-		if message != nil {
-			silent = false
-		}
-		s.handle(message)
-	}
-}
-
-// pingAfter is how long a subscription may be silent before it is pinged.
-const pingAfter = 10 * time.Second
 
 func (s *shards) handle(message any) {
 	switch m := message.(type) {
@@ -131,42 +102,38 @@ func (s *shards) handle(message any) {
 	case *redis.Subscription:
 		tag := strings.TrimSuffix(m.Channel, "wake:"+s.waiters.backend.locker())
 		if m.Kind == "sunsubscribe" { // the slot has moved to another master
-			s.forget(tag)
 			s.cluster.ReloadState(s.waiters.ctx)
+			s.forget(tag)
 			return
 		}
-		s.waiters.wakeSlot(tag) // earlier messages are lost
+		s.waiters.wakeAll(tag) // earlier messages are lost
 	}
 }
 
-// drop closes a connection that failed or whose master has lost a slot. The next poll subscribes its slots again.
-func (s *shards) drop(addr string, sub *redis.PubSub) {
-	_ = sub.Close() // it has failed already
-	s.cluster.ReloadState(s.waiters.ctx)
+// forget wakes the waiters of a slot, which subscribe again where it is now.
+func (s *shards) forget(tag string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	delete(s.slots, tag)
+	s.mu.Unlock()
+	s.waiters.wakeAll(tag)
+}
+
+// drop closes a connection that failed or whose master has lost a slot.
+func (s *shards) drop(addr string, sub *redis.PubSub) {
+	s.waiters.end(sub)
+	s.cluster.ReloadState(s.waiters.ctx)
+	var lost []string
+	s.mu.Lock()
 	if s.masters[addr] == sub {
 		delete(s.masters, addr)
 	}
 	for tag, at := range s.slots {
 		if at == addr {
-			delete(s.slots, tag)
+			lost = append(lost, tag)
 		}
-	}
-}
-
-// close closes the subscriptions. The context of the waiters has ended by then.
-func (s *shards) close() (err error) {
-	s.mu.Lock()
-	subs := make([]*redis.PubSub, 0, len(s.masters))
-	for _, sub := range s.masters {
-		subs = append(subs, sub)
 	}
 	s.mu.Unlock()
-	for _, sub := range subs {
-		if closeErr := sub.Close(); closeErr != nil && !errors.Is(closeErr, redis.ErrClosed) && err == nil {
-			err = closeErr
-		}
+	for _, tag := range lost {
+		s.forget(tag)
 	}
-	return err
 }

@@ -1,13 +1,12 @@
 package redisfallback
 
 import (
+	"context"
 	"errors"
-	"sync/atomic"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 func (w *waiter) signal() {
@@ -25,95 +24,157 @@ func (ws *waiters) wake(number string) {
 	}
 }
 
-func (ws *waiters) wakeAll() {
+// wakeAll wakes the waiters of a slot, or all if tag is empty.
+func (ws *waiters) wakeAll(tag string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.byNumber {
-		w.signal()
-	}
-}
-
-// wakeSlot wakes the waiters of a slot.
-func (ws *waiters) wakeSlot(tag string) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for _, w := range ws.byNumber {
-		if w.names.tag == tag {
+		if tag == "" || w.tag == tag {
 			w.signal()
 		}
 	}
 }
 
-// subscribeLocked subscribes to the channel that wakes w: that of its slot, or the Locker's on every node.
-func (ws *waiters) subscribeLocked(w *waiter) {
-	if ws.backend.sharded.Load() {
-		ws.shards.want(w.names.tag)
-		return
+// Names of Lockers in the names of their waiters begin with a mark on a Cluster.
+const (
+	shardMark = "/" // its waiters are woken by sharded pub/sub
+	uncounted = "~" // no server can count its subscriptions, which may be at another server
+)
+
+// locker is the Locker's name in the names of its waiters.
+func (b *backend) locker() string {
+	switch {
+	case b.waiters.shards.cluster == nil:
+		return b.instance
+	case b.waiters.shards.used.Load():
+		return shardMark + b.instance
 	}
-	if ws.subs != nil {
-		return
-	}
-	ws.subs, ws.checked = make([]*subscription, len(ws.backend.nodes)), driver.Now()
-	for i := range ws.subs {
-		ws.subscribeToLocked(i)
-	}
+	return uncounted + b.instance
 }
 
-// subscription is the subscription to the Locker's channel on one node.
-type subscription struct {
-	*redis.PubSub
-	heard atomic.Bool // it has received a message since the last check
-}
-
-func (ws *waiters) subscribeToLocked(node int) {
-	sub := &subscription{PubSub: ws.backend.nodes[node].client.Subscribe(ws.ctx)}
-	sub.heard.Store(true)
-	ws.subs[node] = sub
-	ws.stopped.Go(func() { ws.listen(sub) })
-}
-
-// checkInterval is the time between two checks of the subscriptions, if the lease is not shorter.
-const checkInterval = 5 * time.Second
-
-// checkSubscriptionsLocked makes those subscriptions anew that have received nothing since the last check, and reports
-// whether it is time for the next one: the user was without the right to subscribe for some time, or the network has
-// lost the connection without ending it. Package redis notices neither.
-func (ws *waiters) checkSubscriptionsLocked(now driver.Instant) bool {
-	if ws.closed || len(ws.subs) == 0 || now.Sub(ws.checked) < min(checkInterval, ws.backend.env.Lease) {
-		return false
-	}
-	ws.checked = now
-	for i, sub := range ws.subs {
-		if !sub.heard.Swap(false) {
-			ws.stopped.Go(func() { _ = sub.Close() }) // it is of no use any more
-			ws.subscribeToLocked(i)
-		}
-	}
-	return true
-}
-
-// checkSubscriptions sends each subscription a message that is for none of the waiters.
-func (ws *waiters) checkSubscriptions() {
-	for _, n := range ws.backend.nodes {
-		n.submit(&call{request: request{args: []any{"publish", wakeChannel + ws.backend.instance, "0"}}})
-	}
-}
-
-// wakeChannel, followed by a Locker's instance, is the name of its channel.
+// wakeChannel, followed by a Locker's name, is the name of its channel.
 const wakeChannel = "pglock:wake:"
 
-// listen wakes the waiters named in messages. It wakes all after a subscription, since earlier messages are lost.
-func (ws *waiters) listen(sub *subscription) {
-	if err := sub.Subscribe(ws.ctx, wakeChannel+ws.backend.instance); errors.Is(err, redis.ErrClosed) {
+// listen subscribes to the channel that wakes w: that of its slot, or the Locker's on every node.
+func (ws *waiters) listen(w *waiter) {
+	if ws.shards.used.Load() {
+		ws.shards.want(w.tag)
 		return
-	} // after any other error the channel below retries
-	for message := range sub.ChannelWithSubscriptions() {
-		switch m := message.(type) {
-		case *redis.Message:
-			sub.heard.Store(true)
-			ws.wake(m.Payload)
-		case *redis.Subscription:
-			ws.wakeAll()
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.listens || ws.closed {
+		return
+	}
+	ws.listens = true
+	for _, n := range ws.backend.nodes {
+		ws.stopped.Go(func() { ws.listenAt(n) })
+	}
+}
+
+// listenAt listens on one node, over one connection after the other.
+func (ws *waiters) listenAt(n *node) {
+	for ws.ctx.Err() == nil {
+		sub := n.client.Subscribe(ws.ctx)
+		if !ws.keep(sub) {
+			_ = sub.Close() // it has no connection yet
+			return
 		}
+		heard := false
+		if sub.Subscribe(ws.ctx, wakeChannel+ws.backend.locker()) == nil {
+			heard = ws.receive(sub, func(message any) {
+				switch m := message.(type) {
+				case *redis.Message:
+					ws.wake(m.Payload)
+				case *redis.Subscription:
+					ws.wakeAll("") // earlier messages are lost
+				}
+			})
+		}
+		ws.end(sub)
+		if !heard {
+			ws.rest()
+		}
+	}
+}
+
+// closer is a subscription.
+type closer interface{ Close() error }
+
+// keep makes close end a subscription. It returns false if the Locker is closed.
+func (ws *waiters) keep(sub closer) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if !ws.closed {
+		ws.subs[sub] = struct{}{}
+	}
+	return !ws.closed
+}
+
+// end closes a subscription that has failed.
+func (ws *waiters) end(sub closer) {
+	_ = sub.Close()
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	delete(ws.subs, sub)
+}
+
+// rest waits before the next attempt to subscribe.
+func (ws *waiters) rest() {
+	select {
+	case <-time.After(jittered(time.Second)):
+	case <-ws.ctx.Done():
+	}
+}
+
+// receive handles what comes until the connection fails, or does not answer when it has been silent. It reports whether
+// anything came. Package redis notices neither that the user was without the right to subscribe, nor that the network has
+// lost a connection without ending it.
+func (ws *waiters) receive(sub *redis.PubSub, handle func(any)) (heard bool) {
+	for silent := false; ; {
+		message, err := sub.ReceiveTimeout(ws.ctx, min(maxSilence, ws.backend.env.Lease))
+		timeout, isNet := errors.AsType[net.Error](err)
+		switch {
+		case err == nil:
+			heard, silent = true, false
+			handle(message)
+		case isNet && timeout.Timeout() && !silent && sub.Ping(ws.ctx) == nil:
+			silent = true
+		default:
+			return heard
+		}
+	}
+}
+
+// maxSilence is how long a subscription may be silent before it is pinged, if the lease is not shorter.
+const maxSilence = 5 * time.Second
+
+// close ends the subscriptions and what serves the waiters. Package redis locks a subscription while it dials, which a
+// silent network can draw out. close waits for that until ctx ends; then it ends in the background.
+func (ws *waiters) close(ctx context.Context) error {
+	ws.mu.Lock()
+	ws.closed = true
+	if ws.stop != nil {
+		ws.stop()
+	}
+	subs := ws.subs
+	ws.subs = nil
+	ws.mu.Unlock()
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for sub := range subs {
+			if closeErr := sub.Close(); !errors.Is(closeErr, redis.ErrClosed) {
+				err = errors.Join(err, closeErr)
+			}
+		}
+		ws.stopped.Wait()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
 	}
 }

@@ -4,10 +4,9 @@
 -- KEYS: 1 the lock itself, 2 its shared holders, 3 its waiting writers, 4 its waiting readers. A script gets the ones
 -- it uses, in this order.
 --
--- A waiter is written as "INSTANCE NUMBER TOKEN": the Locker to wake, which of its waiters, and the lock's token. Its
--- score is when it arrived. A shared holder is written the same way, and its score is when its lease ends, in
--- milliseconds of the server's clock. A NUMBER that ends in ! belongs to a token that the caller chose. Others may have
--- the same token, so a fifth key beside the lock says which waiter holds it.
+-- A waiter is written as "LOCKER NUMBER TOKEN": the Locker to wake, which of its waiters, and what the lock contains when
+-- it has it. Its score is when it arrived. A shared holder is written the same way, and its score is when its lease ends,
+-- in milliseconds of the server's clock.
 --
 -- When the memory is full, Redis refuses commands that may need more of it, unless the script has already written. So
 -- scripts that keep or release a lock begin with a command that needs no memory.
@@ -38,26 +37,9 @@ local function wake(waiter) return publish(waiter, string.match(waiter, '^%S+ (%
 -- alive returns whether a waiter's Locker receives messages. It sends one that is for none of its waiters.
 local function alive(waiter) return publish(waiter, '0') end
 
--- chosen returns whether a waiter's token was chosen by its caller.
-local function chosen(waiter) return string.find(waiter, '^%S+ [%d.]+! ') end
-
--- place returns the name of a waiter in the lines, which is the same for all its attempts.
-local function place(waiter) return (string.gsub(waiter, '^(%S+ %d+)%.%d+', '%1')) end
-
--- owner_key returns the key that contains the waiter that holds the lock, if its token was chosen.
-local function owner_key(lock, shared) return string.match(shared, '^{%w+}:pglock:') .. 'owner:' .. lock end
-
--- owns returns whether a waiter with a chosen token holds the lock. If no owner is known, the lock was taken while its
--- slot migrated, or by another client for us, and the token decides.
-local function owns(token, waiter)
-	if redis.call('GET', KEYS[1]) ~= token then return false end
-	local owner = redis.call('GET', owner_key(KEYS[1], KEYS[2]))
-	return not owner or owner == waiter
-end
-
 -- foreign returns whether the value of a lock does not look like one of ours.
 local function foreign(value)
-	return value ~= SHARED and not (#value > 27 and string.find(value, '^[A-Z2-7]+%-%d+%-?%d*$'))
+	return value ~= SHARED and not (#value > 27 and string.find(value, '[A-Z2-7]+%-%d+%-?%d*$'))
 end
 
 -- cover makes the lock last as long as the last of its shared holders.
@@ -67,7 +49,7 @@ local function cover()
 	redis.call('PEXPIREAT', KEYS[2], last)
 end
 
--- queue keeps a waiter in its place, or puts it at the end of the line, and returns whether it is the first.
+-- queue keeps a waiter in its place, or puts it at the end of the line, and returns how many are ahead.
 local function queue(line, waiter, ttl)
 	local rank = redis.call('ZRANK', line, waiter)
 	if not rank then
@@ -76,33 +58,29 @@ local function queue(line, waiter, ttl)
 		rank = redis.call('ZRANK', line, waiter)
 	end
 	redis.call('PEXPIRE', line, ttl)
-	return rank == 0
+	return rank
 end
 
--- lead is queue, but first removes the waiters before it that died: only the first in line polls often a lock whose
--- holder is not ours.
-local function lead(line, waiter, ttl)
-	if queue(line, waiter, ttl) then return true end
+-- bury removes the waiters before this one that died: only the first in line looks often at a lock whose holder is not
+-- ours. It returns how many are ahead.
+local function bury(line, waiter)
 	local first = redis.call('ZRANGE', line, 0, 0)[1]
 	while first ~= waiter and not alive(first) do
 		redis.call('ZREM', line, first)
 		first = redis.call('ZRANGE', line, 0, 0)[1]
 	end
-	return first == waiter
+	return redis.call('ZRANK', line, waiter)
 end
 
--- refuse answers a waiter that cannot have the lock: how long it is still leased, and whether to poll often.
+-- refuse answers a waiter that cannot have the lock: for how many milliseconds it is still leased, how many are ahead in
+-- the line, and whether the holder is not ours.
 local function refuse(value, line, waiter, ttl)
-	local often = 0
-	waiter = place(waiter)
+	local ahead, theirs = 0, foreign(value)
 	if ttl ~= '0' then
-		if not foreign(value) then
-			queue(line, waiter, ttl)
-		elseif lead(line, waiter, ttl) then
-			often = 1
-		end
+		ahead = queue(line, waiter, ttl)
+		if theirs and ahead > 0 then ahead = bury(line, waiter) end
 	end
-	return {0, redis.call('PTTL', KEYS[1]), often}
+	return {0, redis.call('PTTL', KEYS[1]), ahead, theirs and 1 or 0}
 end
 
 -- An offer is a lock that a waiter holds for a short time, in which it must confirm. A waiter that does not receive the
@@ -115,7 +93,6 @@ local function offer_to_writer(ttl)
 	until wake(waiter)
 	redis.call('SET', KEYS[1], string.match(waiter, '^%S+ %S+ (.*)$'), 'PX', ttl)
 	redis.call('DEL', KEYS[2])
-	if chosen(waiter) then redis.call('SET', owner_key(KEYS[1], KEYS[2]), waiter, 'PX', ttl) end
 	return true
 end
 
@@ -151,24 +128,4 @@ local function vacate(was_shared, ttl)
 	if ttl > 0 and (first(ttl) or second(ttl)) then return end
 	redis.call('DEL', KEYS[1], KEYS[2])
 	if ttl == 0 then wake_next() end
-end
-
--- leave_exclusive releases the lock if it has the token; 0 if it has not.
-local function leave_exclusive(token, ttl)
-	if redis.call('GET', KEYS[1]) ~= token then return 0 end
-	vacate(false, ttl)
-	return 1
-end
-
--- leave_shared removes a holder, and all those whose leases have ended; 0 if it was not there, or its lease had ended.
-local function leave_shared(holder, ttl)
-	if redis.call('GET', KEYS[1]) ~= SHARED then return 0 end
-	local over = redis.call('ZSCORE', KEYS[2], holder)
-	if not over then return 0 end
-	local t = millis()
-	redis.call('ZREM', KEYS[2], holder)
-	redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', t)
-	if redis.call('EXISTS', KEYS[2]) == 1 then cover() else vacate(true, ttl) end
-	if tonumber(over) > t then return 1 end
-	return 0
 end

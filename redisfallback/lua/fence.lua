@@ -1,5 +1,5 @@
 -- Draws a fencing token. KEYS: the lock, its shared holders, the slot's counter. ARGV: token or holder, whether shared,
--- the smallest number allowed, the waiter if its token was chosen. The counter never falls behind the clock, in
+-- the smallest number allowed. The counter never falls behind the clock, in
 -- microseconds, so numbers keep growing even when the server has lost the counter. Lua's numbers are exact up to 2^53,
 -- which is the year 2255.
 --include common
@@ -9,7 +9,6 @@ if ARGV[2] == '1' then
 	held = over and tonumber(over) > millis()
 else
 	held = redis.call('GET', KEYS[1]) == ARGV[1]
-	if ARGV[4] ~= '' then held = owns(ARGV[1], ARGV[4]) end
 end
 if not held then return false end
 local t = redis.call('TIME')

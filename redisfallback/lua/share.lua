@@ -1,4 +1,4 @@
--- Joins the shared holders, or enters the line. ARGV: lease, waiter, how long the line lasts (0: do not enter it).
+-- Joins the shared holders, or enters the line. ARGV: lease, holder, waiter, how long the line lasts (0: do not enter it).
 --include common
 local value, t = redis.call('GET', KEYS[1]), millis()
 local over = value == SHARED and redis.call('ZSCORE', KEYS[2], ARGV[2])
@@ -10,8 +10,8 @@ if not value then
 end
 if offered or not value or (value == SHARED and redis.call('EXISTS', KEYS[3]) == 0) then
 	redis.call('ZADD', KEYS[2], t + ARGV[1], ARGV[2])
-	redis.call('ZREM', KEYS[4], place(ARGV[2]))
+	redis.call('ZREM', KEYS[4], ARGV[3])
 	cover()
-	return {1, 0}
+	return 1
 end
-return refuse(value, KEYS[4], ARGV[2], ARGV[3])
+return refuse(value, KEYS[4], ARGV[3], ARGV[4])
