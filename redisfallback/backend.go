@@ -120,21 +120,29 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 // release releases what g holds. If the answer is lost it asks again. A lock that is gone by then was released by the
 // first request, provided that its lease has not expired.
 func (b *backend) release(g *grant, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	calls := func(g *grant, i int) []call {
-		waits := g.keys[i].attempt != 0 // on nodes that refused it, it is still in line
-		return b.releaseCalls(g, i, b.offerMillis, waits)
-	}
-	first := b.each(ctx, g, calls)
+	began := driver.Now()
+	first := b.releaseWithin(within, g)
 	if !errors.Is(first, driver.ErrUnavailable) {
 		return first
 	}
-	second := b.each(ctx, g, calls)
+	second := b.releaseWithin(within-driver.Now().Sub(began), g)
 	if errors.Is(second, driver.ErrLost) && driver.Now() < g.Deadline() {
 		return nil
 	}
 	return second
+}
+
+func (b *backend) releaseWithin(d time.Duration, g *grant) error {
+	ctx := context.Background()
+	if b.timeout > d { // else a round ends early enough
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	return b.each(ctx, g, func(g *grant, i int) []call {
+		waits := g.keys[i].attempt != 0 // on nodes that refused it, it is still in line
+		return b.releaseCalls(g, i, b.offerMillis, waits)
+	})
 }
 
 // Check implements [driver.Backend]. To renew a lease is to ask whether it is held.

@@ -12,7 +12,7 @@ import (
 // call is one command for one node.
 type call struct {
 	request
-	alone *request    // what to send while the lock's slot migrates, or nil
+	alone *request    // what to send while the lock's slot moves to another node of a Cluster, or nil
 	lane  uint64      // calls of one lane are not reordered
 	then  func(*call) // called at the end; must not block
 

@@ -79,7 +79,7 @@ func (b *backend) looks(g *grant, i int, r *rhythm, after refusal) *looks {
 		return nil
 	}
 	r.observe(driver.Now(), after.busy)
-	ask := func() []call { return b.callsAbout(g, i, look, nil, g.value(i), b.leaseMillis) }
+	ask := func() []call { return b.callsAbout(g, i, look, g.value(i), b.leaseMillis) }
 	return &looks{backend: b, call: ask, rhythm: r, timer: time.NewTimer(time.Hour)}
 }
 

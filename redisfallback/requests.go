@@ -1,7 +1,6 @@
 package redisfallback
 
-// What is sent about one key of a grant. While the key's slot moves to another node of a Cluster, only a command on the one
-// key is possible, which for exclusive locks does the same.
+// What is sent about one key of a grant.
 
 // How long a line lasts without being renewed, in milliseconds; with noLine the caller does not enter it.
 const (
@@ -19,13 +18,17 @@ const (
 // in the line.
 func (b *backend) takeCalls(g *grant, i int, line int, again bool) []call {
 	if g.shared {
-		return b.callsAbout(g, i, share, nil, b.leaseMillis, g.holder(i), g.place(), line)
+		return b.callsAbout(g, i, share, b.leaseMillis, g.holder(i), g.place(), line)
 	}
-	alone, place := &request{args: []any{"set", g.keys[i].lock, g.value(i), "px", b.leaseMillis, "nx"}}, ""
+	place := ""
 	if line != noLine || again {
 		place = g.place()
 	}
-	return b.callsAbout(g, i, take, alone, g.value(i), b.leaseMillis, place, line, again)
+	calls := b.callsAbout(g, i, take, g.value(i), b.leaseMillis, place, line, again)
+	if b.waiters.shards.cluster != nil {
+		calls[0].alone = &request{args: []any{"set", g.keys[i].lock, g.value(i), "px", b.leaseMillis, "nx"}}
+	}
+	return calls
 }
 
 // releaseCalls release a key; an offer to the next in line lasts for offer milliseconds. If waits is true they also end the
@@ -36,25 +39,28 @@ func (b *backend) releaseCalls(g *grant, i int, offer int64, waits bool) []call 
 		place = g.place()
 	}
 	if g.shared {
-		return b.callsAbout(g, i, releaseShared, nil, g.holder(i), offer, place)
+		return b.callsAbout(g, i, releaseShared, g.holder(i), offer, place)
 	}
-	alone := &request{script: releaseAlone, keys: g.keys[i].keys(1), args: []any{g.value(i)}}
-	return b.callsAbout(g, i, release, alone, g.value(i), offer, place)
+	calls := b.callsAbout(g, i, release, g.value(i), offer, place)
+	if b.waiters.shards.cluster != nil {
+		calls[0].alone = &request{script: releaseAlone, keys: g.keys[i].keys(1), args: []any{g.value(i)}}
+	}
+	return calls
 }
 
 // renewCalls renew the lease of a key.
 func (b *backend) renewCalls(g *grant, i int) []call {
 	if g.shared {
-		return b.callsAbout(g, i, renewShared, nil, g.holder(i), b.leaseMillis)
+		return b.callsAbout(g, i, renewShared, g.holder(i), b.leaseMillis)
 	}
-	return b.callsAbout(g, i, renew, nil, g.value(i), b.leaseMillis)
+	return b.callsAbout(g, i, renew, g.value(i), b.leaseMillis)
 }
 
 // callsAbout makes a script call about one of g's keys for every node.
-func (b *backend) callsAbout(g *grant, i int, s *script, alone *request, args ...any) []call {
+func (b *backend) callsAbout(g *grant, i int, s *script, args ...any) []call {
 	calls := b.calls(s, g.keys[i].keys(s.keys), args...)
 	for n := range calls {
-		calls[n].lane, calls[n].alone = g.serial, alone
+		calls[n].lane = g.serial
 	}
 	return calls
 }

@@ -91,7 +91,11 @@ func (b *backend) roundUntil(ctx context.Context, calls []call, done func(*tally
 	answered := make(chan int, len(calls))
 	for i := range calls {
 		calls[i].then = func(*call) { answered <- i }
-		b.nodes[i].submit(&calls[i])
+		if !b.redlock() && ctx.Done() == nil {
+			b.nodes[i].submitNow(&calls[i])
+		} else {
+			b.nodes[i].submit(&calls[i])
+		}
 	}
 	timer := time.NewTimer(b.timeout)
 	defer timer.Stop()

@@ -11,9 +11,9 @@ import (
 // Queue collects items and sends them in batches. Few batches are under way at a time: what is added meanwhile goes into
 // the next ones, in the order in which it was added. Set the fields before the first use and not later.
 //
-// No wake-up is lost. A sender gives up its right to send only in [Queue.next], where it has seen that the queue is empty,
-// and [Queue.Add] looks for a free right where it appends; both under mu. So an item that is added before that look is seen
-// by the sender, and after one that is added later Add finds the right free and starts a sender.
+// No wake-up is lost. A sender gives up its right to send only where it has seen that the queue is empty, and [Queue.Add]
+// looks for a free right where it appends; both under mu. So an item that is added before that look is seen by the sender,
+// which goes on or passes its right on, and for one that is added later Add finds the right free and starts a sender.
 type Queue[T comparable] struct {
 	// Send sends a batch and tells the items their answers. It may add items.
 	Send func(batch []T)
@@ -44,11 +44,40 @@ func (q *Queue[T]) Add(items ...T) {
 		q.senders++
 	}
 	q.mu.Unlock()
-	switch {
-	case !start:
-	case q.Run == nil:
+	if start {
+		q.start()
+	}
+}
+
+// AddNow is Add, except that the caller sends the item itself if nothing is under way and no other item is queued. That
+// saves a lone caller the switch to another goroutine and back, but it cannot leave before the answer.
+func (q *Queue[T]) AddNow(item T) {
+	q.mu.Lock()
+	if q.senders > 0 {
+		q.mu.Unlock()
+		q.Add(item)
+		return
+	}
+	q.senders, q.underWay = 1, 1
+	q.mu.Unlock()
+	q.Send([]T{item})
+	q.mu.Lock()
+	q.underWay--
+	more := len(q.items) > 0
+	if !more {
+		q.leaveLocked()
+	}
+	q.mu.Unlock()
+	if more {
+		q.start()
+	}
+}
+
+// start runs a sender, which has the right to send.
+func (q *Queue[T]) start() {
+	if q.Run == nil {
 		go q.run()
-	default:
+	} else {
 		q.Run(q.run)
 	}
 }
