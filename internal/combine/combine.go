@@ -11,7 +11,7 @@ import (
 // Queue collects items and sends them in batches. Few batches are under way at a time: what is added meanwhile goes into
 // the next ones, in the order in which it was added. Set the fields before the first use and not later.
 //
-// No wake-up is lost. A sender gives up its right to send only where it has seen that the queue is empty, and [Queue.Add]
+// No wake-up is lost. The last sender gives up its right to send only where it has seen that the queue is empty, and [Queue.Add]
 // looks for a free right where it appends; both under mu. So an item that is added before that look is seen by the sender,
 // which goes on or passes its right on, and for one that is added later Add finds the right free and starts a sender.
 type Queue[T comparable] struct {
@@ -51,19 +51,21 @@ func (q *Queue[T]) Add(items ...T) {
 
 // AddNow is Add, except that the caller sends the item itself if nothing is under way and no other item is queued. That
 // saves a lone caller the switch to another goroutine and back, but it cannot leave before the answer.
+//
+// There may be a sender that is about to look at the queue. It finds one sender too many, and leaves.
 func (q *Queue[T]) AddNow(item T) {
 	q.mu.Lock()
-	if q.senders > 0 {
+	if q.underWay > 0 || len(q.items) > 0 {
 		q.mu.Unlock()
 		q.Add(item)
 		return
 	}
-	q.senders, q.underWay = 1, 1
+	q.senders, q.underWay = q.senders+1, 1
 	q.mu.Unlock()
 	q.Send([]T{item})
 	q.mu.Lock()
 	q.underWay--
-	more := len(q.items) > 0
+	more := len(q.items) > 0 && !q.tooManyLocked()
 	if !more {
 		q.leaveLocked()
 	}
@@ -72,6 +74,9 @@ func (q *Queue[T]) AddNow(item T) {
 		q.start()
 	}
 }
+
+// tooManyLocked reports whether a sender must leave what is queued to the others.
+func (q *Queue[T]) tooManyLocked() bool { return q.senders > max(q.Senders, 1) }
 
 // start runs a sender, which has the right to send.
 func (q *Queue[T]) start() {
@@ -120,14 +125,10 @@ func (q *Queue[T]) Wait(ctx context.Context) {
 
 // run sends what is queued, until nothing is left.
 func (q *Queue[T]) run() {
-	for {
-		q.gather()
-		batch := q.next()
-		if len(batch) == 0 {
-			return
-		}
+	for batch := q.next(); len(batch) > 0; batch = q.next() {
 		q.Send(batch)
 		q.sent(len(batch))
+		q.gather()
 	}
 }
 
@@ -150,6 +151,10 @@ func (q *Queue[T]) next() (batch []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	senders := max(q.Senders, 1)
+	if q.tooManyLocked() {
+		q.leaveLocked()
+		return nil
+	}
 	share := min(len(q.items), max(q.Few, (len(q.items)+q.underWay+senders-1)/senders))
 	n, weight := 0, 0
 	for n < share && (q.Most == 0 || weight < q.Most) {
