@@ -43,15 +43,14 @@
 //
 // # What is stored
 //
-// An exclusive lock is a string with the holder's token, made by SET key token NX PX lease, and deleted and extended
-// by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. On Redlock a number follows
-// the token if the first attempt failed, so that what undoes an attempt cannot end a later one. With [WithKeyPrefix]("")
-// a lock of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value
-// "pglock:shared" in that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and
-// readers apart. A lock with a token of [pglock.WithToken] has one more key that says which acquisition it belongs to, so
-// that two with the same token are kept apart. These keys begin with a tag that puts them in the lock's hash slot:
-// "{3x}:pglock:shared:…", and so does the slot's fence counter. Except for that counter every key has a time to live. A
-// name that would be such a key, which only WithKeyPrefix("") permits, is [pglock.ErrInvalidKey].
+// An exclusive lock is a string with the holder's token, made as by SET key token NX PX lease, and deleted and extended
+// by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. A token of [pglock.WithToken]
+// is followed by / and an ID, since others may choose the same one; on Redlock a number follows the token if the first
+// attempt failed, so that what undoes an attempt cannot end a later one. With [WithKeyPrefix]("") a lock of the same name in
+// any of them excludes ours, and ours excludes it. A shared lock has the value "pglock:shared" in that key; its holders are
+// in a sorted set beside it. Waiters stand in sorted sets, writers and readers apart. These keys begin with a tag that puts
+// them in the lock's hash slot: "{3x}:pglock:shared:…", and so does the slot's fence counter. Except for that counter every
+// key has a time to live. A name that would be such a key, which only WithKeyPrefix("") permits, is [pglock.ErrInvalidKey].
 //
 // What redis-py's Lock has, and where it is here:
 //
@@ -76,28 +75,28 @@
 // Waiters of one server or Cluster wait in a line on it. Unlock hands the lock to the next connected waiter and
 // publishes a message, so waiters are served in order across processes, and an idle line costs no commands. A waiter
 // whose process died is skipped. A waiter that is frozen, or behind a broken network, costs 2 s, which is how long an
-// unconfirmed offer lasts. A Locker that loses its subscription may lose its places in the lines; it asks again when it
-// has resubscribed, and every 40 s in any case. While it has waiters it checks every 5 s (or once in a lease, if that is
-// shorter) that its subscription receives messages, and makes it anew if not.
+// unconfirmed offer lasts. A subscription that is silent for 5 s (or for a lease, if that is shorter) is tried, and made
+// anew if it does not answer.
 //
-// Every two seconds (or a quarter of the lease) a Locker polls the keys that its waiters wait for, all with one command
-// (on a Cluster one each, at most fifty a second; on Redlock on one node, another each time), in case a holder died.
-// While the holder is a client of another library, which publishes nothing, the first in line polls every 75 to 250 ms,
-// as such clients do, so that it gets its share; a token of WithToken counts as one of another library. Clients that
-// poll are not in the line: they are not served while waiters of this package are. Readers and writers take turns. On
-// Redlock a release also wakes waiters, but there is no common line: they ask again, in random order.
+// A waiter also asks again when the holder's lease is over, in case the holder died, and once in a while in case a message
+// was lost: the first in line every 2 s or a quarter of the lease, the others less often; all waiters of a Locker together at
+// most 25 times a second. While the holder is a client of another library, which publishes nothing, the first in line tries to
+// take the lock every 75 ms to 1 s; when it has seen how such holders take turns it does so in short bursts when the next
+// turn is due, and so gets its share even beside clients that take the lock again at once. Clients that poll are not in
+// the line: they are not served while waiters of this package are. Readers and writers take turns. On Redlock a release also
+// wakes waiters, but there is no common line: they ask again, in random order.
 //
 // On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master.
 //
 // # Unreachable servers
 //
-// A Redlock node that has not answered three times in a row is left out: calls to it fail at once, and it is pinged
-// every 100 to 300 ms. When it answers it is sent the releases that it missed. A single server has no substitute, so
-// calls wait for it, up to [WithNodeTimeout].
+// A Redlock node that does not answer is not waited for, beyond [WithNodeTimeout], where the others decide without it. A
+// single server has no substitute, so calls wait for it, up to that time.
 //
-// A replica is refused with [pglock.ErrStandby]. Clients of a Redlock that lead to one server, or to a primary and its
-// replica, are an error at the first lock and at [pglock.Locker.Ping]; those of a Cluster are an error of [NewRedlock].
-// The checks of servers use INFO; if the server does not permit it, nothing is checked.
+// A replica is refused with [pglock.ErrStandby]. Clients of a Redlock that lead to one server get one vote together, and
+// [pglock.Locker.Ping] returns an error; a client of a Cluster is an error of [NewRedlock]. If the server does not permit
+// INFO, this is not checked. Rights that the user needs to keep and release locks are checked before the first lock, so
+// that no lock is granted that cannot be kept.
 //
 // Renewals must not wait, so they use a separate client with the configuration of the given one, without hooks added
 // to it. Everything else shares the connections of the client: give the Locker one whose connections are not all busy
@@ -108,7 +107,7 @@
 // This user has the necessary rights for the default prefix, on one server and, with the second line, on each node of a
 // Cluster:
 //
-//	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +mget +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zrank +zscore +zpopmin +zrangebyscore +zremrangebyscore
+//	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zrank +zscore +zpopmin +zrangebyscore +zremrangebyscore
 //	ACL SETUSER locks &{*}:pglock:wake:* +cluster|slots +cluster|shards +command +readonly +ssubscribe +spublish
 //
 // These rights reach every lock on the server whose prefix begins with pglock: and the internal keys of all others, so

@@ -34,11 +34,7 @@ var modes = []struct {
 		return []redis.UniversalClient{newClient(t, testenv.RedisURL(t))}
 	}},
 	{"Sentinel", func(t testing.TB) []redis.UniversalClient {
-		client, err := redisfallback.ParseURL(sentinelURL(testenv.NewRedisSentinel(t)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return []redis.UniversalClient{closing(t, client)}
+		return []redis.UniversalClient{newFollower(t, testenv.NewRedisSentinel(t))}
 	}},
 	{"Cluster", func(t testing.TB) []redis.UniversalClient {
 		return []redis.UniversalClient{newCluster(t, testenv.NewRedisCluster(t, 3))}

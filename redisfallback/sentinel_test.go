@@ -1,7 +1,6 @@
 package redisfallback_test
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 
@@ -9,26 +8,22 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// sentinelURL is the URL of the primary that the Sentinels name.
-func sentinelURL(s *testenv.Sentinel) string {
-	query := url.Values{"master_name": {s.Name}}
-	for _, sentinel := range s.Sentinels[1:] {
-		query.Add("addr", sentinel.Addr())
+// newFollower returns a client of the primary that the Sentinels name.
+func newFollower(t testing.TB, s *testenv.Sentinel) *redis.Client {
+	t.Helper()
+	opts := &redis.FailoverOptions{MasterName: s.Name}
+	for _, sentinel := range s.Sentinels {
+		opts.SentinelAddrs = append(opts.SentinelAddrs, sentinel.Addr())
 	}
-	return "redis://" + s.Sentinels[0].Addr() + "?" + query.Encode()
+	return closing(t, redis.NewFailoverClient(opts))
 }
 
 // overSentinel opens a Locker with a separate client.
 func overSentinel(t *testing.T, s *testenv.Sentinel) *pglock.Locker {
 	t.Helper()
-	client, err := redisfallback.ParseURL(sentinelURL(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return open(t, []redis.UniversalClient{closing(t, client)}, nil)
+	return open(t, []redis.UniversalClient{newFollower(t, s)}, nil)
 }
 
 // awaitFailover waits until the replica is promoted. At that moment Sentinel ends the connections of all its clients.

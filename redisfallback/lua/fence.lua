@@ -1,7 +1,6 @@
 -- Draws a fencing token. KEYS: the lock, its shared holders, the slot's counter. ARGV: token or holder, whether shared,
--- the smallest number allowed. The counter never falls behind the clock, in
--- microseconds, so numbers keep growing even when the server has lost the counter. Lua's numbers are exact up to 2^53,
--- which is the year 2255.
+-- the smallest number allowed. The counter never falls behind the clock, in microseconds, so numbers keep growing even when
+-- the server has lost the counter. Lua's numbers are exact up to 2^53, which is the year 2255.
 --include common
 local held
 if ARGV[2] == '1' then
