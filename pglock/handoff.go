@@ -49,7 +49,7 @@ func (l *Locker) attachLocked(r *request, h *hold, k *Lock) {
 	if r.config.use != nil {
 		k.lazyLocked().use = r.config.use
 	}
-	h.locks.add(k)
+	h.locks = append(h.locks, k)
 	counts := &h.home().counts
 	counts.Waiting--
 	counts.Held++
@@ -70,7 +70,7 @@ func (k *Lock) handOff(from, to context.Context, opts []LockOption) (next *Lock,
 		l.unlock(h.shards())
 		return nil, nil, k.says("hand off", errNoHandOff)
 	}
-	h.locks.remove(k)
+	removeOne(&h.locks, k)
 	next = h.succeedLocked(k, c)
 	l.unlock(h.shards())
 	next.limit(c.maxHold)
@@ -95,7 +95,7 @@ func (h *hold) succeedLocked(k *Lock, c lockConfig) *Lock {
 	if c.use != nil {
 		next.lazyLocked().use = c.use
 	}
-	h.locks.add(next)
+	h.locks = append(h.locks, next)
 	h.passed++
 	counts := &h.home().counts
 	counts.HandedOff++

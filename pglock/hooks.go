@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -42,13 +40,6 @@ func init() {
 			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, AllowStale: c.allowStale, AllowStandby: c.allowStandby,
 			Observer: observerOr(c.observer),
 		}, err
-	}
-	hooks.HoldersTx = func(ctx context.Context, tx pgx.Tx, ids ...driver.KeyID) ([]Holder, error) {
-		keys := make([]driver.Key, len(ids))
-		for i, id := range ids {
-			keys[i] = driver.Key{KeyID: id}
-		}
-		return holdersTx(ctx, tx, publicKeys(keys))
 	}
 	hooks.InvalidKey = func(why string) any { return Key{k: driver.Key{Name: why}} }
 }

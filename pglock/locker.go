@@ -50,11 +50,13 @@ type lockerConfig struct {
 	maxHeld    int // 0: no bound
 	observer   *Observer
 
+	boundGuards bool     // WithGuardIdleTimeout was given
 	forPostgres []string // names of options that are for PostgreSQL only
 	logs        bool     // WithLogger was given
 }
 
 const (
+	defaultLease      = 15 * time.Second
 	minLease          = time.Second
 	maxLease          = 24 * time.Hour
 	defaultHandoffs   = 1000
@@ -132,7 +134,7 @@ func (c *lockerConfig) postgresOnly(name string) { c.forPostgres = append(c.forP
 
 func newLockerConfig(opts []Option) (lockerConfig, error) {
 	c := lockerConfig{handoffs: defaultHandoffs, handoffFor: defaultHandoffFor}
-	c.env.Logger = slog.New(slog.DiscardHandler)
+	c.env.Logger, c.env.Lease = slog.New(slog.DiscardHandler), defaultLease
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("pglock: an Option is nil")
@@ -140,6 +142,9 @@ func newLockerConfig(opts []Option) (lockerConfig, error) {
 		if err := opt.applyLocker(&c); err != nil {
 			return c, err
 		}
+	}
+	if c.boundGuards && c.env.GuardIdle == 0 {
+		c.env.GuardIdle = c.env.Lease
 	}
 	return c, nil
 }

@@ -163,8 +163,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 		if d < 0 || d > math.MaxInt32*time.Millisecond {
 			return fmt.Errorf("pglock: WithGuardIdleTimeout(%v): the duration must be between 0, for the lease, and 24 days", d)
 		}
-		c.postgres.BoundGuards, c.postgres.GuardIdle = true, d
-		c.env.GuardIdle = &d
+		c.boundGuards, c.env.GuardIdle = true, d
 		c.postgresOnly("WithGuardIdleTimeout")
 		return nil
 	})
@@ -196,8 +195,7 @@ func WithTrustedOwner(roles ...string) Option {
 		if slices.Contains(roles, "") {
 			return errors.New("pglock: WithTrustedOwner: the name of a role is empty")
 		}
-		c.postgres.TrustedOwners = append(c.postgres.TrustedOwners, roles...)
-		c.env.TrustedOwners = c.postgres.TrustedOwners
+		c.env.TrustedOwners = append(c.env.TrustedOwners, roles...)
 		c.postgresOnly("WithTrustedOwner")
 		return nil
 	})
@@ -273,7 +271,6 @@ func WithApplicationName(name string) Option {
 		if name == "" {
 			return errors.New("pglock: WithApplicationName: the name is empty")
 		}
-		c.postgres.ApplicationName = name
 		c.env.Application = name
 		c.postgresOnly("WithApplicationName")
 		return nil
@@ -353,10 +350,4 @@ func newTxConfig(opts []TxOption) (txConfig, error) {
 		}
 	}
 	return c, nil
-}
-
-// RefusedOption returns an option that all calls refuse with err. A package whose calls take LockOptions and also options of
-// its own embeds it in those, so that they have the type of a LockOption, and no other call ignores them.
-func RefusedOption(err error) LockOption {
-	return lockOption(func(*lockConfig) error { return err })
 }

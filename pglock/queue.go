@@ -64,12 +64,13 @@ type hold struct {
 	entry  [1]*entry // of its key, or
 	multi  *multiKey
 	shared bool
-	over   bool  // lost or released
-	kept   bool  // it is not handed off: its backend does not keep guarded transactions of two Locks in order
-	index  uint8 // of its home
-	why    uint8 // why it was lost, in lostReasons
-	passed int32 // how often it was handed off or joined
-	locks  lockSet
+	over   bool     // lost or released
+	kept   bool     // it is not handed off: its backend does not keep guarded transactions of two Locks in order
+	index  uint8    // of its home
+	why    uint8    // why it was lost, in lostReasons
+	passed int32    // how often it was handed off or joined
+	locks  []*Lock  // several if they are shared
+	one    [1]*Lock // room for the usual one
 
 	first Lock // the first Lock on the hold, so that both are one allocation
 }
@@ -87,6 +88,7 @@ func (h *hold) home() *shard { return &h.locker.shards[h.index] }
 // newHold returns a hold for r.
 func (l *Locker) newHold(r *request) *hold {
 	h := &hold{locker: l, shared: r.config.shared, index: r.home().index}
+	h.locks = h.one[:0]
 	if len(r.keys) == 1 {
 		h.entry[0] = r.entries[0]
 	} else {
@@ -127,7 +129,7 @@ func (l *Locker) decideLocked(e *entry, r *request) decision {
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case len(r.keys) == 1 && e.joinable != nil && !e.joinable.locks.empty() && l.mayHandOffLocked(e.joinable):
+	case len(r.keys) == 1 && e.joinable != nil && len(e.joinable.locks) > 0 && l.mayHandOffLocked(e.joinable):
 		return shareHold
 	case e.busy > 0 && !r.try:
 		return waitHere // for the shared hold that is being asked for, to join it
@@ -218,4 +220,14 @@ func (l *Locker) admitLocked(r *request, h *hold) {
 		}
 	}
 	r.entries[0].holds = append(r.entries[0].holds, h)
+}
+
+// removeOne removes x from the list, and reports whether it was there.
+func removeOne[T comparable](list *[]T, x T) bool {
+	i := slices.Index(*list, x)
+	if i < 0 {
+		return false
+	}
+	*list = slices.Delete(*list, i, i+1)
+	return true
 }

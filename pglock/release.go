@@ -14,14 +14,14 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
 	home := h.home()
 	l.lock(h.shards())
-	if !h.locks.remove(k) { // lost while it was being unlocked: endHold has counted it
+	if !removeOne(&h.locks, k) { // lost while it was being unlocked: endHold has counted it
 		l.unlock(h.shards())
 		return k.lostError(lostReasons[h.why], nil)
 	}
 	home.counts.Held--
 	next := l.successorLocked(h)
 	switch {
-	case !h.locks.empty():
+	case len(h.locks) > 0:
 		l.uncountLocked(h, 1)
 	case next != nil:
 		l.handOffLocked(h, next)
@@ -112,8 +112,8 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	}
 	h.endLocked()
 	h.why = uint8(max(slices.Index(lostReasons, why), 0))
-	locks := h.locks.all()
-	h.locks = lockSet{}
+	locks := h.locks
+	h.locks = nil
 	home := h.home()
 	home.counts.Held -= len(locks)
 	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.

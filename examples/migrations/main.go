@@ -77,7 +77,7 @@ func migrateUp(ctx context.Context, locker *pglock.Locker, config *pgxpool.Confi
 	}
 	driver, err := golangmigrate.Open(ctx, locker, schemaKey, func() (database.Driver, error) {
 		return open(stdlib.OpenDB(*config.ConnConfig))
-	}, pglock.MaxWait(5*time.Minute))
+	}, golangmigrate.Lock(pglock.MaxWait(5*time.Minute)))
 	if err != nil {
 		return 0, errors.Join(err, source.Close())
 	}

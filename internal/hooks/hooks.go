@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -71,10 +69,6 @@ type TxSettings struct {
 
 // ReadTxOptions returns what opts, a []pglock.TxOption, ask for.
 var ReadTxOptions func(opts any) (TxSettings, error)
-
-// HoldersTx asks, in a transaction, for the present holders of the keys' advisory locks; each session is one holder. If
-// the server refuses to say, the result is empty. An error means that the transaction cannot continue.
-var HoldersTx func(ctx context.Context, tx pgx.Tx, keys ...driver.KeyID) ([]driver.Holder, error)
 
 // InvalidKey returns a pglock.Key that every function refuses with ErrInvalidKey and why. It is for functions that make
 // keys of values and have no error to return.

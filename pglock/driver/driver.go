@@ -92,7 +92,7 @@ type TxGuard interface {
 
 // Config is what the front end passes to a backend when it starts it.
 type Config struct {
-	// Lease is how long a silent client keeps its locks. Zero means the backend's default.
+	// Lease is how long a silent client keeps its locks.
 	Lease time.Duration
 	// Logger is never nil.
 	Logger *slog.Logger
@@ -102,8 +102,8 @@ type Config struct {
 	Application string
 	// TrustedOwners are further roles that may own the schema pglock.
 	TrustedOwners []string
-	// GuardIdle bounds how long a guarded transaction may be idle; nil is no bound, and 0 the lease.
-	GuardIdle *time.Duration
+	// GuardIdle bounds how long a guarded transaction may be idle; 0 is no bound.
+	GuardIdle time.Duration
 }
 
 // Request says what to acquire.

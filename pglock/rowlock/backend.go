@@ -48,14 +48,8 @@ func newBackend(pool *pgxpool.Config) *backend {
 // connections are there for two statements of calls, and one that polls, checks or settles.
 const connections = maxSenders + 1
 
-// defaultLease is the lease when the front end sets none.
-const defaultLease = 15 * time.Second
-
 // Start implements [driver.Backend].
 func (b *backend) Start(env driver.Config) error {
-	if env.Lease == 0 {
-		env.Lease = defaultLease
-	}
 	b.env = env
 	if env.RecordNames {
 		b.names = recorder.NewNamesBy(b.register, env.Logger)

@@ -65,12 +65,8 @@ const notInPrerequisiteState = "55000"
 
 // guardIdle is the bound of guarded transactions as PostgreSQL reads it.
 func (b *backend) guardIdle() string {
-	if b.env.GuardIdle == nil {
+	if b.env.GuardIdle == 0 {
 		return "0"
 	}
-	idle := *b.env.GuardIdle
-	if idle == 0 {
-		idle = b.env.Lease
-	}
-	return strconv.FormatInt(max(1, idle.Milliseconds()), 10) + "ms"
+	return strconv.FormatInt(max(1, b.env.GuardIdle.Milliseconds()), 10) + "ms"
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate"
-	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -82,7 +81,7 @@ func up(t *testing.T, open func() (database.Driver, error)) (err error) {
 }
 
 // wrapped opens under a lock, with a separate Locker that has connected.
-func wrapped(t *testing.T, db *testenv.DB, opts ...pglock.LockOption) func() (database.Driver, error) {
+func wrapped(t *testing.T, db *testenv.DB, opts ...golangmigrate.Option) func() (database.Driver, error) {
 	locker := newLocker(t, db)
 	if err := locker.Ping(t.Context()); err != nil {
 		t.Fatal(err)
@@ -179,7 +178,7 @@ func TestMigrateWaitIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Unlock(t.Context())
-	_, err = wrapped(t, db, pglock.MaxWait(50*time.Millisecond))()
+	_, err = wrapped(t, db, golangmigrate.Lock(pglock.MaxWait(50*time.Millisecond)))()
 	if !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("the error is %v", err)
 	}
@@ -209,7 +208,7 @@ func TestMigrateNativeWaitIsBoundedAndGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	driver, err := wrapped(t, db, golangmigrate.NativeWait(5*time.Second), pglock.MaxWait(time.Minute))()
+	driver, err := wrapped(t, db, golangmigrate.NativeWait(5*time.Second), golangmigrate.Lock(pglock.MaxWait(time.Minute)))()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +345,7 @@ func TestMigrateMisuseIsAnError(t *testing.T) {
 		"zero key": func() (database.Driver, error) {
 			return golangmigrate.Open(t.Context(), locker, pglock.Key{}, opener(t, db))
 		},
-		"negative":     wrapped(t, db, pglock.MaxWait(-1)),
+		"negative":     wrapped(t, db, golangmigrate.Lock(pglock.MaxWait(-1))),
 		"no bound":     wrapped(t, db, golangmigrate.NativeWait(0)),
 		"no driver":    func() (database.Driver, error) { return golangmigrate.Open(t.Context(), locker, key, nothing) },
 		"broken inner": func() (database.Driver, error) { return golangmigrate.Open(t.Context(), locker, key, broken) },
@@ -359,18 +358,6 @@ func TestMigrateMisuseIsAnError(t *testing.T) {
 		t.Errorf("the lock is still held: %v", err)
 	} else if err := held.Unlock(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestMigrateNativeWaitIsRefusedElsewhere(t *testing.T) {
-	memory, err := locktest.NewMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer memory.Close(t.Context())
-	_, err = memory.Lock(t.Context(), pglock.NewKey("migrations"), golangmigrate.NativeWait(time.Second))
-	if err == nil || !strings.Contains(err.Error(), "golangmigrate.Open") {
-		t.Errorf("got %v, want an error that names golangmigrate.Open", err)
 	}
 }
 

@@ -15,7 +15,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,7 +39,6 @@ type Config struct {
 
 // Options are the settings that only this backend has. Zero values are replaced by defaults.
 type Options struct {
-	ApplicationName           string
 	AllowPooler, AllowStandby bool
 	// Sessions is how many mux sessions there may be; default 2.
 	Sessions int
@@ -49,11 +47,6 @@ type Options struct {
 	// MaxKeys bounds the keys that all sessions hold; 0 is a quarter of the server's nominal lock table, and
 	// [Unbounded] is no bound.
 	MaxKeys int
-	// BoundGuards asks for a bound on how long a guarded transaction may be idle: GuardIdle, or the lease if that is 0.
-	BoundGuards bool
-	GuardIdle   time.Duration
-	// TrustedOwners are further roles that may own schema pglock; see package trust.
-	TrustedOwners []string
 }
 
 // Unbounded is the MaxKeys that sets no bound.
@@ -61,57 +54,45 @@ const Unbounded = -1
 
 // Backend implements [driver.Backend] and, as listed below, optional interfaces.
 type Backend struct {
-	options Options
-	env     driver.Config
-	dialer  wire.Dialer
-	budget  mux.Budget
-	mux     *mux.Mux
-	waits   *waitsession.Pool
-	names   *recorder.Names // nil unless they are recorded
-	fences  *recorder.Fences
-	runs    *recorder.Runs
-	asking  chan struct{} // has room while no caller asks for holders
+	config Config
+	env    driver.Config
+	dialer wire.Dialer
+	budget mux.Budget
+	mux    *mux.Mux
+	waits  *waitsession.Pool
+	names  *recorder.Names // nil unless they are recorded
+	fences *recorder.Fences
+	runs   *recorder.Runs
+	asking chan struct{} // has room while no caller asks for holders
 }
 
 // New returns a backend that has not dialled yet.
 func New(config Config) *Backend {
-	o := config.Options
-	if o.Sessions == 0 {
-		o.Sessions = 2
+	if config.Sessions == 0 {
+		config.Sessions = 2
 	}
-	if o.MaxWaitSessions == 0 {
-		o.MaxWaitSessions = 16
+	if config.MaxWaitSessions == 0 {
+		config.MaxWaitSessions = 16
 	}
-	b := &Backend{
-		options: o,
-		dialer: wire.Dialer{
-			Conn: wire.LockConfig(config.Conn, o.ApplicationName), BeforeConnect: config.BeforeConnect,
-			AllowPooler: o.AllowPooler, AllowStandby: o.AllowStandby,
-		},
-		asking: make(chan struct{}, 1),
-	}
-	b.runs = recorder.NewRuns(&b.dialer, o.TrustedOwners)
-	b.fences = recorder.NewFences(&b.dialer, o.TrustedOwners)
-	return b
+	return &Backend{config: config, asking: make(chan struct{}, 1)}
 }
 
 // Start implements [driver.Backend].
 func (b *Backend) Start(env driver.Config) error {
-	if env.Lease == 0 {
-		env.Lease = DefaultLease
-	}
 	b.env = env
-	if b.options.BoundGuards && b.options.GuardIdle == 0 {
-		b.options.GuardIdle = env.Lease
+	b.dialer = wire.Dialer{
+		Conn: wire.LockConfig(b.config.Conn, env.Application), BeforeConnect: b.config.BeforeConnect,
+		AllowPooler: b.config.AllowPooler, AllowStandby: b.config.AllowStandby, Lease: env.Lease,
 	}
-	b.dialer.Lease = env.Lease
-	b.mux = mux.New(mux.Config{Open: b.open, Sessions: b.options.Sessions, Log: env.Logger})
+	b.runs = recorder.NewRuns(&b.dialer, env.TrustedOwners)
+	b.fences = recorder.NewFences(&b.dialer, env.TrustedOwners)
+	b.mux = mux.New(mux.Config{Open: b.open, Sessions: b.config.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{
-		Open: b.open, Call: b.mux.Call, Most: b.options.MaxWaitSessions,
+		Open: b.open, Call: b.mux.Call, Most: b.config.MaxWaitSessions,
 		PrepareWithin: b.dialer.Conn.ConnectTimeout, LookEvery: env.Lease, Log: env.Logger,
 	})
 	if env.RecordNames {
-		b.names = recorder.NewNames(&b.dialer, b.options.TrustedOwners, env.Logger)
+		b.names = recorder.NewNames(&b.dialer, env.TrustedOwners, env.Logger)
 	}
 	return nil
 }
@@ -122,7 +103,7 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session)) (*mux.Sess
 	if err != nil {
 		return nil, err
 	}
-	if b.options.MaxKeys == 0 {
+	if b.config.MaxKeys == 0 {
 		b.budget.Limit(max(1, conn.LockTable/4))
 	}
 	b.env.Logger.Debug("lock session opened", "pid", conn.PID)
@@ -183,9 +164,6 @@ func (b *Backend) Close(ctx context.Context) error {
 	b.mux.Close()
 	return nil
 }
-
-// DefaultLease is the lease of sessions when the front end sets none.
-const DefaultLease = 15 * time.Second
 
 var _ interface {
 	driver.Backend

@@ -21,7 +21,7 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 	if err != nil {
 		return err
 	}
-	l := txguard.Lock{Keys: c.Keys(), Shared: c.Shared(), First: first, Idle: b.options.GuardIdle}
+	l := txguard.Lock{Keys: c.Keys(), Shared: c.Shared(), First: first, Idle: b.env.GuardIdle}
 	for _, s := range c.Sessions() { // one, unless several keys are shared
 		if err := b.guard(ctx, tx, s, l); err != nil {
 			return err
