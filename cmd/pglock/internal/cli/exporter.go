@@ -197,5 +197,5 @@ func (e *exporterRun) serve(ctx context.Context, db database) error {
 		return &exit{codeOther, fmt.Errorf("serve metrics: %w", err)}
 	}
 	say(os.Stderr, "%s: metrics are at http://%s/metrics", db.target, listener.Addr())
-	return exporter.Serve(ctx, listener, exporter.New(ctx, o), logger)
+	return exporter.Serve(ctx, listener, exporter.New(ctx, o))
 }

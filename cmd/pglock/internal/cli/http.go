@@ -15,13 +15,15 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
 )
 
+// browsers is how many can be logged in at once.
+const browsers = 20
+
 // httpFlags are the flags of the page.
 type httpFlags struct {
 	address   string
 	cert, key string
 	insecure  bool
 	hosts     []string
-	clients   int
 }
 
 func (h *httpFlags) addTo(cmd *cobra.Command) {
@@ -30,7 +32,6 @@ func (h *httpFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&h.cert, "http-cert", "", "the certificate of the page, a `FILE` in PEM")
 	flags.StringVar(&h.key, "http-key", "", "the key of the certificate, a `FILE` in PEM")
 	flags.StringArrayVar(&h.hosts, "http-host", nil, "accept this host `NAME` in requests, besides IP addresses")
-	flags.IntVar(&h.clients, "http-clients", 20, "serve `N` browsers at once")
 	flags.BoolVar(&h.insecure, "insecure-http", false, "serve the page beyond loopback without TLS")
 	completeToFiles(cmd, "http-cert", "http-key")
 }
@@ -50,8 +51,6 @@ func (h *httpFlags) check(cmd *cobra.Command, once bool) error {
 		return misuse(cmd, "--http-cert and --http-key belong together")
 	case h.cert == "" && !h.insecure && !web.Loopback(h.address):
 		return misuse(cmd, "--http: %w", web.ErrInsecure)
-	case h.clients < 1:
-		return misuse(cmd, "--http-clients must be more than 0")
 	}
 	return nil
 }
@@ -74,14 +73,14 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, filter view
 	}
 	token := web.NewToken()
 	handler := web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: o.live, Past: o.recorder.memory,
-		Hosts: m.http.hosts, Secure: secure != nil, Clients: m.http.clients})
+		Hosts: m.http.hosts, Secure: secure != nil, Clients: browsers})
 	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
 	say(os.Stderr, "%s: open %s", db.target, address)
 	ctx, cancel := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()
-		served <- web.Serve(ctx, listener, handler, m.http.clients, secure)
+		served <- web.Serve(ctx, listener, handler, browsers, secure)
 	}()
 	err = m.follow(ctx, db, o, filter, &printer{db: db})
 	cancel()

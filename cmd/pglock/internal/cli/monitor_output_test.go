@@ -1,13 +1,11 @@
 package cli_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestMonitorTheCheckForNagios(t *testing.T) {
@@ -58,29 +56,4 @@ func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 	wantText(t, output(2, "--fail-if-waiting", "0", "--all"), "PGLOCK CRITICAL - ", "; to end it: ")
 	r := on(t, db, "doctor", "--long-wait", "0", "-o", "json").run()
 	wantText(t, r.stdout, waiter, "for relation orders in database "+db.Name())
-}
-
-func TestMonitorMachineOutputIsHarmlessAndComplete(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	fillDatabase(t, db)
-	for _, format := range []string{"json", "ndjson"} {
-		r := on(t, db, "monitor", "--once", "-o", format).run()
-		wantCode(t, r, 0)
-		for _, harmful := range []string{"\x1b", "\u009b", "\u202e", "\x07"} {
-			if strings.Contains(r.stdout, harmful) {
-				t.Errorf("%s has %q in it", format, harmful)
-			}
-		}
-		var version struct{ Version int }
-		must.Succeed(t, json.Unmarshal([]byte(r.stdout), &version))
-		if version.Version != 1 {
-			t.Errorf("%s has version %d", format, version.Version)
-		}
-	}
-	var schema map[string]any
-	must.Succeed(t, json.Unmarshal([]byte(command(t, nil, "monitor", "--json-schema").run().stdout), &schema))
-	if schema["title"] == nil {
-		t.Errorf("the schema is %v", schema)
-	}
 }

@@ -247,10 +247,18 @@ func (r *run) postgres(ctx context.Context, db database, options []pglock.Option
 	return rowlock.New(pool, options...)
 }
 
+// inOneLine shortens errors in the log of --verbose.
+func inOneLine(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(oneLine(err.Error()))
+	}
+	return a
+}
+
 func (r *run) options(db database, command string) []pglock.Option {
 	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease)), pglock.WithNames(), pglock.WithTrustedOwner(db.trusted...)}
 	if r.verbose {
-		options = append(options, pglock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		options = append(options, pglock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: inOneLine}))))
 	}
 	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
 		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))

@@ -128,18 +128,6 @@ func TestTerminalTheMonitorIsRenewedInPlace(t *testing.T) {
 	wantText(t, afterwards, "@7", "@8")
 }
 
-func TestTerminalReplayOnATerminalFiltersKeys(t *testing.T) {
-	t.Parallel()
-	file, _, _ := recorded(t)
-	p := command(t, nil, "replay", file, "--key", "@43").onTerminal()
-	p.waitForOutput("no session holds or waits for the chosen keys")
-	p.types("q")
-	wantCode(t, p.end(), 0)
-	if text := p.stdout.String(); strings.Contains(text, "@42") {
-		t.Errorf("the view shows another key: %q", text)
-	}
-}
-
 func TestTerminalRemovingTheSchemaAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)

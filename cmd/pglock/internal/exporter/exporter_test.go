@@ -144,33 +144,6 @@ func TestAScrapeShowsWhatTheServerSays(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotAnswerIsDown(t *testing.T) {
-	var log strings.Builder
-	failing := true
-	o := exporter.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Take: func(context.Context) (*monitor.Snapshot, error) {
-			if failing {
-				return nil, errors.New("no answer")
-			}
-			return &monitor.Snapshot{Database: "shop"}, nil
-		}}
-	url := serve(t, o)
-	for range 2 {
-		series := scrape(t, url)
-		want(t, series, map[string]string{"pglock_up": "0"})
-		if _, stale := series["pglock_lock_table_entries"]; stale {
-			t.Error("metrics of a server that does not answer are exported")
-		}
-	}
-	want(t, scrape(t, url), map[string]string{"pglock_snapshots_total": "3", "pglock_snapshot_errors_total": "3"})
-	failing = false
-	want(t, scrape(t, url), map[string]string{"pglock_up": "1", `pglock_locks{database="shop"}`: "0",
-		"pglock_snapshots_total": "4", "pglock_snapshot_errors_total": "3"})
-	if text := log.String(); strings.Count(text, "no answer") != 1 || strings.Count(text, "answers again") != 1 {
-		t.Errorf("the outage is not logged exactly once:\n%s", text)
-	}
-}
-
 func TestASnapshotIsShownAgainWithinTheInterval(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no answer")} {
 		taken := 0
@@ -242,19 +215,6 @@ func TestPages(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestForeignNamesAreEscaped(t *testing.T) {
-	since := time.Now().Add(-time.Minute)
-	evil := "a\"}\n\\ \x00\xff" + strings.Repeat("é", 200)
-	s := &monitor.Snapshot{TakenAt: time.Now(), Database: "shop", ServerVersion: "15\n\"", Locks: []monitor.Lock{
-		{Key: evil, Database: "shop", Waiters: []monitor.Waiter{{WaitingSince: &since}}}}}
-	url := serve(t, exporter.Options{MaxKeys: 1, Take: func(context.Context) (*monitor.Snapshot, error) { return s, nil }})
-	_, _, body := get(t, url+"/metrics")
-	line := regexp.MustCompile(`(?m)^pglock_key_info\{database="shop",key="@0/0#0",name="a\\"\}\\n\\\\ \x00\x{FFFD}é+…"\} 1$`)
-	if !line.MatchString(body) {
-		t.Errorf("the key is not there as it should be:\n%q", body)
-	}
-}
-
 func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
@@ -266,7 +226,7 @@ func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	served, answered := make(chan error, 1), make(chan string, 1)
-	go func() { served <- exporter.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
+	go func() { served <- exporter.Serve(ctx, listener, handler) }()
 	go func() {
 		_, _, body := get(t, "http://"+listener.Addr().String())
 		answered <- body
@@ -282,51 +242,6 @@ func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 	}
 }
 
-// Strangers take all places, with connections that are idle after a request, and while one scrape is running.
-func TestServeHasAPlaceForAScrape(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Succeed(t, err)
-	arrived, goOn := make(chan struct{}), make(chan struct{})
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			close(arrived)
-			<-goOn
-		}
-		_, _ = w.Write([]byte("done"))
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	served, answered := make(chan error, 1), make(chan string, 1)
-	go func() { served <- exporter.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
-	url := "http://" + listener.Addr().String()
-	go func() {
-		_, _, body := get(t, url+"/slow")
-		answered <- body
-	}()
-	<-arrived
-	var first net.Conn
-	for i := range 300 {
-		stranger, err := net.Dial("tcp", listener.Addr().String())
-		must.Succeed(t, err)
-		defer func() { _ = stranger.Close() }() // the server has closed some
-		_, err = io.WriteString(stranger, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		must.Succeed(t, err)
-		if i == 0 {
-			first = stranger
-		}
-	}
-	if _, _, body := get(t, url); body != "done" {
-		t.Errorf("a new scrape got %q", body)
-	}
-	_, _ = io.Copy(io.Discard, first) // ends when the server has closed it
-	close(goOn)
-	if body := <-answered; body != "done" {
-		t.Errorf("the running scrape got %q", body)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	cancel()
-	must.Succeed(t, <-served)
-}
-
 func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })
 	for _, on := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
@@ -334,7 +249,7 @@ func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
 		must.Succeed(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- exporter.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
+		go func() { served <- exporter.Serve(ctx, listener, handler) }()
 		_, port, err := net.SplitHostPort(listener.Addr().String())
 		must.Succeed(t, err)
 		for host, local := range map[string]bool{

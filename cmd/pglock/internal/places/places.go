@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"sync"
+	"time"
 )
 
 // Listener accepts connections for a number of places. When all are taken, a new connection takes the place of the
@@ -110,18 +113,51 @@ func (c *conn) keep(n int) {
 	c.kept += n
 }
 
-// Serve prepares a server and serves on the listener, whose places are bounded, with TLS unless the configuration is nil.
-func Serve(srv *http.Server, l net.Listener, n int, secure *tls.Config) error {
-	srv.ConnContext = Context
-	l = Limit(l, n)
-	if secure != nil {
+// How long a client may take before it is disconnected, and how long requests may take at the end.
+const (
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second
+	writeTimeout    = 30 * time.Second
+	idleTimeout     = 2 * time.Minute
+	shutdownTimeout = 5 * time.Second
+	maxHeaderBytes  = 16 << 10
+)
+
+// Serve serves until ctx ends, and then waits a while for running requests. It closes the listener. The end of ctx is not an
+// error. It has n places, and TLS unless the configuration is nil. Failed handshakes, of which any client can cause any
+// number, are not logged.
+func Serve(ctx context.Context, l net.Listener, handler http.Handler, n int, secure *tls.Config) error {
+	server := &http.Server{
+		Handler:           handler,
+		ConnContext:       Context,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(quiet{os.Stderr}, "", 0),
+	}
+	if l = Limit(l, n); secure != nil {
 		l = tls.NewListener(l, secure)
 	}
-	return srv.Serve(l)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	err := server.Shutdown(patience)
+	if errors.Is(err, context.DeadlineExceeded) { // a connection is slow
+		err = server.Close()
+	}
+	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
 }
-
-// Quiet returns a log for http.Server.ErrorLog without failed handshakes, of which any client can cause any number.
-func Quiet(w io.Writer) *log.Logger { return log.New(quiet{w}, "", 0) }
 
 type quiet struct{ io.Writer }
 

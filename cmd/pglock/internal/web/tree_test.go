@@ -33,18 +33,6 @@ func TestPageTreeFollowsLocksOfAllKinds(t *testing.T) {
 	}
 }
 
-func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
-	t.Parallel()
-	s := snapshot(noon)
-	s.Locks[0].Waiters[0].BlockedBy[0].PID = 3
-	s.Locks[1].Waiters[0].BlockedBy[0].PID = 2
-	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2}, {PID: 3}}}}
-	st := newState(Live{Snapshot: s}, Options{}, "")
-	if len(st.Tree) != 2 || st.Tree[0].PID != 2 || !st.Tree[0].Deadlock || st.Tree[1].PID != 3 || st.Tree[1].Depth != 1 {
-		t.Errorf("tree: %+v", st.Tree)
-	}
-}
-
 // A deadlock comes before a longer queue, together with the sessions behind it.
 func TestPageTreeBeginsWithADeadlock(t *testing.T) {
 	t.Parallel()

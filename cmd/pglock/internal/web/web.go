@@ -16,8 +16,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
@@ -72,32 +70,13 @@ func New(o Options) http.Handler {
 // NewToken returns a new random token.
 func NewToken() string { return rand.Text() }
 
-// Serve serves until ctx ends, with TLS unless its configuration is nil. It disconnects clients that take more than 15
-// seconds to read an answer. Of the connections, four for each client, it closes those that are not logged in first.
+// Serve serves until ctx ends, with TLS unless its configuration is nil. Of the connections, four for each client, it closes
+// those that are not logged in first.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, clients int, secure *tls.Config) error {
-	srv := &http.Server{
-		ErrorLog: places.Quiet(os.Stderr),
-		Handler:  handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 15 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	done := make(chan error, 1)
-	go func() { done <- places.Serve(srv, listener, 4*clients, secure) }()
-	select {
-	case err := <-done:
+	if err := places.Serve(ctx, listener, handler, 4*clients, secure); err != nil {
 		return fmt.Errorf("serve the page: %w", err)
-	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	err := srv.Shutdown(ctx)
-	if err != nil { // a connection is slow
-		err = srv.Close()
-	}
-	if served := <-done; err == nil && !errors.Is(served, http.ErrServerClosed) {
-		err = served
-	}
-	return err
+	return nil
 }
 
 // ErrInsecure means that the page is not served beyond loopback without TLS.
