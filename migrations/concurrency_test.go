@@ -1,12 +1,9 @@
 package migrations_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -17,31 +14,6 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
-
-func TestTenProcessesMayCallUpAtOnce(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	processes := make([]*exec.Cmd, 10)
-	outputs := make([]bytes.Buffer, len(processes))
-	for i := range processes {
-		processes[i] = exec.Command(self)
-		processes[i].Env = append(os.Environ(), upOn+"="+db.ConnString())
-		processes[i].Stderr = &outputs[i]
-		if err := processes[i].Start(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, process := range processes {
-		if err := process.Wait(); err != nil {
-			t.Errorf("process %d: %v\n%s", i, err, &outputs[i])
-		}
-	}
-	wantVersion(t, db.Pool(t), migrations.Latest())
-}
 
 func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
 	t.Parallel()
@@ -73,39 +45,6 @@ func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
 	pool := db.Pool(t)
 	mustUp(t, pool)
 	wantVersion(t, pool, migrations.Latest())
-}
-
-func TestASchemaThatIsRemovedWhileItIsLookedAt(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		use  func(context.Context, *pgxpool.Pool) error
-		want error
-	}{
-		"up":   {func(ctx context.Context, pool *pgxpool.Pool) error { return migrations.Up(ctx, pool) }, nil},
-		"down": {func(ctx context.Context, pool *pgxpool.Pool) error { return migrations.Down(ctx, pool) }, nil},
-		"version": {func(ctx context.Context, pool *pgxpool.Pool) error {
-			_, err := migrations.Version(ctx, pool)
-			return err
-		}, driver.ErrSchemaMissing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db := testenv.Database(t)
-			pool := db.Pool(t)
-			mustUp(t, pool)
-			remover := db.Connect(t)
-			execute(t, remover, "BEGIN; DROP SCHEMA pglock CASCADE")
-			result := make(chan error, 1)
-			go func() { result <- test.use(t.Context(), pool) }()
-			testenv.WaitUntil(t, "the check waits for the schema", func() bool {
-				return one[bool](t, remover, `SELECT EXISTS (SELECT FROM pg_locks AS l, pg_database AS d
-					WHERE NOT l.granted AND l.database = d.oid AND d.datname = current_database())`)
-			})
-			execute(t, remover, "COMMIT")
-			if err := <-result; !errors.Is(err, test.want) {
-				t.Errorf("%s returned %v; want %v", name, err, test.want)
-			}
-		})
-	}
 }
 
 // holdLock holds the migrations' lock until the returned function is called, without a transaction.

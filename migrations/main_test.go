@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
-	"os"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,30 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
-// upOn is a variable with a connection string. If it is set, the test binary migrates that database.
-const upOn = "PGLOCK_TEST_MIGRATE_UP"
-
-func TestMain(m *testing.M) {
-	if connString := os.Getenv(upOn); connString != "" {
-		if err := migrate(connString); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	testenv.Main(m)
-}
-
-func migrate(connString string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	pool, err := pgxpool.New(ctx, connString)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return migrations.Up(ctx, pool)
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // installed returns a pool for a new database that has the schema.
 func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {

@@ -1,7 +1,6 @@
 package migrations_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,26 +61,6 @@ func wantMentioned(t *testing.T, err error, what ...string) {
 	}
 }
 
-func TestUpLeavesTheUsersOwnSchemaMigrationsAlone(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	pool, conn := db.Pool(t), db.Connect(t)
-	execute(t, conn, `
-		CREATE TABLE public.schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
-		INSERT INTO public.schema_migrations VALUES (20240101, true)`)
-	before := catalog(t, conn)
-	mustUp(t, pool)
-	if err := migrations.Down(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
-	if row := one[string](t, conn, "SELECT s::text FROM public.schema_migrations AS s"); row != "(20240101,t)" {
-		t.Errorf("public.schema_migrations has %s", row)
-	}
-	if after := catalog(t, conn); after != before {
-		t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
-	}
-}
-
 func TestUpDoesNotDependOnTheSearchPathOrOtherSettings(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -136,15 +115,6 @@ func TestAForeignSchemaIsRefusedAndLeftAlone(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A dump without comments or privileges is still ours.
-func TestASchemaWithoutItsCommentsIsKnown(t *testing.T) {
-	t.Parallel()
-	_, pool := installed(t)
-	execute(t, pool, "COMMENT ON SCHEMA pglock IS NULL; COMMENT ON TABLE pglock.schema_migrations IS NULL")
-	mustUp(t, pool)
-	wantVersion(t, pool, migrations.Latest())
 }
 
 func TestDownNamesWhatOthersMadeAndChangesNothing(t *testing.T) {
@@ -206,14 +176,6 @@ func TestWhatTheSchemaNeedsIsPutBack(t *testing.T) {
 	}
 }
 
-func TestMisuseIsAnError(t *testing.T) {
-	t.Parallel()
-	_, versionErr := migrations.Version(t.Context(), nil)
-	for _, err := range []error{migrations.Up(t.Context(), nil), migrations.Down(t.Context(), nil), versionErr} {
-		wantMentioned(t, err, "the pool is nil")
-	}
-}
-
 func TestAnUnreachableServerIsAnErrorWithoutThePassword(t *testing.T) {
 	t.Parallel()
 	pool := poolAs(t, "postgres://migrator:s3cret@127.0.0.1:1/db?sslmode=disable")
@@ -268,21 +230,6 @@ func TestUpWorksThroughATransactionPooler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func TestEndedContextEndsUp(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	pool := db.Pool(t)
-	_, versionErr := migrations.Version(ctx, pool)
-	for _, err := range []error{migrations.Up(ctx, pool), migrations.Down(ctx, pool), versionErr} {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("with an ended context: %v", err)
-		}
-	}
-	wantMissing(t, pool, db)
 }
 
 // wantState checks the SQLSTATE of the server's error.

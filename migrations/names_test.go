@@ -1,11 +1,8 @@
 package migrations_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -52,19 +49,6 @@ func TestRegisterRecordsEachNameOnce(t *testing.T) {
 	}
 }
 
-// The longest permitted name does not break the index, however badly it compresses.
-func TestTheLongestNameFitsTheIndex(t *testing.T) {
-	t.Parallel()
-	_, pool := installed(t)
-	random := make([]rune, 256)
-	for i := range random {
-		random[i] = 0x10000 + rand.N[rune](0xFFFF) // of four bytes each
-	}
-	if added := one[int](t, pool, "SELECT pglock.register($1)", string(random)); added != 1 {
-		t.Errorf("added %d", added)
-	}
-}
-
 func TestRegisterWritesNothingForNamesThatAreKnown(t *testing.T) {
 	t.Parallel()
 	db, _ := installed(t)
@@ -88,32 +72,6 @@ func TestRegisterWritesNothingForNamesThatAreKnown(t *testing.T) {
 	}
 	if !writes("'b', 'c'") {
 		t.Error("a new name was not written")
-	}
-}
-
-func TestManyMayRegisterTheSameNamesInAnyOrder(t *testing.T) {
-	t.Parallel()
-	db, pool := installed(t)
-	names := make([]string, 200)
-	for i := range names {
-		names[i] = fmt.Sprint("name ", i)
-	}
-	var wg sync.WaitGroup
-	for range 8 {
-		queries := lockdb.New(db.Connect(t))
-		mine := slices.Clone(names)
-		rand.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
-		wg.Go(func() {
-			for part := range slices.Chunk(mine, 50) {
-				if _, err := queries.RegisterNames(t.Context(), part); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if count := one[int](t, pool, "SELECT count(*) FROM pglock.names"); count != len(names) {
-		t.Errorf("%d names were recorded, not %d", count, len(names))
 	}
 }
 
@@ -141,21 +99,6 @@ func TestRegisterCannotDeadlockWithItself(t *testing.T) {
 		if err := <-results; err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestTheTableRefusesWhatRegisterWouldNotWrite(t *testing.T) {
-	t.Parallel()
-	_, pool := installed(t)
-	for name, insert := range map[string]string{
-		"the number of another name": "INSERT INTO pglock.names (key, name) VALUES (1, 'a')",
-		"a name that is too long":    "INSERT INTO pglock.names SELECT pglock.key(x), x FROM repeat('x', 1025) AS x",
-	} {
-		_, err := pool.Exec(t.Context(), insert)
-		if err == nil {
-			t.Errorf("%s was accepted", name)
-		}
-		wantState(t, err, "23514")
 	}
 }
 

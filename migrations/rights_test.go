@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
@@ -160,29 +157,6 @@ func wantRefused(t *testing.T, use string, err error) {
 	wantState(t, err, insufficientPrivilege)
 }
 
-// The library's own queries, as a locker and as a watcher.
-func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
-	t.Parallel()
-	db, owner := installed(t)
-	locker, watcher := poolAs(t, db.Role(t, "pglock_locker")), poolAs(t, db.Role(t, "pglock_watcher"))
-	execute(t, owner, migrations.LockerGrants(user(locker)))
-	execute(t, owner, migrations.WatcherGrants(user(watcher)))
-	if _, err := lockdb.New(locker).RegisterNames(t.Context(), []string{"a"}); err != nil {
-		t.Error(err)
-	}
-	if _, err := lockdb.New(locker).DrawFences(t.Context(), 1); err != nil {
-		t.Error(err)
-	}
-	for _, pool := range []*pgxpool.Pool{locker, watcher} {
-		mustUp(t, pool) // there is nothing to do
-		wantVersion(t, pool, migrations.Latest())
-		err := migrations.Down(t.Context(), pool)
-		wantState(t, err, insufficientPrivilege)
-		wantMentioned(t, err, user(pool), user(owner), db.Name())
-		wantVersion(t, owner, migrations.Latest())
-	}
-}
-
 func TestAWatcherSeesEveryLockAndNothingThatPostgreSQLHides(t *testing.T) {
 	t.Parallel()
 	db, owner := installed(t)
@@ -246,18 +220,5 @@ func TestARoleWithoutTheRightToCreateIsToldWhichOne(t *testing.T) {
 	}
 	if err := migrations.Down(t.Context(), pool); err != nil {
 		t.Error(err)
-	}
-}
-
-// DB.Role's roles can log in with a password, which must not appear.
-func TestErrorsAboutRightsHaveNoPassword(t *testing.T) {
-	t.Parallel()
-	db, _ := installed(t)
-	connString := db.Role(t, "pglock_test")
-	pool := poolAs(t, connString)
-	_, err := migrations.Version(t.Context(), pool)
-	wantState(t, err, insufficientPrivilege)
-	if strings.Contains(err.Error(), pool.Config().ConnConfig.Password) {
-		t.Errorf("the password is in: %v", err)
 	}
 }

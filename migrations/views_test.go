@@ -293,25 +293,6 @@ func wantSameAsPgBlockingPids(t *testing.T, db querier) {
 	}
 }
 
-// A session can block others with a lock that it holds and with one that it waits for.
-func TestWaitsTellsAHolderThatAlsoWaits(t *testing.T) {
-	t.Parallel()
-	db, pool := installed(t)
-	upgrader, reader, late := db.Connect(t), db.Connect(t), db.Connect(t)
-	execute(t, upgrader, "SELECT pg_advisory_lock_shared(1)")
-	execute(t, reader, "SELECT pg_advisory_lock_shared(1)")
-	upgrading := waitFor(t, db, upgrader, "SELECT pg_advisory_lock(1)")
-	reading := waitFor(t, db, late, "SELECT pg_advisory_xact_lock_shared(1)")
-	wantEdges(t, pool,
-		fmt.Sprintf("@1: %d waits exclusive for %d, hard", pid(upgrader), pid(reader)),
-		fmt.Sprintf("@1: %d waits shared for %d, soft", pid(late), pid(upgrader)))
-	execute(t, reader, "SELECT pg_advisory_unlock_all()")
-	upgrading()
-	wantEdges(t, pool, fmt.Sprintf("@1: %d waits shared for %d, hard", pid(late), pid(upgrader)))
-	execute(t, upgrader, "SELECT pg_advisory_unlock_all()")
-	reading()
-}
-
 func TestPreparedTransactionsAreNamed(t *testing.T) {
 	t.Parallel()
 	db, pool := installed(t)
@@ -347,19 +328,6 @@ func TestPreparedTransactionsAreNamed(t *testing.T) {
 		execute(t, conn, "ROLLBACK PREPARED '"+gid+"'")
 	}
 	waiting()
-}
-
-func TestCollidingNamesShowTheFirst(t *testing.T) {
-	t.Parallel()
-	db, pool := installed(t)
-	// No two names with one number are known, so the test drops the constraint that checks them.
-	execute(t, pool, `ALTER TABLE pglock.names DROP CONSTRAINT names_key_is_of_name;
-		INSERT INTO pglock.names (key, name, first_seen) VALUES (42, 'b', '2020-01-01'), (42, 'a', '2021-01-01')`)
-	conn := db.Connect(t)
-	execute(t, conn, "SELECT pg_advisory_lock(42)")
-	if rows := locks(t, pool); len(rows) != 1 || rows[0].Key != "b" {
-		t.Errorf("%+v", rows)
-	}
 }
 
 func TestTablesAndViewsHaveAComment(t *testing.T) {

@@ -187,9 +187,8 @@ func WithNames() Option {
 // that is not trusted is not used: [ErrUntrusted]. It is for the usual deployment in which one role owns the schema and
 // another takes the locks. Packages once and ratelimit, which need no Locker, have an option of the same name.
 //
-// The current role, its members and superusers are trusted without being named. So is the owner of the database, if the
-// current role has no rights elsewhere: docs/security.md says which count. A role that does not exist is an error where
-// names are recorded. An empty name is an error. It is for PostgreSQL only.
+// The current role and superusers are trusted without being named (docs/security.md). A role that does not exist is an
+// error where names are recorded. An empty name is an error. It is for PostgreSQL only.
 func WithTrustedOwner(roles ...string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if slices.Contains(roles, "") {

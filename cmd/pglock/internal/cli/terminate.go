@@ -38,7 +38,7 @@ once. The process itself goes on, and is told at its next renewal, a third of
 its lease later at most; until then it believes that it holds them, and only
 GuardTx and fencing tokens keep in order what it writes. The role needs EXECUTE
 on the function pglock.lease_terminate(text) and SELECT on pglock.row_locks and
-pglock.schema_migrations.`,
+pglock.fence.`,
 		Example: `  pglock terminate 4711
   pglock terminate --key nightly-report
   pglock terminate --session 4711@2026-11-20T20:47:59.123456Z --yes
