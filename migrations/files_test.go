@@ -3,7 +3,6 @@ package migrations_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -113,19 +112,6 @@ func TestPrintedSQLIsWhatUpWouldDo(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
-		}
-		wantNothingToDo(t, db)
-	})
-	t.Run("by psql", func(t *testing.T) {
-		db := testenv.Database(t)
-		script := filepath.Join(t.TempDir(), "pglock.sql")
-		if err := os.WriteFile(script, []byte(printed(t, "plain")), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(testenv.Psql(t), "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--single-transaction",
-			"--file="+script, db.ConnString())
-		if output, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("psql: %v\n%s", err, output)
 		}
 		wantNothingToDo(t, db)
 	})

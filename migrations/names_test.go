@@ -102,22 +102,6 @@ func TestRegisterCannotDeadlockWithItself(t *testing.T) {
 	}
 }
 
-func TestFenceCountsUp(t *testing.T) {
-	t.Parallel()
-	_, pool := installed(t)
-	queries := lockdb.New(pool)
-	for want := int64(1); want <= 100; want++ {
-		if got, err := queries.DrawFences(t.Context(), 1); err != nil || !slices.Equal(got.Tokens, []int64{want}) {
-			t.Fatalf("DrawFences = %d, %v; want %d", got.Tokens, err, want)
-		}
-	}
-	got := one[string](t, pool, `SELECT concat_ws(' ', seqtypid::regtype, seqcache, seqcycle) FROM pg_sequence
-		WHERE seqrelid = 'pglock.fence'::regclass`)
-	if got != "bigint 1 f" { // a cache would hand out blocks of numbers
-		t.Errorf("the sequence is %s", got)
-	}
-}
-
 // The function finds what the locks of a semaphore have, for every key that a Locker can record.
 func TestSemaphoreOfIsThePartOfTheKeyThatIsInTheLocks(t *testing.T) {
 	t.Parallel()

@@ -45,11 +45,6 @@ func TestDefaultPrivilegesGiveNoRightsThatDoHarm(t *testing.T) {
 	for name, install := range map[string]func(*testing.T, *testenv.DB, *pgxpool.Pool){
 		"Up":      func(t *testing.T, _ *testenv.DB, owner *pgxpool.Pool) { mustUp(t, owner) },
 		"printed": func(t *testing.T, db *testenv.DB, _ *pgxpool.Pool) { execute(t, db.Connect(t), printed(t, "plain")) },
-		"files with nothing on the search path": func(t *testing.T, db *testenv.DB, _ *pgxpool.Pool) {
-			conn := db.Connect(t)
-			execute(t, conn, "SET search_path = ''")
-			install(t, conn, "up")
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
