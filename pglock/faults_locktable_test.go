@@ -3,10 +3,8 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -166,60 +164,6 @@ func wantOthersToWork(t *testing.T, db *testenv.DB) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// Waiters for several keys hold some of them, on separate sessions.
-func TestFaultsTheDefaultBoundCountsWaiters(t *testing.T) {
-	db := smallLockTable(t)
-	conn := watcher(t, db)
-	l, _ := openCounted(t, db)
-	const groups, size, bound = 6, 30, smallTable / 4
-	last := make([]pglock.Key, groups) // the key that a group waits for while it holds the others
-	for i := range last {
-		last[i] = pglock.Int64Key(math.MaxInt64 - int64(i))
-	}
-	plainLock(t, conn, last...)
-	var refused atomic.Int32
-	results := make(chan *pglock.Lock)
-	for group := range groups {
-		keys := []pglock.Key{last[group]}
-		for i := range size {
-			keys = append(keys, pglock.Int64Key(int64(group*size+i)))
-		}
-		go func() {
-			lock, err := l.LockAll(minuteContext(t), keys)
-			if !plausible(err, pglock.ErrTooManyLocks) {
-				t.Errorf("LockAll: %v", err)
-			}
-			if err != nil {
-				refused.Add(1)
-			}
-			results <- lock
-		}()
-	}
-	most := 0
-	testenv.WaitUntil(t, "all wait in the server's queue or were refused", func() bool {
-		most = max(most, len(heldNow(t, conn)))
-		waiting := l.Stats().Waiting
-		queued := number(t, conn, "select count(*) from pg_locks where locktype = 'advisory' and not granted")
-		return waiting+int(refused.Load()) == groups && int(queued) == min(4, waiting)
-	})
-	if most -= groups; most > bound {
-		t.Errorf("the Locker held %d keys, and a quarter of the lock table is %d", most, bound)
-	}
-	plainUnlock(t, conn, last...)
-	served := 0
-	for range groups {
-		if lock := <-results; lock != nil {
-			served++
-			mustUnlock(t, lock)
-		}
-	}
-	t.Logf("%d of %d were served, with at most %d keys at once", served, groups, most)
-	if served == 0 {
-		t.Error("no call succeeded")
-	}
-	wantQuiet(t, db, l)
 }
 
 // unlockTogether unlocks from many goroutines. Locks may have been lost.

@@ -15,7 +15,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
-	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
 type spanKey struct{}
@@ -150,57 +149,5 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-func TestObserverIsToldOfWaitsForPermits(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	var j journal
-	o := j.spans("o")
-	o.WaitStarted = func(ctx context.Context, e pglock.WaitStartedInfo) context.Context {
-		if e.Use.Kind == pglock.UsePermit {
-			j.add("wait for %v of %v", e.Keys, e.Use.Key)
-		}
-		return nil
-	}
-	o.WaitEnded = func(_ context.Context, e pglock.WaitEndedInfo) {
-		if e.Use.Kind == pglock.UsePermit {
-			j.add("waited %v: %s", e.Waited > 0, keylabel.Outcome(e.Err))
-		}
-	}
-	o.Released, o.Acquired = nil, nil
-	l := openLocker(t, db, pglock.WithObserver(o))
-	sem, err := semaphore.New(l, pglock.NewKey("api"), 1)
-	txCheck(t, err)
-	permit, err := sem.Acquire(t.Context())
-	txCheck(t, err)
-	_, _ = sem.TryAcquire(t.Context())
-	for bound := 50 * time.Millisecond; !slices.Contains(j.lines, "wait for [api] of api"); bound *= 2 {
-		j.lines = j.lines[:1] // the bound before passed before the wait began
-		_, _ = sem.Acquire(t.Context(), pglock.MaxWait(bound))
-	}
-	granted := make(chan error, 1)
-	go func() {
-		second, err := sem.Acquire(t.Context())
-		if err == nil {
-			err = second.Release(t.Context())
-		}
-		granted <- err
-	}()
-	testenv.WaitUntil(t, "the third waits", func() bool {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		return strings.HasPrefix(j.lines[len(j.lines)-1], "wait for")
-	})
-	txCheck(t, permit.Release(t.Context()))
-	txCheck(t, <-granted)
-	want := []string{
-		"o failed in <nil>: not_acquired, try true",
-		"wait for [api] of api", "waited true: not_acquired", "o failed in <nil>: not_acquired, try false",
-		"wait for [api] of api", "waited true: acquired",
-	}
-	if !slices.Equal(j.lines, want) {
-		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
 	}
 }
