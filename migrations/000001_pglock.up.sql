@@ -4,7 +4,6 @@
 -- and operator is PostgreSQL's own, and not a better fitting one that another role offers. No role but the owner has a
 -- right at first (see the end). migrations.LockerGrants and the like return what roles need: EXECUTE on functions,
 -- which have the owner's rights, so that their callers need none on tables, and SELECT on what people read.
--- pglock: allow (this is pglock)
 
 SELECT pg_catalog.set_config('pglock.search_path', pg_catalog.current_setting('search_path'), true);
 SET LOCAL search_path = pg_catalog, pg_temp;

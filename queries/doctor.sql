@@ -1,5 +1,4 @@
 -- What pglock doctor asks a server. It changes nothing, and needs no grant.
--- pglock: allow (this is pglock)
 
 -- The connection, and what the role may do.
 -- name: Connection :one

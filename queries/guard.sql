@@ -19,7 +19,6 @@
 -- transaction has ended. If it comes later, its session has ended by then, and it does not pass.
 --
 -- The caller's transaction may have any search_path: every function, type and operator is written with its schema.
--- pglock: allow (this is pglock)
 
 -- name: DatabaseOID :one
 SELECT d.oid::pg_catalog.text AS oid

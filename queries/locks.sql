@@ -15,7 +15,6 @@
 --
 -- These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
 -- most of what they cost, so there is a short one for each function.
--- pglock: allow (this is pglock)
 
 -- name: LockTx :one
 SELECT (CASE

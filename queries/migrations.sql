@@ -1,6 +1,5 @@
 -- What package migrations asks before and while it runs the migrations. All of it is in one transaction, so that it
 -- also works through a transaction pooler.
--- pglock: allow (this is pglock)
 
 -- The schema is recognised by the name of a primary key, which a dump without comments keeps.
 -- name: InspectSchema :one

@@ -70,7 +70,6 @@ WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 // transaction has ended. If it comes later, its session has ended by then, and it does not pass.
 //
 // The caller's transaction may have any search_path: every function, type and operator is written with its schema.
-// pglock: allow (this is pglock)
 func (q *Queries) DatabaseOID(ctx context.Context) (string, error) {
 	row := q.db.QueryRow(ctx, DatabaseOID)
 	var oid string

@@ -270,7 +270,6 @@ type LockTxParams struct {
 //
 // These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
 // most of what they cost, so there is a short one for each function.
-// pglock: allow (this is pglock)
 func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) {
 	row := q.db.QueryRow(ctx, LockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
 	var outcome string

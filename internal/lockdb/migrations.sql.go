@@ -41,7 +41,6 @@ type InspectSchemaRow struct {
 
 // What package migrations asks before and while it runs the migrations. All of it is in one transaction, so that it
 // also works through a transaction pooler.
-// pglock: allow (this is pglock)
 // The schema is recognised by the name of a primary key, which a dump without comments keeps.
 func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 	row := q.db.QueryRow(ctx, InspectSchema)

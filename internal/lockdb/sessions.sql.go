@@ -429,7 +429,6 @@ type SetUpSessionRow struct {
 // Every statement that locks carries the guards that queries/locks.sql explains, and one more: pid is the process ID
 // that the server gave when the connection was made (BackendKeyData). Behind a proxy that hands server sessions around
 // the statement runs in another process, and is refused before it has changed anything.
-// pglock: allow (this is pglock)
 // Makes a new session independent of what role, database and pool are configured to do: nothing may end a session that
 // is idle and holds locks, or a statement that waits, but this library. Settings that a server does not have are not
 // found in pg_settings; client_connection_check_interval cannot be set where the operating system lacks what it needs.

@@ -49,7 +49,6 @@ type ConnectionRow struct {
 }
 
 // What pglock doctor asks a server. It changes nothing, and needs no grant.
-// pglock: allow (this is pglock)
 // The connection, and what the role may do.
 func (q *Queries) Connection(ctx context.Context) (ConnectionRow, error) {
 	row := q.db.QueryRow(ctx, Connection)
