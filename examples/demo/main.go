@@ -142,7 +142,7 @@ func (d demo) queue(ctx context.Context) (err error) {
 		return err
 	}
 	d.say("\nThis process holds %q with locker.Lock, and %d others wait for it:\n", deployKey, processes)
-	end, err := d.start(ctx, "deploy")
+	end, err := d.start(ctx, "deploy") //pglock:allow they go on after the lock
 	if err != nil {
 		return errors.Join(err, lock.Unlock(ctx))
 	}
