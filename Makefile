@@ -137,7 +137,7 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256, the same on every machine
 	CGO_ENABLED=0 GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -ldflags=-buildid= \
 		-o bin/sqlc-gen-pglock.wasm ./cmd/sqlc-gen-pglock
-	go run ./cmd/pglock/internal/notices -systems wasip1 bin/sqlc-gen-pglock.wasm.THIRD_PARTY_NOTICES ./cmd/sqlc-gen-pglock
+	cmd/pglock/packaging/notices.sh bin/sqlc-gen-pglock.wasm.THIRD_PARTY_NOTICES wasip1 ./cmd/sqlc-gen-pglock
 	cd bin && sha256sum sqlc-gen-pglock.wasm | tee sqlc-gen-pglock.wasm.sha256
 
 .PHONY: man
@@ -146,7 +146,7 @@ man: ## Write manual pages and completions of shells to .tmp/package
 
 .PHONY: notices
 notices: ## Write the licences of what is linked into pglock to .tmp/package
-	@go run ./cmd/pglock/internal/notices .tmp/package/THIRD_PARTY_NOTICES ./cmd/pglock
+	@cmd/pglock/packaging/notices.sh .tmp/package/THIRD_PARTY_NOTICES "linux darwin windows freebsd" ./cmd/pglock
 
 .PHONY: image
 image: notices ## Build the container image pglock:latest, pulling nothing

@@ -55,5 +55,5 @@ func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 	wantText(t, output(0, "--fail-if-waiting", "1h"), " without an advisory lock (--all). ")
 	wantText(t, output(2, "--fail-if-waiting", "0", "--all"), "PGLOCK CRITICAL - ", "; to end it: ")
 	r := on(t, db, "doctor", "--long-wait", "0", "-o", "json").run()
-	wantText(t, r.stdout, waiter, "for relation orders in database "+db.Name())
+	wantText(t, r.stdout, "holds relation orders (AccExcl): frees 1")
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"debug/buildinfo"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -124,5 +125,37 @@ func TestPackagingTheManifestsHaveArgumentsThatWork(t *testing.T) {
 		if again.stdout != "" {
 			t.Errorf("it ran again: %s", again.stdout)
 		}
+	}
+}
+
+// The notices have the licence of every module that the linker put into the program, on other systems too. Each archive and
+// package of a release has them.
+func TestProgramPackagingNotices(t *testing.T) {
+	dir := t.TempDir()
+	program, file := filepath.Join(dir, "pglock"), filepath.Join(dir, "notices")
+	for _, cmd := range []*exec.Cmd{exec.Command("go", "build", "-buildvcs=false", "-o", program, "../.."),
+		exec.Command(packaging+"notices.sh", file, "linux windows", "../..")} {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		output, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+	}
+	info, err := buildinfo.ReadFile(program)
+	must.Succeed(t, err)
+	want := []string{"Go, its standard library and runtime", "github.com/inconshreveable/mousetrap v1.1.0"}
+	for _, module := range info.Deps {
+		if !strings.HasPrefix(module.Path, "github.com/pglock-toolkit/pglock") { // ours, whose licence is in the file LICENSE
+			want = append(want, module.Path+" "+module.Version)
+		}
+	}
+	for _, name := range want {
+		if _, after, found := strings.Cut(readFile(t, file), "\n"+name+"\n===="); !found || len(after) < 500 {
+			t.Errorf("the notices have no licence of %s", name)
+		}
+	}
+	release := readFile(t, "../../../../.goreleaser.yaml")
+	if strings.Count(release, "- src: .tmp/package/THIRD_PARTY_NOTICES\n") != 2 || !strings.Contains(release, "- make notices\n") {
+		t.Error("a release has no notices")
 	}
 }
