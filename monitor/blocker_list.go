@@ -10,8 +10,8 @@ type Blockers []Blocker
 // maxJSONBlockers is how many blockers of a waiter the JSON form has.
 const maxJSONBlockers = 4
 
-// Soft returns how many of them stand ahead in the queue without holding the lock.
-func (b Blockers) Soft() (n int) {
+// soft returns how many of them stand ahead in the queue without holding the lock.
+func (b Blockers) soft() (n int) {
 	for i := range b {
 		if b[i].Kind == BlockSoft {
 			n++
@@ -26,7 +26,7 @@ func (b Blockers) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	kind := BlockHard
-	if b.Soft() == len(b) {
+	if b.soft() == len(b) {
 		kind = BlockSoft
 	}
 	short := make([]Blocker, 0, maxJSONBlockers)

@@ -26,6 +26,8 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	recognisePrimitives(grouped, t)
 	locks := sortAll(grouped, t.server.Database)
 	waits, others := inGraph(locks, candidates, all, o.allWaits)
+	deadlocks := cycles(locks, waits)
+	locks = append(locks, rowLocks(t)...)
 	return &Snapshot{
 		Version:         FormatVersion,
 		TakenAt:         t.server.TakenAt.Time.UTC(),
@@ -37,12 +39,11 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 		DetailsHidden:   detailsHiddenText(t),
 		BlockersMissing: t.noBlockers,
 		Capacity:        capacity(t, found),
-		Cycles:          cycles(locks, waits),
+		Cycles:          deadlocks,
 		Locks:           locks,
 		OtherWaits:      waits,
 		WaitsElsewhere:  max(0, int(t.rows[0].OtherWaiters)-len(waitersOf(waits))),
 		OtherSessions:   others,
-		RowLocks:        rowLocks(t.rowLocks, t.server.TakenAt.Time, t.rows[0].ConnectedOid.Uint32, o.names),
 		RowLocksMissing: t.noRows,
 	}, nil
 }
@@ -73,7 +74,7 @@ func group(t tables, found map[string]Session) map[identity]*Lock {
 			lock = newLock(id, row.Datname.String)
 			grouped[id] = lock
 		}
-		lock.addRow(row, found[row.Owner], t.server.VersionNumber)
+		lock.addRow(row, found[row.Owner])
 	}
 	return grouped
 }
@@ -90,15 +91,13 @@ func newLock(id identity, database string) *Lock {
 	return &Lock{
 		Key:         id.text(nil),
 		Names:       []string{},
-		Guesses:     []Guess{},
+		Guesses:     []string{},
 		Kind:        KindLock,
 		Space:       id.space(),
 		Objsubid:    id.objsubid,
 		Number:      id.number,
 		Class:       class,
 		Object:      object,
-		ClassID:     uint32(class),
-		ObjectID:    uint32(object),
 		DatabaseOID: id.database,
 		Database:    database,
 		Holders:     []Holder{},
@@ -106,29 +105,13 @@ func newLock(id identity, database string) *Lock {
 	}
 }
 
-func (l *Lock) addRow(row *monitordb.LocksRow, session Session, version int32) {
+func (l *Lock) addRow(row *monitordb.LocksRow, session Session) {
 	mode := modeOf(row.Mode.String)
 	if row.Granted.Bool {
 		l.Holders = append(l.Holders, Holder{Session: session, Mode: mode})
 		return
 	}
-	waiter := Waiter{Session: session, Mode: mode, WaitingSince: instant(row.WaitingSince), BlockedBy: []Blocker{}}
-	if version < versionWithWaitStart {
-		waiter.estimateWait()
-	}
-	l.Waiters = append(l.Waiters, waiter)
-}
-
-// versionWithWaitStart is the first version that reports when a wait began.
-const versionWithWaitStart = 140000
-
-// estimateWait assumes that the wait began with the session's statement. It cannot have begun earlier.
-func (w *Waiter) estimateWait() {
-	if w.StateSince == nil || w.State != "active" {
-		w.Hidden = append(slices.Clone(w.Hidden), "waiting_since")
-		return
-	}
-	w.WaitingSince, w.WaitingEstimated = w.StateSince, true
+	l.Waiters = append(l.Waiters, Waiter{Session: session, Mode: mode, WaitingSince: instant(row.WaitingSince), BlockedBy: []Blocker{}})
 }
 
 // connect adds the edges of the wait graph. They were read a moment after the locks. A session that waited for another
@@ -150,7 +133,7 @@ func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parti
 		for i := range lock.Waiters {
 			waiter := &lock.Waiters[i]
 			waiter.BlockedBy = all.blockers(*waiter, lock.Holders, pids[waiting{id, waiter.PID}])
-			waiter.Ahead = waiter.BlockedBy.Soft()
+			waiter.Ahead = waiter.BlockedBy.soft()
 		}
 	}
 }

@@ -41,24 +41,6 @@ type otherRow struct {
 	WaitingSince *time.Time `json:"waiting_since"`
 }
 
-func (c otherRow) lock() OtherLock {
-	return OtherLock{
-		Type:          c.LockType,
-		DatabaseOID:   uint32(value(c.DatabaseOID)),
-		Database:      value(c.Database),
-		Schema:        value(c.Schema),
-		Name:          value(c.Name),
-		Relation:      uint32(value(c.Relation)),
-		Page:          c.Page,
-		Tuple:         c.Tuple,
-		VirtualXID:    value(c.VirtualXID),
-		TransactionID: value(c.TransactionID),
-		ClassID:       uint32(value(c.ClassID)),
-		ObjectID:      uint32(value(c.ObjectID)),
-		Objsubid:      value(c.Objsubid),
-	}
-}
-
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -147,11 +129,8 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 			utc := row.WaitingSince.UTC()
 			w.WaitingSince = &utc
 		}
-		if t.server.VersionNumber < versionWithWaitStart {
-			w.estimateWait()
-		}
 		w.BlockedBy = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
-		w.Ahead = w.BlockedBy.Soft()
+		w.Ahead = w.BlockedBy.soft()
 		setModes(w.BlockedBy, w.Mode, holders[row.Target])
 		waits = append(waits, w)
 	}
@@ -182,7 +161,7 @@ func mergeWaits(waits []OtherWait) []OtherWait {
 	slices.SortStableFunc(waits, func(a, b OtherWait) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Lock.String(), b.Lock.String()), compareWaiters(a.Waiter, b.Waiter))
 	})
-	return slices.CompactFunc(waits, func(a, b OtherWait) bool { return a.PID == b.PID && a.Lock.same(b.Lock) })
+	return slices.CompactFunc(waits, func(a, b OtherWait) bool { return a.PID == b.PID && a.Lock == b.Lock })
 }
 
 // waitersOf returns the sessions that wait.
@@ -231,7 +210,7 @@ func inGraph(locks []Lock, waits []OtherWait, all parties, allWaits bool) (kept 
 			others = append(others, p.Session)
 		}
 	}
-	slices.SortFunc(others, func(a, b Session) int { return a.ID().Compare(b.ID()) })
+	slices.SortFunc(others, func(a, b Session) int { return a.ID().compare(b.ID()) })
 	return kept, others
 }
 

@@ -260,7 +260,7 @@ func TestChainLeavesOutUnrelatedWaits(t *testing.T) {
 	if taken := take(t, pool); len(taken.OtherWaits) > 0 || len(taken.OtherSessions) > 0 {
 		t.Errorf("shown are %+v and %+v", taken.OtherWaits, taken.OtherSessions)
 	}
-	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(pidOf(writer), 1<<30))
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(monitor.SessionID{PID: pidOf(writer)}))
 	must.Succeed(t, err)
 	if len(taken.OtherWaits) != 1 || taken.OtherWaits[0].PID != waiter || len(taken.OtherSessions) != 2 ||
 		taken.OtherWaits[0].Lock.String() != "relation t" {
@@ -313,7 +313,7 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	if behind := taken.Behind()[monitor.SessionID{PID: job}]; behind != 1 {
 		t.Errorf("%d sessions are behind the job, want 1", behind)
 	}
-	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
+	o, err := monitor.Terminate(t.Context(), pool, c)
 	must.Succeed(t, err)
 	if !o.Effective() || o.StillBlocks != 0 {
 		t.Errorf("the outcome is %+v", o)
@@ -334,10 +334,10 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 		t.Errorf("behind it are %d, and %d wait for its advisory locks: %+v", c.Behind, c.Waiting(), c)
 	}
 	w := inspect(t, pool, first)
-	if len(w.WaitsForOther) != 1 || w.WaitsForOther[0].Lock.Type != "transactionid" || len(w.OtherWaiters) == 0 {
+	if len(w.Waits) != 1 || w.Waits[0].Other.Type != "transactionid" || len(w.OtherWaiters) == 0 {
 		t.Errorf("the first waiter is %+v", w)
 	}
-	o, err := monitor.Send(t.Context(), pool, w, monitor.SignalCancel)
+	o, err := monitor.Cancel(t.Context(), pool, w)
 	must.Succeed(t, err)
 	if !o.Effective() || o.StillWaits {
 		t.Errorf("the outcome of cancelling the first waiter is %+v", o)
@@ -368,7 +368,7 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 		case unique:
 			want = "transaction " + transaction
 		}
-		if ours(&wait) && (wait.Lock.String() != want || (wait.Lock.Tuple == nil) != (wait.PID == unique)) {
+		if ours(&wait) && (wait.Lock.String() != want || (wait.Lock.Relation == 0) != (wait.PID == unique)) {
 			t.Errorf("%d waits for %s, want %s: %+v", wait.PID, wait.Lock, want, wait.Lock)
 		}
 	}
@@ -381,7 +381,7 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	}
 	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t), monitor.WithAllWaits())
 	must.Succeed(t, err)
-	headline := taken.HeadlineOf(func(*monitor.Lock) bool { return false }, func(*monitor.RowLock) bool { return false }, ours).String()
+	headline := taken.HeadlineOf(func(*monitor.Lock) bool { return false }, ours).String()
 	where := fmt.Sprintf(" in transaction %s in database %s (excl)", transaction, s.db.Name())
 	if !strings.Contains(headline, " holds row of ") || strings.Count(headline, s.db.Name()) != 1 || !strings.Contains(headline, where) {
 		t.Errorf("in another database the headline is %s", headline)
@@ -410,22 +410,22 @@ func TestChainTargets(t *testing.T) {
 	var worker, leader int32
 	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pid, leader_pid FROM pg_stat_activity WHERE leader_pid IS NOT NULL "+
 		"AND datname = current_database() LIMIT 1").Scan(&worker, &leader))
-	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(worker))
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(monitor.SessionID{PID: worker}))
 	must.Succeed(t, err)
-	c, err := monitor.Inspect(taken, worker)
+	c, err := taken.Target(monitor.SessionID{PID: worker})
 	must.Succeed(t, err)
-	if c.PID != leader || c.Ref.PID != leader || len(c.Holds) != 1 || len(c.WaitsForOther) != 1 {
+	if c.PID != leader || len(c.Holds) != 1 || len(c.Waits) != 1 {
 		t.Errorf("a worker of %d is resolved to %+v", leader, c)
 	}
 	idle := s.session()
 	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'").Scan(&worker))
-	taken, err = monitor.Take(t.Context(), pool, monitor.WithSession(worker, pidOf(idle)))
+	taken, err = monitor.Take(t.Context(), pool, monitor.WithSession(monitor.SessionID{PID: worker}), monitor.WithSession(monitor.SessionID{PID: pidOf(idle)}))
 	must.Succeed(t, err)
 	wantError(t, taken, worker, monitor.ErrNotPermitted)
 	wantError(t, taken, 1<<30, monitor.ErrNoSession)
-	c, err = monitor.Inspect(taken, pidOf(idle))
+	c, err = taken.Target(monitor.SessionID{PID: pidOf(idle)})
 	must.Succeed(t, err)
-	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
+	o, err := monitor.Terminate(t.Context(), pool, c)
 	must.Succeed(t, err)
 	if !o.Ended {
 		t.Errorf("an idle session without locks: %+v", o)
@@ -471,7 +471,7 @@ func TestChainOnAMovingServer(t *testing.T) {
 
 func wantError(t testing.TB, s *monitor.Snapshot, pid int32, want error) {
 	t.Helper()
-	if _, err := monitor.Inspect(s, pid); !errors.Is(err, want) {
+	if _, err := s.Target(monitor.SessionID{PID: pid}); !errors.Is(err, want) {
 		t.Errorf("process %d: %v, want %v", pid, err, want)
 	}
 }

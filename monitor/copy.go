@@ -32,7 +32,7 @@ var errNotCopied = errors.New("not read")
 // copyNames reads the registry of a role that is not trusted. It keeps a name only if its hash is the key, so a false
 // name has no effect.
 func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o options) (registered, error) {
-	if names, fresh := o.copied.get(); fresh {
+	if names, fresh := o.memory.copy(); fresh {
 		return names, nil
 	}
 	switch row := t.rows[0]; {
@@ -41,12 +41,12 @@ func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o opt
 	case r.inTransaction:
 		return nil, fmt.Errorf("%w, since this is a transaction of the caller's", errNotCopied)
 	}
-	if o.copied != nil {
+	if o.memory != nil {
 		numbers = nil // the next snapshots need other names
 	}
 	names, err := r.copyFrom(ctx, t.rows[0].NamesOid.Uint32, newNameFilter(numbers))
 	if err == nil {
-		o.copied.set(names)
+		o.memory.keepCopy(names)
 	}
 	return names, err
 }

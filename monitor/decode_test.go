@@ -4,11 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
 func TestDecode(t *testing.T) {
@@ -98,30 +95,6 @@ func TestDecodeClientsAreWrittenWithTheirPort(t *testing.T) {
 	for want, address := range map[string]*netip.Addr{"192.0.2.7:49152": &v4, "[2001:db8::7]:49152": &v6, "[local]": nil} {
 		if got := client(address, pgtype.Int4{Int32: 49152, Valid: true}); got != want {
 			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
-
-// PostgreSQL 13 does not report when a wait began.
-func TestDecodeWaitsAreEstimatedOnOldServers(t *testing.T) {
-	began := time.Unix(100, 0)
-	for _, c := range []struct {
-		version   int32
-		session   Session
-		since     *time.Time
-		estimated bool
-		hidden    []string
-	}{
-		{130099, Session{State: "active", StateSince: &began}, &began, true, nil},
-		{130099, Session{State: "idle in transaction", StateSince: &began}, nil, false, []string{"waiting_since"}},
-		{130099, Session{Hidden: []string{"state"}}, nil, false, []string{"state", "waiting_since"}},
-		{140000, Session{State: "active", StateSince: &began}, nil, false, nil},
-	} {
-		lock := newLock(bigint(1), "shop")
-		lock.addRow(&monitordb.LocksRow{}, c.session, c.version)
-		w := lock.Waiters[0]
-		if w.WaitingSince != c.since || w.WaitingEstimated != c.estimated || !slices.Equal(w.Hidden, c.hidden) {
-			t.Errorf("%d, %+v: the wait is %+v", c.version, c.session, w)
 		}
 	}
 }

@@ -2,18 +2,21 @@ package monitor
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
-// Errors that [Inspect] and [Send] wrap.
+// Errors that [Snapshot.Target], [Terminate] and [Cancel] wrap.
 var (
-	// ErrNoSession means that there is no such session: it has ended, its process ID now belongs to another session, or
-	// the snapshot does not have it. Nothing was signalled.
+	// ErrNoSession means that there is no such session or process: it has ended, its process ID now belongs to another session,
+	// or the snapshot does not have it. Nothing was signalled.
 	ErrNoSession = errors.New("no such session")
 	// ErrNotPermitted means that the server refused the signal. The error says which right is missing.
 	ErrNotPermitted = errors.New("not permitted")
@@ -31,19 +34,21 @@ const (
 	SignalTerminate Signal = "terminate"
 )
 
-// SignalTarget is a session and everything that ends with it, to be shown before a signal is sent. It is plain data, as a
-// [Snapshot] is, and shares the snapshot's memory.
-type SignalTarget struct {
+// Target is a session, or a process that uses locks in rows, and everything that ends with it, to be shown before it is ended.
+// It is plain data, as a [Snapshot] is, and shares the snapshot's memory.
+type Target struct {
 	// Session is the session, as the snapshot saw it.
 	Session
-	// Ref identifies the session. [Send] signals no other.
-	Ref SessionRef
+	// Ref identifies it, so that a signal cannot reach a later session with the same process ID: the process ID and the time when
+	// the session began, as in "4711@2026-11-20T20:47:59.123456Z". If the role may not see that time, a fingerprint of the
+	// session's user, application and held keys takes its place, as in "4711#1f3a9c42d07e55aa". That is weaker: another session
+	// can have the same fingerprint, and a session's fingerprint changes with its locks. Of a process it is [Lease.Holder], which
+	// is never used again.
+	Ref string
 	// Holds are the locks that it holds, with all their waiters.
 	Holds []Lock
-	// WaitsFor are the locks that it waits for: one at most, unless the lock table changed while it was read.
-	WaitsFor []Lock
-	// WaitsForOther are the other locks that it waits for. There can be several if it has parallel workers.
-	WaitsForOther []OtherWait
+	// Waits are its waits: one at most, unless it has parallel workers or the lock table changed while it was read.
+	Waits []Wait
 	// OtherWaiters are the sessions that it blocks directly with locks that are not advisory.
 	OtherWaiters []OtherWait
 	// Behind is how many sessions it blocks, directly or through others, each counted once ([Snapshot.Behind]).
@@ -53,79 +58,106 @@ type SignalTarget struct {
 	// Server is the server of the snapshot.
 	Server Server
 
-	role string // the monitor's role
+	snapshot *Snapshot
 }
 
-// Inspect looks up in s what a session holds, waits for and blocks. It does not ask the server. A parallel worker is
-// taken for its leader. The error matches [ErrNoSession] when s has no session with this process ID; s has those of
-// the wait graph, and those that were asked for ([WithSession]). A prepared transaction has no process:
-// [Session.RollbackSQL] is the statement that ends it. For processes that are not sessions, such as the checkpointer
-// and the senders of replication, the error matches [ErrNotPermitted].
-func Inspect(s *Snapshot, pid int32) (SignalTarget, error) {
-	if pid <= 0 {
-		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w (a prepared transaction has no process; "+
-			"COMMIT PREPARED or ROLLBACK PREPARED ends it)", pid, ErrNoSession)
+// Target looks up what a session or process holds, waits for and blocks. It does not ask the server. A parallel worker is
+// taken for its leader. The error matches [ErrNoSession] when s does not have it; s has those of the wait graph, and the one
+// that was asked for ([WithSession]). A prepared transaction has no process: [Session.RollbackSQL] is the statement that ends
+// it. For processes that are not sessions, such as the checkpointer and the senders of replication, the error matches
+// [ErrNotPermitted].
+func (s *Snapshot) Target(id SessionID) (Target, error) {
+	t, err := s.target(id)
+	if err != nil {
+		return Target{}, fmt.Errorf("monitor: cannot signal %s: %w", id, err)
 	}
-	c := SignalTarget{Holds: []Lock{}, WaitsFor: []Lock{}, WaitsForOther: []OtherWait{}, OtherWaiters: []OtherWait{},
-		Siblings: []Session{}, Server: s.Server, role: s.Role}
-	others := map[int32]Session{}
-	for _, session := range s.OtherSessions {
-		others[session.PID] = session
+	return t, nil
+}
+
+// String names the session in an error.
+func (id SessionID) String() string {
+	if id.Holder != "" {
+		return "process " + id.Holder
 	}
-	if session := others[pid]; session.LeaderPID != 0 {
-		return Inspect(s, session.LeaderPID)
-	} else if session.PID != 0 {
-		c.Session = session
+	return fmt.Sprintf("process %d", id.PID)
+}
+
+func (s *Snapshot) target(id SessionID) (Target, error) {
+	if id.Holder == "" && id.PID <= 0 {
+		return Target{}, fmt.Errorf("%w (a prepared transaction has no process; COMMIT PREPARED or ROLLBACK PREPARED ends it)", ErrNoSession)
+	}
+	t := Target{Holds: []Lock{}, Waits: []Wait{}, OtherWaiters: []OtherWait{}, Siblings: []Session{}, Server: s.Server, snapshot: s}
+	found := false
+	for session := range s.Sessions() {
+		if session.ID() == id {
+			t.Session, found = session, true
+		}
+	}
+	switch {
+	case !found:
+		return Target{}, fmt.Errorf("%w (at %s)", ErrNoSession, s.TakenAt.Format("15:04:05 MST"))
+	case t.LeaderPID != 0:
+		return s.target(SessionID{PID: t.LeaderPID})
+	case t.Lease == nil && slices.Contains(t.Hidden, "user"):
+		return Target{}, fmt.Errorf("%w: it began or ended as the snapshot was taken, so it cannot be told apart from another session "+
+			"(take a new snapshot)", ErrNoSession)
+	case slices.Contains(auxiliaries, t.BackendType):
+		return Target{}, fmt.Errorf("%w: %s", ErrNotPermitted, notASession(t.BackendType))
 	}
 	for _, lock := range s.Locks {
-		holds, waits := false, false
-		for _, holder := range lock.Holders {
-			if holder.PID == pid {
-				c.Session, holds = holder.Session, true
-			}
-			others[holder.PID] = holder.Session
-		}
-		for _, waiter := range lock.Waiters {
-			if waiter.PID == pid {
-				c.Session, waits = waiter.Session, true
-			}
-			others[waiter.PID] = waiter.Session
-		}
-		if holds {
-			c.Holds = append(c.Holds, lock)
-		}
-		if waits {
-			c.WaitsFor = append(c.WaitsFor, lock)
+		if slices.ContainsFunc(lock.Holders, func(h Holder) bool { return h.ID() == id }) {
+			t.Holds = append(t.Holds, lock)
 		}
 	}
-	if c.PID == 0 {
-		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w (at %s)", pid, ErrNoSession,
-			s.TakenAt.Format("15:04:05 MST"))
+	for wait := range s.Waits() {
+		if wait.ID() == id {
+			t.Waits = append(t.Waits, wait)
+		}
 	}
-	if slices.Contains(c.Hidden, "user") {
-		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w: it began or ended as the snapshot was "+
-			"taken, so it cannot be told apart from another session (take a new snapshot)", pid, ErrNoSession)
+	for _, wait := range s.OtherWaits {
+		if slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == id }) {
+			t.OtherWaiters = append(t.OtherWaiters, wait)
+		}
 	}
-	if why := c.auxiliary(); why != "" {
-		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w: %s", pid, ErrNotPermitted, why)
+	t.Behind = s.Behind()[id]
+	for session := range s.Sessions() {
+		if session.sameProcess(t.Session) && session.PID != t.PID {
+			t.Siblings = append(t.Siblings, session)
+		}
 	}
-	c.addOtherWaits(s)
-	c.Behind = s.Behind()[c.ID()]
-	c.Siblings = siblings(c.Session, others)
-	c.Ref = bind(c)
-	return c, nil
+	slices.SortFunc(t.Siblings, func(a, b Session) int { return cmp.Compare(a.PID, b.PID) })
+	t.Ref = t.ref()
+	return t, nil
 }
 
-// addOtherWaits adds the other locks that the session waits for, and the sessions that wait for one of its own.
-func (c *SignalTarget) addOtherWaits(s *Snapshot) {
-	for _, wait := range s.OtherWaits {
-		if wait.ID() == c.ID() {
-			c.WaitsForOther = append(c.WaitsForOther, wait)
-		}
-		if slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == c.ID() }) {
-			c.OtherWaiters = append(c.OtherWaiters, wait)
-		}
+func (t *Target) ref() string {
+	switch {
+	case t.Lease != nil:
+		return t.Lease.Holder
+	case t.Since != nil:
+		return t.SessionRef()
 	}
+	return fmt.Sprintf("%d#%s", t.PID, t.fingerprint())
+}
+
+// SessionRef identifies the session by its process ID and the time when it began, as [Target.Ref] does. It is empty if that time
+// is unknown, and for a prepared transaction or process.
+func (s Session) SessionRef() string {
+	if s.PID == 0 || s.Since == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d@%s", s.PID, s.Since.UTC().Format(time.RFC3339Nano))
+}
+
+// fingerprint is short, since it is only meant to prevent mistakes.
+func (t *Target) fingerprint() string {
+	const size = 8
+	hash := sha256.New()
+	_, _ = fmt.Fprintf(hash, "%q %q", t.User, t.Application) // a hash does not fail
+	for _, lock := range t.Holds {
+		_, _ = fmt.Fprintf(hash, " %d/%d/%d", lock.DatabaseOID, lock.Objsubid, lock.Number)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:size])
 }
 
 // auxiliaries are the processes, as pg_stat_activity calls them, that the server or its standbys need, and that must
@@ -134,33 +166,13 @@ var auxiliaries = []string{"archiver", "autovacuum launcher", "background writer
 	"logical replication launcher", "slotsync worker", "startup", "walreceiver", "walsender",
 	"walsummarizer", "walwriter"}
 
-// auxiliary returns why a process must not be signalled, or "" if it may be.
-func (c SignalTarget) auxiliary() string {
-	if !slices.Contains(auxiliaries, c.BackendType) {
-		return ""
-	}
-	return notASession(c.BackendType)
-}
-
 func notASession(kind string) string {
 	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
 }
 
-// siblings returns the other sessions of a session's process.
-func siblings(of Session, all map[int32]Session) []Session {
-	found := []Session{}
-	for _, session := range all {
-		if session.SameProcess(of) && session.PID != of.PID {
-			found = append(found, session)
-		}
-	}
-	slices.SortFunc(found, func(a, b Session) int { return cmp.Compare(a.PID, b.PID) })
-	return found
-}
-
-// Waiting counts the waiters for the locks that c holds.
-func (c SignalTarget) Waiting() (n int) {
-	for _, lock := range c.Holds {
+// Waiting counts the waiters for the locks that t holds.
+func (t Target) Waiting() (n int) {
+	for _, lock := range t.Holds {
 		n += len(lock.Waiters)
 	}
 	return n
@@ -168,57 +180,65 @@ func (c SignalTarget) Waiting() (n int) {
 
 // CancelIsNoop reports whether cancelling is known to change nothing: the session runs no statement, and only
 // statements can be cancelled. It is false if the server hides the session's state.
-func (c SignalTarget) CancelIsNoop() bool { return strings.HasPrefix(c.State, "idle") }
+func (t Target) CancelIsNoop() bool { return strings.HasPrefix(t.State, "idle") }
 
 // Warnings returns what the user should know before the signal is sent, one sentence each. They can contain names from
 // the server.
-func (c SignalTarget) Warnings(signal Signal) []string {
+func (t Target) Warnings(signal Signal) []string {
 	var all []string
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if c.Process != "" && signal == SignalTerminate {
+	if t.Lease != nil {
+		say("the process itself goes on. It is told at its next renewal, a third of its lease later at most; until then it believes " +
+			"that it holds its locks. GuardTx and fencing tokens keep in order what it writes")
+		if t.snapshot.RowLocksMissing != "" {
+			say("%s", t.snapshot.RowLocksMissing)
+		}
+		return all
+	}
+	if t.Process != "" && signal == SignalTerminate {
 		say("it is one of the sessions of pglock process %s, which carry the locks of many callers: "+
-			"%s at once, and that process is notified", c.Process, plural(len(c.Holds), "lock ends", "locks end"))
+			"%s at once, and that process is notified", t.Process, plural(len(t.Holds), "lock ends", "locks end"))
 	}
 	if signal == SignalCancel {
-		all = append(all, c.cancelWarning())
+		all = append(all, t.cancelWarning())
 	}
-	if signal == SignalTerminate && c.TransactionSince != nil {
+	if signal == SignalTerminate && t.TransactionSince != nil {
 		say("its transaction is rolled back")
 	}
-	for _, lock := range c.Holds {
-		if others := otherHolders(lock, c.PID); others > 0 && len(lock.Waiters) > 0 {
+	for _, lock := range t.Holds {
+		if others := otherHolders(lock, t.ID()); others > 0 && len(lock.Waiters) > 0 {
 			say("ending it does not free %s: %s it", lock.Label(), plural(others, "other shares", "others share"))
 		}
 	}
-	if c.Ref.Since.IsZero() {
+	if t.Since == nil {
 		say("role %[1]s may not see when the session began, so it is recognised by its process ID, user, application "+
-			"and keys, which another session can have too (GRANT pg_read_all_stats TO %[1]s)", quote(c.role))
+			"and keys, which another session can have too (GRANT pg_read_all_stats TO %[1]s)", quote(t.snapshot.Role))
 	}
 	return all
 }
 
-// otherHolders counts the holders of a lock other than pid.
-func otherHolders(lock Lock, pid int32) int {
+// otherHolders counts the holders of a lock other than one.
+func otherHolders(lock Lock, one SessionID) int {
 	others := map[SessionID]bool{}
 	for _, holder := range lock.Holders {
-		if holder.PID != pid {
+		if holder.ID() != one {
 			others[holder.ID()] = true
 		}
 	}
 	return len(others)
 }
 
-func (c SignalTarget) cancelWarning() string {
+func (t Target) cancelWarning() string {
 	switch {
-	case c.CancelIsNoop():
+	case t.CancelIsNoop():
 		return fmt.Sprintf("it is %s: there is no statement to cancel, and cancelling frees no lock; terminating does",
-			c.State)
-	case len(c.WaitsFor) > 0:
+			t.State)
+	case len(t.Waits) > 0 && t.Waits[0].Lock != nil:
 		return fmt.Sprintf("cancelling ends its wait for %s; the locks of its session stay held (%d here, "+
-			"less those of its transaction)", c.WaitsFor[0].Label(), len(c.Holds))
-	case len(c.WaitsForOther) > 0:
+			"less those of its transaction)", t.Waits[0].Label(), len(t.Holds))
+	case len(t.Waits) > 0:
 		return fmt.Sprintf("cancelling ends its wait for %s, and what its transaction has done so far is rolled back",
-			c.WaitsForOther[0].Lock)
+			t.Waits[0].Label())
 	}
 	return "cancelling ends its statement: locks of its transaction are freed then, and locks of its session stay held; " +
 		"PostgreSQL does not tell which are which"
@@ -226,26 +246,26 @@ func (c SignalTarget) cancelWarning() string {
 
 // LogValue describes the session, its server and what ends with it, for a log. It has at most ten keys, and their
 // number.
-func (c SignalTarget) LogValue() slog.Value {
+func (t Target) LogValue() slog.Value {
 	const most = 10
 	keys := []string{}
-	for _, lock := range c.Holds[:min(most, len(c.Holds))] {
+	for _, lock := range t.Holds[:min(most, len(t.Holds))] {
 		keys = append(keys, lock.Key)
 	}
 	return slog.GroupValue(
-		slog.String("host", c.Server.Host),
-		slog.Int("port", int(c.Server.Port)),
-		slog.Bool("in_recovery", c.Server.InRecovery),
-		slog.String("session", c.Ref.String()),
-		slog.String("user", c.User),
-		slog.String("database", c.Database),
-		slog.String("application", c.Application),
-		slog.String("client", c.Client),
-		slog.Int("locks", len(c.Holds)),
+		slog.String("host", t.Server.Host),
+		slog.Int("port", int(t.Server.Port)),
+		slog.Bool("in_recovery", t.Server.InRecovery),
+		slog.String("session", t.Ref),
+		slog.String("user", t.User),
+		slog.String("database", t.Database),
+		slog.String("application", t.Application),
+		slog.String("client", t.Client),
+		slog.Int("locks", len(t.Holds)),
 		slog.Any("keys", keys),
-		slog.Int("waiters", c.Waiting()),
-		slog.Int("other_waiters", len(c.OtherWaiters)),
-		slog.Int("behind", c.Behind),
+		slog.Int("waiters", t.Waiting()),
+		slog.Int("other_waiters", len(t.OtherWaiters)),
+		slog.Int("behind", t.Behind),
 	)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Terminate the session that holds a lock, after looking at everything that ends with it.
-func ExampleSend() {
+func ExampleTerminate() {
 	ctx := context.Background()
 	pool, done := startIdleHolder(ctx)
 	defer done()
@@ -25,7 +25,7 @@ func ExampleSend() {
 		log.Fatal(err)
 	}
 	lock, _ := snapshot.Find(pglock.NewKey("invoice:42"))
-	target, err := monitor.Inspect(snapshot, lock.Holders[0].PID)
+	target, err := snapshot.Target(monitor.SessionID{PID: lock.Holders[0].PID})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func ExampleSend() {
 		fmt.Println("note:", warning)
 	}
 
-	outcome, err := monitor.Send(ctx, pool, target, monitor.SignalTerminate) // this session or none
+	outcome, err := monitor.Terminate(ctx, pool, target) // this session or none
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func ExampleSend() {
 }
 
 // Cancelling ends a statement. An idle session runs no statement.
-func ExampleSend_cancel() {
+func ExampleCancel() {
 	ctx := context.Background()
 	pool, done := startIdleHolder(ctx)
 	defer done()
@@ -57,12 +57,12 @@ func ExampleSend_cancel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	target, err := monitor.Inspect(snapshot, snapshot.Locks[0].Holders[0].PID)
+	target, err := snapshot.Target(monitor.SessionID{PID: snapshot.Locks[0].Holders[0].PID})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("futile:", target.CancelIsNoop())
-	outcome, err := monitor.Send(ctx, pool, target, monitor.SignalCancel)
+	outcome, err := monitor.Cancel(ctx, pool, target)
 	if err != nil {
 		log.Fatal(err)
 	}

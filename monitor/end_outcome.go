@@ -11,16 +11,16 @@ import (
 type Outcome struct {
 	// Signal is what was sent, and Target the session that it was sent to.
 	Signal Signal
-	Target SignalTarget
+	Target Target
 	// Sent says that the server has sent the signal. It does not say whether the signal had an effect.
 	Sent bool
 	// Ended says that the session has ended.
 	Ended bool
 	// StillWaits says that the session waited for a lock of any type, and waits for the same lock afterwards.
 	StillWaits bool
-	// StillBlocks is how many of SignalTarget.OtherWaiters wait for the session afterwards.
+	// StillBlocks is how many of Target.OtherWaiters wait for the session afterwards.
 	StillBlocks int
-	// Locks are the locks that the session held, in the order of SignalTarget.Holds.
+	// Locks are the locks that the session held, in the order of Target.Holds.
 	Locks []LockOutcome
 
 	stateChanged bool
@@ -46,46 +46,45 @@ func (o LockOutcome) PassedOn() bool {
 // compare fills in what happened to the locks.
 func (o *Outcome) compare(now *Snapshot) {
 	type place struct {
+		inRow    bool
 		database uint32
 		objsubid int16
 		number   int64
 	}
-	current := map[place]Lock{}
-	for _, lock := range now.Locks {
-		current[place{lock.DatabaseOID, lock.Objsubid, lock.Number}] = lock
+	placeOf := func(l *Lock) place { return place{l.InRow, l.DatabaseOID, l.Objsubid, l.Number} }
+	current := map[place]*Lock{}
+	for i := range now.Locks {
+		current[placeOf(&now.Locks[i])] = &now.Locks[i]
 	}
-	find := func(lock Lock) Lock { return current[place{lock.DatabaseOID, lock.Objsubid, lock.Number}] }
+	target := o.Target.ID()
 	for _, lock := range o.Target.Holds {
 		result := LockOutcome{Lock: lock, Holders: []Holder{}}
-		for _, holder := range find(lock).Holders {
-			if holder.PID == o.Target.PID && !o.Ended {
-				result.Kept = true
-			} else {
-				result.Holders = append(result.Holders, holder)
+		if is := current[placeOf(&lock)]; is != nil {
+			for _, holder := range is.Holders {
+				if holder.ID() == target && !o.Ended {
+					result.Kept = true
+				} else if holder.ID() != target || holder.Lease == nil {
+					result.Holders = append(result.Holders, holder)
+				}
 			}
 		}
 		o.Locks = append(o.Locks, result)
 	}
-	for _, lock := range o.Target.WaitsFor {
-		for _, waiter := range find(lock).Waiters {
-			o.StillWaits = o.StillWaits || waiter.PID == o.Target.PID && !o.Ended
+	for wait := range now.Waits() {
+		for _, before := range o.Target.Waits {
+			same := before.Lock != nil && wait.Lock != nil && placeOf(before.Lock) == placeOf(wait.Lock) ||
+				before.Other != nil && wait.Other != nil && *before.Other == *wait.Other
+			o.StillWaits = o.StillWaits || same && wait.ID() == target && !o.Ended
 		}
 	}
 	for _, wait := range now.OtherWaits {
-		for _, before := range o.Target.WaitsForOther {
-			o.StillWaits = o.StillWaits || wait.PID == o.Target.PID && wait.Lock.same(before.Lock) && !o.Ended
-		}
 		for _, before := range o.Target.OtherWaiters {
-			if wait.ID() == before.ID() && !o.Ended &&
-				slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.PID == o.Target.PID }) {
+			if wait.ID() == before.ID() && !o.Ended && slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == target }) {
 				o.StillBlocks++
 			}
 		}
 	}
 }
-
-// waited reports whether the session waited for a lock.
-func (c SignalTarget) waited() bool { return len(c.WaitsFor)+len(c.WaitsForOther) > 0 }
 
 // Effective reports whether the signal had an effect. Terminating is effective if the session has ended. Cancelling is
 // effective if the session has ended, one of its locks was freed, its wait is over, or a session that it blocked
@@ -95,10 +94,10 @@ func (o Outcome) Effective() bool {
 		return o.Ended
 	}
 	held := o.count()
-	switch c := o.Target; {
-	case held.kept < len(o.Locks) || c.waited() && !o.StillWaits || o.StillBlocks < len(c.OtherWaiters):
+	switch t := o.Target; {
+	case held.kept < len(o.Locks) || len(t.Waits) > 0 && !o.StillWaits || o.StillBlocks < len(t.OtherWaiters):
 		return true
-	case len(o.Locks) == 0 && !c.waited():
+	case len(o.Locks) == 0 && len(t.Waits) == 0:
 		return o.stateChanged
 	}
 	return false
@@ -159,18 +158,24 @@ func (o Outcome) String() string {
 		parts = append(parts, fmt.Sprintf("%d of %s for its other locks %s not blocked by it any more",
 			freed, plural(all, "session that waited", "sessions that waited"), are))
 	}
-	return fmt.Sprintf("session %d %s: %s", o.Target.PID, o.effectText(), strings.Join(parts, ", "))
+	what := fmt.Sprintf("session %d", o.Target.PID)
+	if o.Target.Lease != nil {
+		what = "process " + o.Target.Ref
+	}
+	return fmt.Sprintf("%s %s: %s", what, o.effectText(), strings.Join(parts, ", "))
 }
 
 func (o Outcome) effectText() string {
 	switch {
+	case o.Target.Lease != nil:
+		return "has lost its locks in rows, and is told at its next renewal"
 	case o.Ended:
 		return "has ended"
 	case o.Signal == SignalTerminate:
 		return fmt.Sprintf("was signalled to end, and is still there after %v", effectTime)
 	case o.StillWaits:
 		return "was cancelled, and waits still or again"
-	case o.Target.waited():
+	case len(o.Target.Waits) > 0:
 		return "was cancelled, and does not wait any more"
 	case o.Target.CancelIsNoop():
 		return fmt.Sprintf("was %s, so there was nothing to cancel", o.Target.State)

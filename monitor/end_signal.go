@@ -3,7 +3,9 @@ package monitor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,64 +14,79 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
-// Send signals the session t.Ref, and no other, and then checks what became of its locks.
+// Terminate ends a session or process, and no other, and then checks what became of its locks.
 //
-// [SignalCancel] ends the statement that the session runs. That ends a wait for a lock, and the
-// locks of a transaction that fails with its statement. The session continues and keeps its session locks; an idle
-// session keeps all its locks ([SignalTarget.CancelIsNoop]). A cancelled wait of a Locker of package pglock ends with ErrNotAcquired.
-// [SignalTerminate] ends the session and all its locks, including those that it took after the snapshot of [Inspect].
+// Of a session all locks are freed, including those that it took after the snapshot. A process with locks in rows goes on: all
+// these locks are free at once, except those that guard a transaction, which are when that has ended. It is told by its next call
+// or renewal, a third of its lease later at most; [pglock.Lock.GuardTx] and fencing tokens keep what it writes meanwhile in order.
+// It may take locks again, as another holder.
 //
-// It needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's session. A
-// connection cannot signal itself. The statement that signals checks again that the session is t.Ref. Between that
+// For a session the role needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's
+// session. For a process it needs EXECUTE on pglock.lease_terminate and SELECT on pglock.fence, and db must not be a
+// transaction. A connection cannot signal itself. The statement that signals checks again that the session is t.Ref. Between that
 // check and the server's kill(2) there is still an instant in which the process can end and its number can be reused.
 //
 // If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession], [ErrNotPermitted] or
 // [ErrOwnSession]. If the connection breaks, the error says that the signal may have been sent. Rolling back db, if it is
 // a transaction, does not undo the signal.
 //
-// Send then waits up to five seconds for the effect, since a process that is busy in the kernel or in an extension ends
+// Terminate then waits up to five seconds for the effect, since a process that is busy in the kernel or in an extension ends
 // late, and takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the connection breaks after the
 // signal, there is an error and Outcome.Sent is true: the effect is unknown.
-func Send(ctx context.Context, db DBTX, t SignalTarget, signal Signal) (Outcome, error) {
-	if signal != SignalCancel && signal != SignalTerminate {
-		return Outcome{}, fmt.Errorf("monitor: cannot signal session %s: no such signal: %q", t.Ref, string(signal))
-	}
+func Terminate(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome, error) {
+	return signalTarget(ctx, db, t, SignalTerminate, opts)
+}
+
+// Cancel ends the statement that a session runs. That ends a wait for a lock, and the locks of a transaction that fails with
+// its statement. The session continues and keeps its session locks; an idle session keeps all its locks ([Target.CancelIsNoop]). A
+// cancelled wait of a Locker of package pglock ends with ErrNotAcquired. A process with locks in rows runs no statement. All else
+// is as for [Terminate].
+func Cancel(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome, error) {
+	return signalTarget(ctx, db, t, SignalCancel, opts)
+}
+
+func signalTarget(ctx context.Context, db DBTX, t Target, signal Signal, opts []Option) (Outcome, error) {
 	if db == nil {
 		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, t.Ref)
 	}
 	o := Outcome{Signal: signal, Target: t, Locks: []LockOutcome{}}
-	if err := send(ctx, db, t, signal); err != nil {
+	end := send
+	if t.Lease != nil {
+		end = endProcess
+	}
+	if err := end(ctx, db, t, signal, opts); err != nil {
 		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, t.Ref, serverText(db), err)
 	}
 	o.Sent = true
-	if err := o.observe(ctx, db); err != nil {
+	if err := o.observe(ctx, db, opts); err != nil {
 		return o, fmt.Errorf("monitor: the signal to %s session %s was sent%s, but its effect could not be seen: %w",
 			signal, t.Ref, serverText(db), err)
 	}
 	return o, nil
 }
 
-func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
-	if c.PID <= 0 || c.Ref.PID != c.PID {
-		return fmt.Errorf("%w: this is not what Inspect returned", ErrNoSession)
+func send(ctx context.Context, db DBTX, t Target, signal Signal, _ []Option) error {
+	if t.PID <= 0 || t.Ref != t.ref() {
+		return fmt.Errorf("%w: this is not what Snapshot.Target returned", ErrNoSession)
 	}
 	inside, err := inTransaction(ctx, db)
 	if err != nil {
 		return err
 	}
 	r := reader{db: db, inTransaction: inside}
-	numbers, spaces, databases := c.heldKeys()
+	numbers, spaces, databases := t.heldKeys()
 	var verdict string
 	err = r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.SignalSession, c.PID, optional(c.Ref.Since), c.User, c.Application,
+		batch.Queue(monitordb.SignalSession, t.PID, t.since(), t.User, t.Application,
 			numbers, spaces, databases, auxiliaries, signal == SignalTerminate,
 		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
 	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
 		server := sqlstate.Refusal(err)
-		return r.explainRefusal(ctx, c, &server)
+		return r.explainRefusal(ctx, t, &server)
 	}
 	if err != nil {
 		return maybeSent(err)
@@ -78,17 +95,55 @@ func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
 	case "sent":
 		return nil
 	case "auxiliary":
-		return fmt.Errorf("%w: %s", ErrNotPermitted, notASession(cmp.Or(c.BackendType, "own process")))
+		return fmt.Errorf("%w: %s", ErrNotPermitted, notASession(cmp.Or(t.BackendType, "own process")))
 	case "own":
 		return ErrOwnSession
 	case "gone":
 		return fmt.Errorf("%w: it has ended", ErrNoSession)
 	}
-	if c.Ref.Since.IsZero() {
+	if t.Since == nil {
 		return fmt.Errorf("%w: process %d has another user or application by now, or does not hold all the keys that "+
-			"it held (take a new snapshot)", ErrNoSession, c.PID)
+			"it held (take a new snapshot)", ErrNoSession, t.PID)
 	}
-	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, c.PID)
+	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, t.PID)
+}
+
+// endProcess ends a process that uses locks in rows, if the owner of the function that does so is trusted. The ID of a process
+// is never used again, so it needs no further check.
+func endProcess(ctx context.Context, db DBTX, t Target, signal Signal, opts []Option) error {
+	if signal != SignalTerminate {
+		return errors.New("a process with locks in rows runs no statement")
+	}
+	o, err := newOptions(opts)
+	if err != nil {
+		return err
+	}
+	r := reader{db: db}
+	if r.inTransaction, err = inTransaction(ctx, db); err != nil {
+		return err
+	}
+	if r.inTransaction {
+		return errors.New("it is not possible in a transaction of the caller")
+	}
+	var ended bool
+	var looked trust.Looked
+	if err := r.send(ctx, func(batch *pgx.Batch) { trust.QueueLook(batch, o.trusted, &looked) }); err != nil {
+		return err
+	}
+	if err := looked.Err(); err != nil {
+		return err
+	}
+	err = trust.Explain(r.send(ctx, func(batch *pgx.Batch) {
+		looked.QueueSame(batch)
+		batch.Queue(monitordb.EndHolder, t.Lease.Holder).QueryRow(func(row pgx.Row) error { return row.Scan(&ended) })
+	}))
+	switch {
+	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege:
+		return fmt.Errorf("%w: the role needs EXECUTE on function pglock.lease_terminate(text): %w", ErrNotPermitted, err)
+	case err == nil && !ended:
+		return fmt.Errorf("%w: no process %s lives", ErrNoSession, t.Lease.Holder)
+	}
+	return err
 }
 
 // maybeSent adds to an error that the signal may have been sent, if the connection broke or the server ended the
@@ -102,12 +157,12 @@ func maybeSent(err error) error {
 
 // heldKeys returns the keys that the session must still hold to be recognised. It is empty if the start identifies the
 // session.
-func (c SignalTarget) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
+func (t Target) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
 	numbers, spaces, databases = []int64{}, []int16{}, []int64{}
-	if !c.Ref.Since.IsZero() {
+	if t.Since != nil {
 		return numbers, spaces, databases
 	}
-	for _, lock := range c.Holds {
+	for _, lock := range t.Holds {
 		numbers = append(numbers, lock.Number)
 		spaces = append(spaces, lock.Objsubid)
 		databases = append(databases, int64(lock.DatabaseOID))
@@ -115,12 +170,21 @@ func (c SignalTarget) heldKeys() (numbers []int64, spaces []int16, databases []i
 	return numbers, spaces, databases
 }
 
-func optional(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
+// since returns when the session began, or NULL if that is hidden.
+func (t Target) since() pgtype.Timestamptz {
+	if t.Since == nil {
+		return pgtype.Timestamptz{}
+	}
+	return pgtype.Timestamptz{Time: *t.Since, Valid: true}
+}
 
 // CheckSend asks the server whether its role may signal the session of t at all, before a user is asked to confirm. It
 // signals nothing. If the role may not, the error matches [ErrNotPermitted] and says which right is missing. It returns nil
-// where that is not known, such as for a session that has ended: [Send] finds out.
-func CheckSend(ctx context.Context, db DBTX, t SignalTarget, signal Signal) error {
+// where that is not known, such as for a session that has ended: [Terminate] and [Cancel] find out.
+func CheckSend(ctx context.Context, db DBTX, t Target, signal Signal) error {
+	if t.Lease != nil {
+		return nil
+	}
 	inside, err := inTransaction(ctx, db)
 	if err != nil {
 		return err
@@ -135,9 +199,9 @@ func CheckSend(ctx context.Context, db DBTX, t SignalTarget, signal Signal) erro
 	return nil
 }
 
-func (r reader) signalRights(ctx context.Context, c SignalTarget) (rights monitordb.SignalRightsRow, err error) {
+func (r reader) signalRights(ctx context.Context, t Target) (rights monitordb.SignalRightsRow, err error) {
 	err = r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.SignalRights, c.PID).Query(readOne(&rights))
+		batch.Queue(monitordb.SignalRights, t.PID).Query(readOne(&rights))
 	})
 	return rights, err
 }
@@ -158,8 +222,8 @@ func missingRight(rights monitordb.SignalRightsRow) error {
 }
 
 // explainRefusal returns an error that says which right is missing.
-func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal error) error {
-	rights, err := r.signalRights(ctx, c)
+func (r reader) explainRefusal(ctx context.Context, t Target, refusal error) error {
+	rights, err := r.signalRights(ctx, t)
 	if err != nil {
 		return fmt.Errorf("%w: %w (and asking which right is missing failed: %v)", ErrNotPermitted, refusal, err)
 	}
@@ -178,11 +242,13 @@ const (
 )
 
 // observe waits for the effect of the signal, and then finds out what happened to the locks.
-func (o *Outcome) observe(ctx context.Context, db DBTX) error {
-	if err := o.waitForEffect(ctx, db); err != nil {
+func (o *Outcome) observe(ctx context.Context, db DBTX, opts []Option) error {
+	if o.Target.Lease != nil {
+		o.Ended = true
+	} else if err := o.waitForEffect(ctx, db); err != nil {
 		return err
 	}
-	now, err := take(ctx, db, WithSession(o.Target.PID))
+	now, err := take(ctx, db, append(slices.Clone(opts), WithSession(o.Target.ID()))...)
 	if err != nil {
 		return err
 	}
@@ -199,7 +265,7 @@ func (o *Outcome) waitForEffect(ctx context.Context, db DBTX) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var left monitordb.SessionRemainsRow
 		err := r.send(ctx, func(batch *pgx.Batch) {
-			batch.Queue(monitordb.SessionRemains, o.Target.PID, optional(o.Target.Ref.Since)).Query(readOne(&left))
+			batch.Queue(monitordb.SessionRemains, o.Target.PID, o.Target.since()).Query(readOne(&left))
 		})
 		if err != nil {
 			return err
@@ -220,8 +286,7 @@ func (o *Outcome) waitForEffect(ctx context.Context, db DBTX) error {
 // effectTimeout returns how long to wait for the effect. If the session's state is hidden, only the end of a wait can
 // be seen.
 func (o *Outcome) effectTimeout() time.Duration {
-	c := o.Target
-	if o.Signal == SignalCancel && !c.waited() && c.StateSince == nil {
+	if o.Signal == SignalCancel && len(o.Target.Waits) == 0 && o.Target.StateSince == nil {
 		return hiddenEffectTime
 	}
 	return effectTime
@@ -229,21 +294,20 @@ func (o *Outcome) effectTimeout() time.Duration {
 
 // effectSeen reports whether the signal has had its effect. Cancelling an idle session has none.
 func (o *Outcome) effectSeen(left monitordb.SessionRemainsRow) bool {
-	c := o.Target
 	switch {
 	case !left.Alive:
 		return true
 	case o.Signal == SignalTerminate:
 		return false
-	case c.waited():
+	case len(o.Target.Waits) > 0:
 		return !left.Waits
-	case c.CancelIsNoop():
+	case o.Target.CancelIsNoop():
 		return true
 	}
 	return o.stateChanged
 }
 
 // changed reports whether the session's state or statement has changed.
-func (c SignalTarget) changed(left monitordb.SessionRemainsRow) bool {
-	return c.StateSince != nil && left.StateChange.Valid && !left.StateChange.Time.Equal(*c.StateSince)
+func (t Target) changed(left monitordb.SessionRemainsRow) bool {
+	return t.StateSince != nil && left.StateChange.Valid && !left.StateChange.Time.Equal(*t.StateSince)
 }

@@ -22,11 +22,19 @@ import (
 )
 
 // inspect inspects a session that must be in the snapshot.
-func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.SignalTarget {
+func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.Target {
 	t.Helper()
-	c, err := monitor.Inspect(take(t, db), pid)
+	c, err := take(t, db).Target(monitor.SessionID{PID: pid})
 	must.Succeed(t, err)
 	return c
+}
+
+// signalAs returns the function that sends a signal.
+func signalAs(signal monitor.Signal) func(context.Context, monitor.DBTX, monitor.Target, ...monitor.Option) (monitor.Outcome, error) {
+	if signal == monitor.SignalCancel {
+		return monitor.Cancel
+	}
+	return monitor.Terminate
 }
 
 // waitFor starts a statement that waits for a lock.
@@ -70,10 +78,10 @@ func TestSignalTerminatingASessionFreesAllItsLocks(t *testing.T) {
 			waiter, granted := waitFor(t, db, "SELECT pg_advisory_lock(1)")
 
 			c := inspect(t, pool, pidOf(holder))
-			if len(c.Holds) != 2 || c.Waiting() != 1 || c.Ref.PID != pidOf(holder) || c.Ref.Since.IsZero() {
+			if len(c.Holds) != 2 || c.Waiting() != 1 || c.Ref != c.SessionRef() || !strings.HasPrefix(c.Ref, fmt.Sprint(pidOf(holder), "@")) {
 				t.Fatalf("the target is %+v", c)
 			}
-			o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
+			o, err := monitor.Terminate(t.Context(), pool, c)
 			must.Succeed(t, err)
 			must.Succeed(t, <-granted)
 			if !o.Sent || !o.Ended || !o.Effective() || len(o.Locks) != 2 {
@@ -93,7 +101,7 @@ func TestSignalTerminatingASessionFreesAllItsLocks(t *testing.T) {
 			if got := holders(t, db, 1); !slices.Equal(got, []int32{pidOf(waiter)}) {
 				t.Errorf("the server says that %v hold the lock", got)
 			}
-			_, err = monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
+			_, err = monitor.Terminate(t.Context(), pool, c)
 			if !errors.Is(err, monitor.ErrNoSession) {
 				t.Errorf("terminated again: %v", err)
 			}
@@ -110,7 +118,7 @@ func TestSignalCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
 		if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !c.CancelIsNoop() || !strings.Contains(text, name) {
 			t.Errorf("%s: before it says %q", name, text)
 		}
-		o, err := monitor.Send(t.Context(), pool, c, monitor.SignalCancel)
+		o, err := monitor.Cancel(t.Context(), pool, c)
 		must.Succeed(t, err)
 		if !o.Sent || o.Ended || o.Effective() || !o.Locks[0].Kept {
 			t.Errorf("%s: the outcome is %+v", name, o)
@@ -127,13 +135,13 @@ func TestSignalCancellingEndsAWait(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	waiter, result := waitFor(t, db, "SELECT pg_advisory_lock(2), pg_advisory_lock(1)")
 	c := inspect(t, db.Pool(t), pidOf(waiter))
-	if len(c.WaitsFor) != 1 || len(c.Holds) != 1 {
+	if len(c.Waits) != 1 || len(c.Holds) != 1 {
 		t.Fatalf("the waiter is %+v", c)
 	}
 	if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !strings.Contains(text, "ends its wait for @1") {
 		t.Errorf("before it says %q", text)
 	}
-	o, err := monitor.Send(t.Context(), db.Pool(t), c, monitor.SignalCancel)
+	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
 	must.Succeed(t, err)
 	wantState(t, <-result, "57014")
 	if o.Ended || o.StillWaits || !o.Effective() || !o.Locks[0].Kept {
@@ -153,7 +161,7 @@ func TestSignalCancellingASessionWithAHiddenState(t *testing.T) {
 	if c.CancelIsNoop() {
 		t.Error("it claims to know what the session does")
 	}
-	o, err := monitor.Send(t.Context(), from, c, monitor.SignalCancel)
+	o, err := monitor.Cancel(t.Context(), from, c)
 	must.Succeed(t, err)
 	if o.Effective() || !o.Locks[0].Kept {
 		t.Errorf("the outcome for an idle session is %+v", o)
@@ -166,7 +174,7 @@ func TestSignalCancellingASessionWithAHiddenState(t *testing.T) {
 	}()
 	pool := db.Pool(t)
 	testenv.WaitUntil(t, "the statement runs", func() bool { return inspect(t, pool, pidOf(busy)).State == "active" })
-	o, err = monitor.Send(t.Context(), from, inspect(t, from, pidOf(busy)), monitor.SignalCancel)
+	o, err = monitor.Cancel(t.Context(), from, inspect(t, from, pidOf(busy)))
 	must.Succeed(t, err)
 	wantState(t, <-result, "57014")
 	if !o.Effective() || o.Locks[0].Kept {
@@ -182,12 +190,12 @@ func TestSignalCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 		_, err := holder.Exec(context.Background(), "SELECT pg_sleep(3600)")
 		result <- err
 	}()
-	var c monitor.SignalTarget
+	var c monitor.Target
 	testenv.WaitUntil(t, "the statement runs", func() bool {
 		c = inspect(t, db.Pool(t), pidOf(holder))
 		return c.State == "active"
 	})
-	o, err := monitor.Send(t.Context(), db.Pool(t), c, monitor.SignalCancel)
+	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
 	must.Succeed(t, err)
 	wantState(t, <-result, "57014")
 	if !o.Effective() || !o.Locks[0].Kept || o.Locks[1].Kept {
@@ -200,9 +208,11 @@ func TestSignalOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	c := inspect(t, db.Pool(t), pidOf(holder))
-	c.Ref.Since = c.Ref.Since.Add(-time.Microsecond)
+	since := c.Since.Add(-time.Microsecond)
+	c.Since = &since
+	c.Ref = c.SessionRef()
 	for _, signal := range signals {
-		_, err := monitor.Send(t.Context(), db.Pool(t), c, signal)
+		_, err := signalAs(signal)(t.Context(), db.Pool(t), c)
 		if !errors.Is(err, monitor.ErrNoSession) || !strings.Contains(err.Error(), "another session by now") {
 			t.Errorf("%s: %v", signal, err)
 		}
@@ -244,7 +254,7 @@ func TestSignalWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T)
 			from := signaller(t, db)
 			holder := unprivilegedSession(t, db, "SET application_name = 'app'", "SELECT pg_advisory_lock(1), pg_advisory_lock(7, -42)")
 			c := inspect(t, from, pidOf(holder))
-			if !c.Ref.Since.IsZero() || c.Ref.Fingerprint == "" {
+			if !strings.HasPrefix(c.Ref, fmt.Sprint(c.PID, "#")) {
 				t.Fatalf("the session is bound to %+v", c.Ref)
 			}
 			text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n")
@@ -252,7 +262,7 @@ func TestSignalWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T)
 				t.Errorf("before it says %q", text)
 			}
 			execute(t, holder, test.since)
-			o, err := monitor.Send(t.Context(), from, c, monitor.SignalTerminate)
+			o, err := monitor.Terminate(t.Context(), from, c)
 			if test.signalled {
 				must.Succeed(t, err)
 				if !o.Ended || len(holders(t, db, 1)) != 0 {
@@ -273,13 +283,13 @@ func TestSignalAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
 	from := signaller(t, db)
 	holder := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
 	before := inspect(t, from, pidOf(holder)).Ref
-	if again := inspect(t, from, pidOf(holder)).Ref; !again.Equal(before) {
+	if again := inspect(t, from, pidOf(holder)).Ref; again != before {
 		t.Errorf("unchanged, it is %v and then %v", before, again)
 	}
 	for _, change := range []string{"SELECT pg_advisory_lock(2)", "SET application_name = 'other'"} {
 		execute(t, holder, change)
 		after := inspect(t, from, pidOf(holder)).Ref
-		if after.Equal(before) {
+		if after == before {
 			t.Errorf("after %s it is still %v", change, after)
 		}
 		before = after
@@ -300,7 +310,7 @@ func TestSignalARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 		for _, signal := range signals {
 			target := inspect(t, test.from, pidOf(test.to))
 			before := monitor.CheckSend(t.Context(), test.from, target, signal)
-			o, err := monitor.Send(t.Context(), test.from, target, signal)
+			o, err := signalAs(signal)(t.Context(), test.from, target)
 			for _, err := range []error{before, err} {
 				if !errors.Is(err, monitor.ErrNotPermitted) || !strings.Contains(err.Error(), test.want) || o.Sent {
 					t.Errorf("%s, %s: %v", name, signal, err)
@@ -318,7 +328,7 @@ func TestSignalAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 	execute(t, holder, "SELECT pg_advisory_lock(1)")
 	target := inspect(t, from, pidOf(holder))
 	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, monitor.SignalTerminate))
-	o, err := monitor.Send(t.Context(), from, target, monitor.SignalTerminate)
+	o, err := monitor.Terminate(t.Context(), from, target)
 	must.Succeed(t, err)
 	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, monitor.SignalTerminate)) // there is none any more
 	if !o.Ended {
@@ -330,7 +340,7 @@ func TestSignalASessionNeverEndsItself(t *testing.T) {
 	db := testenv.Database(t)
 	conn := session(t, db, "SELECT pg_advisory_lock(1)")
 	for _, signal := range signals {
-		_, err := monitor.Send(t.Context(), conn, inspect(t, conn, pidOf(conn)), signal)
+		_, err := signalAs(signal)(t.Context(), conn, inspect(t, conn, pidOf(conn)))
 		if !errors.Is(err, monitor.ErrOwnSession) {
 			t.Errorf("%s: %v", signal, err)
 		}
@@ -344,13 +354,13 @@ func TestSignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(2)")
 	conn := connectAs(t, db.ConnString())
 	execute(t, conn, "BEGIN", "INSERT INTO work VALUES ('before')")
-	o, err := monitor.Send(t.Context(), conn, inspect(t, conn, pidOf(holder)), monitor.SignalTerminate)
+	o, err := monitor.Terminate(t.Context(), conn, inspect(t, conn, pidOf(holder)))
 	must.Succeed(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}
 	execute(t, conn, "SET LOCAL ROLE "+quoted(connectAs(t, db.Role(t, "norights")).Config().User))
-	_, err = monitor.Send(t.Context(), conn, inspect(t, conn, pidOf(poor)), monitor.SignalCancel)
+	_, err = monitor.Cancel(t.Context(), conn, inspect(t, conn, pidOf(poor)))
 	if !errors.Is(err, monitor.ErrNotPermitted) {
 		t.Errorf("got %v", err)
 	}
@@ -365,18 +375,15 @@ func TestSignalSessionsOutsideTheSnapshotAreNotSignalled(t *testing.T) {
 	stranger := session(t, db)
 	s := take(t, db.Pool(t))
 	for _, pid := range []int32{pidOf(stranger), 0, -1} {
-		if _, err := monitor.Inspect(s, pid); !errors.Is(err, monitor.ErrNoSession) {
+		if _, err := s.Target(monitor.SessionID{PID: pid}); !errors.Is(err, monitor.ErrNoSession) {
 			t.Errorf("process %d: %v", pid, err)
 		}
 	}
-	if _, err := monitor.Send(t.Context(), db.Pool(t), monitor.SignalTarget{}, monitor.SignalTerminate); !errors.Is(err, monitor.ErrNoSession) {
+	if _, err := monitor.Terminate(t.Context(), db.Pool(t), monitor.Target{}); !errors.Is(err, monitor.ErrNoSession) {
 		t.Errorf("no session at all: %v", err)
 	}
-	if _, err := monitor.Send(t.Context(), nil, monitor.SignalTarget{}, monitor.SignalCancel); err == nil {
+	if _, err := monitor.Cancel(t.Context(), nil, monitor.Target{}); err == nil {
 		t.Error("no connection at all is no error")
-	}
-	if _, err := monitor.Send(t.Context(), db.Pool(t), monitor.SignalTarget{}, "stop"); err == nil || !strings.Contains(err.Error(), "no such signal") {
-		t.Errorf("an unknown signal: %v", err)
 	}
 }
 
@@ -416,7 +423,7 @@ func TestSignalACancelledWaitOfALockerFails(t *testing.T) {
 	}()
 	db.WaitForWaiters(t, 1)
 	for _, waiter := range find(t, take(t, db.Pool(t)), pglock.Int64Key(1)).Waiters {
-		o, err := monitor.Send(t.Context(), db.Pool(t), inspect(t, db.Pool(t), waiter.PID), monitor.SignalCancel)
+		o, err := monitor.Cancel(t.Context(), db.Pool(t), inspect(t, db.Pool(t), waiter.PID))
 		must.Succeed(t, err)
 		if !o.Effective() {
 			t.Errorf("the outcome is %+v", o)
@@ -440,13 +447,13 @@ func TestSignalTerminatingALockersSessionLosesItsLocks(t *testing.T) {
 		locks = append(locks, lock)
 	}
 	s := take(t, pool)
-	c, err := monitor.Inspect(s, find(t, s, pglock.Int64Key(0)).Holders[0].PID)
+	c, err := s.Target(monitor.SessionID{PID: find(t, s, pglock.Int64Key(0)).Holders[0].PID})
 	must.Succeed(t, err)
 	text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n")
 	if len(c.Holds) != 3 || c.Process == "" || !strings.Contains(text, "3 locks end at once") {
 		t.Errorf("before it says %q of %+v", text, c)
 	}
-	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
+	o, err := monitor.Terminate(t.Context(), pool, c)
 	must.Succeed(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
@@ -466,7 +473,7 @@ func TestSignalSessionsOfOneProcessAreSiblings(t *testing.T) {
 	}
 	s := &monitor.Snapshot{Locks: []monitor.Lock{
 		hold(3, "1f3a9c42"), hold(2, "1f3a9c42"), hold(1, "1f3a9c42"), hold(4, ""), hold(5, "")}}
-	c, err := monitor.Inspect(s, 2)
+	c, err := s.Target(monitor.SessionID{PID: 2})
 	must.Succeed(t, err)
 	if len(c.Siblings) != 2 || c.Siblings[0].PID != 1 || c.Siblings[1].PID != 3 {
 		t.Errorf("the siblings are %+v", c.Siblings)
@@ -474,30 +481,8 @@ func TestSignalSessionsOfOneProcessAreSiblings(t *testing.T) {
 	if text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n"); !strings.Contains(text, "pglock process 1f3a9c42") {
 		t.Errorf("it says %q", text)
 	}
-	if c, err := monitor.Inspect(s, 4); err != nil || len(c.Siblings) != 0 {
+	if c, err := s.Target(monitor.SessionID{PID: 4}); err != nil || len(c.Siblings) != 0 {
 		t.Errorf("a session of no process has siblings %+v (%v)", c.Siblings, err)
-	}
-}
-
-func TestSignalSessionRefsRoundTrip(t *testing.T) {
-	since := time.Date(2026, 11, 20, 20, 47, 59, 123456000, time.UTC)
-	for text, want := range map[string]monitor.SessionRef{
-		"4711@2026-11-20T20:47:59.123456Z":      {PID: 4711, Since: since},
-		"4711@2026-11-20T21:47:59.123456+01:00": {PID: 4711, Since: since},
-		"4711#1f3a9c42":                         {PID: 4711, Fingerprint: "1f3a9c42"},
-	} {
-		got, err := monitor.ParseSessionRef(text)
-		must.Succeed(t, err)
-		again, err := monitor.ParseSessionRef(got.String())
-		if !got.Equal(want) || err != nil || !again.Equal(want) {
-			t.Errorf("%s is read as %v, and that as %v (%v)", text, got, again, err)
-		}
-	}
-	for _, text := range []string{"", "4711", "4711@", "4711@yesterday", "@2026-11-20T20:47:59Z", "-1#aa", "0#aa", "1#",
-		"1#xyz", "99999999999#aa"} {
-		if b, err := monitor.ParseSessionRef(text); err == nil {
-			t.Errorf("%q is read as %v", text, b)
-		}
 	}
 }
 
@@ -507,7 +492,7 @@ func TestSignalTheLogSaysWhoAndWhat(t *testing.T) {
 	var host string // in a container the server's own address is not the one that clients use
 	var port int
 	must.Succeed(t, db.Pool(t).QueryRow(t.Context(), "SELECT host(inet_server_addr()), inet_server_port()").Scan(&host, &port))
-	o, err := monitor.Send(t.Context(), db.Pool(t), inspect(t, db.Pool(t), pidOf(holder)), monitor.SignalTerminate)
+	o, err := monitor.Terminate(t.Context(), db.Pool(t), inspect(t, db.Pool(t), pidOf(holder)))
 	must.Succeed(t, err)
 	var text strings.Builder
 	slog.New(slog.NewTextHandler(&text, nil)).Info("terminate", "session", o)
@@ -530,7 +515,7 @@ func TestSignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
 	pool := db.Pool(t)
 	c := inspect(t, pool, pidOf(holder))
 	ctx, cancel := context.WithCancel(t.Context())
-	o, err := monitor.Send(ctx, &afterFirstBatch{DBTX: pool, after: cancel}, c, monitor.SignalTerminate)
+	o, err := monitor.Terminate(ctx, &afterFirstBatch{DBTX: pool, after: cancel}, c)
 	if !errors.Is(err, context.Canceled) || !o.Sent || !strings.Contains(err.Error(), "was sent") {
 		t.Errorf("the outcome is %+v (%v)", o, err)
 	}
@@ -542,7 +527,7 @@ func TestSignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	pool := db.Pool(t)
 	c := inspect(t, pool, pidOf(holder))
-	_, err := monitor.Send(t.Context(), lostAnswers{pool}, c, monitor.SignalTerminate)
+	_, err := monitor.Terminate(t.Context(), lostAnswers{pool}, c)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "may still have been sent") {
 		t.Errorf("got %v", err)
 	}
@@ -551,7 +536,7 @@ func TestSignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "SELECT 1/0"); err == nil {
 		t.Fatal("1/0 worked")
 	}
-	if _, err = monitor.Send(t.Context(), conn, c, monitor.SignalTerminate); err == nil || strings.Contains(err.Error(), "may have been") {
+	if _, err = monitor.Terminate(t.Context(), conn, c); err == nil || strings.Contains(err.Error(), "may have been") {
 		t.Errorf("in a failed transaction: %v", err)
 	}
 }

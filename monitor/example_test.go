@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,20 +48,20 @@ func ExampleTake() {
 
 // Watch until there are no more waiters. Errors are part of the sequence: the server may answer again for the next
 // snapshot.
-func ExampleWatch() {
+func ExampleWatcher_Watch() {
 	ctx := context.Background()
 	pool, commit := checkoutAndRefund(ctx)
 	defer pool.Close()
 	defer commit()
 
-	for snapshot, err := range monitor.Watch(ctx, pool, 100*time.Millisecond) {
+	for snapshot, err := range monitor.NewWatcher(pool).Watch(ctx, 100*time.Millisecond) {
 		if err != nil {
 			fmt.Println("no snapshot:", err)
 			continue
 		}
 		waiters := 0
-		for lock, waiter := range snapshot.Waiters() {
-			fmt.Println(waiter.Application, "waits for", lock.Key)
+		for wait := range snapshot.Waits() {
+			fmt.Println(wait.Application, "waits for", wait.Lock.Key)
 			waiters++
 		}
 		if waiters == 0 {
@@ -115,20 +114,4 @@ func orFatal[T any](value T, err error) T {
 		log.Fatal(err)
 	}
 	return value
-}
-
-// Names that are not registered can come from a dictionary, here in the format of a file.
-func ExampleWithDictionary() {
-	ctx := context.Background()
-	pool := orFatal(pgxpool.New(ctx, testenv.ForExamples().ConnString()))
-	defer pool.Close()
-	conn := orFatal(pool.Acquire(ctx))
-	defer conn.Release()
-	orFatal(conn.Exec(ctx, "SELECT pg_advisory_lock($1)", pglock.NewKey("shard:7").Int64()))
-
-	names := orFatal(monitor.ReadDictionary(strings.NewReader("nightly-report\nshard:{1..16}\n")))
-	snapshot := orFatal(monitor.Take(ctx, pool, monitor.WithDictionary(names)))
-	fmt.Println(names.Len(), "names;", snapshot.Locks[0].Label(), "is held")
-	orFatal(conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"))
-	// Output: 17 names; shard:7 is held
 }

@@ -7,60 +7,57 @@ import (
 	"time"
 )
 
-// SessionID identifies a session or prepared transaction within one snapshot, or a process in the tree of locks in rows
-// ([Snapshot.RowTree]).
+// SessionID identifies a session, prepared transaction or process within one snapshot.
 type SessionID struct {
-	// PID is the process ID; 0 for a prepared transaction, which GID identifies.
+	// PID is the process ID of a session; 0 for a prepared transaction, which GID identifies, and for a process.
 	PID int32
 	GID string
-	// Holder identifies a process ([RowProcess.Holder]). It is empty for sessions and prepared transactions.
+	// Holder identifies a process ([Lease.Holder]).
 	Holder string
 }
 
 // ID identifies s within its snapshot.
-func (s Session) ID() SessionID { return SessionID{s.PID, s.GID, s.holder} }
-
-// ID returns the blocking session.
-func (b Blocker) ID() SessionID { return SessionID{b.PID, b.GID, b.holder} }
-
-// Compare orders by process ID, and prepared transactions by their identifiers.
-func (id SessionID) Compare(other SessionID) int {
-	return cmp.Or(cmp.Compare(id.PID, other.PID), cmp.Compare(id.GID, other.GID), cmp.Compare(id.Holder, other.Holder))
+func (s Session) ID() SessionID {
+	id := SessionID{PID: s.PID, GID: s.GID}
+	if s.Lease != nil {
+		id.Holder = s.Lease.Holder
+	}
+	return id
 }
 
-// Wait is a wait of a session for a lock of any type or, in the tree of locks in rows, of a process for such a lock.
+// ID returns the blocking session.
+func (b Blocker) ID() SessionID { return SessionID{b.PID, b.GID, b.Holder} }
+
+// compare orders sessions by process ID, prepared transactions by their identifiers, and processes last.
+func (id SessionID) compare(other SessionID) int {
+	return cmp.Or(cmp.Compare(id.Holder, other.Holder), cmp.Compare(id.PID, other.PID), cmp.Compare(id.GID, other.GID))
+}
+
+// Wait is a wait of a session or process for a lock of any type.
 type Wait struct {
-	// Lock is the advisory lock that it waits for, Other the lock of another type, and Row the lock in a row. Two of them
-	// are nil.
+	// Lock is the advisory lock or lock in a row that it waits for, and Other the lock of another type. One of them is nil.
 	Lock  *Lock
 	Other *OtherLock
-	Row   *RowLock
 	*Waiter
 }
 
-// Label describes what is waited for, as [Lock.Label], [OtherLock.String] or [RowLock.Label] does.
+// Label describes what is waited for, as [Lock.Label] or [OtherLock.String] does.
 func (w Wait) Label() string {
-	switch {
-	case w.Row != nil:
-		return w.Row.Label()
-	case w.Other != nil:
+	if w.Other != nil {
 		return w.Other.String()
 	}
 	return w.Lock.Label()
 }
 
-// Expected reports whether such waits belong to normal work ([Lock.Expected], [RowLock.Expected]). A check takes no notice
-// of them.
-func (w Wait) Expected() bool {
-	return w.Lock != nil && w.Lock.Expected() || w.Row != nil && w.Row.Expected()
-}
+// Expected reports whether such waits belong to normal work ([Lock.Expected]). A check takes no notice of them.
+func (w Wait) Expected() bool { return w.Lock != nil && w.Lock.Expected() }
 
 // sameLock reports whether both waits are for the same lock of the same snapshot.
 func (w Wait) sameLock(other Wait) bool {
-	if w.Lock != other.Lock || w.Row != other.Row || (w.Other == nil) != (other.Other == nil) {
+	if w.Lock != other.Lock || (w.Other == nil) != (other.Other == nil) {
 		return false
 	}
-	return w.Other == nil || w.Other.same(*other.Other)
+	return w.Other == nil || *w.Other == *other.Other
 }
 
 // waited returns how long it has lasted at a time, 0 if that is unknown.
@@ -71,7 +68,7 @@ func (w *Waiter) waited(at time.Time) time.Duration {
 	return max(0, at.Sub(*w.WaitingSince))
 }
 
-// Waits returns an iterator over all waits of the wait graph: those for advisory locks, and then those for others.
+// Waits returns an iterator over all waits: those for advisory locks and locks in rows, and then those for others.
 func (s *Snapshot) Waits() iter.Seq[Wait] {
 	return func(yield func(Wait) bool) {
 		for i := range s.Locks {
@@ -90,8 +87,8 @@ func (s *Snapshot) Waits() iter.Seq[Wait] {
 	}
 }
 
-// Sessions returns an iterator over all sessions and prepared transactions of the snapshot's locks and wait graph, each
-// once.
+// Sessions returns an iterator over all sessions, prepared transactions and processes of the snapshot's locks and wait graph,
+// each once.
 func (s *Snapshot) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
 		seen := map[SessionID]bool{}
@@ -124,7 +121,7 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 // others, for any lock. A session counts once, and not as behind itself. Sessions with none behind them are
 // not in the map.
 func (s *Snapshot) Behind() map[SessionID]int {
-	g := newWaitGraph(s.Waits(), s.TakenAt)
+	g := newWaitGraph(s)
 	behind := map[SessionID]int{}
 	for i, id := range g.ids {
 		if n := g.behind(i); n > 0 {
@@ -169,12 +166,12 @@ func (n numbering) set(id SessionID, number int) {
 	}
 }
 
-func newWaitGraph(waits iter.Seq[Wait], at time.Time) *waitGraph {
+func newWaitGraph(s *Snapshot) *waitGraph {
 	g := &waitGraph{numbers: numbering{map[int32]int{}, map[SessionID]int{}}}
-	for wait := range waits {
+	for wait := range s.Waits() {
 		waiter := g.number(wait.ID())
 		g.edges = append(g.edges, waiter)
-		g.waited[waiter] = max(g.waited[waiter], wait.waited(at))
+		g.waited[waiter] = max(g.waited[waiter], wait.waited(s.TakenAt))
 		for _, blocker := range wait.BlockedBy {
 			at := g.number(blocker.ID())
 			g.edges = append(g.edges, at)

@@ -10,53 +10,33 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Guess is a tool that is known to use the number of a key that has no name.
-type Guess struct {
-	// Tool is the tool, such as "Rails".
-	Tool string `json:"tool"`
-	// Text says what the key is for, such as "Rails migrations of database shop". Parts of it can come from the server
-	// or from the lock's holder.
-	Text string `json:"text"`
-	// Confidence says how likely it is.
-	Confidence Confidence `json:"confidence"`
-}
+// inRow ends the label of a lock in a row.
+const inRow = " (row)"
 
-// Confidence says how likely a [Guess] is.
-type Confidence string
-
-const (
-	// ConfidenceProbable is for numbers that another program is unlikely to use by chance.
-	ConfidenceProbable Confidence = "probably"
-	// ConfidencePossible is for numbers that other programs may well use, such as 1.
-	ConfidencePossible Confidence = "possibly"
-)
-
-// String returns the guess as text, such as "probably Rails migrations of database shop".
-func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
-
-// Label describes the lock in a few words: its Key or, if that has no name, a probable guess. It leaves out guesses that
-// are only possible. The label can contain names from the server.
+// Label describes the lock in a few words: its Key or, if that has no name, what tools use it for. The label can contain names
+// from the server.
 func (l Lock) Label() string {
 	switch {
+	case l.InRow && l.Kind == KindSemaphore:
+		return l.Key + inRow
 	case l.Kind == KindSemaphore && l.Limit > 0:
 		return fmt.Sprintf("semaphore %s, %d of %d used", l.Key, l.Used, l.Limit)
 	case l.Kind == KindSemaphore:
 		return fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
+	}
+	text := l.Key
+	switch {
 	case l.Kind == KindLeader:
-		return "leader of " + l.Key
+		text = "leader of " + l.Key
 	case l.Kind == KindTick:
-		return "tick of " + l.Key
+		text = "tick of " + l.Key
+	case len(l.Guesses) > 0:
+		text = "probably " + strings.Join(l.Guesses, " or ")
 	}
-	var likely []string
-	for _, guess := range l.Guesses {
-		if guess.Confidence == ConfidenceProbable {
-			likely = append(likely, guess.Text)
-		}
+	if l.InRow {
+		text += inRow
 	}
-	if len(likely) == 0 {
-		return l.Key
-	}
-	return string(ConfidenceProbable) + " " + strings.Join(likely, " or ")
+	return text
 }
 
 // guesser guesses which tools use keys that have no name.
@@ -67,11 +47,11 @@ type guesser struct {
 	// companions are the keys that guarded transactions take, each with the key of the lock that guards them.
 	companions map[identity]string
 	// computed are the keys of tools, by the name of the database.
-	computed map[string]map[int64][]Guess
+	computed map[string]map[int64][]string
 }
 
 func newGuesser(grouped map[identity]*Lock, t tables, from sources) (*guesser, error) {
-	g := &guesser{from: from, companions: map[identity]string{}, computed: map[string]map[int64][]Guess{}}
+	g := &guesser{from: from, companions: map[identity]string{}, computed: map[string]map[int64][]string{}}
 	if text := t.rows[0].Repacked; text != nil {
 		if err := json.Unmarshal(text, &g.repacked); err != nil {
 			return nil, fmt.Errorf("read the tables of pg_repack: %w", err)
@@ -98,68 +78,62 @@ func guarded(t tables) bool {
 	return false
 }
 
-// guesses returns the likelier ones first.
-func (g *guesser) guesses(id identity, lock *Lock) []Guess {
-	var all []Guess
+// guesses returns what tools use a key for, each once.
+func (g *guesser) guesses(id identity, lock *Lock) (all []string) {
 	if key, ok := g.companions[id]; ok {
-		all = append(all, Guess{"pglock", "transactions guarded by the lock of " + key, ConfidenceProbable})
+		all = append(all, "transactions guarded by the lock of "+key)
 	}
-	for _, names := range append(g.from.queries.of(lock), g.from.given) {
-		all = append(all, names.guesses[lock.ID()]...)
+	for texts := range g.from.of(lock) {
+		all = append(all, texts.guesses[lock.ID()]...)
 	}
 	if id.space() == SpaceBigint {
 		all = append(all, g.computedKeys(lock.Database)[id.number]...)
 	}
 	for _, known := range keyRanges {
-		if text, ok := known.match(id); ok {
-			all = append(all, Guess{known.tool, text, known.confidence})
+		if text, ok := known.match(id); ok && (!known.common || lock.usedBy(known.tool)) {
+			all = append(all, text)
 		}
 	}
-	return g.nameTables(id, distinct(all))
+	if table, ok := id.repacks(); ok {
+		all = append(all, g.repack(id, table))
+	}
+	var distinct []string
+	for _, text := range all {
+		if !slices.Contains(distinct, text) {
+			distinct = append(distinct, text)
+		}
+	}
+	return distinct
 }
 
-// computedKeys returns the keys that tools compute from the name of a database.
-func (g *guesser) computedKeys(database string) map[int64][]Guess {
+// usedBy reports whether a holder or waiter of the lock has a tool's name in its application_name.
+func (l *Lock) usedBy(tool string) bool {
+	names := func(s Session) bool { return strings.Contains(strings.ToLower(s.Application), tool) }
+	return slices.ContainsFunc(l.Holders, func(h Holder) bool { return names(h.Session) }) ||
+		slices.ContainsFunc(l.Waiters, func(w Waiter) bool { return names(w.Session) })
+}
+
+// computedKeys returns the keys that tools compute from the name of a database, and those that they take in each.
+func (g *guesser) computedKeys(database string) map[int64][]string {
 	if keys, ok := g.computed[database]; ok {
 		return keys
 	}
-	keys := map[int64][]Guess{}
-	for _, known := range fixedKeys {
-		keys[known.number] = append(keys[known.number], Guess{known.tool, known.text, known.confidence})
+	keys := map[int64][]string{}
+	for number, text := range fixedKeys {
+		keys[number] = append(keys[number], text)
 	}
 	for _, known := range databaseKeys {
 		number := known.number(database)
-		keys[number] = append(keys[number], Guess{known.tool, fmt.Sprintf(known.text, database), ConfidenceProbable})
+		keys[number] = append(keys[number], fmt.Sprintf(known.text, database))
 	}
 	g.computed[database] = keys
 	return keys
 }
 
-// nameTables adds the name of the table that pg_repack works on.
-func (g *guesser) nameTables(id identity, guesses []Guess) []Guess {
-	oid, ok := id.repacks()
-	table, known := g.repacked[oid]
-	if !ok || !known || id.database != g.from.registry.database {
-		return guesses
+// repack names the table that pg_repack works on, where that is possible.
+func (g *guesser) repack(id identity, oid uint32) string {
+	if table, known := g.repacked[oid]; known && id.database == g.from.database {
+		return "pg_repack of table " + table
 	}
-	for i := range guesses {
-		if guesses[i].Tool == "pg_repack" {
-			guesses[i].Text = "pg_repack of table " + table
-		}
-	}
-	return guesses
-}
-
-// distinct removes duplicates, and puts the likelier guesses first.
-func distinct(guesses []Guess) []Guess {
-	var all []Guess
-	for _, guess := range guesses {
-		if !slices.Contains(all, guess) {
-			all = append(all, guess)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Guess) int {
-		return compareBool(a.Confidence == ConfidencePossible, b.Confidence == ConfidencePossible)
-	})
-	return all
+	return fmt.Sprintf("pg_repack of the table with OID %d", oid)
 }

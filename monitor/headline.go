@@ -18,7 +18,7 @@ type Headline struct {
 	// Root is at the root: the first of the snapshot's trees with others behind it, which is part of a deadlock if there is
 	// a certain one, and otherwise has the most behind it. It is nil if nothing waits, and if it is unknown which sessions
 	// block the waiters. It belongs to a tree without expected waits; [Tree.Node] finds the session in another tree of the
-	// snapshot by its ID, and [Node.Process] is set if that is [Snapshot.RowTree].
+	// snapshot by its ID.
 	Root *Node
 	// Lock and Mode are the lock that most of those below it wait for, as [Wait.Label] writes it, and how the root holds it.
 	// They are empty if it holds none of these.
@@ -34,9 +34,9 @@ type Headline struct {
 	Longest time.Duration
 	// Cycle is the deadlock that the root is part of, if it is a certain one.
 	Cycle *Cycle
-	// Ref names the session for [Send] and pglock terminate --session. Its PID is 0 if the root is a prepared transaction,
-	// which [Session.RollbackSQL] ends, or a process, which pglock terminate --holder ends, or is not known well enough.
-	Ref SessionRef
+	// Ref names the root for pglock terminate, as [Target.Ref]. It is empty for a prepared transaction, which
+	// [Session.RollbackSQL] ends, and if the root is not known well enough.
+	Ref string
 	// More is how many further roots have sessions or processes behind them.
 	More int
 
@@ -60,59 +60,49 @@ func (s *Snapshot) Headline() Headline {
 	bare, expected := s.unexpected()
 	h := Headline{Expected: expected, Held: s.held(), Elsewhere: s.WaitsElsewhere, at: s.TakenAt, database: s.Database,
 		unread: s.rowsUnread()}
-	return h.of(s, bare.Tree(), bare.RowTree())
+	return h.of(s, bare.Tree())
 }
 
 // HeadlineOf returns the headline of the waits that concern some of the locks: for them, and for locks that their holders and
 // waiters hold or wait for, and of some waits for locks of other types ([Tree.Of]). What is said of the root, such as Frees, is
 // still about the whole snapshot. Elsewhere is 0. showsOther may be nil, for none.
-func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsRow func(*RowLock) bool, showsOther func(*OtherWait) bool) Headline {
+func (s *Snapshot) HeadlineOf(shows func(*Lock) bool, showsOther func(*OtherWait) bool) Headline {
 	h := Headline{at: s.TakenAt, database: s.Database, filtered: true, unread: s.rowsUnread()}
 	for i := range s.Locks {
 		if lock := &s.Locks[i]; shows(lock) {
-			h.Held += min(1, len(lock.Holders))
 			h.Expected += lock.expectedWaits()
+			if lock.held(s.TakenAt) {
+				h.Held++
+			}
 		}
 	}
-	rows := *s
-	rows.Locks, rows.RowLocks = nil, slices.DeleteFunc(slices.Clone(s.RowLocks), func(l RowLock) bool { return !showsRow(&l) })
-	h.Held += rows.held()
-	bareRows, expected := rows.unexpected()
-	h.Expected += expected
 	bare, _ := s.unexpected()
-	h = h.of(s, bare.Tree().Of(shows, showsOther), bareRows.RowTree())
+	h = h.of(s, bare.Tree().Of(shows, showsOther))
 	if h.Waiting == 0 {
 		h.hidden = s.Headline().Waiting
 	}
 	return h
 }
 
-// of fills in the headline of two trees that have no expected waits.
-func (h Headline) of(s *Snapshot, trees ...*Tree) Headline {
-	for _, t := range trees {
-		for wait := range t.waits {
-			if t.Node(wait.ID()) == nil {
-				continue // it is in another part of the tree
-			}
-			if h.Waiting++; h.oldest.Waiter == nil || compareSince(wait.WaitingSince, h.oldest.WaitingSince) < 0 {
-				h.oldest = wait
-			}
+// of fills in the headline of a tree that has no expected waits.
+func (h Headline) of(s *Snapshot, t *Tree) Headline {
+	for wait := range t.snapshot.Waits() {
+		if t.Node(wait.ID()) == nil {
+			continue // it is in another part of the tree
 		}
-		for _, root := range t.Roots {
-			switch {
-			case root.Behind == 0:
-			case h.Root == nil:
-				h.Root, h.Frees = root, t.graph.frees(root.number)
-			default:
-				h.More++
-				if !h.Root.Certain && root.Behind > h.Root.Behind {
-					h.Root, h.Frees = root, t.graph.frees(root.number)
-				}
-			}
+		if h.Waiting++; h.oldest.Waiter == nil || compareSince(wait.WaitingSince, h.oldest.WaitingSince) < 0 {
+			h.oldest = wait
 		}
 	}
-	if h.Root != nil {
-		h.describe(s)
+	for _, root := range t.Roots {
+		switch {
+		case root.Behind == 0:
+		case h.Root == nil:
+			h.Root, h.Frees = root, t.graph.frees(root.number)
+			h.describe(s)
+		default:
+			h.More++
+		}
 	}
 	return h
 }
@@ -130,20 +120,10 @@ func (s *Snapshot) unexpected() (bare *Snapshot, expected int) {
 			without.Locks[i].Waiters = nil
 		}
 	}
-	inRows := 0
-	for i := range s.RowLocks {
-		if n := s.RowLocks[i].expectedWaits(); n > 0 {
-			if inRows == 0 {
-				without.RowLocks = slices.Clone(s.RowLocks)
-			}
-			inRows += n
-			without.RowLocks[i].Waiters = nil
-		}
-	}
-	if expected+inRows == 0 {
+	if expected == 0 {
 		return s, 0
 	}
-	return &without, expected + inRows
+	return &without, expected
 }
 
 // expectedWaits returns how many waits for the lock belong to normal work.
@@ -154,19 +134,14 @@ func (l *Lock) expectedWaits() int {
 	return len(l.Waiters)
 }
 
-func (l *RowLock) expectedWaits() int {
-	if len(l.Waiters) == 0 || !l.Expected() {
-		return 0
-	}
-	return len(l.Waiters)
+// held reports whether the lock has a holder, apart from processes whose leases are over.
+func (l *Lock) held(at time.Time) bool {
+	return slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Lease.over(at) })
 }
 
 func (s *Snapshot) held() (held int) {
 	for i := range s.Locks {
-		held += min(1, len(s.Locks[i].Holders))
-	}
-	for i := range s.RowLocks {
-		if s.RowLocks[i].held(s.TakenAt) {
+		if s.Locks[i].held(s.TakenAt) {
 			held++
 		}
 	}
@@ -179,13 +154,13 @@ func (h *Headline) describe(s *Snapshot) {
 	h.Longest = max(root.Longest, 0)
 	h.Lock, h.Mode, _ = root.Held()
 	switch {
-	case root.Process != nil:
-		h.Since = s.rowHeldSince(root)
+	case root.Lease != nil:
+		h.Since, h.Ref = heldSince(root), root.Lease.Holder
 	case root.Prepared():
 		h.Since = root.PreparedAt
 	default:
 		h.Since = root.StateSince
-		if target, err := Inspect(s, root.PID); err == nil {
+		if target, err := s.Target(root.ID()); err == nil {
 			h.Ref = target.Ref
 		}
 	}
@@ -197,13 +172,13 @@ func (h *Headline) describe(s *Snapshot) {
 	}
 }
 
-// rowHeldSince returns since when a process holds the lock in a row that most others wait for.
-func (s *Snapshot) rowHeldSince(root *Node) (since *time.Time) {
+// heldSince returns since when a process holds the lock in a row that others wait for.
+func heldSince(root *Node) (since *time.Time) {
 	for _, child := range root.Children {
-		for i := range child.Wait.Row.Holders {
-			holder := &child.Wait.Row.Holders[i]
-			if holder.Holder == root.Process.Holder && (since == nil || holder.HeldSince.Before(*since)) {
-				since = &holder.HeldSince
+		for i := range child.Wait.Lock.Holders {
+			holder := &child.Wait.Lock.Holders[i]
+			if holder.ID() == root.ID() && (since == nil || holder.SeenSince.Before(*since)) {
+				since = holder.SeenSince
 			}
 		}
 	}
@@ -211,7 +186,9 @@ func (s *Snapshot) rowHeldSince(root *Node) (since *time.Time) {
 }
 
 // rowsUnread reports whether there may be locks in rows that could not be read. If only some were left out, there are others.
-func (s *Snapshot) rowsUnread() bool { return len(s.RowLocks) == 0 && s.RowLocksMissing != "" }
+func (s *Snapshot) rowsUnread() bool {
+	return s.RowLocksMissing != "" && !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.InRow })
+}
 
 // Quiet reports whether nothing waits, apart from waits that belong to normal work, waits without an advisory lock that
 // are only counted, and waits for locks in rows if these could not be read ([Snapshot.RowLocksMissing]).
@@ -284,10 +261,10 @@ func (h Headline) quietText() string {
 
 // rootText says who is at the root, what it does, and what it holds.
 func (h Headline) rootText() string {
-	if h.Root.Process != nil {
+	if h.Root.Lease != nil {
 		text := h.Root.Who()
 		if h.Lock != "" {
-			text += " holds " + h.heldText() + " in a row"
+			text += fmt.Sprintf(" holds %s (%s) in a row", strings.TrimSuffix(h.Lock, inRow), h.Mode.Short())
 		}
 		return text + h.forText(" for ", "")
 	}
@@ -354,10 +331,10 @@ func (h Headline) Statement() string {
 func (n *Node) Who() string {
 	application, _ := appname.Split(n.Application)
 	switch {
-	case n.Process != nil:
-		text := cmp.Or(application, n.Process.Holder)
-		if n.Process.Host != "" {
-			text += fmt.Sprintf(" (process %d on %s)", n.Process.PID, n.Process.Host)
+	case n.Lease != nil:
+		text := cmp.Or(application, n.Lease.Holder)
+		if n.Lease.Host != "" {
+			text += fmt.Sprintf(" (process %d on %s)", n.Lease.PID, n.Lease.Host)
 		}
 		return text
 	case n.Prepared() && n.GID == "":

@@ -54,16 +54,15 @@ func TestHeadlineNamesTheRoot(t *testing.T) {
 	taken := requireHeadline(t, pool,
 		"N ddl-owner, idle in transaction for AGE, holds relation t (AccExcl): frees 2, longest wait AGE; 1 more root")
 	h := taken.Headline()
-	if h.Root.PID != pidOf(owner) || h.Ref.PID != pidOf(owner) || h.Ref != inspect(t, pool, pidOf(owner)).Ref || h.Statement() != "LOCK TABLE t" ||
+	if h.Root.PID != pidOf(owner) || h.Ref != inspect(t, pool, pidOf(owner)).Ref || h.Statement() != "LOCK TABLE t" ||
 		h.Waiting != 3 || h.Held != 2 || h.Quiet() {
 		t.Errorf("the headline is %+v, with %q", h, h.Statement())
 	}
-	all := func(*monitor.RowLock) bool { return true }
-	one := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 1 }, all, nil)
+	one := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 1 }, nil)
 	if one.Root == nil || one.Root.PID != pidOf(other) || one.More != 0 || one.Held != 1 || one.Waiting != 1 {
 		t.Errorf("of the key 1 the headline is %v: %+v", one, one)
 	}
-	chain := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 3333 }, all, nil)
+	chain := taken.HeadlineOf(func(l *monitor.Lock) bool { return l.Number == 3333 }, nil)
 	if chain.Root == nil || chain.Root.PID != pidOf(owner) || chain.Root.Children[0].PID != job {
 		t.Errorf("of the key 3333 the headline is %v", chain)
 	}
@@ -91,7 +90,7 @@ func TestHeadlineOfADeadlock(t *testing.T) {
 		startWaiter(t, db, "SELECT pg_advisory_lock(3)")
 	}
 	s := requireHeadline(t, db.Pool(t), "deadlock for AGE: N waits for @2 behind N, N waits for @1 behind N; to end N TestHeadlineOfADeadlock: frees 1, longest wait AGE; 1 more root")
-	if h := s.Headline(); h.Cycle == nil || h.Ref.PID != min(pidOf(left), pidOf(right)) {
+	if h := s.Headline(); h.Cycle == nil || h.Root.PID != min(pidOf(left), pidOf(right)) || h.Ref != h.Root.SessionRef() {
 		t.Errorf("%+v", h)
 	}
 }
@@ -102,7 +101,7 @@ func TestHeadlineOfAPreparedTransaction(t *testing.T) {
 	startWaiter(t, db, "SELECT pg_advisory_lock(7)")
 	pool := db.Pool(t)
 	s := requireHeadline(t, pool, `prepared transaction "it's late", AGE old, holds @7 (excl): frees 1, longest wait AGE`)
-	if h := s.Headline(); h.Ref.PID != 0 || h.Root.RollbackSQL() != "ROLLBACK PREPARED 'it''s late'" {
+	if h := s.Headline(); h.Ref != "" || h.Root.RollbackSQL() != "ROLLBACK PREPARED 'it''s late'" {
 		t.Errorf("%+v, %s", h, h.Root.RollbackSQL())
 	}
 	execute(t, pool, "ROLLBACK PREPARED 'it''s late'")
@@ -192,13 +191,13 @@ func TestHeadlineOfLocksInRows(t *testing.T) {
 	if want := "holds invoice:42 (excl) in a row for AGE: frees 1, longest wait AGE"; !strings.HasPrefix(text, "billing (process ") || !strings.HasSuffix(text, want) {
 		t.Errorf("the headline is %q, want that billing %q", text, want)
 	}
-	if h.Root.Process == nil || h.Root.Process.Application != "billing" || h.Ref.PID != 0 || h.Root.Prepared() || h.Statement() != "" {
+	if h.Root.Lease == nil || h.Root.Application != "billing" || h.Ref != h.Root.Lease.Holder || h.Root.Prepared() || h.Statement() != "" {
 		t.Errorf("%+v", h)
 	}
 }
 
-// The tree of locks in rows goes over several locks, and waits ahead of a shared one count.
-func TestRowTree(t *testing.T) {
+// The tree goes over several locks, and waits ahead of a shared one count.
+func TestTreeOfLocksInRows(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db, "invoice:42")
@@ -217,15 +216,15 @@ func TestRowTree(t *testing.T) {
 	waitRow(t, lockers["last"], second)
 	s := takeWaiting(t, pool, second, 1)
 	var got []string
-	for depth, n := range s.RowTree().All() {
-		got = append(got, strings.Repeat("  ", depth)+n.Process.Application)
-		if n.Deadlock || n.ID().Holder != n.Process.Holder {
+	for depth, n := range s.Tree().All() {
+		got = append(got, strings.Repeat("  ", depth)+n.Application)
+		if n.Deadlock || n.ID().Holder != n.Lease.Holder {
 			t.Errorf("%+v", n)
 		}
 	}
-	root := s.RowTree().Roots[0]
+	root := s.Tree().Roots[0]
 	label, mode, ok := root.Held()
-	if root.Behind != 3 || label != "invoice:42" || mode != monitor.ModeShared || !ok {
+	if root.Behind != 3 || label != "invoice:42 (row)" || mode != monitor.ModeShared || !ok {
 		t.Errorf("behind the root are %d; it holds %s (%s)", root.Behind, label, mode)
 	}
 	requireOrder(t, got, "root", "  middle", "    reader", "    last")

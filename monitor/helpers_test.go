@@ -185,7 +185,11 @@ func (e edge) String() string {
 
 func edgesOf(db *testenv.DB, s *monitor.Snapshot) []string {
 	var edges []edge
-	for lock, waiter := range s.Waiters() {
+	for wait := range s.Waits() {
+		lock, waiter := wait.Lock, wait.Waiter
+		if lock == nil {
+			continue
+		}
 		for _, blocker := range waiter.BlockedBy {
 			if lock.Database == db.Name() {
 				edges = append(edges, edge{waiter.PID, blocker.PID, blocker.Kind == monitor.BlockHard})

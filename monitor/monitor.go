@@ -1,14 +1,15 @@
 // Package monitor shows the advisory locks of a PostgreSQL server: who holds which, who waits for whom, and since when.
 //
-// [Take] reads one [Snapshot]; [Watch] takes them again and again. A snapshot holds every advisory lock of the server,
+// [Take] reads one [Snapshot]; a [Watcher] takes them again and again. A snapshot holds every advisory lock of the server,
 // whether a program that uses package pglock, another library or a user of psql took it. Keys have names if the name
 // registry of schema pglock has them. Nothing else has to be installed or granted: columns that the server hides from
 // the role are marked as hidden, and no lock is left out.
 //
-// [Inspect] shows everything that ends with a session. [Send] ends the session or its statement, and reports what
-// happened to its locks.
+// [Snapshot.Headline] says what matters most. [Snapshot.Target] shows everything that ends with a session; [Terminate] ends the
+// session, [Cancel] its statement, and both report what happened to its locks.
 //
-// The types are made to be printed as JSON; their field names are a stable format ([FormatVersion], [JSONSchema]).
+// The types are made to be printed as JSON; their field names are a stable format ([FormatVersion]; pglock monitor
+// --json-schema prints its schema).
 // Every text in them comes from others (names, application names, queries): escape control characters before you write
 // them to a terminal.
 //
@@ -19,9 +20,8 @@
 // # Names
 //
 // A key is a hash, so its name must be known from elsewhere: from the name registry of the connected database (schema
-// pglock), from the caller's dictionary ([WithDictionary]), or from a comment or string in the query of a session that
-// holds the lock or waits for it. Names from the last two are used only if their hash is the key. Keys without a name
-// are compared with those that well-known tools use ([Guess]).
+// pglock), or from a comment or string in the query of a session that holds the lock or waits for it, if its hash is the key.
+// Keys without a name are compared with those that well-known tools use ([Lock.Guesses]).
 //
 // # Trust
 //
@@ -33,9 +33,9 @@
 //
 // A snapshot is one round trip of few statements: some set limits and look up the owner of schema pglock, one reads the
 // lock table with all that belongs to it, and one calls pg_blocking_pids, for the waiting sessions only. A second round
-// trip asks for names, if any key can have one; with [Watch] or [RememberNames] only for those of keys that are new, have
-// none yet, or were asked for 15 seconds ago. On one server with 500 sessions, 10,000 advisory locks and 200 waiters a
-// snapshot took 37 ms of the server's processor time, 41 ms where Watch knew a registered name of each lock, and 56 ms
+// trip asks for names, if any key can have one; with a [Watcher] only for those of keys that are new, have none yet, or were
+// asked for 15 seconds ago. On one server with 500 sessions, 10,000 advisory locks and 200 waiters a
+// snapshot took 37 ms of the server's processor time, 41 ms where a Watcher knew a registered name of each lock, and 56 ms
 // where it did not (make bench-monitor measures yours). Reading pg_locks blocks,
 // for an instant, every session that wants to lock something, so do not take snapshots more often than you look at
 // them.
@@ -118,7 +118,8 @@ func advice(err error) string {
 	case code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable:
 		return fmt.Sprintf(" (the monitor gives a statement %s, and %s to wait for a lock on a table, "+
 			"so as not to burden a server in trouble, or what statement_timeout and lock_timeout leave it; try again)", statementTimeout, lockTimeout)
-	case code != sqlstate.InsufficientPrivilege && sqlstate.In(err, sqlstate.ClassDataException, sqlstate.ClassSyntaxOrAccess):
+	case code == "0A000" || // feature_not_supported: "cached plan must not change result type"
+		code != sqlstate.InsufficientPrivilege && sqlstate.In(err, sqlstate.ClassDataException, sqlstate.ClassSyntaxOrAccess):
 		return " (if the search_path leads to operators and functions of another role, have the connection string set " +
 			"search_path=pg_catalog,public, or use pgx.QueryExecModeExec)"
 	}

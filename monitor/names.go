@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // registryMissing returns why there are no registered names, or "" if the registry can be read.
@@ -25,34 +28,17 @@ func registryMissing(t tables) string {
 	return ""
 }
 
-// registry has the registered names of a database.
-type registry struct {
-	database uint32 // its OID
-	byNumber registered
-}
-
-func newRegistry(t tables) registry {
-	return registry{t.rows[0].ConnectedOid.Uint32, t.names}
-}
-
-func (r registry) names(id identity) []string {
-	if id.space() != SpaceBigint || id.database != r.database {
-		return nil
-	}
-	return r.byNumber[id.number]
-}
-
 // sources are where the names of locks come from.
 type sources struct {
-	registry registry
-	given    *Dictionary
-	queries  queryTexts
-	seen     *seenNames
+	registered registered
+	database   uint32 // the OID of the database that these are of
+	queries    map[string]*texts
+	memory     *memory
 }
 
 // setNames sets the name of each lock or, if it has none, the guesses.
 func setNames(grouped map[identity]*Lock, t tables, o options) error {
-	from := sources{newRegistry(t), o.names, queryTexts{}, o.seen}
+	from := sources{t.names, t.rows[0].ConnectedOid.Uint32, map[string]*texts{}, o.memory}
 	for id, lock := range grouped {
 		lock.Names = append(lock.Names, from.names(id, lock)...)
 		lock.Key = id.text(lock.Names)
@@ -69,56 +55,74 @@ func setNames(grouped map[identity]*Lock, t tables, o options) error {
 	return nil
 }
 
-// names tries one source after another. Only the registry can report a collision.
+// ownName is the name of a lock that pglock takes for itself.
+const ownName = "pglock:migrations"
+
+// names tries one source after another. Only the registry can report a collision. Names from other sources are certain,
+// since their hash is the key.
 func (s sources) names(id identity, lock *Lock) []string {
-	if registered := s.registry.names(id); len(registered) > 0 {
-		return registered
+	if id.space() != SpaceBigint {
+		return nil
 	}
-	for _, names := range s.queries.of(lock) {
-		if name, ok := names.name(id); ok {
-			s.seen.note(id, name)
+	if names := s.registered[id.number]; id.database == s.database && len(names) > 0 {
+		return names
+	}
+	for texts := range s.of(lock) {
+		if name, ok := texts.byNumber[id.number]; ok {
+			s.memory.note(id, name)
 			return []string{name}
 		}
 	}
-	for _, names := range []nameSource{s.given, ownNames, s.seen} {
-		if name, ok := names.name(id); ok {
-			return []string{name}
-		}
+	if id.number == pglock.NewKey(ownName).Int64() {
+		return []string{ownName}
+	}
+	if name, ok := s.memory.name(id); ok {
+		return []string{name}
 	}
 	return nil
 }
 
-// nameSource is a source of names of keys.
-type nameSource interface{ name(identity) (string, bool) }
-
-// ownNames are the names of locks that pglock takes for itself.
-var ownNames = NewDictionary("pglock:migrations")
-
-// queryTexts has a dictionary of the texts in each query.
-type queryTexts map[string]*Dictionary
-
-// of returns the texts in the queries of the lock's holders and waiters.
-func (q queryTexts) of(lock *Lock) []*Dictionary {
-	var all []*Dictionary
-	for _, holder := range lock.Holders {
-		all = q.appendTo(all, holder.Query)
+// of yields the texts in the queries of the lock's holders and waiters.
+func (s sources) of(lock *Lock) func(func(*texts) bool) {
+	return func(yield func(*texts) bool) {
+		for i := range lock.Holders {
+			if !yield(s.in(lock.Holders[i].Query)) {
+				return
+			}
+		}
+		for i := range lock.Waiters {
+			if !yield(s.in(lock.Waiters[i].Query)) {
+				return
+			}
+		}
 	}
-	for _, waiter := range lock.Waiters {
-		all = q.appendTo(all, waiter.Query)
-	}
-	return all
 }
 
-func (q queryTexts) appendTo(all []*Dictionary, query string) []*Dictionary {
-	names, known := q[query]
+func (s sources) in(query string) *texts {
+	found, known := s.queries[query]
 	if !known {
-		names = NewDictionary(textsIn(query)...)
-		q[query] = names
+		found = newTexts(textsIn(query))
+		s.queries[query] = found
 	}
-	if names.Len() == 0 {
-		return all
+	return found
+}
+
+// texts are texts in a query that can be names of locks, by their hashes. A hash cannot be reversed.
+type texts struct {
+	byNumber map[int64]string
+	guesses  map[driver.KeyID][]string // of the hash functions of other tools
+}
+
+func newTexts(all []string) *texts {
+	t := &texts{map[int64]string{}, map[driver.KeyID][]string{}}
+	for _, text := range all {
+		t.byNumber[pglock.NewKey(text).Int64()] = text
+		for _, tool := range namedKeys {
+			id := driver.KeyID{Space: tool.space, Number: tool.number(text)}
+			t.guesses[id] = append(t.guesses[id], fmt.Sprintf("%s %q", tool.what, text))
+		}
 	}
-	return append(all, names)
+	return t
 }
 
 // quote quotes a role for use in a statement.

@@ -28,11 +28,11 @@ func TestProcessSameProcess(t *testing.T) {
 	} {
 		other := one
 		c.change(&other)
-		if one.SameProcess(other) != c.same || other.SameProcess(one) != c.same {
+		if one.sameProcess(other) != c.same || other.sameProcess(one) != c.same {
 			t.Errorf("%s: %v, want %v", name, !c.same, c.same)
 		}
 	}
-	if (Session{PID: 1}).SameProcess(Session{PID: 2}) {
+	if (Session{PID: 1}).sameProcess(Session{PID: 2}) {
 		t.Error("two sessions without a mark are taken for one process")
 	}
 }
@@ -76,7 +76,7 @@ func TestProcessAForgedMarkMakesNoDeadlockAndNoSiblings(t *testing.T) {
 	if len(s.Cycles) > 0 {
 		t.Errorf("there are cycles: %+v", s.Cycles)
 	}
-	c, err := Inspect(s, int32(holder.PgConn().PID()))
+	c, err := s.Target(SessionID{PID: int32(holder.PgConn().PID())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,78 +12,84 @@ type OtherLock struct {
 	// DatabaseOID and Database are where the object or row is; 0 and empty for shared ones, and for transactions without a row.
 	DatabaseOID uint32 `json:"database_oid"`
 	Database    string `json:"database"`
-	// Relation is the OID of the relation that is locked, or that the page or row belongs to.
+	// Relation is the OID of the relation that is locked, or that the page or row belongs to. A session that waits for a row waits
+	// for the transaction that changed it; Relation then says which table that is, if the session is next in line for the row.
 	Relation uint32 `json:"relation"`
-	// Schema and Name name the relation or, for "object", the catalog that the object is in. They are empty for relations
-	// of databases other than the connection's, and of transactions that have not ended.
-	Schema string `json:"schema"`
-	Name   string `json:"name"`
-	// Page and Tuple are the position of a row in its relation.
-	Page  *int32 `json:"page"`
-	Tuple *int16 `json:"tuple"`
-	// TransactionID and VirtualXID identify the transaction that is waited for. A session that waits for a row waits for
-	// the transaction that changed it; the fields above then say which row that is, if the session is next in line for it.
-	TransactionID string `json:"transaction_id"`
-	VirtualXID    string `json:"virtual_xid"`
-	// ClassID, ObjectID and Objsubid identify an object that is not a relation.
-	ClassID  uint32 `json:"class_id"`
-	ObjectID uint32 `json:"object_id"`
-	Objsubid int16  `json:"objsubid"`
+	// Name names the relation or, for "object", the catalog that the object is in, with its schema unless that is public. It is
+	// empty for relations of databases other than the connection's.
+	Name string `json:"name"`
+	// Detail is the page, or the page and tuple of a row such as "(0,1)", the ID of the transaction, or the OID of the object.
+	Detail string `json:"detail"`
 }
 
-// String names the lock: "relation t", "row (0,1) of t", "transaction 753", "virtual transaction 3/45". Relations of
-// schema public are written without it. Waits for several rows that a transaction changed are for the same lock, so its name
-// only says of which table they are: "row of t in transaction 753".
+func (c otherRow) lock() OtherLock {
+	l := OtherLock{Type: c.LockType, DatabaseOID: uint32(value(c.DatabaseOID)), Database: value(c.Database), Relation: uint32(value(c.Relation)),
+		Name: value(c.Name)}
+	if schema := value(c.Schema); l.Name != "" && schema != "public" && schema != "" && c.LockType != "object" {
+		l.Name = schema + "." + l.Name
+	}
+	switch c.LockType {
+	case "page":
+		l.Detail = fmt.Sprint(value(c.Page))
+	case "tuple":
+		l.Detail = fmt.Sprintf("(%d,%d)", value(c.Page), value(c.Tuple))
+	case "transactionid":
+		l.Detail = value(c.TransactionID)
+	case "virtualxid":
+		l.Detail = value(c.VirtualXID)
+	case "object", "userlock":
+		l.Detail = fmt.Sprint(value(c.ObjectID))
+		l.Name = cmp.Or(l.Name, fmt.Sprintf("catalog %d", value(c.ClassID)))
+	default:
+		if c.ObjectID != nil {
+			l.Detail = fmt.Sprintf("%d/%d/%d", value(c.ClassID), value(c.ObjectID), value(c.Objsubid))
+		}
+	}
+	return l
+}
+
+// String names the lock: "relation t", "row (0,1) of t", "transaction 753", "virtual transaction 3/45". Waits for several rows
+// that a transaction changed are for the same lock, so its name only says of which table they are: "row of t in transaction 753".
 func (l OtherLock) String() string {
 	switch l.Type {
 	case "relation":
-		return "relation " + l.relation()
+		return "relation " + l.relation(true)
 	case "extend":
-		return "extension of " + l.relation()
+		return "extension of " + l.relation(true)
 	case "frozenid":
-		return "frozen IDs of database " + l.database()
+		return "frozen IDs of database " + cmp.Or(l.Database, fmt.Sprint(l.DatabaseOID))
 	case "page":
-		return fmt.Sprintf("page %d of %s", value(l.Page), l.relation())
+		return fmt.Sprintf("page %s of %s", l.Detail, l.relation(true))
 	case "tuple":
-		return fmt.Sprintf("row (%d,%d) of %s", value(l.Page), value(l.Tuple), l.relation())
+		return fmt.Sprintf("row %s of %s", l.Detail, l.relation(true))
 	case "transactionid":
 		return l.transaction()
 	case "virtualxid":
-		return "virtual transaction " + l.VirtualXID
+		return "virtual transaction " + l.Detail
 	case "object", "userlock":
-		return fmt.Sprintf("object %d of %s", l.ObjectID, cmp.Or(l.Name, fmt.Sprintf("catalog %d", l.ClassID)))
+		return fmt.Sprintf("object %s of %s", l.Detail, l.Name)
 	}
 	return l.Type
 }
 
 func (l OtherLock) transaction() string {
 	if l.Relation == 0 {
-		return "transaction " + l.TransactionID
+		return "transaction " + l.Detail
 	}
-	where := ""
+	text := fmt.Sprintf("row of %s in transaction %s", l.relation(false), l.Detail)
 	if l.Name == "" && l.Database != "" {
-		where, l.Database = " in database "+l.Database, ""
+		text += " in database " + l.Database
 	}
-	return fmt.Sprintf("row of %s in transaction %s%s", l.relation(), l.TransactionID, where)
+	return text
 }
 
-func (l OtherLock) relation() string {
+// relation names the relation, or says its OID and, if asked to, where it is.
+func (l OtherLock) relation(where bool) string {
 	switch {
-	case l.Name == "" && l.Database == "":
-		return fmt.Sprint(l.Relation)
-	case l.Name == "":
-		return fmt.Sprintf("%d in database %s", l.Relation, l.Database)
-	case l.Schema == "public" || l.Schema == "":
+	case l.Name != "":
 		return l.Name
+	case l.Database == "" || !where:
+		return fmt.Sprint(l.Relation)
 	}
-	return l.Schema + "." + l.Name
-}
-
-func (l OtherLock) database() string { return cmp.Or(l.Database, fmt.Sprint(l.DatabaseOID)) }
-
-// same reports whether both are the same lock.
-func (l OtherLock) same(other OtherLock) bool {
-	samePlace := l.Type == "transactionid" || value(l.Page) == value(other.Page) && value(l.Tuple) == value(other.Tuple)
-	l.Page, l.Tuple, other.Page, other.Tuple = nil, nil, nil, nil
-	return samePlace && l == other
+	return fmt.Sprintf("%d in database %s", l.Relation, l.Database)
 }

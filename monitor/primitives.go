@@ -39,18 +39,24 @@ func recognisePrimitives(grouped map[identity]*Lock, t tables) {
 		}
 	}
 	for id, lock := range grouped {
-		has := func(mark lockkeys.Mark) bool {
-			key := mark.Of(id.key())
-			return marks[identity{id.database, int16(key.Space), key.Number}]
-		}
-		switch {
-		case has(lockkeys.LeaderMark):
-			lock.Kind = KindLeader
-		case has(lockkeys.TickMark):
-			lock.Kind = KindTick
-		}
+		lock.Kind = markedKind(id, marks)
 	}
 	foldSemaphores(grouped, t)
+}
+
+// markedKind says what a lock is used for, from the locks that say so.
+func markedKind(id identity, marks map[identity]bool) LockKind {
+	has := func(mark lockkeys.Mark) bool {
+		key := mark.Of(id.key())
+		return marks[identity{id.database, int16(key.Space), key.Number}]
+	}
+	switch {
+	case has(lockkeys.LeaderMark):
+		return KindLeader
+	case has(lockkeys.TickMark):
+		return KindTick
+	}
+	return KindLock
 }
 
 // foldSemaphores merges the slots and the gate of each semaphore into one lock.

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -97,7 +95,7 @@ func (t tables) bigints() []int64 {
 // completeNames asks for the names that are not kept.
 func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphores []int64, o options) error {
 	database := t.rows[0].ConnectedOid.Uint32
-	known, since := o.kept.of(database, numbers)
+	known, since := o.memory.namesOf(database, numbers)
 	t.names = known
 	unknown := known.without(numbers)
 	if len(unknown)+len(semaphores) == 0 {
@@ -105,7 +103,7 @@ func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphore
 	}
 	err := r.askForNames(ctx, t, unknown, semaphores, o)
 	if t.named {
-		o.kept.set(database, t.names, since)
+		o.memory.keepNames(database, t.names, since)
 	}
 	return err
 }
@@ -192,30 +190,16 @@ func (r registered) add(more registered) {
 	}
 }
 
-// copiedNames is a copy of a registry that snapshots share.
-type copiedNames struct {
-	mu    sync.Mutex
-	names registered
-	at    time.Time
-}
-
-// copyEvery is how long a copy is used.
-const copyEvery = 15 * time.Second
-
-func (c *copiedNames) get() (names registered, fresh bool) {
-	if c == nil {
-		return nil, false
+// without returns those keys that have no name.
+func (r registered) without(keys []int64) []int64 {
+	if len(r) == 0 {
+		return keys
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.names, !c.at.IsZero() && time.Since(c.at) < copyEvery
-}
-
-func (c *copiedNames) set(names registered) {
-	if c == nil {
-		return
+	rest := []int64{}
+	for _, key := range keys {
+		if r[key] == nil {
+			rest = append(rest, key)
+		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.names, c.at = names, time.Now()
+	return rest
 }

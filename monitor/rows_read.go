@@ -15,6 +15,9 @@ import (
 // maxRowLocks bounds how many holders of locks in rows are read for a snapshot, and how many waiters.
 const maxRowLocks int64 = 1000
 
+// maxRowsHeld bounds how many locks of a process that was asked for are read.
+const maxRowsHeld int64 = 10_000
+
 // readRows reads the locks in rows, if the schema has them and the role may. A role that takes such locks can make as many
 // as it likes, so that the statement takes too long: then there are none, and the reason.
 func (r reader) readRows(ctx context.Context, t *tables, o options) error {
@@ -34,7 +37,7 @@ func (r reader) readRows(ctx context.Context, t *tables, o options) error {
 	var found monitordb.RowLocksRow
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		t.looked.QueueSame(batch)
-		batch.Queue(monitordb.RowLocks, maxRowLocks).Query(readOne(&found))
+		batch.Queue(monitordb.RowLocks, maxRowLocks, o.holder, maxRowsHeld).Query(readOne(&found))
 	})
 	if err == nil && len(found.Locks) > 0 {
 		err = json.Unmarshal(found.Locks, &t.rowLocks)

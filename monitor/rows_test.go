@@ -3,6 +3,7 @@ package monitor_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,13 +61,18 @@ func waitRow(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.Lock
 }
 
 // rowLockOf returns the lock in a row of a key, or nil.
-func rowLockOf(s *monitor.Snapshot, key pglock.Key) *monitor.RowLock {
-	for i := range s.RowLocks {
-		if s.RowLocks[i].ID() == key.ID() {
-			return &s.RowLocks[i]
+func rowLockOf(s *monitor.Snapshot, key pglock.Key) *monitor.Lock {
+	for i := range s.Locks {
+		if s.Locks[i].InRow && s.Locks[i].ID() == key.ID() {
+			return &s.Locks[i]
 		}
 	}
 	return nil
+}
+
+// inRows returns the locks in rows.
+func inRows(s *monitor.Snapshot) []monitor.Lock {
+	return slices.DeleteFunc(slices.Clone(s.Locks), func(l monitor.Lock) bool { return !l.InRow })
 }
 
 // takeWaiting takes a snapshot in which so many processes wait for the lock in a row.
@@ -93,31 +99,31 @@ func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
 	must.Succeed(t, err)
 	for _, mode := range queryModes {
 		s := take(t, poolIn(t, db, mode))
-		if s.RowLocksMissing != "" || len(s.RowLocks) != 2 {
-			t.Fatalf("%v: %q, %+v", mode, s.RowLocksMissing, s.RowLocks)
+		if s.RowLocksMissing != "" || len(inRows(s)) != 2 {
+			t.Fatalf("%v: %q, %+v", mode, s.RowLocksMissing, inRows(s))
 		}
 		lock, other := rowLockOf(s, invoice), rowLockOf(s, pair)
-		if lock.Key != "invoice:42" || lock.Name != "invoice:42" || lock.Space != monitor.SpaceBigint || lock.Kind != monitor.KindLock ||
+		if lock.Key != "invoice:42" || !slices.Equal(lock.Names, []string{"invoice:42"}) || lock.Space != monitor.SpaceBigint || lock.Kind != monitor.KindLock ||
 			len(lock.Holders) != 1 || len(lock.Waiters) != 1 {
 			t.Fatalf("%v: %+v", mode, lock)
 		}
 		holder, waiter := lock.Holders[0], lock.Waiters[0]
-		left, known := holder.LeaseLeft(s.TakenAt)
-		if holder.Application != "billing" || holder.Mode != monitor.ModeExclusive || holder.Generation != generation || holder.PID == 0 ||
-			holder.Host == "" || holder.User == "" || len(holder.Hidden) != 0 || !known || left <= 0 || holder.HeldSince.After(s.TakenAt) {
+		left, known := holder.Lease.Left(s.TakenAt)
+		if holder.Application != "billing" || holder.Mode != monitor.ModeExclusive || holder.Generation != generation || holder.Lease.PID == 0 ||
+			holder.Lease.Host == "" || holder.User == "" || len(holder.Hidden) != 0 || !known || left <= 0 || holder.SeenSince.After(s.TakenAt) {
 			t.Errorf("%v: the holder is %+v", mode, holder)
 		}
-		if waiter.Application != "shop" || waiter.Arrival <= holder.Generation || len(waiter.BlockedBy) != 1 || waiter.BlockedBy[0] != holder.Holder {
+		if waiter.Application != "shop" || len(waiter.BlockedBy) != 1 || waiter.BlockedBy[0].ID() != holder.ID() {
 			t.Errorf("%v: the waiter is %+v", mode, waiter)
 		}
 		if other.Key != "@-7/-42" || other.Class != -7 || other.Object != -42 || other.Holders[0].Mode != monitor.ModeShared ||
-			other.Holders[0].Holder != holder.Holder || len(s.RowLocksOf(holder.Holder)) != 2 {
+			other.Holders[0].ID() != holder.ID() {
 			t.Errorf("%v: the pair is %+v", mode, other)
 		}
 	}
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if s := take(t, tx); len(s.RowLocks) != 2 {
-			t.Errorf("in a transaction: %+v", s.RowLocks)
+		if s := take(t, tx); len(inRows(s)) != 2 {
+			t.Errorf("in a transaction: %+v", inRows(s))
 		}
 		_, err := tx.Exec(t.Context(), "SELECT 1")
 		return err
@@ -130,10 +136,10 @@ func TestAnElectionInARowIsRecognized(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
 	pool := db.Pool(t)
-	names, err := monitor.Take(t.Context(), pool, monitor.WithDictionary(monitor.NewDictionary("invoice:42")))
+	names, err := monitor.Take(t.Context(), pool)
 	must.Succeed(t, err)
-	if len(names.RowLocks) != 0 {
-		t.Fatalf("%+v", names.RowLocks)
+	if len(inRows(names)) != 0 {
+		t.Fatalf("%+v", inRows(names))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -145,9 +151,9 @@ func TestAnElectionInARowIsRecognized(t *testing.T) {
 		})
 	}()
 	testenv.WaitUntil(t, "the leader", func() bool {
-		s, err := monitor.Take(t.Context(), pool, monitor.WithDictionary(monitor.NewDictionary("invoice:42")))
+		s, err := monitor.Take(t.Context(), pool)
 		must.Succeed(t, err)
-		return len(s.RowLocks) == 1 && s.RowLocks[0].Label() == "leader of invoice:42" && s.RowLocks[0].Expected()
+		return len(inRows(s)) == 1 && strings.HasPrefix(inRows(s)[0].Label(), "leader of ") && inRows(s)[0].Expected()
 	})
 	cancel()
 	<-ended
@@ -159,27 +165,27 @@ func TestLocksInRowsNeedAGrant(t *testing.T) {
 	pool := db.Pool(t)
 	holdRow(t, rowLocker(t, pool), invoice)
 	watcher := connectAs(t, db.Role(t, "watcher"))
-	if s := take(t, watcher); len(s.RowLocks) != 0 || !strings.Contains(s.RowLocksMissing, "GRANT SELECT ON pglock.row_locks") {
-		t.Errorf("without grants: %+v, %q", s.RowLocks, s.RowLocksMissing)
+	if s := take(t, watcher); len(inRows(s)) != 0 || !strings.Contains(s.RowLocksMissing, "GRANT SELECT ON pglock.row_locks") {
+		t.Errorf("without grants: %+v, %q", inRows(s), s.RowLocksMissing)
 	} else if h := ofNoKeys(s); !strings.HasSuffix(h, " for an advisory lock; locks in rows could not be read. No advisory locks held.") {
 		t.Errorf("without grants the headline is %q", h)
 	}
 	execute(t, pool, migrations.WatcherGrants(watcher.Config().User))
 	s := take(t, watcher)
-	if len(s.RowLocks) != 1 || s.RowLocksMissing != "" {
-		t.Fatalf("with them: %+v, %q", s.RowLocks, s.RowLocksMissing)
+	if len(inRows(s)) != 1 || s.RowLocksMissing != "" {
+		t.Fatalf("with them: %+v, %q", inRows(s), s.RowLocksMissing)
 	}
 	if h := ofNoKeys(s); !strings.HasSuffix(h, ". No locks held.") {
 		t.Errorf("with them the headline is %q", h)
 	}
-	if h := s.RowLocks[0].Holders[0]; h.Host != "" || h.PID != 0 || strings.Join(h.Hidden, " ") != "host pid" || h.User == "" {
+	if h := inRows(s)[0].Holders[0]; h.Lease.Host != "" || h.Lease.PID != 0 || strings.Join(h.Hidden, " ") != "client" || h.User == "" {
 		t.Errorf("the holder is %+v", h)
 	}
 }
 
 // ofNoKeys returns the headline of no lock at all, to which the locks of other tests on the server add nothing.
 func ofNoKeys(s *monitor.Snapshot) string {
-	return s.HeadlineOf(func(*monitor.Lock) bool { return false }, func(*monitor.RowLock) bool { return false }, nil).String()
+	return s.HeadlineOf(func(*monitor.Lock) bool { return false }, nil).String()
 }
 
 // A role that takes locks makes as many rows as it likes, with texts as long as it likes. Who waits is shown all the same.
@@ -193,13 +199,32 @@ func TestManyLocksInRowsAreBounded(t *testing.T) {
 	holdRow(t, rowLocker(t, pool), invoice)
 	waitRow(t, rowLocker(t, pool), invoice)
 	s := takeWaiting(t, pool, invoice, 1)
-	if len(s.RowLocks) != 1000 || len(rowLockOf(s, invoice).Holders) != 1 || s.RowLocksMissing != "2001 of 3002 holders and waiters of locks in rows are left out" {
-		t.Errorf("%d locks are shown, of invoice:42 %+v: %s", len(s.RowLocks), rowLockOf(s, invoice), s.RowLocksMissing)
+	if len(inRows(s)) != 1000 || len(rowLockOf(s, invoice).Holders) != 1 || s.RowLocksMissing != "2001 of 3002 holders and waiters of locks in rows are left out" {
+		t.Errorf("%d locks are shown, of invoice:42 %+v: %s", len(inRows(s)), rowLockOf(s, invoice), s.RowLocksMissing)
 	}
-	for _, lock := range s.RowLocks {
-		if h := lock.Holders[0]; len(h.Application) > 64 || len(h.Host) > 255 {
-			t.Fatalf("%d and %d bytes", len(h.Application), len(h.Host))
+	for _, lock := range inRows(s) {
+		if h := lock.Holders[0]; len(h.Application) > 64 || len(h.Lease.Host) > 255 {
+			t.Fatalf("%d and %d bytes", len(h.Application), len(h.Lease.Host))
 		}
+	}
+}
+
+// All locks of a process that is asked for are there, however many others there are.
+func TestAllLocksOfAProcessThatIsAskedForAreRead(t *testing.T) {
+	t.Parallel()
+	db := testenv.Installed(t)
+	pool := db.Pool(t)
+	execute(t, pool, `SELECT pglock.lease_open(gen_random_uuid(), 60000, name, 'host', 1) FROM unnest(ARRAY['one', 'other']) AS name`,
+		`INSERT INTO pglock.leases (space, number, holder, generation, since)
+			SELECT 1, n, h.id, n, '2000-01-01' FROM generate_series(1, 3000) AS n, pglock.holders AS h
+			WHERE (h.application = 'one') = (n > 1500)`)
+	holder := value(t, pool, "SELECT DISTINCT holder FROM pglock.row_locks WHERE application = 'one'")
+	s, err := monitor.Take(t.Context(), pool, monitor.WithSession(monitor.SessionID{Holder: holder}))
+	must.Succeed(t, err)
+	target, err := s.Target(monitor.SessionID{Holder: holder})
+	must.Succeed(t, err)
+	if len(target.Holds) != 1500 || target.Ref != holder {
+		t.Errorf("%d locks of %q: %s", len(target.Holds), target.Ref, s.RowLocksMissing)
 	}
 }
 
@@ -219,9 +244,9 @@ func TestAProcessWhoseLeaseIsOverIsNotWaitedForAndDoesNotWait(t *testing.T) {
 	}
 	execute(t, pool, `UPDATE pglock.holders SET expires = now() - interval '1 second' WHERE application = 'dead'`)
 	s := take(t, pool)
-	if len(s.RowLocks) != 2 || len(s.RowLocks[0].Holders) != 1 || len(s.RowLocks[0].Waiters) != 1 || len(s.RowLocks[0].Waiters[0].BlockedBy) != 0 ||
-		len(s.RowLocks[1].Holders) != 1 || len(s.RowLocks[1].Waiters) != 0 {
-		t.Errorf("%+v", s.RowLocks)
+	if len(inRows(s)) != 2 || len(inRows(s)[0].Holders) != 1 || len(inRows(s)[0].Waiters) != 1 || len(inRows(s)[0].Waiters[0].BlockedBy) != 0 ||
+		len(inRows(s)[1].Holders) != 1 || len(inRows(s)[1].Waiters) != 0 {
+		t.Errorf("%+v", inRows(s))
 	}
 	if h := s.Headline(); h.Root != nil || h.Waiting != 1 || h.Held != 1 {
 		t.Errorf("%+v", h)
@@ -239,7 +264,7 @@ func TestTrustLocksInRowsOfOthersAreNotRead(t *testing.T) {
 			now() AS expires, 'x' AS name;
 		GRANT SELECT ON pglock.row_locks TO PUBLIC`)
 	s := take(t, db.Pool(t))
-	if len(s.RowLocks) != 0 || !strings.Contains(s.RowLocksMissing, tenant.Name()) {
-		t.Errorf("%+v, %q", s.RowLocks, s.RowLocksMissing)
+	if len(inRows(s)) != 0 || !strings.Contains(s.RowLocksMissing, tenant.Name()) {
+		t.Errorf("%+v, %q", inRows(s), s.RowLocksMissing)
 	}
 }

@@ -85,9 +85,8 @@ func (s schema) fields(t reflect.Type, add func(name string, property map[string
 
 // closed has the types that have only these values.
 var closed = map[reflect.Type][]any{
-	reflect.TypeFor[monitor.Space]():      {monitor.SpaceBigint, monitor.SpacePair, monitor.SpaceOther},
-	reflect.TypeFor[monitor.BlockKind]():  {monitor.BlockHard, monitor.BlockSoft},
-	reflect.TypeFor[monitor.Confidence](): {monitor.ConfidenceProbable, monitor.ConfidencePossible},
+	reflect.TypeFor[monitor.Space]():     {monitor.SpaceBigint, monitor.SpacePair, monitor.SpaceOther},
+	reflect.TypeFor[monitor.BlockKind](): {monitor.BlockHard, monitor.BlockSoft},
 }
 
 func (s schema) property(t reflect.Type) map[string]any {

@@ -33,14 +33,6 @@ func sessions(t tables) map[string]Session {
 			found[row.Owner] = session(row)
 		}
 	}
-	for id, row := range t.locks() {
-		if isIdentityKey(id, row) {
-			marked := found[row.Owner]
-			_, object := id.halves()
-			marked.Identity = &object
-			found[row.Owner] = marked
-		}
-	}
 	return found
 }
 
@@ -98,10 +90,10 @@ func (s Session) origin() origin {
 	return origin{s.Process, s.User, host}
 }
 
-// SameProcess reports whether s and other, two sessions or one, belong to Lockers of one process: they have the same mark
+// sameProcess reports whether s and other, two sessions or one, belong to Lockers of one process: they have the same mark
 // ([Session.Process]), the same role and, where the server shows it, the same client address. Sessions of other roles are
 // not believed, since any role can copy a mark. Two sessions without a mark do not belong together.
-func (s Session) SameProcess(other Session) bool {
+func (s Session) sameProcess(other Session) bool {
 	return s.Process != "" && s.origin() == other.origin()
 }
 

@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"iter"
 	"net"
 	"strconv"
 	"time"
@@ -42,7 +41,9 @@ type Snapshot struct {
 	Capacity Capacity `json:"capacity"`
 	// Cycles are the deadlocks and possible deadlocks, including those that PostgreSQL cannot see.
 	Cycles []Cycle `json:"cycles"`
-	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number.
+	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number. At the
+	// end are the locks in rows of Database ([Lock.InRow]). Of these at most 1000 holders and 1000 waiters are read: the longest
+	// waits, those that these wait for, and then those that have held for longest.
 	Locks []Lock `json:"locks"`
 	// OtherWaits are waits for locks that are not advisory locks, as far as they are part of the wait graph. The wait
 	// graph has all sessions that hold or wait for an advisory lock or were asked for ([WithSession]), and all that block
@@ -55,10 +56,6 @@ type Snapshot struct {
 	// advisory lock, and those that were asked for, sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
 
-	// RowLocks are the locks in rows (package rowlock) of Database that are held or waited for, sorted by space and number.
-	// At most 1000 holders and 1000 waiters are read: the longest waits, those that these wait for, and then those that have held
-	// for longest. Whatever else is in a Snapshot is about advisory locks.
-	RowLocks []RowLock `json:"row_locks"`
 	// RowLocksMissing says why there are no locks in rows, or some are left out, and what to do. It is empty if all could
 	// be read, and where schema pglock has none.
 	RowLocksMissing string `json:"row_locks_missing"`
@@ -71,9 +68,6 @@ type Server struct {
 	Port int32  `json:"port"`
 	// InRecovery says that it is a standby. Its advisory locks are its own: those of the primary are not seen there.
 	InRecovery bool `json:"in_recovery"`
-	// Label is the name of this server in a program that watches several. It does not come from the server: [Take]
-	// leaves it empty.
-	Label string `json:"label"`
 }
 
 // String returns the server's address, such as "192.0.2.1:5432", or "[local]:5432" for a Unix socket. For a standby it
@@ -92,17 +86,21 @@ func (s Server) String() string {
 // FormatVersion is the version of the JSON form of a [Snapshot].
 const FormatVersion = 1
 
-// Lock is one advisory lock of one database, with its holders and waiters.
+// Lock is one advisory lock of one database, or one lock in a row, with its holders and waiters.
 type Lock struct {
+	// InRow says that it is a lock in a row (package rowlock), whose holders and waiters are processes ([Session.Lease]). It and
+	// an advisory lock of the same key do not exclude each other.
+	InRow bool `json:"in_row"`
 	// Key is the key as pglock writes it: its name if that is known, and otherwise @NUMBER or @CLASS/OBJECT.
 	// [pglock.ParseKey] reads these. There are two forms that it does not read as this lock: the names of a collision,
 	// joined by " | ", and @CLASS/OBJECT#OBJSUBID in spaces that no SQL function can reach.
 	Key string `json:"key"`
-	// Names are the known names, sorted. It is empty if there are none; more than one is a collision of their hashes.
+	// Names are the known names, sorted. It is empty if there are none; more than one is a collision of their hashes. A lock in a
+	// row has at most one, that which was registered first.
 	Names []string `json:"names"`
-	// Guesses says which tools are known to use the number of a key that has no name, the likelier ones first. Numbers
+	// Guesses say what well-known tools use the number of a key that has no name for, such as "goose migrations". Numbers
 	// collide, so no guess is certain. A key with a name has none.
-	Guesses []Guess `json:"guesses"`
+	Guesses []string `json:"guesses"`
 
 	// Kind says what the lock is used for, as far as that is known.
 	Kind LockKind `json:"kind"`
@@ -121,18 +119,17 @@ type Lock struct {
 	// Class and Object are the two integers of a pair, and the halves of a bigint.
 	Class  int32 `json:"class"`
 	Object int32 `json:"object"`
-	// ClassID and ObjectID are Class and Object as pg_locks shows them, without a sign.
-	ClassID  uint32 `json:"classid"`
-	ObjectID uint32 `json:"objid"`
 
 	// DatabaseOID and Database are the lock's database: the same key in two databases is two locks. Database is empty if
 	// the database was dropped while the snapshot was taken.
 	DatabaseOID uint32 `json:"database_oid"`
 	Database    string `json:"database"`
 
-	// Holders hold the lock, sorted by process ID. A session that holds it in two modes is in the list twice.
+	// Holders hold the lock, sorted by process ID. A session that holds it in two modes is in the list twice. Those of a lock in a
+	// row are in the order in which they took it. One whose lease is over ([Lease.Left]) has left the lock behind: it blocks no
+	// waiter, and the next caller takes the lock.
 	Holders []Holder `json:"holders"`
-	// Waiters wait for the lock, the longest wait first.
+	// Waiters wait for the lock, the longest wait first; those for a lock in a row in the order of their arrival.
 	Waiters []Waiter `json:"waiters"`
 }
 
@@ -149,7 +146,7 @@ const (
 	// KindSemaphore is a semaphore (package semaphore), whose locks are shown as one. There is a Holder for each permit,
 	// so a session with several permits is in the list several times. One of the Waiters holds the gate and looks for a
 	// permit that is released; it waits for no particular session, so it has no WaitingSince and no blockers. The key is
-	// that of the gate.
+	// that of the gate. Locks in rows of a semaphore are not merged.
 	KindSemaphore LockKind = "semaphore"
 )
 
@@ -187,10 +184,14 @@ type Holder struct {
 	// Mode is how it holds the lock.
 	Mode Mode `json:"mode"`
 	// SeenSince is when it was first seen to hold the lock, in an unbroken sequence of snapshots up to this one. It has
-	// held the lock at least since then. [Take] leaves it and Code nil; package journal fills both in.
+	// held the lock at least since then. [Take] sets it only for a lock in a row, to when the process took the lock; the
+	// command pglock sets it and Code for others.
 	SeenSince *time.Time `json:"seen_since"`
-	// Code says which code took the lock, or is nil if that was not seen.
-	Code *Code `json:"code"`
+	// Code says which code took the lock: "code: " with the tags of its statement, or "statement: " with the statement. It is
+	// empty if that was not seen.
+	Code string `json:"code"`
+	// Generation is the fencing token of a lock in a row, and 0 for others. In JSON it is a string.
+	Generation int64 `json:"generation,string"`
 	Session
 }
 
@@ -200,22 +201,20 @@ type Waiter struct {
 	Mode Mode `json:"mode"`
 	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and if Hidden names it.
 	WaitingSince *time.Time `json:"waiting_since"`
-	// WaitingEstimated says that WaitingSince is an estimate: PostgreSQL 13 does not report when a wait began, so it is
-	// when the session's statement began. The wait is no longer than that.
-	WaitingEstimated bool `json:"waiting_estimated"`
 	Session
 	// Ahead is how many of BlockedBy do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one
 	// less than its place in the queue.
 	Ahead int `json:"ahead"`
 	// BlockedBy are the sessions that block this one, sorted by process ID: exactly those that pg_blocking_pids names,
 	// each once, without those that came or went while the snapshot was taken. In JSON these are only those that hold the
-	// lock, or of a waiter without any the others, and at most four.
+	// lock, or of a waiter without any the others, and at most four. Those for a lock in a row are the processes that hold it in
+	// a mode that conflicts, at most 16, or else the last one that waits ahead in such a mode.
 	BlockedBy Blockers `json:"blocked_by"`
 }
 
-// Session is a server session, or a prepared transaction, which outlives its session.
+// Session is a server session, or a prepared transaction, which outlives its session, or a process that uses locks in rows.
 type Session struct {
-	// PID is the process ID of the session's backend; 0 for a prepared transaction.
+	// PID is the process ID of the session's backend; 0 for a prepared transaction and for a process.
 	PID int32 `json:"pid"`
 	// GID is the identifier of a prepared transaction, for COMMIT PREPARED and ROLLBACK PREPARED. It is empty for
 	// sessions, and for a transaction that ended while the snapshot was taken.
@@ -232,10 +231,6 @@ type Session struct {
 	// The sessions of one process have the same mark: the eight hexadecimal digits at the end of their application_name,
 	// as in "payroll (pglock 1f3a9c42)". A session can copy another's mark; see [Session.SameProcess].
 	Process string `json:"process"`
-	// Identity is a number that distinguishes the session from all others of the server: the object of the pair key that
-	// a Locker's session also holds once one of its locks has guarded a transaction. It is nil if there is none. That key
-	// is not in [Snapshot.Locks].
-	Identity *int32 `json:"identity"`
 	// Client is the client's address and port, such as "192.0.2.7:49152", or "[local]" for a Unix socket.
 	Client string `json:"client"`
 	// BackendType is what kind of process it is, as pg_stat_activity writes it: "client backend", "autovacuum worker".
@@ -250,7 +245,8 @@ type Session struct {
 	StateSince *time.Time `json:"state_since"`
 	// Query is the statement that runs, or else the last one. The server cuts it at track_activity_query_size bytes.
 	Query string `json:"query"`
-	// Since is when the session began. Together with PID it identifies the session permanently.
+	// Since is when the session began. Together with PID it identifies the session permanently. For a process it is when it began
+	// to use locks in rows.
 	Since *time.Time `json:"session_since"`
 	// TransactionSince is when its transaction began; nil outside a transaction.
 	TransactionSince *time.Time `json:"transaction_since"`
@@ -263,30 +259,58 @@ type Session struct {
 	WaitEventType string `json:"wait_event_type"`
 	WaitEvent     string `json:"wait_event"`
 
+	// Lease is set for a process that uses locks in rows, of which User, Database, Application and Since are known besides.
+	Lease *Lease `json:"lease"`
+
 	// Hidden has the JSON names of the fields of this session that are unknown, as opposed to empty: the role may not
 	// see them ([Snapshot.DetailsHidden]) or, if "user" is among them, the session began or ended while the snapshot was
 	// taken and was not found.
 	Hidden []string `json:"hidden"`
+}
 
-	holder string // of a process in the tree of locks in rows, which is no session
+// Lease is what a process that uses locks in rows has instead of a session. All its locks are free when it is over.
+type Lease struct {
+	// Holder identifies the process, with 16 hexadecimal digits.
+	Holder string `json:"holder"`
+	// Host is the name of its machine, as it says, and PID its process ID there.
+	Host string `json:"host"`
+	PID  int32  `json:"pid"`
+	// Expires is when the lease is over, by the server's clock, unless the process renews it. It is nil if the server has
+	// forgotten the process.
+	Expires *time.Time `json:"expires"`
+}
+
+// Left returns how long the lease lasts from a time on unless it is renewed, negative if it is over. ok is false if that is
+// unknown.
+func (l *Lease) Left(at time.Time) (left time.Duration, ok bool) {
+	if l == nil || l.Expires == nil {
+		return 0, false
+	}
+	return l.Expires.Sub(at), true
+}
+
+// over reports whether the lease is known to be over.
+func (l *Lease) over(at time.Time) bool {
+	left, known := l.Left(at)
+	return known && left <= 0
 }
 
 // Prepared reports whether this is a prepared transaction.
-func (s Session) Prepared() bool { return s.PID == 0 && s.holder == "" }
+func (s Session) Prepared() bool { return s.PID == 0 && s.Lease == nil }
 
 // Blocker is an edge of the wait graph: a session that a waiter waits for.
 type Blocker struct {
-	// PID is the process ID of the blocking session; 0 for a prepared transaction.
+	// PID is the process ID of the blocking session; 0 for a prepared transaction and for a process.
 	PID int32 `json:"pid"`
 	// GID is the prepared transaction's identifier. It is empty for a session, and if the transaction has ended since.
 	GID string `json:"gid"`
+	// Holder identifies a process ([Lease.Holder]).
+	Holder string `json:"holder"`
 	// Kind says why it blocks the waiter.
 	Kind BlockKind `json:"kind"`
 	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks, whose
 	// holders the snapshot has, and for a soft block.
 	Mode Mode `json:"mode"`
-
-	holder string // see Session
 }
 
 // BlockKind says why a session blocks a waiter.
@@ -300,43 +324,15 @@ const (
 	BlockSoft BlockKind = "soft"
 )
 
-// Find returns the lock of key in the connected database, or false if no session holds it or waits for it.
+// Find returns the advisory lock of key in the connected database, or false if no session holds it or waits for it.
 func (s *Snapshot) Find(key pglock.Key) (Lock, bool) {
 	for _, lock := range s.Locks {
-		if lock.Database == s.Database && lock.ID() == key.ID() {
+		if !lock.InRow && lock.Database == s.Database && lock.ID() == key.ID() {
 			return lock, true
 		}
 	}
 	return Lock{}, false
 }
 
-// HeldBy returns the locks that the session with this process ID holds, in the order of Locks: those that would be freed
-// if it ended. For 0 it returns the locks of all prepared transactions.
-func (s *Snapshot) HeldBy(pid int32) []Lock {
-	var held []Lock
-	for _, lock := range s.Locks {
-		for _, holder := range lock.Holders {
-			if holder.PID == pid {
-				held = append(held, lock)
-				break
-			}
-		}
-	}
-	return held
-}
-
 // OtherWaiters returns how many sessions of OtherWaits there are.
 func (s *Snapshot) OtherWaiters() int { return len(waitersOf(s.OtherWaits)) }
-
-// Waiters returns an iterator over all waiters and their locks.
-func (s *Snapshot) Waiters() iter.Seq2[Lock, Waiter] {
-	return func(yield func(Lock, Waiter) bool) {
-		for _, lock := range s.Locks {
-			for _, waiter := range lock.Waiters {
-				if !yield(lock, waiter) {
-					return
-				}
-			}
-		}
-	}
-}

@@ -7,33 +7,30 @@ import (
 	"time"
 )
 
-// Tree is the blocking tree of a snapshot ([Snapshot.Tree]), for all locks of sessions. It has each session that waits or blocks others once,
-// below the session that it is shown to wait for. All faces of pglock monitor draw this tree, so they agree.
+// Tree is the blocking tree of a snapshot ([Snapshot.Tree]), for all locks. It has each session that waits or blocks others once,
+// below the session that it is shown to wait for, and each process that uses locks in rows in the same way. All faces of pglock
+// monitor draw this tree, so they agree, with the siblings folded that are alike ([Tree.Branches]).
 //
 // A session can wait for several others. Shown is, in this order of preference: one in a deadlock with it; one that holds
 // the lock ([BlockHard]); the longest of its waits, of which a session with parallel workers can have several; the
 // smallest process ID.
 //
-// [Snapshot.RowTree] is another one, of the processes that hold locks in rows or wait for them. Faces draw both in the same
-// way, with the siblings folded that are alike ([Tree.Branches]).
+// Unlike a session, a process can do several things at once, so one that waits for a lock in a row may still release another
+// one: a cycle of processes need not be a deadlock, and [Node.Deadlock] is not set.
 type Tree struct {
 	// Roots are the sessions that wait for no other one, and one of each cycle, that with the smallest process ID. Those
 	// of certain deadlocks come first, and then those with the most sessions behind them.
 	Roots []*Node
 
 	snapshot *Snapshot
-	waits    iter.Seq[Wait]
 	graph    *waitGraph
 	nodes    []*Node
 }
 
-// Node is a session or prepared transaction in a [Tree], or a process.
+// Node is a session, prepared transaction or process in a [Tree].
 type Node struct {
-	// Session is nearly empty, with "user" among the hidden fields, if it began or ended while the snapshot was taken. Of a
-	// process it has only the role and the application.
+	// Session is nearly empty, with "user" among the hidden fields, if it began or ended while the snapshot was taken.
 	*Session
-	// Process is the process in the tree of locks in rows, and nil for a session or prepared transaction.
-	Process *RowProcess
 	// Wait is the wait that is shown. It is nil if the session does not wait.
 	Wait *Wait
 	// Blocker is the session that Wait is shown to wait for, and Kind says why. Blocker is nil if the session does not
@@ -58,29 +55,18 @@ type Node struct {
 
 // Tree returns the blocking tree of the snapshot.
 func (s *Snapshot) Tree() *Tree {
-	t, edges := newTree(s, s.Waits())
-	t.findSessions()
-	t.markDeadlocks()
-	t.build(edges)
-	return t
-}
-
-// newTree returns the nodes of a tree, which are not connected yet, and the edges of the wait graph.
-func newTree(s *Snapshot, waits iter.Seq[Wait]) (t *Tree, edges []int) {
-	g := newWaitGraph(waits, s.TakenAt)
-	t = &Tree{snapshot: s, waits: waits, graph: g, nodes: make([]*Node, len(g.ids))}
+	g := newWaitGraph(s)
+	t := &Tree{snapshot: s, graph: g, nodes: make([]*Node, len(g.ids))}
 	for i, id := range g.ids {
-		missing := &Session{PID: id.PID, GID: id.GID, holder: id.Holder, Hidden: []string{"user"}}
+		missing := &Session{PID: id.PID, GID: id.GID, Hidden: []string{"user"}}
 		t.nodes[i] = &Node{Session: missing, Behind: g.behind(i), Longest: g.longest[g.group[i]], number: i, group: g.group[i]}
 	}
-	return t, g.edges
-}
-
-// build connects the nodes.
-func (t *Tree) build(edges []int) {
-	t.chooseBlockers(edges)
+	t.findSessions()
+	t.markDeadlocks()
+	t.chooseBlockers()
 	t.cutCycles()
 	t.link()
+	return t
 }
 
 // Node returns the node of a session, or nil if it neither waits nor blocks others.
@@ -182,7 +168,7 @@ func (t *Tree) edge(waiter *Node, wait Wait, b Blocker) edge {
 // compare orders the edges of one session by preference.
 func (e edge) compare(other edge) int {
 	return cmp.Or(compareBool(!e.inCycle, !other.inCycle), compareBool(e.Kind != BlockHard, other.Kind != BlockHard),
-		compareSince(e.wait.WaitingSince, other.wait.WaitingSince), e.ID().Compare(other.ID()))
+		compareSince(e.wait.WaitingSince, other.wait.WaitingSince), e.ID().compare(other.ID()))
 }
 
 // findSessions fills in the sessions of the nodes.
@@ -207,9 +193,9 @@ func (t *Tree) findSessions() {
 }
 
 // chooseBlockers fills in which wait of each session is shown, and which blocker.
-func (t *Tree) chooseBlockers(edges []int) {
-	chosen := make([]edge, len(t.nodes)) // by session
-	for wait := range t.waits {
+func (t *Tree) chooseBlockers() {
+	chosen, edges := make([]edge, len(t.nodes)), t.graph.edges // chosen is by session
+	for wait := range t.snapshot.Waits() {
 		n := t.nodes[edges[0]]
 		best := &chosen[n.number]
 		for i, b := range wait.BlockedBy {
@@ -248,7 +234,7 @@ func (t *Tree) cutCycles() {
 		}
 		root := n // the walk has come back to n
 		for next := n.Blocker; next != n; next = next.Blocker {
-			if next.ID().Compare(root.ID()) < 0 {
+			if next.ID().compare(root.ID()) < 0 {
 				root = next
 			}
 		}
@@ -279,14 +265,14 @@ func (t *Tree) link() {
 		}
 	}
 	slices.SortFunc(t.Roots, func(a, b *Node) int {
-		return cmp.Or(compareBool(!a.Certain, !b.Certain), cmp.Compare(b.Behind, a.Behind), a.ID().Compare(b.ID()))
+		return cmp.Or(compareBool(!a.Certain, !b.Certain), cmp.Compare(b.Behind, a.Behind), a.ID().compare(b.ID()))
 	})
 	for _, n := range t.nodes {
 		if n == nil {
 			continue
 		}
 		slices.SortFunc(n.Children, func(a, b *Node) int {
-			return cmp.Or(compareSince(a.Wait.WaitingSince, b.Wait.WaitingSince), a.ID().Compare(b.ID()))
+			return cmp.Or(compareSince(a.Wait.WaitingSince, b.Wait.WaitingSince), a.ID().compare(b.ID()))
 		})
 	}
 }
@@ -296,7 +282,7 @@ func (t *Tree) link() {
 // for, directly or through others. What the nodes say, such as Behind, is still about the whole snapshot. showsOther may be nil,
 // for none.
 func (t *Tree) Of(shows func(*Lock) bool, showsOther func(*OtherWait) bool) *Tree {
-	part := &Tree{snapshot: t.snapshot, waits: t.waits, graph: t.graph, nodes: make([]*Node, len(t.nodes))}
+	part := &Tree{snapshot: t.snapshot, graph: t.graph, nodes: make([]*Node, len(t.nodes))}
 	for _, n := range t.above(t.behind(t.concerned(shows, showsOther))) {
 		one := *n
 		one.Children = nil

@@ -286,7 +286,7 @@ func TestLongTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
 	for _, mode := range queryModes {
 		pool := poolIn(t, db, mode)
 		_, taken := monitor.Take(t.Context(), pool)
-		_, sent := monitor.Send(t.Context(), pool, target, monitor.SignalCancel)
+		_, sent := monitor.Cancel(t.Context(), pool, target)
 		t.Logf("%v: take: %v; send: %v", mode, taken, sent) // fails where a result has a type of the tenant's
 		pool.Close()
 	}
@@ -311,7 +311,7 @@ func TestTrustOfAnotherRolesRegistry(t *testing.T) {
 	}
 	// Watch does not copy it for each snapshot.
 	emptied := false
-	for s, err := range monitor.Watch(t.Context(), db.Pool(t), 1) {
+	for s, err := range monitor.NewWatcher(db.Pool(t)).Watch(t.Context(), 1) {
 		must.Succeed(t, err)
 		if lock := find(t, s, pglock.NewKey("job")); lock.Key != "job" {
 			t.Errorf("after the registry was emptied: %v: the lock is shown as %q", emptied, lock.Key)

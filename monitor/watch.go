@@ -8,6 +8,29 @@ import (
 	"time"
 )
 
+// Watcher takes snapshots of one server, and remembers names from one to the next: a lock keeps the name that was seen in a
+// query, such as pglock.key('invoice:42'), when its holder runs other statements; and for 15 seconds the name registry is
+// not asked again for keys that stay locked, nor copied again. Its methods may be called from many goroutines at once.
+type Watcher struct {
+	db      DBTX
+	options []Option
+}
+
+// NewWatcher returns a Watcher that takes snapshots as [Take] does with these options.
+func NewWatcher(db DBTX, opts ...Option) *Watcher {
+	memory := newMemory()
+	remember := func(o *options) error {
+		o.memory = memory
+		return nil
+	}
+	return &Watcher{db, append(slices.Clone(opts), remember)}
+}
+
+// Take takes a snapshot, with further options.
+func (w *Watcher) Take(ctx context.Context, opts ...Option) (*Snapshot, error) {
+	return Take(ctx, w.db, slices.Concat(w.options, opts)...)
+}
+
 // answerTimeout bounds a snapshot of Watch. It is several times statementTimeout.
 const answerTimeout = 10 * time.Second
 
@@ -16,20 +39,17 @@ const answerTimeout = 10 * time.Second
 // If a snapshot fails or takes more than ten seconds, Watch yields an error with a nil snapshot, and continues. With a
 // pool the next snapshot uses a new connection if the old one broke; a single connection stays broken. The end of ctx is
 // not yielded. If the consumer takes longer than an interval, the next snapshot follows at once; those in between are
-// skipped, not queued. If the interval is not positive, Watch yields one error and stops.
-//
-// The options are those of Take. Each iteration over the result starts again. Watch starts no goroutine.
-func Watch(ctx context.Context, db DBTX, every time.Duration, opts ...Option) iter.Seq2[*Snapshot, error] {
+// skipped, not queued. If the interval is not positive, Watch yields one error and stops. Watch starts no goroutine.
+func (w *Watcher) Watch(ctx context.Context, every time.Duration) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		if every <= 0 {
 			yield(nil, fmt.Errorf("monitor: cannot watch every %v: the interval must be positive", every))
 			return
 		}
-		opts := append(slices.Clone(opts), ReuseCopy(), RememberNames())
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
-			snapshot, err := takeInTime(ctx, db, opts)
+			snapshot, err := w.takeInTime(ctx)
 			if ctx.Err() != nil || !yield(snapshot, err) {
 				return
 			}
@@ -41,10 +61,10 @@ func Watch(ctx context.Context, db DBTX, every time.Duration, opts ...Option) it
 	}
 }
 
-func takeInTime(ctx context.Context, db DBTX, opts []Option) (*Snapshot, error) {
+func (w *Watcher) takeInTime(ctx context.Context) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	snapshot, err := Take(ctx, db, opts...)
+	snapshot, err := w.Take(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("%w (no answer within %v)", err, answerTimeout)
 	}

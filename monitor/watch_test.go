@@ -22,7 +22,7 @@ func TestWatchShowsWhatChanges(t *testing.T) {
 	holder := db.Connect(t)
 	const want = 5
 	var seen int
-	for s, err := range monitor.Watch(t.Context(), db.Pool(t), shortInterval) {
+	for s, err := range monitor.NewWatcher(db.Pool(t)).Watch(t.Context(), shortInterval) {
 		must.Succeed(t, err)
 		requireServerState(t, db, s)
 		if len(s.Locks) != seen {
@@ -43,7 +43,7 @@ func TestWatchShowsWhatChanges(t *testing.T) {
 
 func TestWatchBeginsAtOnceAndStopsWhenTheConsumerDoes(t *testing.T) {
 	db := testenv.Database(t)
-	watch := monitor.Watch(t.Context(), db.Pool(t), 24*time.Hour)
+	watch := monitor.NewWatcher(db.Pool(t)).Watch(t.Context(), 24*time.Hour)
 	for range 2 {
 		var yields int
 		for s, err := range watch {
@@ -63,11 +63,11 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	pool := db.Pool(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for _, err := range monitor.Watch(ctx, pool, 24*time.Hour) {
+	for _, err := range monitor.NewWatcher(pool).Watch(ctx, 24*time.Hour) {
 		must.Succeed(t, err)
 		cancel()
 	}
-	for s, err := range monitor.Watch(ctx, pool, shortInterval) {
+	for s, err := range monitor.NewWatcher(pool).Watch(ctx, shortInterval) {
 		t.Errorf("after the end of its context Watch yielded %v, %v", s, err)
 	}
 }
@@ -87,7 +87,7 @@ func TestWatchEndsInTheMiddleOfASnapshot(t *testing.T) {
 	db := testenv.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for s, err := range monitor.Watch(ctx, cancelling{db.Pool(t), cancel}, shortInterval) {
+	for s, err := range monitor.NewWatcher(cancelling{db.Pool(t), cancel}).Watch(ctx, shortInterval) {
 		t.Errorf("after the end of its context Watch yielded %v, %v", s, err)
 	}
 }
@@ -96,7 +96,7 @@ func TestWatchRefusesAnIntervalThatIsNotPositive(t *testing.T) {
 	db := testenv.Database(t)
 	for _, every := range []time.Duration{0, -time.Second} {
 		var errs int
-		for s, err := range monitor.Watch(t.Context(), db.Pool(t), every) {
+		for s, err := range monitor.NewWatcher(db.Pool(t)).Watch(t.Context(), every) {
 			if s != nil || err == nil {
 				t.Errorf("every %v: got %v and %v, want an error", every, s, err)
 			}
@@ -123,7 +123,7 @@ func TestWatchSurvivesARestartOfTheServer(t *testing.T) {
 	state := up
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for s, err := range monitor.Watch(ctx, db.Pool(t), shortInterval) {
+	for s, err := range monitor.NewWatcher(db.Pool(t)).Watch(ctx, shortInterval) {
 		switch state {
 		case up:
 			must.Succeed(t, err)

@@ -64,18 +64,6 @@ SELECT current_user::text AS role,
        EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
                WHERE a.pid = @pid::pg_catalog.int4 AND a.usesysid IS NOT NULL) AS known;
 
--- The locks in rows that a process holds.
--- name: HolderLocks :many
-SELECT r.key::text AS key, r.mode::text AS mode, r.generation::int8 AS generation, r.since::timestamptz AS since,
-       (r.role IS NOT NULL)::bool AS known, (r.pid IS NOT NULL)::bool AS visible,
-       COALESCE(r.role, '')::text AS role, COALESCE(pg_catalog.substring(r.application, 1, 64), '')::text AS application,
-       COALESCE(pg_catalog.substring(r.host, 1, 255), '')::text AS host, COALESCE(r.pid, 0)::int4 AS pid,
-       r.process_since, r.expires
-FROM pglock.row_locks AS r
-WHERE r.granted AND r.holder = @holder::pg_catalog.text
-ORDER BY r.space, r.number, r.generation
-LIMIT @most::pg_catalog.int8;
-
 -- Ends a process that holds locks in rows, whether or not it holds any now.
 -- name: EndHolder :one
 SELECT pglock.lease_terminate(@holder::pg_catalog.text)::bool AS ended;

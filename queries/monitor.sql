@@ -39,7 +39,6 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
                      ('lock_timeout', @lock_timeout::pg_catalog.text)) AS s (name, most)) AS limits,
        pg_catalog.clock_timestamp()::timestamptz AS taken_at,
        pg_catalog.current_setting('server_version')::text AS version,
-       pg_catalog.current_setting('server_version_num')::int4 AS version_number,
        pg_catalog.current_database()::text AS database,
        current_user::text AS role,
        pg_catalog.current_setting('max_locks_per_transaction')::int8 AS max_locks_per_transaction,
@@ -67,9 +66,7 @@ WITH RECURSIVE locks AS MATERIALIZED (
            (l.classid::int8 << 32) | l.objid::int8 AS number,
            -- Other locks take no place in the lock table.
            NOT l.fastpath AND l.mode <> 'SIReadLock' AS shared,
-           -- PostgreSQL 13 has no waitstart.
-           CASE WHEN NOT l.granted
-                THEN (pg_catalog.to_jsonb(l) ->> 'waitstart')::timestamptz END AS waiting_since
+           CASE WHEN NOT l.granted THEN l.waitstart END AS waiting_since
     FROM pg_catalog.pg_locks AS l
     -- This statement locks what it reads.
     WHERE l.locktype = 'advisory' OR l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
@@ -318,7 +315,8 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           @ids::pg_catalog.int8[], @longest::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
 
 -- The locks in rows, as a list in JSON: the longest waits, the holders that they wait for, and other holders, those that have
--- held for longest first, and at most so many waiters and so many holders; held and waiting count all. What a process says
+-- held for longest first, and at most so many waiters and so many holders; held and waiting count all. Before these come the locks
+-- of one process, if one is named, at most so many. What a process says
 -- of itself is cut. Times are microseconds since 1970, since a lease can end in a year that no other form has. The view
 -- is named in a string for the same reasons as above.
 -- name: RowLocks :one
@@ -331,9 +329,13 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE NOT r.granted ORDER BY r.since LIMIT %1$s'
           '), held AS MATERIALIZED ('
           'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
-          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted '
+          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted AND r.holder <> %2$L '
           'ORDER BY ((r.space, r.number) IN (SELECT w.space, w.number FROM seen AS w)) DESC, r.since LIMIT %1$s'
-          '), chosen AS (SELECT * FROM seen UNION ALL SELECT * FROM held), '
+          '), wanted AS MATERIALIZED ('
+          'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
+          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted AND r.holder = %2$L '
+          'ORDER BY r.space, r.number LIMIT %3$s'
+          '), chosen AS (SELECT * FROM wanted UNION ALL SELECT * FROM seen UNION ALL SELECT * FROM held), '
           'locks AS ('
           'SELECT r.space, r.number, r.granted, r.mode, r.holder, r.role, r.pid, r.name, r.generation, '
           'pg_catalog.substring(r.application, 1, 64) AS application, pg_catalog.substring(r.host, 1, 255) AS host, '
@@ -343,7 +345,7 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'FROM chosen AS r) '
           'SELECT pg_catalog.encode(pg_catalog.convert_to((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text, ''UTF8''), ''base64'') AS locks, '
           'count(*) FILTER (WHERE r.granted) AS held, count(*) FILTER (WHERE NOT r.granted) AS waiting '
-          'FROM pglock.row_locks AS r', @most::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
+          'FROM pglock.row_locks AS r', @most::pg_catalog.int8, @wanted::pg_catalog.text, @most_wanted::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
 
 -- What bounds the copy of a registry. With row_security off, policies are an error and are not executed.
 -- name: BoundCopy :exec

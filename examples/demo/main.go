@@ -172,7 +172,7 @@ func (d demo) end(ctx context.Context) error {
 
 // watch takes snapshots until one is enough, or ctx ends.
 func (d demo) watch(ctx context.Context, enough func(*monitor.Snapshot) bool) error {
-	for snapshot, err := range monitor.Watch(ctx, d.pool, 20*time.Millisecond) {
+	for snapshot, err := range monitor.NewWatcher(d.pool).Watch(ctx, 20*time.Millisecond) {
 		switch {
 		case ctx.Err() != nil:
 			return nil

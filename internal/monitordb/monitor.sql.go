@@ -148,7 +148,6 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
                      ('lock_timeout', $2::pg_catalog.text)) AS s (name, most)) AS limits,
        pg_catalog.clock_timestamp()::timestamptz AS taken_at,
        pg_catalog.current_setting('server_version')::text AS version,
-       pg_catalog.current_setting('server_version_num')::int4 AS version_number,
        pg_catalog.current_database()::text AS database,
        current_user::text AS role,
        pg_catalog.current_setting('max_locks_per_transaction')::int8 AS max_locks_per_transaction,
@@ -170,7 +169,6 @@ type LimitRow struct {
 	Limits                  int64
 	TakenAt                 pgtype.Timestamptz
 	Version                 string
-	VersionNumber           int32
 	Database                string
 	Role                    string
 	MaxLocksPerTransaction  int64
@@ -195,7 +193,6 @@ func (q *Queries) Limit(ctx context.Context, arg LimitParams) (LimitRow, error) 
 		&i.Limits,
 		&i.TakenAt,
 		&i.Version,
-		&i.VersionNumber,
 		&i.Database,
 		&i.Role,
 		&i.MaxLocksPerTransaction,
@@ -217,9 +214,7 @@ WITH RECURSIVE locks AS MATERIALIZED (
            (l.classid::int8 << 32) | l.objid::int8 AS number,
            -- Other locks take no place in the lock table.
            NOT l.fastpath AND l.mode <> 'SIReadLock' AS shared,
-           -- PostgreSQL 13 has no waitstart.
-           CASE WHEN NOT l.granted
-                THEN (pg_catalog.to_jsonb(l) ->> 'waitstart')::timestamptz END AS waiting_since
+           CASE WHEN NOT l.granted THEN l.waitstart END AS waiting_since
     FROM pg_catalog.pg_locks AS l
     -- This statement locks what it reads.
     WHERE l.locktype = 'advisory' OR l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
@@ -633,9 +628,13 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE NOT r.granted ORDER BY r.since LIMIT %1$s'
           '), held AS MATERIALIZED ('
           'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
-          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted '
+          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted AND r.holder <> %2$L '
           'ORDER BY ((r.space, r.number) IN (SELECT w.space, w.number FROM seen AS w)) DESC, r.since LIMIT %1$s'
-          '), chosen AS (SELECT * FROM seen UNION ALL SELECT * FROM held), '
+          '), wanted AS MATERIALIZED ('
+          'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
+          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted AND r.holder = %2$L '
+          'ORDER BY r.space, r.number LIMIT %3$s'
+          '), chosen AS (SELECT * FROM wanted UNION ALL SELECT * FROM seen UNION ALL SELECT * FROM held), '
           'locks AS ('
           'SELECT r.space, r.number, r.granted, r.mode, r.holder, r.role, r.pid, r.name, r.generation, '
           'pg_catalog.substring(r.application, 1, 64) AS application, pg_catalog.substring(r.host, 1, 255) AS host, '
@@ -645,8 +644,14 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'FROM chosen AS r) '
           'SELECT pg_catalog.encode(pg_catalog.convert_to((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text, ''UTF8''), ''base64'') AS locks, '
           'count(*) FILTER (WHERE r.granted) AS held, count(*) FILTER (WHERE NOT r.granted) AS waiting '
-          'FROM pglock.row_locks AS r', $1::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
+          'FROM pglock.row_locks AS r', $1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
 `
+
+type RowLocksParams struct {
+	Most       int64
+	Wanted     string
+	MostWanted int64
+}
 
 type RowLocksRow struct {
 	Locks   []byte
@@ -655,11 +660,12 @@ type RowLocksRow struct {
 }
 
 // The locks in rows, as a list in JSON: the longest waits, the holders that they wait for, and other holders, those that have
-// held for longest first, and at most so many waiters and so many holders; held and waiting count all. What a process says
+// held for longest first, and at most so many waiters and so many holders; held and waiting count all. Before these come the locks
+// of one process, if one is named, at most so many. What a process says
 // of itself is cut. Times are microseconds since 1970, since a lease can end in a year that no other form has. The view
 // is named in a string for the same reasons as above.
-func (q *Queries) RowLocks(ctx context.Context, most int64) (RowLocksRow, error) {
-	row := q.db.QueryRow(ctx, RowLocks, most)
+func (q *Queries) RowLocks(ctx context.Context, arg RowLocksParams) (RowLocksRow, error) {
+	row := q.db.QueryRow(ctx, RowLocks, arg.Most, arg.Wanted, arg.MostWanted)
 	var i RowLocksRow
 	err := row.Scan(&i.Locks, &i.Held, &i.Waiting)
 	return i, err

@@ -49,27 +49,8 @@ func (q *Queries) MissingDatabases(ctx context.Context, names []string) ([]strin
 	return items, nil
 }
 
-const ServerStart = `-- name: ServerStart :one
-
-SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.timestamptz AS started,
-       pg_catalog.current_setting('port')::pg_catalog.text AS port
-`
-
-type ServerStartRow struct {
-	Started pgtype.Timestamptz
-	Port    string
-}
-
-// What the command asks servers beside their locks.
-// When the server started, and where it listens: a running server, whatever its address.
-func (q *Queries) ServerStart(ctx context.Context) (ServerStartRow, error) {
-	row := q.db.QueryRow(ctx, ServerStart)
-	var i ServerStartRow
-	err := row.Scan(&i.Started, &i.Port)
-	return i, err
-}
-
 const SessionStarts = `-- name: SessionStarts :many
+
 SELECT a.pid::pg_catalog.int4 AS pid, a.backend_start FROM pg_catalog.pg_stat_activity AS a
 WHERE a.pid OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.int4[])
 `
@@ -79,6 +60,7 @@ type SessionStartsRow struct {
 	BackendStart pgtype.Timestamptz
 }
 
+// What the command asks servers beside their locks.
 // When sessions began; the ones that have ended are missing.
 func (q *Queries) SessionStarts(ctx context.Context, pids []int32) ([]SessionStartsRow, error) {
 	rows, err := q.db.Query(ctx, SessionStarts, pids)
@@ -98,16 +80,4 @@ func (q *Queries) SessionStarts(ctx context.Context, pids []int32) ([]SessionSta
 		return nil, err
 	}
 	return items, nil
-}
-
-const SystemIdentifier = `-- name: SystemIdentifier :one
-SELECT c.system_identifier::pg_catalog.text AS system FROM pg_catalog.pg_control_system() AS c
-`
-
-// A standby has its primary's. This is a separate statement, since the right to read it can be revoked.
-func (q *Queries) SystemIdentifier(ctx context.Context) (string, error) {
-	row := q.db.QueryRow(ctx, SystemIdentifier)
-	var system string
-	err := row.Scan(&system)
-	return system, err
 }

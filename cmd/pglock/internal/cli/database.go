@@ -274,9 +274,9 @@ func firstAnswer(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// options returns options for snapshots. All snapshots with them share a copy of the names.
+// options returns options for snapshots.
 func (d database) options(more []monitor.Option) []monitor.Option {
-	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...), monitor.ReuseCopy(), monitor.RememberNames())
+	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...))
 }
 
 // checkTrusted refuses roles that do not exist. Other errors show up later.

@@ -174,7 +174,6 @@ func (e *exporterRun) serve(ctx context.Context, db database) error {
 	if e.all {
 		options = append(options, monitor.WithAllWaits())
 	}
-	options = db.options(options)
 	pool, err := db.pool(ctx, "pglock exporter")
 	if err != nil {
 		return err
@@ -183,10 +182,11 @@ func (e *exporterRun) serve(ctx context.Context, db database) error {
 	if err := db.checkTrusted(ctx, pool); err != nil {
 		return err
 	}
+	watcher := monitor.NewWatcher(pool, db.options(options)...)
 	o := exporter.Options{MaxKeys: int(e.maxKeys), MinInterval: time.Duration(e.minInterval), Version: moduleVersion(),
 		Sample: time.Duration(e.sample), Logger: logger}
 	o.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
-		s, err := monitor.Take(ctx, pool, options...)
+		s, err := watcher.Take(ctx)
 		if err != nil {
 			return nil, db.failed(err)
 		}

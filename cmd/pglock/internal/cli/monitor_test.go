@@ -113,9 +113,14 @@ func locksOf(db *testenv.DB, s *monitor.Snapshot) (rows []testenv.Lock) {
 }
 
 func blockersOf(db *testenv.DB, s *monitor.Snapshot) (waits []string) {
-	for lock, waiter := range s.Waiters() {
-		if lock.Database == db.Name() {
-			hard := len(waiter.BlockedBy) - waiter.BlockedBy.Soft()
+	for waiter := range s.Waits() {
+		if waiter.Lock != nil && waiter.Lock.Database == db.Name() {
+			hard := 0
+			for _, b := range waiter.BlockedBy {
+				if b.Kind == monitor.BlockHard {
+					hard++
+				}
+			}
 			waits = append(waits, fmt.Sprintf("%d waits for %d, of which %d are ahead", waiter.PID, hard+waiter.Ahead, waiter.Ahead))
 		}
 	}

@@ -16,8 +16,7 @@ import (
 // observer takes snapshots, and keeps a journal of the events in them. Its methods may be called concurrently.
 type observer struct {
 	pool    *pgxpool.Pool
-	options []monitor.Option
-	snap    func(context.Context, ...monitor.Option) (*monitor.Snapshot, error) // takes one, with further options
+	watcher *monitor.Watcher
 
 	// noting is held while a snapshot is noted, which asks the server, and writes.
 	noting   sync.Mutex
@@ -36,10 +35,7 @@ const maxEvents = 5000
 
 // newObserver returns an observer of a server, which flags names in the commands that it suggests.
 func newObserver(pool *pgxpool.Pool, flags string, options []monitor.Option) *observer {
-	o := &observer{pool: pool, options: options, journal: journal.New(),
-		snap: func(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
-			return monitor.Take(ctx, pool, slices.Concat(options, more)...)
-		}}
+	o := &observer{pool: pool, watcher: monitor.NewWatcher(pool, options...), journal: journal.New()}
 	o.journal.End = func(h monitor.Headline) string { return view.EndCommand(h, flags) }
 	return o
 }
@@ -49,7 +45,7 @@ const answerTimeout = 10 * time.Second
 
 // take takes a snapshot and notes the events since the last one. A failed snapshot leaves a gap.
 func (o *observer) take(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
-	s, err := o.snap(ctx, more...)
+	s, err := o.watcher.Take(ctx, more...)
 	s, _, err = o.note(ctx, s, err)
 	return s, err
 }
@@ -111,7 +107,7 @@ func (o *observer) connect(ctx context.Context) error {
 	return err
 }
 
-// watch takes a snapshot every interval until ctx ends or the consumer stops, as [monitor.Watch] does.
+// watch takes a snapshot every interval until ctx ends or the consumer stops, as [monitor.Watcher.Watch] does.
 func (o *observer) watch(ctx context.Context, every time.Duration, each func(*monitor.Snapshot, []journal.Event, error) error) error {
 	if err := o.connect(ctx); err != nil && ctx.Err() == nil {
 		_, _, err := o.note(ctx, nil, err)
@@ -119,7 +115,7 @@ func (o *observer) watch(ctx context.Context, every time.Duration, each func(*mo
 			return err
 		}
 	}
-	for s, err := range monitor.Watch(ctx, o.pool, every, o.options...) {
+	for s, err := range o.watcher.Watch(ctx, every) {
 		s, events, err := o.note(ctx, s, err)
 		if err := each(s, events, err); err != nil {
 			return err

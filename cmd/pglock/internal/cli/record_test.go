@@ -94,7 +94,7 @@ func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
 	for line := range strings.Lines(r.stdout) {
 		var s monitor.Snapshot
 		must.Succeed(t, json.Unmarshal([]byte(line), &s))
-		for _, w := range s.Waiters() {
+		for w := range s.Waits() {
 			if w.PID == waiter { // other tests use the same server
 				waited = &s
 			}

@@ -185,7 +185,7 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 	}
 	options := m.screen(filter)
 	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, first, p.recentEvents, p.jump
-	options.Take = func(context.Context, bool) (*monitor.Snapshot, error) {
+	options.Take = func(context.Context, bool, monitor.SessionID) (*monitor.Snapshot, error) {
 		s, err := p.next()
 		if errors.Is(err, io.EOF) {
 			return p.last(), nil // the view stays at the end

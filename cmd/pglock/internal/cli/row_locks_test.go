@@ -59,8 +59,10 @@ func contendedRow(t *testing.T, db *testenv.DB, trusted ...string) (held *pglock
 	testenv.WaitUntil(t, "the name and the waiter in a row", func() bool {
 		s, err := monitor.Take(t.Context(), pool, monitor.WithTrustedOwner(trusted...))
 		must.Succeed(t, err)
-		if len(s.RowLocks) == 1 && s.RowLocks[0].Name != "" && len(s.RowLocks[0].Waiters) == 1 {
-			holder = s.RowLocks[0].Holders[0].Holder
+		for _, lock := range s.Locks {
+			if lock.InRow && len(lock.Names) == 1 && len(lock.Waiters) == 1 {
+				holder = lock.Holders[0].Lease.Holder
+			}
 		}
 		return holder != ""
 	})
@@ -73,16 +75,16 @@ func TestMonitorShowsLocksInRows(t *testing.T) {
 	_, holder := contendedRow(t, db)
 	r := on(t, db, "monitor", "--once").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "locks in rows of database "+db.Name()+": 1 key, 1 holder, 1 waiter", "invoice:42  @6688477336110245193",
-		"holds  excl  "+holder+" billing on ", "lease left ", "generation 1", "waits  excl  ", " shop on ")
+	wantText(t, r.stdout, "invoice:42 (row)  @6688477336110245193",
+		holder+" billing on ", "lease left ", "generation 1", " shop on ")
 	r = on(t, db, "monitor", "--once", "--key", "other").run()
 	wantCode(t, r, 0)
 	if strings.Contains(r.stdout, holder) {
 		t.Errorf("another key was chosen:\n%s", r.stdout)
 	}
 	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "ndjson", "--application", "shop").run().stdout)
-	if len(snapshot.RowLocks) != 1 || snapshot.RowLocks[0].Holders[0].Application != "billing" {
-		t.Errorf("in JSON: %+v", snapshot.RowLocks)
+	if len(snapshot.Locks) != 1 || !snapshot.Locks[0].InRow || snapshot.Locks[0].Holders[0].Application != "billing" {
+		t.Errorf("in JSON: %+v", snapshot.Locks)
 	}
 }
 

@@ -31,8 +31,8 @@ func (m *watch) screen(filter view.Filter) tui.Options {
 
 // takeFunc returns the function that takes snapshots for the view.
 func (m *watch) takeFunc(o *observer) tui.Take {
-	return func(ctx context.Context, all bool) (*monitor.Snapshot, error) {
-		var more []monitor.Option
+	return func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Snapshot, error) {
+		more := []monitor.Option{monitor.WithSession(of)}
 		if all {
 			more = append(more, monitor.WithAllWaits())
 		}
@@ -44,13 +44,13 @@ func (m *watch) takeFunc(o *observer) tui.Take {
 func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter view.Filter) error {
 	var log delayedWriter
 	options, take := m.screen(filter), m.takeFunc(o)
-	first, err := take(ctx, m.all)
+	first, err := take(ctx, m.all, monitor.SessionID{})
 	if err != nil {
 		return db.failed(err)
 	}
 	options.Target, options.Flags, options.First, options.Take = db.target, db.flags, first, take
 	options.Events, options.End = o.recentEvents, m.signalFunc(db, o.pool, &log)
-	options.MayEnd, options.EndHolder = m.mayFunc(o.pool), m.holderFuncs(db, o.pool, &log)
+	options.MayEnd = m.mayFunc(o.pool)
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: db.target, Flags: db.flags}, width(), height())))
 	return errors.Join(err, printErr, log.close())
@@ -69,7 +69,7 @@ func (m *watch) signalFunc(db database, pool *pgxpool.Pool, log io.Writer) tui.E
 	if m.readOnly {
 		return nil
 	}
-	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
+	return func(ctx context.Context, signal monitor.Signal, c monitor.Target) (monitor.Outcome, error) {
 		return send(ctx, db, pool, log, signal, c)
 	}
 }
@@ -79,22 +79,8 @@ func (m *watch) mayFunc(pool *pgxpool.Pool) tui.MayEnd {
 	if m.readOnly {
 		return nil
 	}
-	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) error {
+	return func(ctx context.Context, signal monitor.Signal, c monitor.Target) error {
 		return monitor.CheckSend(ctx, pool, c, signal)
-	}
-}
-
-// holderFuncs returns the functions that end processes with locks in rows, or none if the view is read-only.
-func (m *watch) holderFuncs(db database, pool *pgxpool.Pool, log io.Writer) tui.EndHolder {
-	if m.readOnly {
-		return tui.EndHolder{}
-	}
-	trusted := monitor.WithTrustedOwner(db.trusted...)
-	return tui.EndHolder{
-		Inspect: func(ctx context.Context, holder string) (monitor.RowTarget, error) {
-			return monitor.InspectHolder(ctx, pool, holder, trusted)
-		},
-		End: func(ctx context.Context, t monitor.RowTarget) error { return sendEnd(ctx, db, pool, log, t, trusted) },
 	}
 }
 

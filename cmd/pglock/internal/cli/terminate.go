@@ -94,8 +94,8 @@ type signalRun struct {
 	dsn     dsn
 	key     string
 	session string
-	holder  string // of locks in rows; only of terminate
-	pid     int32  // the given process ID; 0 with a key
+	holder  string            // of locks in rows; only of terminate
+	id      monitor.SessionID // what was named; zero with a key
 	yes     bool
 	dryRun  bool
 }
@@ -116,9 +116,6 @@ func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 	if err := s.check(cmd, args); err != nil {
 		return err
-	}
-	if cmd.Flags().Changed("holder") {
-		return s.endHolder(cmd)
 	}
 	choose, err := s.chooser(cmd, args)
 	if err != nil {
@@ -157,24 +154,22 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 
 func (s *signalRun) inspect(
 	cmd *cobra.Command, db database, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
-) (monitor.SignalTarget, error) {
-	if s.pid != 0 {
-		options = append(options, monitor.WithSession(s.pid))
-	}
+) (monitor.Target, error) {
+	options = append(options, monitor.WithSession(s.id))
 	snapshot, err := monitor.Take(cmd.Context(), pool, options...)
 	if err != nil {
-		return monitor.SignalTarget{}, err
+		return monitor.Target{}, err
 	}
 	target, err := choose(snapshot)
 	if err != nil {
-		return monitor.SignalTarget{}, err
+		return monitor.Target{}, err
 	}
 	if s.yes {
 		return target, nil
 	}
 	if !s.dryRun {
 		if err := monitor.CheckSend(cmd.Context(), pool, target, s.signal); err != nil {
-			return monitor.SignalTarget{}, err
+			return monitor.Target{}, err
 		}
 	}
 	shown, out := view.Preview(snapshot, target, s.signal, width()), os.Stderr
@@ -187,22 +182,22 @@ func (s *signalRun) inspect(
 		shown = append(shown, "", before+view.EndSession(does, target.Ref, db.flags)+" --yes")
 	}
 	if _, err = io.WriteString(out, lines(shown)); err != nil {
-		return monitor.SignalTarget{}, fmt.Errorf("show the session: %w", err)
+		return monitor.Target{}, fmt.Errorf("show the session: %w", err)
 	}
 	return target, nil
 }
 
-func (s *signalRun) confirm(cmd *cobra.Command, db database, c monitor.SignalTarget) error {
+func (s *signalRun) confirm(cmd *cobra.Command, db database, c monitor.Target) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
 		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s --yes",
 			db.target, s.signal, view.EndSession(s.signal, c.Ref, db.flags))
 	}
 	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Ref),
-		fmt.Sprintf("cancelled: no signal was sent to %d", c.PID))
+		"cancelled: no signal was sent to "+c.Ref)
 }
 
 // send sends the signal, prints what happened to each lock, and logs the details.
-func (s *signalRun) send(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.SignalTarget) error {
+func (s *signalRun) send(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.Target) error {
 	outcome, err := send(ctx, db, pool, os.Stderr, s.signal, c)
 	if err != nil {
 		return db.failed(err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 // chooser finds the chosen session in a snapshot.
-type chooser func(*monitor.Snapshot) (monitor.SignalTarget, error)
+type chooser func(*monitor.Snapshot) (monitor.Target, error)
 
 // check refuses arguments that do not choose one session or process.
 func (s *signalRun) check(cmd *cobra.Command, args []string) error {
@@ -47,6 +48,8 @@ func (s *signalRun) chooser(cmd *cobra.Command, args []string) (chooser, error) 
 		return s.byPID(cmd, args[0])
 	case s.key != "":
 		return s.byKey(cmd)
+	case s.holder != "":
+		return s.byHolder(cmd)
 	}
 	return s.bySession(cmd, s.session)
 }
@@ -56,24 +59,37 @@ func (s *signalRun) byPID(cmd *cobra.Command, text string) (chooser, error) {
 	if err != nil || pid <= 0 {
 		return nil, misuse(cmd, "%q is not a process ID", text)
 	}
-	s.pid = int32(pid)
-	return func(snapshot *monitor.Snapshot) (monitor.SignalTarget, error) {
-		return monitor.Inspect(snapshot, s.pid)
-	}, nil
+	s.id.PID = int32(pid)
+	return func(snapshot *monitor.Snapshot) (monitor.Target, error) { return snapshot.Target(s.id) }, nil
 }
 
-func (s *signalRun) bySession(cmd *cobra.Command, text string) (chooser, error) {
-	binding, err := monitor.ParseSessionRef(text)
-	if err != nil {
-		return nil, misuse(cmd, "--session: %s", strings.TrimPrefix(err.Error(), "monitor: "))
+var isHolder = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+func (s *signalRun) byHolder(cmd *cobra.Command) (chooser, error) {
+	if !isHolder.MatchString(s.holder) {
+		return nil, misuse(cmd, "--holder: a process has 16 hexadecimal digits, as in pglock.row_locks")
 	}
-	s.pid = binding.PID
-	return func(snapshot *monitor.Snapshot) (monitor.SignalTarget, error) {
-		c, err := monitor.Inspect(snapshot, binding.PID)
-		if err == nil && !c.Ref.Equal(binding) {
-			err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, binding, binding.PID, c.Ref)
+	s.id.Holder = s.holder
+	return func(snapshot *monitor.Snapshot) (monitor.Target, error) { return snapshot.Target(s.id) }, nil
+}
+
+var isSessionRef = regexp.MustCompile(`^([1-9][0-9]{0,8})(@\d{4}-\d\d-\d\dT[0-9:.]+Z|#[0-9a-f]+)$`)
+
+func (s *signalRun) bySession(cmd *cobra.Command, ref string) (chooser, error) {
+	parts := isSessionRef.FindStringSubmatch(ref)
+	if parts == nil {
+		return nil, misuse(cmd, "--session %q: want PID@SESSION_SINCE, such as 4711@2026-11-20T20:47:59.123456Z, or PID#FINGERPRINT", ref)
+	}
+	choose, err := s.byPID(cmd, parts[1])
+	if err != nil {
+		return nil, err
+	}
+	return func(snapshot *monitor.Snapshot) (monitor.Target, error) {
+		t, err := choose(snapshot)
+		if err == nil && t.Ref != ref {
+			err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, ref, t.PID, t.Ref)
 		}
-		return c, err
+		return t, err
 	}, nil
 }
 
@@ -82,12 +98,12 @@ func (s *signalRun) byKey(cmd *cobra.Command) (chooser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(snapshot *monitor.Snapshot) (monitor.SignalTarget, error) {
+	return func(snapshot *monitor.Snapshot) (monitor.Target, error) {
 		lock, _ := snapshot.Find(key)
 		var pids []int32
 		for _, holder := range lock.Holders {
 			if holder.Prepared() {
-				return monitor.SignalTarget{}, fmt.Errorf("%w: a prepared transaction holds %s, which has no process: %s",
+				return monitor.Target{}, fmt.Errorf("%w: a prepared transaction holds %s, which has no process: %s",
 					monitor.ErrNoSession, key, rollback(holder.Session))
 			}
 			pids = append(pids, holder.PID)
@@ -97,23 +113,23 @@ func (s *signalRun) byKey(cmd *cobra.Command) (chooser, error) {
 		switch len(pids) {
 		case 0:
 			if holder := rowHolder(snapshot, key); holder != "" {
-				return monitor.SignalTarget{}, fmt.Errorf("%w: %s is held in a row, not by a session: use --holder %s", monitor.ErrNoSession, key, holder)
+				return monitor.Target{}, fmt.Errorf("%w: %s is held in a row, not by a session: use --holder %s", monitor.ErrNoSession, key, holder)
 			}
-			return monitor.SignalTarget{}, fmt.Errorf("%w: no session holds %s in database %s",
+			return monitor.Target{}, fmt.Errorf("%w: no session holds %s in database %s",
 				monitor.ErrNoSession, key, snapshot.Database)
 		case 1:
-			return monitor.Inspect(snapshot, pids[0])
+			return snapshot.Target(monitor.SessionID{PID: pids[0]})
 		}
-		return monitor.SignalTarget{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
+		return monitor.Target{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
 			len(pids), key, strings.Trim(fmt.Sprint(pids), "[]"))}
 	}, nil
 }
 
 // rowHolder returns a process that holds the key in a row, or "".
 func rowHolder(s *monitor.Snapshot, key pglock.Key) string {
-	for _, lock := range s.RowLocks {
-		if lock.ID() == key.ID() && len(lock.Holders) > 0 {
-			return lock.Holders[0].Holder
+	for _, lock := range s.Locks {
+		if lock.InRow && lock.ID() == key.ID() && len(lock.Holders) > 0 {
+			return lock.Holders[0].Lease.Holder
 		}
 	}
 	return ""

@@ -12,14 +12,18 @@ import (
 
 // send sends a signal, and logs that it was sent or could not be sent.
 func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
-	c monitor.SignalTarget) (monitor.Outcome, error) {
-	outcome, err := monitor.Send(ctx, pool, c, signal)
+	c monitor.Target) (monitor.Outcome, error) {
+	end, trusted := monitor.Terminate, monitor.WithTrustedOwner(db.trusted...)
+	if signal == monitor.SignalCancel {
+		end = monitor.Cancel
+	}
+	outcome, err := end(ctx, pool, c, trusted)
 	record(ctx, slog.New(slog.NewTextHandler(log, nil)).With("server", db.target), signal, c, outcome, err)
 	return outcome, err
 }
 
 // record logs a signal, sent or not.
-func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.SignalTarget, o monitor.Outcome,
+func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.Target, o monitor.Outcome,
 	err error) {
 	if err == nil {
 		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))

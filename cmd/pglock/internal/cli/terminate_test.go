@@ -69,8 +69,11 @@ func TestSignalTheMonitorsJSONIdentifiesASession(t *testing.T) {
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
 	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "json").run().stdout)
-	for _, lock := range snapshot.HeldBy(pid) {
-		session := fmt.Sprintf("%d@%s", pid, lock.Holders[0].Since.Format(time.RFC3339Nano))
+	for session := range snapshot.Sessions() {
+		if session.PID != pid {
+			continue
+		}
+		session := fmt.Sprintf("%d@%s", pid, session.Since.Format(time.RFC3339Nano))
 		wantCode(t, on(t, db, "terminate", "--yes", "--session", session).run(), 0)
 	}
 	if n := held(t, db, pid); n != 0 {
@@ -115,8 +118,8 @@ func TestSignalCancellingAWait(t *testing.T) {
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	waiting := on(t, db, "run", "@7", "--", "true").start()
 	db.WaitForWaiters(t, 1)
-	var waiter monitor.Waiter
-	for _, w := range parse(t, on(t, db, "monitor", "--once", "-o", "json", "--key", "@7").run().stdout).Waiters() {
+	var waiter monitor.Wait
+	for w := range parse(t, on(t, db, "monitor", "--once", "-o", "json", "--key", "@7").run().stdout).Waits() {
 		waiter = w
 	}
 	shown := on(t, db, "cancel", fmt.Sprint(waiter.PID)).run()

@@ -86,20 +86,25 @@ func TestWhatPostgreSQL19Changes(t *testing.T) {
 // Locks in rows are examined as those of sessions are.
 func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	process := func(name string, left time.Duration) monitor.RowProcess {
+	process := func(name string, left time.Duration) monitor.Session {
 		expires := at.Add(left)
-		return monitor.RowProcess{Holder: "00000000000000" + name, Application: name, LeaseExpires: &expires, User: "app"}
+		return monitor.Session{Application: name, User: "app", Lease: &monitor.Lease{Holder: "00000000000000" + name, Expires: &expires}}
 	}
-	s := &monitor.Snapshot{TakenAt: at, Database: "shop", RowLocks: []monitor.RowLock{{
-		Key: "invoice:42", Kind: monitor.KindLock,
-		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, RowProcess: process("aa", 400*time.Millisecond)}},
-		Waiters: []monitor.RowWaiter{
-			{Mode: monitor.ModeExclusive, WaitingSince: at.Add(-time.Hour), RowProcess: process("bb", time.Minute), BlockedBy: []string{"00000000000000aa"}},
-			{Mode: monitor.ModeExclusive, WaitingSince: at.Add(-2 * time.Minute), RowProcess: process("cc", time.Minute), BlockedBy: []string{"00000000000000aa"}}},
+	ago := func(d time.Duration) *time.Time {
+		t := at.Add(-d)
+		return &t
+	}
+	behindAA := []monitor.Blocker{{Holder: "00000000000000aa", Kind: monitor.BlockHard}}
+	s := &monitor.Snapshot{TakenAt: at, Database: "shop", Locks: []monitor.Lock{{
+		InRow: true, Database: "shop", Key: "invoice:42", Kind: monitor.KindLock,
+		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, SeenSince: ago(time.Hour), Session: process("aa", 400*time.Millisecond)}},
+		Waiters: []monitor.Waiter{
+			{Mode: monitor.ModeExclusive, WaitingSince: ago(time.Hour), Session: process("bb", time.Minute), BlockedBy: behindAA},
+			{Mode: monitor.ModeExclusive, WaitingSince: ago(2 * time.Minute), Session: process("cc", time.Minute), BlockedBy: behindAA}},
 	}, {
-		Key: "job", Kind: monitor.KindLeader,
-		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, RowProcess: process("dd", -time.Minute)}},
-		Waiters: []monitor.RowWaiter{{Mode: monitor.ModeExclusive, WaitingSince: at.Add(-time.Hour), RowProcess: process("ee", time.Minute)}},
+		InRow: true, Database: "shop", Key: "job", Kind: monitor.KindLeader,
+		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, SeenSince: ago(time.Hour), Session: process("dd", -time.Minute)}},
+		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: ago(time.Hour), Session: process("ee", time.Minute)}},
 	}}}
 	f := facts{snapshot: s, server: " -d shop"}
 	if found := waits(f, time.Minute); found.Level != Warning || !strings.HasPrefix(found.What, "aa holds invoice:42 (excl) in a row") ||
@@ -126,7 +131,7 @@ func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 func TestLocksInRowsThatWereNotReadAreUnknown(t *testing.T) {
 	for _, s := range []*monitor.Snapshot{
 		{RowLocksMissing: "role app may not read the locks in rows"},
-		{RowLocksMissing: "2 of 3 holders and waiters of locks in rows are left out", RowLocks: []monitor.RowLock{{}}},
+		{RowLocksMissing: "2 of 3 holders and waiters of locks in rows are left out", Locks: []monitor.Lock{{InRow: true}}},
 	} {
 		f := facts{snapshot: s}
 		for _, found := range [][]Finding{{waits(f, time.Minute)}, rowLeases(f)} {

@@ -15,7 +15,7 @@ func (f facts) rowsUnknown(check, what string) Finding {
 	finding := Finding{Check: check, Level: Note, What: what, Why: f.snapshot.RowLocksMissing,
 		Do: "if locks in rows are in use, let this role read them: grant what a role needs that watches (pglock migrate print " +
 			"lists it), and if the owner of schema pglock may run code with its rights, name the owner (--trust-owner)"}
-	if len(f.snapshot.RowLocks) > 0 {
+	if slices.ContainsFunc(f.snapshot.Locks, func(l monitor.Lock) bool { return l.InRow }) {
 		finding.Do = "read the others in the view pglock.row_locks"
 	}
 	return finding
@@ -29,34 +29,33 @@ const leaseLate = time.Second
 func rowLeases(f facts) []Finding {
 	const check = "row-leases"
 	s := f.snapshot
-	late, over := []*monitor.RowProcess{}, []*monitor.RowProcess{}
+	var late, over []monitor.Session
 	seen := map[string]bool{}
-	for i := range s.RowLocks {
-		for j := range s.RowLocks[i].Holders {
-			p := &s.RowLocks[i].Holders[j].RowProcess
-			left, known := p.LeaseLeft(s.TakenAt)
-			if seen[p.Holder] || !known || left > leaseLate {
+	for _, lock := range s.Locks {
+		for _, h := range lock.Holders {
+			left, known := h.Lease.Left(s.TakenAt)
+			if !known || seen[h.Lease.Holder] || left > leaseLate {
 				continue
 			}
-			if seen[p.Holder] = true; left <= 0 {
-				over = append(over, p)
+			if seen[h.Lease.Holder] = true; left <= 0 {
+				over = append(over, h.Session)
 			} else {
-				late = append(late, p)
+				late = append(late, h.Session)
 			}
 		}
 	}
 	var all []Finding
 	for _, p := range late {
 		all = append(all, Finding{Check: check, Level: Warning,
-			What: fmt.Sprintf("process %s holds locks in rows, and has not renewed its lease: %s", view.Process(*p), view.Lease(*p, s.TakenAt)),
+			What: fmt.Sprintf("process %s holds locks in rows, and has not renewed its lease: %s", view.Process(p), view.Lease(p.Lease, s.TakenAt)),
 			Why:  "it is cut off or too busy, or waits for a connection of its pool; its locks are lost with its lease",
 			Do:   "see whether that process and its pool, or the pooler before the server, have a queue; or give it a longer lease (WithLease)",
 		})
 	}
 	if len(over) > 0 {
-		longest := slices.MinFunc(over, func(a, b *monitor.RowProcess) int { return a.LeaseExpires.Compare(*b.LeaseExpires) })
+		longest := slices.MinFunc(over, func(a, b monitor.Session) int { return a.Lease.Expires.Compare(*b.Lease.Expires) })
 		all = append(all, Finding{Check: check, Level: Note,
-			What: fmt.Sprintf("%s in rows past the end of their leases; first %s, %s", haveLocks(len(over)), view.Process(*longest), view.Lease(*longest, s.TakenAt)),
+			What: fmt.Sprintf("%s in rows past the end of their leases; first %s, %s", haveLocks(len(over)), view.Process(longest), view.Lease(longest.Lease, s.TakenAt)),
 			Why:  "these processes ended without releasing their locks, or are cut off; the locks are free, and the next caller takes them",
 			Do:   "if they should run, find out why they do not",
 		})

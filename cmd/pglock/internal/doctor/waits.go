@@ -37,10 +37,5 @@ func (f facts) longestWait() (longest time.Duration) {
 			longest = max(longest, s.TakenAt.Sub(*wait.WaitingSince))
 		}
 	}
-	for _, n := range s.RowTree().All() {
-		if n.Wait != nil && !n.Wait.Expected() {
-			longest = max(longest, s.TakenAt.Sub(*n.Wait.WaitingSince))
-		}
-	}
 	return longest
 }

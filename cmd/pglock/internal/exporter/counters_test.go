@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -31,7 +32,7 @@ func TestSamplesCountWaitsBetweenScrapes(t *testing.T) {
 		s, err := take(ctx)
 		if err == nil {
 			n := int64(0)
-			for range s.Waiters() {
+			for range s.Waits() {
 				n++
 			}
 			shown.Store(n)
@@ -98,7 +99,8 @@ func contendedRow(t *testing.T, db *testenv.DB) pglock.Key {
 	testenv.WaitUntil(t, "the wait for a lock in a row", func() bool {
 		s, err := monitor.Take(t.Context(), pool)
 		must.Succeed(t, err)
-		return len(s.RowLocks) == 1 && len(s.RowLocks[0].Waiters) == 1
+		i := slices.IndexFunc(s.Locks, func(l monitor.Lock) bool { return l.InRow })
+		return i >= 0 && len(s.Locks[i].Waiters) == 1
 	})
 	return key
 }

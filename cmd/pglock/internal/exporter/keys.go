@@ -49,6 +49,9 @@ func newKeyLabels(most int) *keyLabels {
 func (k *keyLabels) measure(s *monitor.Snapshot) map[keyLabel]contention {
 	all := map[keyLabel]contention{}
 	for _, lock := range s.Locks {
+		if lock.InRow {
+			continue
+		}
 		at := keyLabel{valid(lock.Database), lock.RawKey()}
 		all[at] = all[at].plus(contentionOf(s, lock))
 	}

@@ -167,6 +167,9 @@ func (to sink) databases(s *monitor.Snapshot) {
 	}
 	found := map[string]sums{valid(s.Database): {}} // there is always one, so that graphs show zeros
 	for _, lock := range s.Locks {
+		if lock.InRow {
+			continue
+		}
 		database := valid(lock.Database)
 		sum := found[database]
 		sum.locks++

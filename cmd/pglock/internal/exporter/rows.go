@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -30,7 +32,7 @@ var (
 
 // rowsUnread returns why locks in rows could not be read, or "". If only some were left out, there are others.
 func rowsUnread(s *monitor.Snapshot) string {
-	if len(s.RowLocks) > 0 {
+	if slices.ContainsFunc(s.Locks, func(l monitor.Lock) bool { return l.InRow }) {
 		return ""
 	}
 	return s.RowLocksMissing
@@ -45,12 +47,15 @@ func (to sink) rows(s *monitor.Snapshot, keys *keyLabels) {
 	if !readable {
 		return
 	}
-	for _, lock := range s.RowLocks {
+	for _, lock := range s.Locks {
+		if !lock.InRow {
+			continue
+		}
 		c := rowContention(s, lock)
-		all[keyLabel{database, rawRowKey(lock)}] = c
+		all[keyLabel{database, lock.RawKey()}] = c
 		sum = sum.plus(c)
 	}
-	to.gauge(rowLocks, float64(len(s.RowLocks)), database)
+	to.gauge(rowLocks, float64(len(all)), database)
 	to.gauge(rowHolders, float64(sum.holders), database)
 	to.gauge(rowWaiters, float64(sum.waiters), database)
 	to.gauge(rowOldestWait, sum.oldest.Seconds(), database)
@@ -67,34 +72,25 @@ func (to sink) rows(s *monitor.Snapshot, keys *keyLabels) {
 	}
 }
 
-func rowContention(s *monitor.Snapshot, lock monitor.RowLock) contention {
-	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(lock.Label()))}
+func rowContention(s *monitor.Snapshot, lock monitor.Lock) contention {
+	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(strings.TrimSuffix(lock.Label(), " (row)")))}
 	if lock.Expected() {
 		return c
 	}
 	for _, waiter := range lock.Waiters {
-		c.oldest = max(c.oldest, s.TakenAt.Sub(waiter.WaitingSince))
+		c.oldest = max(c.oldest, s.TakenAt.Sub(*waiter.WaitingSince))
 	}
 	for _, holder := range lock.Holders {
-		c.held = max(c.held, s.TakenAt.Sub(holder.HeldSince))
+		c.held = max(c.held, s.TakenAt.Sub(*holder.SeenSince))
 	}
 	return c
 }
 
-// rawRowKey returns the key without a name, as [monitor.Lock.RawKey] does.
-func rawRowKey(lock monitor.RowLock) string {
-	objsubid := int16(1)
-	if lock.Space == monitor.SpacePair {
-		objsubid = 2
-	}
-	return monitor.Lock{Objsubid: objsubid, Number: lock.Number}.RawKey()
-}
-
 // leaseLeft returns the shortest time for which a holder's lease lasts.
 func leaseLeft(s *monitor.Snapshot) (shortest time.Duration, known bool) {
-	for _, lock := range s.RowLocks {
+	for _, lock := range s.Locks {
 		for _, holder := range lock.Holders {
-			if left, ok := holder.LeaseLeft(s.TakenAt); ok && (!known || left < shortest) {
+			if left, ok := holder.Lease.Left(s.TakenAt); ok && (!known || left < shortest) {
 				shortest, known = left, true
 			}
 		}

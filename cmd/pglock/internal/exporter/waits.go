@@ -78,8 +78,9 @@ func (c *waitCounters) note(s *monitor.Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := map[waitID]*seenWait{}
-	for lock, waiter := range s.Waiters() {
-		if lock.Expected() {
+	for wait := range s.Waits() {
+		lock, waiter := wait.Lock, wait.Waiter
+		if lock == nil || lock.InRow || lock.Expected() {
 			continue
 		}
 		id := waitID{at: keyLabel{valid(lock.Database), lock.RawKey()}, pid: waiter.PID}
@@ -87,7 +88,7 @@ func (c *waitCounters) note(s *monitor.Snapshot) {
 			id.session = waiter.Since.UnixMicro()
 		}
 		wait := c.seen[id]
-		if wait == nil || wait.isOver(waiter) {
+		if wait == nil || wait.isOver(*waiter) {
 			wait = &seenWait{labels: c.labelsLocked(id.at, shorten(valid(lock.Label())), waiter.Application), began: s.TakenAt, estimated: true}
 			c.totalLocked(wait.labels).waits++
 		}

@@ -11,8 +11,13 @@ import (
 )
 
 func compareLockIDs(a, b lockID) int {
-	return cmp.Or(cmp.Compare(a.database, b.database), cmp.Compare(a.key.Space, b.key.Space),
-		cmp.Compare(a.key.Number, b.key.Number))
+	if a.inRow != b.inRow {
+		if b.inRow {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.database, b.database), a.key.Compare(b.key))
 }
 
 // reasonSessionEnded is the Reason of events that the end of a session caused.
@@ -44,7 +49,7 @@ func sameParties(before, after *monitor.Lock) bool {
 	}
 	for i := range after.Holders {
 		a, b := &before.Holders[i], &after.Holders[i]
-		if a.Mode != b.Mode || sessionIDOf(&a.Session) != sessionIDOf(&b.Session) {
+		if holdOf(a) != holdOf(b) {
 			return false
 		}
 	}
@@ -64,9 +69,15 @@ type lockParties struct {
 	holds   map[sessionHold]bool
 }
 
+// sessionHold identifies how a session holds a lock. Each grant of a lock in a row has a generation of its own.
 type sessionHold struct {
-	session sessionID
-	mode    monitor.Mode
+	session    sessionID
+	mode       monitor.Mode
+	generation int64
+}
+
+func holdOf(h *monitor.Holder) sessionHold {
+	return sessionHold{sessionIDOf(&h.Session), h.Mode, h.Generation}
 }
 
 func partiesOf(lock *monitor.Lock) lockParties {
@@ -80,7 +91,7 @@ func partiesOf(lock *monitor.Lock) lockParties {
 	for i := range p.lock.Holders {
 		h := &p.lock.Holders[i]
 		p.holders[sessionIDOf(&h.Session)] = h
-		p.holds[sessionHold{sessionIDOf(&h.Session), h.Mode}] = true
+		p.holds[holdOf(h)] = true
 	}
 	return p
 }
@@ -90,7 +101,7 @@ func (p lockParties) holdersWithout(other lockParties) (only []monitor.Holder) {
 	seen := map[sessionHold]bool{}
 	for i := range p.lock.Holders {
 		h := &p.lock.Holders[i]
-		if id := (sessionHold{sessionIDOf(&h.Session), h.Mode}); !other.holds[id] && !seen[id] {
+		if id := holdOf(h); !other.holds[id] && !seen[id] {
 			seen[id] = true
 			only = append(only, *h)
 		}
@@ -152,7 +163,7 @@ func (s step) waitEndedEvents(lock *monitor.Lock, was, is lockParties) []Event {
 		}
 		e := s.withWait(s.event(WaitEnded, s.at).withLock(lock).withSession(party(waiter.Session)), waiter.WaitingSince)
 		e.Mode, e.Reason = waiter.Mode, s.reason(&waiter.Session)
-		e.Code = monitor.CodeOf(waiter.Session, monitor.CodeSeenWaiting)
+		e.Code = codeOf(&waiter.Session)
 		events = append(events, e)
 	}
 	return events
@@ -200,7 +211,7 @@ func blockers(byID map[monitor.SessionID]Party, waiter *monitor.Waiter) []Party 
 	for _, b := range waiter.BlockedBy[:min(len(waiter.BlockedBy), maxParties)] {
 		p, there := byID[b.ID()]
 		if !there {
-			p = Party{PID: b.PID, GID: b.GID}
+			p = Party{PID: b.PID, GID: b.GID, Holder: b.Holder}
 		}
 		parties = append(parties, p)
 	}
@@ -208,14 +219,14 @@ func blockers(byID map[monitor.SessionID]Party, waiter *monitor.Waiter) []Party 
 }
 
 // codeOf returns the code that took a lock, for a session that did not hold it in the snapshot before.
-func (j *Journal) codeOf(id waitID, s monitor.Session, waits bool) *monitor.Code {
-	if code := j.waits[id]; code != nil {
+func (j *Journal) codeOf(id waitID, s monitor.Session, waits bool) string {
+	if code := j.waits[id]; code != "" {
 		return code
 	}
 	if s.Process != "" || mayTake(s.Query, id.lock.key, waits) {
-		return monitor.CodeOf(s, monitor.CodeSeenTaking)
+		return codeOf(&s)
 	}
-	return nil
+	return ""
 }
 
 // endedSessions returns the sessions of the previous snapshot that have ended.
@@ -225,7 +236,7 @@ func (j *Journal) endedSessions(ended []int32, now map[sessionID]*monitor.Sessio
 		pids[pid] = true
 	}
 	for id, session := range j.sessions {
-		if _, there := now[id]; !there && pids[id.pid] {
+		if _, there := now[id]; !there && pids[id.PID] {
 			over[id] = session
 		}
 	}

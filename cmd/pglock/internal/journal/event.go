@@ -90,8 +90,8 @@ type Event struct {
 	// SeenSince is when the session was first seen to hold the lock. It held the lock at least from then to After. It is
 	// set for Released.
 	SeenSince *time.Time `json:"seen_since"`
-	// Code is the code that took the lock or waits for it, if that was seen.
-	Code *monitor.Code `json:"code"`
+	// Code is the code that took the lock or waits for it, if that was seen, as in [monitor.Holder].
+	Code string `json:"code"`
 	// Steps and Certain describe a deadlock, as in [monitor.Cycle].
 	Steps   []monitor.Step `json:"steps"`
 	Certain bool           `json:"certain"`
@@ -109,14 +109,14 @@ type Party struct {
 	Client      string     `json:"client"`
 	State       string     `json:"state"`
 	Since       *time.Time `json:"session_since"`
-	// Holder identifies a process ([monitor.RowProcess.Holder]), and Host is its machine; its PID is one of that machine. They are
-	// empty for others.
+	// Holder identifies a process that uses locks in rows ([monitor.Lease]), and Host is its machine; its PID is one of that
+	// machine. They are empty for others.
 	Holder string `json:"holder"`
 	Host   string `json:"host"`
-	// SeenSince is when it was first seen to hold the lock, and Code the code that took it. They are nil if it does not
-	// hold the lock or that was not seen.
-	SeenSince *time.Time    `json:"seen_since"`
-	Code      *monitor.Code `json:"code"`
+	// SeenSince is when it was first seen to hold the lock, and Code the code that took it. They are empty if it does
+	// not hold the lock or that was not seen.
+	SeenSince *time.Time `json:"seen_since"`
+	Code      string     `json:"code"`
 }
 
 // The types of locks that pg_locks does not have, or has under the same name.
@@ -126,6 +126,9 @@ const (
 )
 
 func party(s monitor.Session) Party {
+	if l := s.Lease; l != nil {
+		return Party{PID: l.PID, Holder: l.Holder, Host: l.Host, User: s.User, Application: s.Application, Since: s.Since}
+	}
 	return Party{PID: s.PID, GID: s.GID, User: s.User, Database: s.Database, Application: s.Application,
 		Client: s.Client, State: s.State, Since: s.Since}
 }
@@ -148,7 +151,9 @@ func (j *Journal) event(kind Kind, at time.Time) Event {
 
 // withLock sets the fields that describe the lock.
 func (e Event) withLock(lock *monitor.Lock) Event {
-	e.LockType = typeAdvisory
+	if e.LockType = typeAdvisory; lock.InRow {
+		e.LockType = typeRow
+	}
 	e.Key, e.Space, e.Objsubid, e.Number = lock.Key, lock.Space, lock.Objsubid, lock.Number
 	e.DatabaseOID, e.Database = lock.DatabaseOID, lock.Database
 	return e

@@ -22,35 +22,34 @@ const Linger = 10 * time.Minute
 // maxKeys is how many contended keys a Journal remembers. Events of further keys are not reported.
 const maxKeys = 10_000
 
-// lockID identifies a lock: a key in a database.
+// lockID identifies a lock: a key in a database, or in a row of it.
 type lockID struct {
+	inRow    bool
 	database uint32
 	key      pglock.KeyID
 }
 
-func lockIDOf(lock *monitor.Lock) lockID { return lockID{lock.DatabaseOID, lock.ID()} }
+func lockIDOf(lock *monitor.Lock) lockID { return lockID{lock.InRow, lock.DatabaseOID, lock.ID()} }
 
-// sessionID identifies a session or prepared transaction. If the role may not see when sessions began, only the process
-// ID identifies a session.
+// sessionID identifies a session, prepared transaction or process. If the role may not see when sessions began, only the
+// process ID identifies a session.
 type sessionID struct {
-	pid   int32
-	gid   string
+	monitor.SessionID
 	since int64
 }
 
 func sessionIDOf(s *monitor.Session) sessionID {
-	w := sessionID{pid: s.PID, gid: s.GID}
+	w := sessionID{SessionID: s.ID()}
 	if s.Since != nil {
 		w.since = s.Since.UnixNano()
 	}
 	return w
 }
 
-// holdID identifies a session's hold on a lock in a mode.
+// holdID identifies a session's hold on a lock.
 type holdID struct {
-	lock    lockID
-	session sessionID
-	mode    monitor.Mode
+	lock lockID
+	sessionHold
 }
 
 type waitID struct {
@@ -60,7 +59,7 @@ type waitID struct {
 
 type hold struct {
 	since time.Time
-	code  *monitor.Code
+	code  string
 }
 
 // Journal keeps the state with which the next snapshot is compared. It must not be used from two goroutines at once.
@@ -74,19 +73,17 @@ type Journal struct {
 	locks     map[lockID]*monitor.Lock       // of previous
 	sessions  map[sessionID]*monitor.Session // of previous
 	holds     map[holdID]hold
-	waits     map[waitID]*monitor.Code
+	waits     map[waitID]string
 	contended map[lockID]time.Time // when the key last had waiters
 	cycles    map[string]monitor.Cycle
-	blocked   map[waitID]string                 // by holder of a contended lock: what it waits for
-	others    map[otherID]*monitor.OtherWait    // of previous
-	rows      map[pglock.KeyID]*monitor.RowLock // of previous
-	rowsSeen  map[pglock.KeyID]time.Time        // when the lock in a row last had waiters
-	gap       string                            // why there has been no snapshot since the last; empty if there was no gap
+	blocked   map[waitID]string              // by holder of a contended lock: what it waits for
+	others    map[otherID]*monitor.OtherWait // of previous
+	gap       string                         // why there has been no snapshot since the last; empty if there was no gap
 }
 
 // New returns a journal that has seen nothing.
 func New() *Journal {
-	return &Journal{contended: map[lockID]time.Time{}, cycles: map[string]monitor.Cycle{}, rowsSeen: map[pglock.KeyID]time.Time{}}
+	return &Journal{contended: map[lockID]time.Time{}, cycles: map[string]monitor.Cycle{}}
 }
 
 // Missed notes that no snapshot could be taken, and why. The next event is a Gap, and no lock counts as held through it.
@@ -125,7 +122,7 @@ func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 }
 
 func appendGone(gone []monitor.Session, s *monitor.Session, present map[sessionID]*monitor.Session) []monitor.Session {
-	if _, there := present[sessionIDOf(s)]; there || s.Prepared() {
+	if _, there := present[sessionIDOf(s)]; there || s.PID == 0 {
 		return gone
 	}
 	return append(gone, *s)
@@ -157,7 +154,6 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	}
 	events = append(events, step.holderBlockedEvents(s)...)
 	events = append(events, step.otherEvents(s)...)
-	events = append(events, step.rowEvents(s)...)
 	events = append(events, j.sessionEvents(s.TakenAt, over)...)
 	events = append(events, j.cycleEvents(s)...)
 	j.setHeadlines(events, s)
@@ -199,16 +195,18 @@ func index(s *monitor.Snapshot, known int) (map[lockID]*monitor.Lock, map[sessio
 		lock := &s.Locks[i]
 		locks[lockIDOf(lock)] = lock
 		for k := range lock.Holders {
-			if id := sessionIDOf(&lock.Holders[k].Session); id.pid != 0 {
+			if id := sessionIDOf(&lock.Holders[k].Session); id.PID != 0 {
 				sessions[id] = &lock.Holders[k].Session
 			}
 		}
 		for k := range lock.Waiters {
-			sessions[sessionIDOf(&lock.Waiters[k].Session)] = &lock.Waiters[k].Session
+			if id := sessionIDOf(&lock.Waiters[k].Session); id.PID != 0 {
+				sessions[id] = &lock.Waiters[k].Session
+			}
 		}
 	}
 	for i := range s.OtherSessions {
-		if id := sessionIDOf(&s.OtherSessions[i]); id.pid != 0 {
+		if id := sessionIDOf(&s.OtherSessions[i]); id.PID != 0 {
 			sessions[id] = &s.OtherSessions[i]
 		}
 	}
@@ -218,17 +216,20 @@ func index(s *monitor.Snapshot, known int) (map[lockID]*monitor.Lock, map[sessio
 // remember updates holds and waits, and sets SeenSince and Code of the holders.
 func (j *Journal) remember(s *monitor.Snapshot) {
 	waiting := make(map[sessionID]bool, len(j.waits))
-	for _, waiter := range s.Waiters() {
-		waiting[sessionIDOf(&waiter.Session)] = true
+	for wait := range s.Waits() {
+		waiting[sessionIDOf(&wait.Session)] = true
 	}
 	holds := make(map[holdID]hold, len(j.holds))
-	waits := make(map[waitID]*monitor.Code, len(j.waits))
+	waits := make(map[waitID]string, len(j.waits))
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		at := lockIDOf(lock)
 		for k := range lock.Holders {
 			holder := &lock.Holders[k]
-			id := holdID{at, sessionIDOf(&holder.Session), holder.Mode}
+			if lock.InRow {
+				continue // the snapshot knows
+			}
+			id := holdID{at, holdOf(holder)}
 			known, seen := j.holds[id]
 			if !seen {
 				known = hold{s.TakenAt, j.codeOf(waitID{at, id.session}, holder.Session, waiting[id.session])}
@@ -240,7 +241,7 @@ func (j *Journal) remember(s *monitor.Snapshot) {
 		for k := range lock.Waiters {
 			waiter := &lock.Waiters[k]
 			id := waitID{at, sessionIDOf(&waiter.Session)}
-			if code := monitor.CodeOf(waiter.Session, monitor.CodeSeenWaiting); code != nil {
+			if code := codeOf(&waiter.Session); code != "" {
 				waits[id] = code
 			} else {
 				waits[id] = j.waits[id]

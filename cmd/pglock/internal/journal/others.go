@@ -50,7 +50,7 @@ func (s step) otherEvents(now *monitor.Snapshot) []Event {
 func (s step) otherEvent(kind Kind, w *monitor.OtherWait) Event {
 	e := s.event(kind, s.at).withSession(party(w.Session))
 	e.LockType, e.Key, e.Database, e.DatabaseOID, e.Mode = w.Lock.Type, w.Lock.String(), w.Lock.Database, w.Lock.DatabaseOID, w.Mode
-	e.Code = monitor.CodeOf(w.Session, monitor.CodeSeenWaiting)
+	e.Code = codeOf(&w.Session)
 	if e.Database == "" {
 		e.Database = w.Session.Database // a transaction is in no database
 	}
@@ -60,7 +60,7 @@ func (s step) otherEvent(kind Kind, w *monitor.OtherWait) Event {
 func (s step) otherBlockers(w *monitor.OtherWait) []Party {
 	all := []Party{}
 	for _, b := range s.tree().Blockers(w.Waiter)[:min(len(w.BlockedBy), maxParties)] {
-		all = append(all, nodeParty(s.tree().Node(b.ID())))
+		all = append(all, party(*s.tree().Node(b.ID()).Session))
 	}
 	return all
 }

@@ -12,16 +12,9 @@ func (s step) withRoot(e Event, waiter monitor.SessionID) Event {
 	for below.Parent().Parent() != nil {
 		below = below.Parent()
 	}
-	root := nodeParty(below.Parent())
+	root := party(*below.Parent().Session)
 	e.Root, e.RootLock = &root, below.Wait.Label()
 	return e
-}
-
-func nodeParty(n *monitor.Node) Party {
-	if n.Process != nil {
-		return processParty(*n.Process)
-	}
-	return party(*n.Session)
 }
 
 // holderBlockedEvents returns the events about holders of locks with waiters that wait themselves, and did not before, or for
@@ -61,6 +54,6 @@ func (s step) holderBlockedEvents(now *monitor.Snapshot) []Event {
 func (s step) holderBlocked(lock *monitor.Lock, holder *monitor.Holder, n *monitor.Node) Event {
 	e := s.event(HolderBlocked, s.at).withLock(lock).withSession(holderParty(*holder))
 	e.Mode, e.WaitsFor, e.WaitingSince = holder.Mode, n.Wait.Label(), n.Wait.WaitingSince
-	e.BlockedBy = []Party{nodeParty(n.Blocker)}
+	e.BlockedBy = []Party{party(*n.Blocker.Session)}
 	return s.withRoot(e, holder.ID())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/ages"
+	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -17,16 +18,16 @@ import (
 func (e Event) String() string {
 	switch e.Kind {
 	case WaitBegan:
-		return fmt.Sprintf("%s: %s waits%s%s%s%s", e.lock(), e.Session, e.modeText(), inParens(CodeText(e.Code)), e.blockersText(), e.rootText())
+		return fmt.Sprintf("%s: %s waits%s%s%s%s", e.lock(), e.Session, e.modeText(), inParens(e.Code), e.blockersText(), e.rootText())
 	case HolderBlocked:
 		return fmt.Sprintf("%s: its holder %s waits for %s%s%s", e.lock(), e.Session, e.WaitsFor, e.blockersText(), e.rootText())
 	case WaitEnded:
 		return fmt.Sprintf("%s: %s stopped waiting%s%s", e.lock(), e.Session, e.waitedText(), e.reasonText())
 	case Acquired:
-		return fmt.Sprintf("%s: acquired by %s%s%s%s", e.lock(), e.Session, e.modeText(), e.waitedText(), codeText(e.Code))
+		return fmt.Sprintf("%s: acquired by %s%s%s%s", e.lock(), e.Session, e.modeText(), e.waitedText(), afterComma(e.Code))
 	case PassedOn:
 		return fmt.Sprintf("%s: passed from %s to %s%s%s%s%s", e.lock(), parties(e.From), e.Session, e.modeText(), e.waitedText(),
-			e.reasonText(), codeText(e.Code))
+			e.reasonText(), afterComma(e.Code))
 	case Released:
 		return fmt.Sprintf("%s: released by %s%s%s", e.lock(), e.Session, e.heldText(), e.reasonText())
 	case SessionEnded:
@@ -94,7 +95,7 @@ func (e Event) blockersText() string {
 	first := e.BlockedBy[0]
 	text := ", blocked by " + parties(e.BlockedBy)
 	if len(e.BlockedBy) == 1 && first.SeenSince != nil {
-		text += inParens(HeldText(*first.SeenSince, e.At) + codeText(first.Code))
+		text += inParens(HeldText(*first.SeenSince, e.At) + afterComma(first.Code))
 	}
 	return text
 }
@@ -156,23 +157,39 @@ func HeldText(since, now time.Time) string {
 	return fmt.Sprintf("held ≥ %s, seen since %s", ages.Text(now.Sub(since)), since.In(now.Location()).Format("15:04:05"))
 }
 
-// CodeText says which code took a lock. It is empty if that is unknown.
-func CodeText(c *monitor.Code) string { return strings.TrimPrefix(codeText(c), ", ") }
-
-func codeText(c *monitor.Code) string {
-	switch {
-	case c == nil:
+func afterComma(text string) string {
+	if text == "" {
 		return ""
-	case len(c.Tags) > 0:
-		var tags []string
-		for _, key := range slices.Sorted(maps.Keys(c.Tags)) {
-			tags = append(tags, key+"="+c.Tags[key])
-		}
-		return ", code: " + strings.Join(tags, " ")
-	case c.Source == monitor.CodeOwnSession:
-		return ", code " + string(monitor.CodeOwnSession)
-	case c.Statement != "":
-		return ", statement: " + strings.Join(strings.Fields(c.Statement), " ")
 	}
-	return ""
+	return ", " + text
+}
+
+// maxStatement is how many bytes of a statement an event has.
+const maxStatement = 2000
+
+// codeOf returns what a session's statement says about the code that runs it: its tags, or the statement itself unless it is
+// one of pglock's own.
+func codeOf(s *monitor.Session) string {
+	if tags := TagsText(s.Query); tags != "" {
+		return "code: " + tags
+	}
+	if s.Query == "" || s.Process != "" {
+		return ""
+	}
+	text := strings.Join(strings.Fields(s.Query), " ")
+	if len(text) > maxStatement {
+		text = strings.ToValidUTF8(text[:maxStatement], "")
+	}
+	return "statement: " + text
+}
+
+// TagsText returns the tags of a statement's sqlcommenter comment (https://google.github.io/sqlcommenter/spec/), such as
+// "action=pay controller=orders". It is empty if there are none.
+func TagsText(query string) string {
+	all := sqlcomment.Read(query)
+	var tags []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		tags = append(tags, key+"="+all[key])
+	}
+	return strings.Join(tags, " ")
 }

@@ -133,7 +133,7 @@ func FuzzRead(f *testing.F) {
 			t.Error(err)
 		}
 		for _, s := range got.snapshots {
-			_, _, _ = s.Tree(), s.RowTree(), s.Headline()
+			_, _ = s.Tree(), s.Headline()
 		}
 	})
 }

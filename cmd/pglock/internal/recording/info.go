@@ -30,13 +30,6 @@ func infoOf(s *monitor.Snapshot) Info {
 			note(wait.WaitingSince)
 		}
 	}
-	for i := range s.RowLocks {
-		for j := range s.RowLocks[i].Waiters {
-			if !s.RowLocks[i].Expected() {
-				note(&s.RowLocks[i].Waiters[j].WaitingSince)
-			}
-		}
-	}
 	for _, cycle := range s.Cycles {
 		if cycle.Certain {
 			info.Deadlocks++

@@ -39,7 +39,7 @@ func (s *server) any() monitor.Session { return s.sessions[s.rng.IntN(len(s.sess
 func (s *server) add() {
 	s.next++
 	key := pglock.Int64Key(s.rng.Int64())
-	lock := monitor.Lock{Key: key.String(), Names: []string{}, Guesses: []monitor.Guess{}, Kind: monitor.KindLock, Space: monitor.SpaceBigint,
+	lock := monitor.Lock{Key: key.String(), Names: []string{}, Guesses: []string{}, Kind: monitor.KindLock, Space: monitor.SpaceBigint,
 		Objsubid: 1, Number: key.ID().Number, DatabaseOID: 16384, Database: "shop"}
 	lock.Holders = []monitor.Holder{{Mode: monitor.ModeExclusive, Session: s.any()}}
 	lock.Waiters = []monitor.Waiter{}
@@ -70,7 +70,7 @@ func (s *server) change() {
 			lock.Waiters = slices.Delete(slices.Clone(lock.Waiters), 0, 1)
 		}
 	case 4:
-		lock.Guesses = []monitor.Guess{{Tool: "Rails", Text: "Rails", Confidence: monitor.ConfidencePossible}}
+		lock.Guesses = []string{"possibly Rails"}
 	}
 	for i := range lock.Waiters {
 		lock.Waiters[i].BlockedBy = []monitor.Blocker{{PID: lock.Holders[0].PID, Kind: monitor.BlockHard}}
@@ -98,8 +98,7 @@ func (s *server) snapshot() *monitor.Snapshot {
 	}
 	snapshot := &monitor.Snapshot{Version: 1, TakenAt: s.at, ServerVersion: "17.0", Database: "shop", Role: "dba",
 		Capacity: monitor.Capacity{Nominal: 6400, Used: int64(len(s.locks)), Top: []monitor.SessionLoad{}},
-		Cycles:   []monitor.Cycle{}, Locks: []monitor.Lock{}, OtherWaits: []monitor.OtherWait{}, OtherSessions: []monitor.Session{},
-		RowLocks: []monitor.RowLock{}}
+		Cycles:   []monitor.Cycle{}, Locks: []monitor.Lock{}, OtherWaits: []monitor.OtherWait{}, OtherSessions: []monitor.Session{}}
 	for _, lock := range s.locks {
 		lock.Holders, lock.Waiters = slices.Clone(lock.Holders), slices.Clone(lock.Waiters)
 		for i := range lock.Holders {
@@ -110,14 +109,15 @@ func (s *server) snapshot() *monitor.Snapshot {
 		}
 		snapshot.Locks = append(snapshot.Locks, lock)
 	}
+	slices.SortFunc(snapshot.Locks, func(a, b monitor.Lock) int { return a.ID().Compare(b.ID()) })
 	if s.rng.IntN(3) == 0 {
 		at := s.at
-		process := monitor.RowProcess{Holder: "00112233445566aa", Host: "hü", LeaseExpires: &at, Hidden: []string{}}
-		snapshot.RowLocks = append(snapshot.RowLocks, monitor.RowLock{Key: "@7", Space: monitor.SpaceBigint, Number: 7,
-			Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: 3, HeldSince: at, RowProcess: process}},
-			Waiters: slices.Repeat([]monitor.RowWaiter{{Mode: monitor.ModeShared, WaitingSince: at, RowProcess: process,
-				BlockedBy: []string{process.Holder}}}, s.rng.IntN(3))})
+		process := monitor.Session{Lease: &monitor.Lease{Holder: "00112233445566aa", Host: "hü", Expires: &at}}
+		snapshot.Locks = append(snapshot.Locks, monitor.Lock{Key: "@7", Names: []string{}, Guesses: []string{}, Kind: monitor.KindLock,
+			Space: monitor.SpaceBigint, Number: 7, InRow: true,
+			Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Generation: 3, SeenSince: &at, Session: process}},
+			Waiters: slices.Repeat([]monitor.Waiter{{Mode: monitor.ModeShared, WaitingSince: &at, Session: process,
+				BlockedBy: []monitor.Blocker{{Holder: process.Lease.Holder, Kind: monitor.BlockHard}}}}, s.rng.IntN(3))})
 	}
-	slices.SortFunc(snapshot.Locks, func(a, b monitor.Lock) int { return a.ID().Compare(b.ID()) })
 	return snapshot
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -60,7 +61,7 @@ func tagsOnly(query string) string {
 	if !strings.Contains(query, "/*") {
 		return ""
 	}
-	tags := monitor.QueryTags(query)
+	tags := sqlcomment.Read(query)
 	var kept []string
 	for _, key := range KeptTags {
 		if value, ok := tags[key]; ok {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func BenchmarkAdd(b *testing.B) {
 					s.touch()
 				}
 				snapshot := s.snapshot()
-				snapshot.RowLocks = []monitor.RowLock{}
+				snapshot.Locks = slices.DeleteFunc(snapshot.Locks, func(l monitor.Lock) bool { return l.InRow })
 				l := line(b, snapshot, false)
 				content += len(l.text)
 				must.Succeed(b, w.Add(l))

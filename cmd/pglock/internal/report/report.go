@@ -242,9 +242,9 @@ func rootName(n *monitor.Node, lock *monitor.Lock) string {
 	}
 	name := nameOf(n.Blocker.Session)
 	switch {
-	case n.Wait.Other != nil && n.Wait.Other.TransactionID != "":
+	case n.Wait.Other != nil && n.Wait.Other.Type == "transactionid":
 		const transaction = "transaction" // they have different numbers
-		return name + ", " + strings.Replace(n.Wait.Label(), transaction+" "+n.Wait.Other.TransactionID, transaction, 1)
+		return name + ", " + strings.Replace(n.Wait.Label(), transaction+" "+n.Wait.Other.Detail, transaction, 1)
 	case n.Wait.Other != nil || n.Wait.Lock.ID() != lock.ID() || n.Wait.Lock.DatabaseOID != lock.DatabaseOID:
 		return name + ", " + n.Wait.Label()
 	}

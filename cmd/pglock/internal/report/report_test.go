@@ -49,7 +49,7 @@ func chainSnapshot(at time.Time, waiter monitor.Session, lock monitor.OtherLock)
 	holder := monitor.Session{PID: 8, Application: "sync-job"}
 	waiter.PID = 9
 	return &monitor.Snapshot{TakenAt: at, Database: "shop", Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{{
-		Key: "@1", Number: 1, Objsubid: 1, Database: "shop", Names: []string{}, Guesses: []monitor.Guess{},
+		Key: "@1", Number: 1, Objsubid: 1, Database: "shop", Names: []string{}, Guesses: []string{},
 		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: holder}},
 		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &began, Session: waiter,
 			BlockedBy: []monitor.Blocker{{PID: 8, Kind: monitor.BlockHard}}}},
@@ -69,7 +69,7 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 		noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 		unknown := monitor.Session{Hidden: []string{"user", "application"}}
 		for i, waiter := range []monitor.Session{unknown, {Application: "shop", User: "app"}, {Application: "shop", User: "app"}} {
-			lock.TransactionID = fmt.Sprint(742 + i/2)
+			lock.Detail = fmt.Sprint(742 + i/2)
 			snapshots = append(snapshots, chainSnapshot(noon.Add(time.Duration(i+1)*time.Second), waiter, lock))
 		}
 		r, err := Of(remember(t, snapshots...), noon, noon.Add(time.Hour))

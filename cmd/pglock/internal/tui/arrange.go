@@ -19,8 +19,9 @@ type tableData struct {
 
 // row is a lock on the keys page and a session or process on the other pages.
 type row struct {
-	id      rowID
-	keyInfo // in a session's row, the lock that it waits for or that others wait for; may be none
+	id rowID
+	// lock is, in a session's row, the one that it waits for or that others wait for; it may be nil.
+	lock    *monitor.Lock
 	session *sessionInfo
 	fold    []*monitor.Node // only in a row for several waiters, of which session is the first
 	// within is the fold that the row belongs to, which the user has unfolded.
@@ -51,7 +52,7 @@ type rowID struct {
 func arrange(s *monitor.Snapshot, q tableQuery) tableData {
 	t := tableData{snapshot: s, tree: s.Tree(), headline: q.only.Headline(s), query: q}
 	match := newMatcher(q, s)
-	var chosen []keyInfo
+	var chosen []*monitor.Lock
 	chosen, t.totals = chooseLocks(match)
 	byRow := func(r row) row { return r }
 	switch q.page {
@@ -65,11 +66,11 @@ func arrange(s *monitor.Snapshot, q tableQuery) tableData {
 	return t
 }
 
-func (t *tableData) keyRows(chosen []keyInfo) []row {
+func (t *tableData) keyRows(chosen []*monitor.Lock) []row {
 	rows := make([]row, len(chosen))
-	for i, k := range chosen {
-		rows[i] = row{id: rowID{lock: k.keyID()}, keyInfo: k, longest: k.longestWait(t.snapshot),
-			certain: k.lock != nil && slices.ContainsFunc(t.snapshot.Cycles, func(c monitor.Cycle) bool { return c.Certain && inCycle(c, k.lock) })}
+	for i, lock := range chosen {
+		rows[i] = row{id: rowID{lock: lockIDOf(lock)}, lock: lock, longest: longestWait(t.snapshot, lock),
+			certain: slices.ContainsFunc(t.snapshot.Cycles, func(c monitor.Cycle) bool { return c.Certain && inCycle(c, lock) })}
 	}
 	return rows
 }
@@ -79,7 +80,7 @@ func (t *tableData) sessionRows(match matcher) (rows []row) {
 		if !match.showsSession(session) {
 			continue
 		}
-		r := row{id: rowID{session: session.ID()}, session: session, keyInfo: session.waitsFor(), longest: -1}
+		r := row{id: rowID{session: session.ID()}, session: session, lock: session.waitsFor(), longest: -1}
 		if n := session.node; n != nil {
 			r.behind, r.certain = n.Behind, n.Certain
 		}
@@ -94,6 +95,6 @@ func (t *tableData) sessionRows(match matcher) (rows []row) {
 // inCycle reports whether a lock is part of a deadlock.
 func inCycle(c monitor.Cycle, lock *monitor.Lock) bool {
 	return slices.ContainsFunc(c.Steps, func(step monitor.Step) bool {
-		return lock.Key == step.Key && lock.Database == step.Database
+		return !lock.InRow && lock.Key == step.Key && lock.Database == step.Database
 	})
 }

@@ -12,20 +12,17 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// label is the text shown for a lock.
-func label(lock *monitor.Lock) string { return view.Printable(lock.Label()) }
-
 // keyCell returns the label of a lock, with its database if that is not the connected one, and with
 // its key if the label is a guess.
 func keyCell(m Model, r row) string {
-	text := r.keyLabel()
-	if r.inRow != nil {
+	text := label(r.lock)
+	if r.lock.InRow {
 		return text
 	}
 	if r.lock.Database != m.table.snapshot.Database {
 		text += " in " + databaseName(r.lock)
 	}
-	if key := view.Printable(r.lock.Key); key != r.keyLabel() {
+	if key := view.Printable(r.lock.Key); key != label(r.lock) {
 		text += " " + key
 	}
 	return text
@@ -43,7 +40,7 @@ func keyOrNoneCell(m Model, r row) string {
 	switch {
 	case r.session.otherLock() != nil:
 		return waitLabel(*r.session.wait())
-	case !r.none():
+	case r.lock != nil:
 		return keyCell(m, r)
 	}
 	for wait := range waitsBehind(m.table.snapshot, r.session.ID()) {
@@ -63,18 +60,18 @@ func modeAndKeyCell(m Model, r row) string {
 }
 
 func heldByCell(_ Model, r row) string {
-	switch n := r.holderCount(); n {
+	switch holders := r.lock.Holders; len(holders) {
 	case 0:
 		return "-"
 	case 1:
-		return r.holder(0)
+		return sessionLabel(&holders[0].Session)
 	default:
-		return fmt.Sprintf("%d, %s", n, view.Printable(string(r.holderMode())))
+		return fmt.Sprintf("%d, %s", len(holders), view.Printable(string(holders[0].Mode)))
 	}
 }
 
-func holdersCell(_ Model, r row) string { return strconv.Itoa(r.holderCount()) }
-func waitersCell(_ Model, r row) string { return strconv.Itoa(r.waiterCount()) }
+func holdersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Holders)) }
+func waitersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Waiters)) }
 
 func longestCell(_ Model, r row) string {
 	switch {
@@ -89,7 +86,7 @@ func longestCell(_ Model, r row) string {
 // treeCell marks a session with ~ if the one above it is only ahead in the queue, with +n if n more sessions hold
 // what it waits for, with ↻ if it closes a cycle, and with ▸ if the row can be unfolded.
 func treeCell(_ Model, r row) string {
-	text, n := r.session.label(), r.session.node
+	text, n := sessionLabel(r.session.Session), r.session.node
 	if r.fold != nil {
 		text = number(len(r.fold)) + " waiters"
 	}
@@ -143,8 +140,6 @@ func ownWaitCell(m Model, r row) string {
 		return ""
 	case wait.WaitingSince == nil:
 		return "?"
-	case wait.WaitingEstimated:
-		return "≤" + view.Age(waited(m.table.snapshot, wait.Waiter))
 	}
 	return view.Age(waited(m.table.snapshot, wait.Waiter))
 }
@@ -169,10 +164,8 @@ func (r row) mode() monitor.Mode {
 		}
 	}
 	if r.lock != nil {
-		for i := range r.lock.Holders {
-			if r.lock.Holders[i].Session.ID() == r.session.ID() {
-				return r.lock.Holders[i].Mode
-			}
+		if h := heldBy(r.lock, r.session.ID()); h != nil {
+			return h.Mode
 		}
 	}
 	return ""
@@ -185,11 +178,11 @@ func stateOrCodeCell(m Model, r row) string {
 	switch {
 	case r.fold != nil:
 		return foldText(m.table.snapshot, r.fold)
-	case r.session.wait() == nil || r.session.process != nil:
+	case r.session.wait() == nil || session.Lease != nil:
 		return stateCell(m, r)
 	}
-	if tags := monitor.QueryTags(session.Query); len(tags) > 0 {
-		return view.Field(session, "query", strings.TrimPrefix(journal.CodeText(&monitor.Code{Tags: tags}), "code: "))
+	if tags := journal.TagsText(session.Query); tags != "" {
+		return view.Field(session, "query", tags)
 	}
 	switch {
 	case session.Process != "": // its statement is one of pglock's own
@@ -208,27 +201,26 @@ func stateCell(m Model, r row) string {
 	case r.session.Prepared():
 		return strings.TrimSpace("prepared " + ageOf(s, r.session.PreparedAt))
 	case n != nil && n.Blocker != nil && m.table.query.page != pageTree:
-		return "blocked by " + nodeLabel(n.Blocker) + ", " + waitLabel(*n.Wait)
-	case r.session.process != nil:
-		return processState(s, r.session.process, r.inRow)
+		return "blocked by " + sessionLabel(n.Blocker.Session) + ", " + waitLabel(*n.Wait)
+	case r.session.Lease != nil:
+		return processState(s, r.session.Session, r.lock)
 	}
 	return activityCell(m, r)
 }
 
 // processState describes the lease of a process and, if it holds the lock, how.
-func processState(s *monitor.Snapshot, p *monitor.RowProcess, lock *monitor.RowLock) string {
+func processState(s *monitor.Snapshot, p *monitor.Session, lock *monitor.Lock) string {
 	lease := "lease ?"
-	switch left, known := p.LeaseLeft(s.TakenAt); {
+	switch left, known := p.Lease.Left(s.TakenAt); {
 	case known && left > 0:
 		lease = "lease " + view.Age(left)
 	case known:
 		lease = "lease over " + view.Age(-left)
 	}
-	if lock == nil {
-		return lease
-	}
-	if h := heldRow(lock, p.Holder); h != nil {
-		return fmt.Sprintf("%s, %s, generation %d", view.Age(s.TakenAt.Sub(h.HeldSince)), lease, h.Generation)
+	if lock != nil {
+		if h := heldBy(lock, p.ID()); h != nil {
+			return fmt.Sprintf("%s, %s", lease, rowHeld(s, h))
+		}
 	}
 	return lease
 }
@@ -254,22 +246,13 @@ func queryCell(_ Model, r row) string {
 // ofHolder returns a cell for a lock that shows the cell of its holder, if it has only one.
 func ofHolder(cell func(Model, row) string) func(Model, row) string {
 	return func(m Model, r row) string {
-		if r.holderCount() != 1 {
+		if len(r.lock.Holders) != 1 {
 			return ""
 		}
-		r.session = r.onlyHolderInfo(m.table)
+		session := &r.lock.Holders[0].Session
+		r.session = &sessionInfo{Session: session, node: m.table.tree.Node(session.ID())}
 		return cell(m, r)
 	}
-}
-
-// onlyHolderInfo returns the holder of a lock that has one.
-func (k keyInfo) onlyHolderInfo(t tableData) *sessionInfo {
-	if k.inRow != nil {
-		p := &k.inRow.Holders[0].RowProcess
-		return &sessionInfo{Session: sessionOf(t.snapshot, p), process: p}
-	}
-	session := &k.lock.Holders[0].Session
-	return &sessionInfo{Session: session, node: t.tree.Node(session.ID())}
 }
 
 // ageOf returns the age of a time, or "" if the time is unknown.
@@ -295,19 +278,19 @@ func userCell(_ Model, r row) string { return view.Field(*r.session.Session, "us
 // applicationCell returns the identifier of a prepared transaction, which has no application, and names a process.
 func applicationCell(_ Model, r row) string {
 	switch {
-	case r.session.process != nil:
-		return strings.TrimSpace(application(r.session.Session) + " " + processPlace(r.session.process))
+	case r.session.Lease != nil:
+		return strings.TrimSpace(application(r.session.Session) + " " + view.Who(*r.session.Session))
 	case r.session.Prepared():
-		return r.session.who()
+		return view.Who(*r.session.Session)
 	}
 	return application(r.session.Session)
 }
 
 func pidCell(_ Model, r row) string {
-	if r.session.Prepared() || r.session.process != nil {
+	if r.session.PID == 0 {
 		return "-"
 	}
-	return r.session.who()
+	return view.Who(*r.session.Session)
 }
 
 func heldCell(_ Model, r row) string { return number(len(r.session.held)) }
@@ -323,7 +306,7 @@ func waitsForCell(m Model, r row) string {
 	switch {
 	case r.session.otherLock() != nil:
 		return waitLabel(*r.session.wait())
-	case r.none():
+	case r.lock == nil:
 		return ""
 	}
 	return keyCell(m, r)

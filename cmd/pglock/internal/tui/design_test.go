@@ -91,7 +91,7 @@ func TestTheViewOpensOnTheTreeIfSomethingWaits(t *testing.T) {
 
 func TestAllWaitsAreAskedForByAKey(t *testing.T) {
 	var asked []bool
-	o := Options{First: mixedSnapshot(), Take: func(_ context.Context, all bool) (*monitor.Snapshot, error) {
+	o := Options{First: mixedSnapshot(), Take: func(_ context.Context, all bool, _ monitor.SessionID) (*monitor.Snapshot, error) {
 		asked = append(asked, all)
 		return mixedSnapshot(), nil
 	}}

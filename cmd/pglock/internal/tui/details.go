@@ -23,15 +23,15 @@ func (m Model) openDetails() (Model, tea.Cmd) {
 		return m.unfoldRow()
 	}
 	if r.session == nil {
-		at := r.keyID()
-		return m.open(pane{title: "key " + r.keyLabel(), session: r.onlyHolder(),
+		at := lockIDOf(r.lock)
+		return m.open(pane{title: "key " + label(r.lock), session: onlyHolder(r.lock),
 			write: func(m Model, width int) []string { return m.keyText(at, width) }})
 	}
 	id, kind := r.session.ID(), "session "
-	if r.session.process != nil {
+	if r.session.Lease != nil {
 		kind = "process "
 	}
-	return m.open(pane{title: kind + r.session.label(), session: &id,
+	return m.open(pane{title: kind + sessionLabel(r.session.Session), session: &id,
 		write: func(m Model, width int) []string { return m.sessionText(id, width) }})
 }
 
@@ -70,54 +70,39 @@ func (t *text) field(indent int, name, value string) {
 }
 
 func (m Model) keyText(at lockID, width int) []string {
-	t := &text{width: width}
-	k := findKey(m.snapshot, at)
-	switch {
-	case k.none():
+	t, lock := &text{width: width}, findLock(m.snapshot, at)
+	if lock == nil {
 		t.add(1, "free: nothing holds it or waits for it")
 		return t.lines
-	case k.inRow != nil:
-		return m.rowKeyText(k, width)
 	}
-	lock := k.lock
-	tree := m.snapshot.Tree()
 	t.field(1, "key", view.Printable(lock.Key))
 	for _, guess := range lock.Guesses {
-		t.field(1, "guess", view.Printable(guess.String()))
+		t.field(1, "guess", view.Printable("probably "+guess))
 	}
-	t.field(1, "in pg_locks", fmt.Sprintf("classid %d, objid %d, objsubid %d", uint32(lock.Class), uint32(lock.Object),
-		lock.Objsubid))
+	if lock.InRow {
+		t.field(1, "in rows", fmt.Sprintf("number %d", lock.Number))
+	} else {
+		t.field(1, "in pg_locks", fmt.Sprintf("classid %d, objid %d, objsubid %d", uint32(lock.Class), uint32(lock.Object), lock.Objsubid))
+	}
 	t.field(1, "database", databaseName(lock))
 	t.blank()
 	t.add(1, "%s", plural(len(lock.Holders), "holder"))
 	for i := range lock.Holders[:min(len(lock.Holders), maxListed)] {
 		holder := &lock.Holders[i]
 		m.describe(t, &holder.Session, holdPhrase(m.snapshot, holder))
-		t.field(3, "code", view.Printable(journal.CodeText(holder.Code)))
+		t.field(3, "code", view.Printable(holder.Code))
 	}
 	t.more(len(lock.Holders))
 	t.blank()
 	t.add(1, "%s", plural(len(lock.Waiters), "waiter"))
+	tree := m.snapshot.Tree()
 	for i := range lock.Waiters[:min(len(lock.Waiters), maxListed)] {
 		waiter := &lock.Waiters[i]
 		m.describe(t, &waiter.Session, m.waitPhrase(tree, waiter))
-		t.code(&waiter.Session)
+		t.field(3, "code", view.Printable(journal.TagsText(waiter.Query)))
 	}
 	t.more(len(lock.Waiters))
 	return t.lines
-}
-
-// held lists the locks of a session or process, with what there is to say of each.
-func (t *text) held(p *sessionInfo, about func(keyInfo) string) {
-	t.add(1, "holds %s", plural(len(p.held), "lock"))
-	for _, k := range p.held[:min(len(p.held), maxListed)] {
-		waiters := ""
-		if n := k.waiterCount(); n > 0 {
-			waiters = ", " + plural(n, "waiter")
-		}
-		t.add(3, "%s%s%s", k.keyLabel(), about(k), waiters)
-	}
-	t.more(len(p.held))
 }
 
 func (t *text) more(all int) {
@@ -131,8 +116,6 @@ func (m Model) waitPhrase(tree *monitor.Tree, waiter *monitor.Waiter) string {
 	switch {
 	case waiter.WaitingSince == nil:
 		phrase += ", waits for an unknown time"
-	case waiter.WaitingEstimated:
-		phrase += ", waits for at most " + view.Age(waited(m.snapshot, waiter)) + " (PostgreSQL 13 does not report it)"
 	default:
 		phrase += ", waits for " + view.Age(waited(m.snapshot, waiter))
 	}
@@ -146,6 +129,9 @@ func (m Model) waitPhrase(tree *monitor.Tree, waiter *monitor.Waiter) string {
 func (m Model) describe(t *text, session *monitor.Session, role string) {
 	field := func(name, value string) string { return view.Field(*session, name, value) }
 	t.add(1, "%s %s", view.Who(*session), role)
+	if session.Lease != nil {
+		t.field(3, "holder", view.Printable(session.Lease.Holder))
+	}
 	t.field(3, "user", field("user", session.User))
 	t.field(3, "database", view.Printable(session.Database))
 	if session.Prepared() {
@@ -160,6 +146,12 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 	if session.Process != "" {
 		t.field(3, "process", view.Printable(session.Process)+", of pglock: its sessions carry the locks of many callers")
 	}
+	if session.Lease != nil {
+		t.field(3, "host", field("client", session.Lease.Host))
+		t.field(3, "process", either(field("session_since", ""), m.since(session.Since)))
+		t.field(3, "lease", view.Lease(session.Lease, m.snapshot.TakenAt))
+		return
+	}
 	t.field(3, "client", field("client", session.Client))
 	t.field(3, "session", either(field("session_since", ""), m.since(session.Since)))
 	t.field(3, "transaction", either(field("transaction_since", ""), m.since(session.TransactionSince)))
@@ -168,13 +160,6 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 		view.Printable(session.WaitEvent), " "))
 	m.ages(t, session)
 	t.query(field, view.Query(*session))
-}
-
-// code adds the code that the tags in a session's statement name.
-func (t *text) code(session *monitor.Session) {
-	if tags := monitor.QueryTags(session.Query); len(tags) > 0 {
-		t.field(3, "code", view.Printable(journal.CodeText(&monitor.Code{Tags: tags})))
-	}
 }
 
 // query adds a query. It keeps its lines, since a line's end can end a comment.
@@ -214,25 +199,56 @@ func (m Model) since(t *time.Time) string {
 func (m Model) sessionText(id monitor.SessionID, width int) []string {
 	t := &text{width: width}
 	p := findSession(m.snapshot, id)
-	switch {
-	case p == nil:
+	if p == nil {
 		t.add(1, "it holds no lock and waits for none, or has ended")
 		return t.lines
-	case p.process != nil:
-		return m.processText(p, width)
 	}
-	tree := m.snapshot.Tree()
 	role := "waits for no lock"
 	if wait := p.wait(); wait != nil {
-		role = "waits for " + waitLabel(*wait) + ": " + m.waitPhrase(tree, wait.Waiter)
+		role = "waits for " + waitLabel(*wait) + ": " + m.waitPhrase(m.snapshot.Tree(), wait.Waiter)
 	}
 	m.describe(t, p.Session, role)
-	t.code(p.Session)
+	t.field(3, "code", view.Printable(journal.TagsText(p.Query)))
 	t.blank()
-	others := view.HeldOthers(m.snapshot, id)
-	if len(p.held) > 0 || len(others) == 0 {
-		t.held(p, func(keyInfo) string { return "" })
+	m.held(t, p)
+	blocks := slices.Collect(waitsBehind(m.snapshot, id))
+	if len(blocks) > 0 {
+		t.blank()
+		t.add(1, "blocks %s directly, %s in all", number(len(blocks)), number(p.node.Behind))
 	}
+	for _, wait := range blocks[:min(len(blocks), maxListed)] {
+		t.add(3, "%s, waits for %s (%s) for %s", sessionLabel(&wait.Session), waitLabel(wait), view.Short(string(wait.Mode)),
+			view.Age(waited(m.snapshot, wait.Waiter)))
+	}
+	t.more(len(blocks))
+	ref := p.SessionRef()
+	if p.Lease != nil {
+		ref = p.Lease.Holder
+	}
+	if ref != "" && len(blocks) > 0 && m.options.End != nil {
+		t.command(view.EndSession(monitor.SignalTerminate, ref, m.options.Flags))
+	}
+	return t.lines
+}
+
+// held lists the locks of a session or process: its advisory locks or locks in rows, and those of other types that others wait
+// for.
+func (m Model) held(t *text, p *sessionInfo) {
+	others := view.HeldOthers(m.snapshot, p.ID())
+	if len(p.held) > 0 || len(others) == 0 {
+		t.add(1, "holds %s", plural(len(p.held), "lock"))
+	}
+	for _, lock := range p.held[:min(len(p.held), maxListed)] {
+		line := label(lock)
+		if h := heldBy(lock, p.ID()); lock.InRow && h != nil {
+			line += fmt.Sprintf(" %s for %s", view.Printable(string(h.Mode)), rowHeld(m.snapshot, h))
+		}
+		if n := len(lock.Waiters); n > 0 {
+			line += ", " + plural(n, "waiter")
+		}
+		t.add(3, "%s", line)
+	}
+	t.more(len(p.held))
 	if len(others) > 0 {
 		t.add(1, "holds, of locks of other types, what others wait for:")
 	}
@@ -240,20 +256,6 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 		t.add(3, "%s", lock)
 	}
 	t.more(len(others))
-	blocks := slices.Collect(waitsBehind(m.snapshot, id))
-	if len(blocks) > 0 {
-		t.blank()
-		t.add(1, "blocks %s directly, %s in all", plural(len(blocks), "session"), number(p.node.Behind))
-	}
-	for _, wait := range blocks[:min(len(blocks), maxListed)] {
-		t.add(3, "%s, waits for %s (%s) for %s", sessionLabel(&wait.Session), waitLabel(wait), view.Short(string(wait.Mode)),
-			view.Age(waited(m.snapshot, wait.Waiter)))
-	}
-	t.more(len(blocks))
-	if p.Since != nil && len(blocks) > 0 && m.options.End != nil {
-		t.command(view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: p.PID, Since: *p.Since}, m.options.Flags))
-	}
-	return t.lines
 }
 
 // command adds the command that ends a session, unless it does not fit: cut, it would end something else.

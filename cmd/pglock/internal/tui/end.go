@@ -19,11 +19,11 @@ import (
 // pendingSignal is a signal that the user has not yet confirmed.
 type pendingSignal struct {
 	signal monitor.Signal
-	target monitor.SignalTarget
+	target monitor.Target
 }
 
 func (s pendingSignal) String() string {
-	return fmt.Sprintf("%s session %d", s.signal, s.target.PID)
+	return fmt.Sprintf("%s %s", s.signal, targetText(s.target))
 }
 
 // inspectionMsg describes the session to signal, from a new snapshot.
@@ -51,19 +51,19 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 		return m.addLog("another signal is still under way"), nil
 	case session == nil:
 		return m.addLog(why), nil
-	case session.process != nil:
-		return m.prepareHolderEnd(signal, session.process)
+	case session.Lease != nil && signal == monitor.SignalCancel:
+		return m.addLog("a process with locks in rows runs no statement to cancel (t ends it)"), nil
 	case session.Prepared():
-		return m.open(pane{title: "prepared transaction " + session.who(), write: preparedText(*session.Session)})
+		return m.open(pane{title: "prepared transaction " + view.Who(*session.Session), write: preparedText(*session.Session)})
 	}
-	take, may, pid := m.takeSnapshot(true), m.mayEnd(), session.PID
+	take, may, id := m.takeOne(true, session.ID()), m.mayEnd(), session.ID()
 	m.inspecting = true
-	return m.addLog(fmt.Sprintf("looking at session %d …", pid)), func() tea.Msg {
+	return m.addLog("looking at " + targetText(monitor.Target{Session: *session.Session}) + " …"), func() tea.Msg {
 		fresh := take().(snapshotMsg)
 		if fresh.err != nil {
 			return inspectionMsg{err: fresh.err}
 		}
-		target, err := monitor.Inspect(fresh.snapshot, pid)
+		target, err := fresh.snapshot.Target(id)
 		if err == nil {
 			err = may(signal, target)
 		}
@@ -72,9 +72,9 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 }
 
 // mayEnd returns a function that asks the server whether a signal would be refused.
-func (m Model) mayEnd() func(monitor.Signal, monitor.SignalTarget) error {
+func (m Model) mayEnd() func(monitor.Signal, monitor.Target) error {
 	parent, ask := m.ctx, m.options.MayEnd
-	return func(signal monitor.Signal, target monitor.SignalTarget) error {
+	return func(signal monitor.Signal, target monitor.Target) error {
 		if ask == nil {
 			return nil
 		}
@@ -100,10 +100,10 @@ func (m Model) selectedSession() (session *sessionInfo, why string) {
 		return nil, "choose one session (Right shows them)"
 	case m.pane == nil && r.session != nil:
 		return r.session, ""
-	case m.pane == nil && r.holderCount() == 1:
-		return r.onlyHolderInfo(m.table), ""
-	case m.pane == nil && r.holderCount() == 0:
-		return nil, "nothing holds " + r.keyLabel()
+	case m.pane == nil && len(r.lock.Holders) == 1:
+		return &sessionInfo{Session: &r.lock.Holders[0].Session}, ""
+	case m.pane == nil && len(r.lock.Holders) == 0:
+		return nil, "nothing holds " + label(r.lock)
 	}
 	return nil, "choose one session, in the tree or among the sessions (2, 3)"
 }
@@ -128,9 +128,9 @@ func (m Model) handleInspection(i inspectionMsg) (Model, tea.Cmd) {
 	case i.err != nil:
 		return m.addLog(oneLine(i.err.Error())), nil
 	case m.prompt != nil:
-		return m.addLog("not asked about session " + i.target.Ref.String() + ": another input is open"), nil
+		return m.addLog("not asked about " + targetText(i.target) + ": another input is open"), nil
 	}
-	return m.ask(question{i.pendingSignal.String(), fmt.Sprintf("no signal was sent to %d", i.target.PID),
+	return m.ask(question{i.pendingSignal.String(), "no signal was sent to " + targetText(i.target),
 		func(m Model) (Model, tea.Cmd) { return m.sendSignal(i.pendingSignal) }},
 		func(width int) []string { return view.Preview(i.snapshot, i.target, i.signal, width) })
 }
@@ -198,8 +198,16 @@ func (m Model) handleSignal(e signalMsg) (Model, tea.Cmd) {
 	return m.takeSnapshots(true)
 }
 
-func notSignalled(target monitor.SignalTarget, why error) string {
-	return fmt.Sprintf("session %d was not signalled%s (l: log)", target.PID, shortReason(why))
+func notSignalled(target monitor.Target, why error) string {
+	return fmt.Sprintf("%s was not signalled%s (l: log)", targetText(target), shortReason(why))
+}
+
+// targetText names a session or process in a few words.
+func targetText(t monitor.Target) string {
+	if t.Lease != nil {
+		return "process " + sessionLabel(&t.Session)
+	}
+	return fmt.Sprintf("session %d", t.PID)
 }
 
 // shortReason returns the reason in a few words, since there is no room for a whole error below the rows.

@@ -13,7 +13,7 @@ import (
 )
 
 // sendNothing replaces sending a signal. These tests do not run the command that calls it.
-func sendNothing(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
+func sendNothing(context.Context, monitor.Signal, monitor.Target) (monitor.Outcome, error) {
 	return monitor.Outcome{}, errors.New("a test has sent a signal")
 }
 
@@ -24,7 +24,7 @@ func startWithSignals(t *testing.T, s *monitor.Snapshot) *user {
 // confirmationOpens makes the view ask for confirmation, as after the snapshot that it takes for that.
 func (u *user) confirmationOpens(signal monitor.Signal, s *monitor.Snapshot, pid int32) {
 	u.t.Helper()
-	target, err := monitor.Inspect(s, pid)
+	target, err := s.Target(monitor.SessionID{PID: pid})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -44,11 +44,11 @@ func TestASignalIsShownAndConfirmed(t *testing.T) {
 		if u.m.signalling {
 			t.Fatalf("%q confirms", no)
 		}
-		u.wants("cancelled: no signal was sent to 4711")
+		u.wants("cancelled: no signal was sent to session 4711")
 		u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	}
 	u.presses("yes", "esc")
-	u.wants("cancelled: no signal was sent to 4711")
+	u.wants("cancelled: no signal was sent to session 4711")
 	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	u.presses("yes", "enter")
 	if !u.m.signalling || u.command == nil {
@@ -56,7 +56,7 @@ func TestASignalIsShownAndConfirmed(t *testing.T) {
 	}
 	u.presses("c")
 	u.wants("another signal is still under way")
-	target, _ := monitor.Inspect(mixedSnapshot(), 4711)
+	target, _ := mixedSnapshot().Target(monitor.SessionID{PID: 4711})
 	s := pendingSignal{monitor.SignalTerminate, target}
 	u.send(signalMsg{s, monitor.Outcome{Signal: s.signal, Target: target, Sent: true, Ended: true,
 		Locks: []monitor.LockOutcome{{Lock: target.Holds[0], Holders: []monitor.Holder{holds(session(4712, "worker-1"),
@@ -79,7 +79,7 @@ func TestAFailedSignalIsReported(t *testing.T) {
 	u := startWithSignals(t, mixedSnapshot())
 	u.send(inspectionMsg{err: errors.New("the server\nis down")})
 	u.wants("the server is down")
-	target, _ := monitor.Inspect(mixedSnapshot(), 4711)
+	target, _ := mixedSnapshot().Target(monitor.SessionID{PID: 4711})
 	u.send(signalMsg{pendingSignal{monitor.SignalCancel, target}, monitor.Outcome{},
 		fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
 	u.wants("session 4711 was not signalled: not permitted (l: log)")
@@ -107,7 +107,7 @@ func TestKeysThatAreTypedTooEarlyDoNothing(t *testing.T) {
 	u.wantsNot("copied")
 	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	u.presses("enter")
-	u.wants("cancelled: no signal was sent to 4711")
+	u.wants("cancelled: no signal was sent to session 4711")
 	u.presses("s")
 	if reflect.DeepEqual(u.m.query.order, before.order) {
 		t.Error("the keys do nothing afterwards")
@@ -186,14 +186,14 @@ func TestReadOnlyHasNoKeysThatEndSessions(t *testing.T) {
 func TestTheViewWaitsForASignalUnderWay(t *testing.T) {
 	var g drainer
 	running, release := make(chan struct{}), make(chan struct{})
-	end := g.wrap(func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
+	end := g.wrap(func(context.Context, monitor.Signal, monitor.Target) (monitor.Outcome, error) {
 		close(running)
 		<-release
 		return monitor.Outcome{Sent: true}, nil
 	})
 	results := make(chan signalMsg, 1)
 	go func() {
-		outcome, err := end(t.Context(), monitor.SignalCancel, monitor.SignalTarget{})
+		outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Target{})
 		results <- signalMsg{outcome: outcome, err: err}
 	}()
 	<-running
@@ -205,7 +205,7 @@ func TestTheViewWaitsForASignalUnderWay(t *testing.T) {
 	if result := <-results; !result.outcome.Sent || result.err != nil {
 		t.Errorf("the result is %v", result)
 	}
-	outcome, err := end(t.Context(), monitor.SignalCancel, monitor.SignalTarget{})
+	outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Target{})
 	if outcome.Sent || !errors.Is(err, errLeft) {
 		t.Errorf("a signal was sent afterwards: %v", err)
 	}
@@ -216,8 +216,8 @@ func TestASignalThatWouldBeRefusedIsNotAskedAbout(t *testing.T) {
 	var asked []int32
 	refusal := fmt.Errorf("%s: %w: it is a session of a superuser", strings.Repeat("long ", 20), monitor.ErrNotPermitted)
 	u := start(t, Options{First: mixedSnapshot(), End: sendNothing,
-		Take: func(context.Context, bool) (*monitor.Snapshot, error) { return mixedSnapshot(), nil },
-		MayEnd: func(_ context.Context, _ monitor.Signal, target monitor.SignalTarget) error {
+		Take: func(context.Context, bool, monitor.SessionID) (*monitor.Snapshot, error) { return mixedSnapshot(), nil },
+		MayEnd: func(_ context.Context, _ monitor.Signal, target monitor.Target) error {
 			asked = append(asked, target.PID)
 			return refusal
 		}}, 80, 24)

@@ -48,7 +48,7 @@ func (s *scene) wait(number int64, pid int32, seconds time.Duration, blockers ..
 
 // other adds a session that waits for a table, as its parallel workers do.
 func (s *scene) other(table string, pid int32, seconds time.Duration, blockers ...monitor.Blocker) {
-	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Schema: "public", Name: table},
+	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: table},
 		Waiter: waits(s.session(pid), monitor.ModeExclusive, seconds*time.Second, blockers...)})
 }
 

@@ -195,7 +195,7 @@ func mixedSnapshot() *monitor.Snapshot {
 	prepared.Holders = []monitor.Holder{holds(monitor.Session{GID: "order 7", PreparedAt: ago(26 * time.Hour),
 		User: "app", Database: "shop"}, monitor.ModeExclusive)}
 	guessed := lock(pglock.Int64Key(4097083626))
-	guessed.Guesses = []monitor.Guess{{Tool: "goose", Text: "goose migrations", Confidence: monitor.ConfidenceProbable}}
+	guessed.Guesses = []string{"goose migrations"}
 	secret := monitor.Session{PID: 4717, User: "other", Database: "shop", Application: "nightly",
 		Hidden: []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
 			"wait_event_type", "wait_event"}}
@@ -242,14 +242,6 @@ func possibleDeadlock() *monitor.Snapshot {
 func fullLockTable() *monitor.Snapshot {
 	s := mixedSnapshot()
 	s.Capacity.Used = 12000
-	return s
-}
-
-// oldServer returns a snapshot of a server that does not report when waits began.
-func oldServer() *monitor.Snapshot {
-	s := deadlockSnapshot()
-	s.Locks[0].Waiters[0].WaitingEstimated = true
-	s.Locks[1].Waiters[0].WaitingSince = nil
 	return s
 }
 

@@ -91,7 +91,7 @@ func (m Model) toggleRow() (Model, tea.Cmd) {
 // foldText describes the waiters of a row: how long they have waited, and which is the first and which the last.
 func foldText(s *monitor.Snapshot, fold []*monitor.Node) string {
 	branch := monitor.Branch{Nodes: fold}
-	names := fmt.Sprintf("%s … %s", nodeLabel(branch.First()), nodeLabel(branch.Last()))
+	names := fmt.Sprintf("%s … %s", sessionLabel(branch.First().Session), sessionLabel(branch.Last().Session))
 	shortest, longest, ok := branch.Waited(s.TakenAt)
 	if !ok {
 		return names

@@ -30,7 +30,10 @@ func journalText(m Model, width int) []string {
 // holdPhrase says how a lock is held, and since when it is known to be.
 func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
 	phrase := "holds it " + view.Printable(string(holder.Mode))
-	if holder.SeenSince != nil {
+	switch {
+	case holder.Lease != nil:
+		phrase += " for " + rowHeld(s, holder)
+	case holder.SeenSince != nil:
 		phrase += ", " + journal.HeldText(*holder.SeenSince, s.TakenAt)
 	}
 	return phrase
@@ -43,11 +46,11 @@ func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
 		return m, nil
 	}
 	seek, take := m.options.Seek, m.options.Take
-	m.options.Take = func(ctx context.Context, all bool) (*monitor.Snapshot, error) {
+	m.options.Take = func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Snapshot, error) {
 		if err := seek(by); err != nil {
 			return nil, err
 		}
-		return take(ctx, all)
+		return take(ctx, all, of)
 	}
 	next, cmd := m.takeSnapshots(true)
 	next.options.Take = take

@@ -7,6 +7,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -177,12 +178,12 @@ func (m Model) toCopy() (what, text string) {
 	case !ok || r.fold != nil:
 		return "", ""
 	case r.session != nil:
-		text = r.session.who()
+		text = view.Who(*r.session.Session)
 		if sql := r.session.Session.RollbackSQL(); sql != "" { // in which the identifier is quoted, for SQL and for shells
 			text = strings.TrimPrefix(sql, "ROLLBACK PREPARED ")
 		}
 	default:
-		text = r.keyWord()
+		text = view.KeyWord(*r.lock)
 	}
 	return text, text
 }

@@ -35,12 +35,15 @@ type tableMsg struct{ table tableData }
 const snapshotTimeout = 10 * time.Second
 
 // takeSnapshot takes a snapshot.
-func (m Model) takeSnapshot(wanted bool) tea.Cmd {
+func (m Model) takeSnapshot(wanted bool) tea.Cmd { return m.takeOne(wanted, monitor.SessionID{}) }
+
+// takeOne takes a snapshot that has all locks of one session or process.
+func (m Model) takeOne(wanted bool, of monitor.SessionID) tea.Cmd {
 	ctx, take, all := m.ctx, m.options.Take, m.all
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 		defer cancel()
-		snapshot, err := take(ctx, all)
+		snapshot, err := take(ctx, all, of)
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w (no answer within %v)", err, snapshotTimeout)
 		}

@@ -99,10 +99,6 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 		return m.handleInspection(msg)
 	case signalMsg:
 		return m.handleSignal(msg)
-	case holderMsg:
-		return m.handleHolder(msg)
-	case holderEndMsg:
-		return m.handleHolderEnd(msg)
 	case tea.KeyPressMsg:
 		return m.handleKey(msg)
 	case tea.PasteMsg:

@@ -14,9 +14,9 @@ type order struct {
 
 var (
 	byWait    = order{name: "longest wait", weight: func(r row) int64 { return int64(r.longest) }}
-	byWaiters = order{name: "waiters", weight: func(r row) int64 { return int64(r.waiterCount()) }}
-	byHolders = order{name: "holders", weight: func(r row) int64 { return int64(r.holderCount()) }}
-	byKey     = order{name: "key", text: func(r row) string { return r.keyLabel() }}
+	byWaiters = order{name: "waiters", weight: func(r row) int64 { return int64(len(r.lock.Waiters)) }}
+	byHolders = order{name: "holders", weight: func(r row) int64 { return int64(len(r.lock.Holders)) }}
+	byKey     = order{name: "key", text: func(r row) string { return label(r.lock) }}
 	byBehind  = order{name: "sessions behind", weight: func(r row) int64 { return deadlocksFirst(r, expectedLast(r, int64(r.behind))) }}
 	byHeld    = order{name: "locks held", weight: func(r row) int64 { return int64(len(r.session.held)) }}
 	byPID     = order{name: "process ID", weight: func(r row) int64 { return -int64(r.session.PID) }}

@@ -14,7 +14,7 @@ func migrationSnapshot() *monitor.Snapshot {
 	blocker := hardBlocker(4711)
 	blocker.Mode = "AccessExclusiveLock"
 	wait := func(pid int32) monitor.OtherWait {
-		return monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Schema: "public", Name: "orders"},
+		return monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: "orders"},
 			Waiter: waits(session(pid, "web"), "AccessShareLock", time.Second, blocker)}
 	}
 	return &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba",

@@ -71,44 +71,32 @@ func newMatcher(q tableQuery, s *monitor.Snapshot) matcher {
 }
 
 // allowed reports whether a lock may be shown at all.
-func (c matcher) allowed(k keyInfo) bool {
-	if k.inRow != nil {
-		return c.only.ShowsRow(c.snapshot, *k.inRow)
-	}
-	return c.only.Shows(*k.lock)
-}
+func (c matcher) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
 
 // shows reports whether an allowed lock is shown.
-func (c matcher) shows(k keyInfo) bool {
-	return (!c.waiting || k.waiterCount() > 0) && c.matches(k)
+func (c matcher) shows(lock *monitor.Lock) bool {
+	return (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
 }
 
-func (c matcher) matches(k keyInfo) bool {
-	if c.filter == nil || c.matchesKey(k) {
+func (c matcher) matches(lock *monitor.Lock) bool {
+	if c.filter == nil || c.matchesKey(lock) {
 		return true
 	}
-	if k.inRow != nil {
-		return slices.ContainsFunc(k.inRow.Holders, func(h monitor.RowHolder) bool { return c.matchesProcess(&h.RowProcess) }) ||
-			slices.ContainsFunc(k.inRow.Waiters, func(w monitor.RowWaiter) bool { return c.matchesProcess(&w.RowProcess) })
-	}
-	for i := range k.lock.Holders {
-		if c.matchesSession(&k.lock.Holders[i].Session) {
+	for i := range lock.Holders {
+		if c.matchesSession(&lock.Holders[i].Session) {
 			return true
 		}
 	}
-	for i := range k.lock.Waiters {
-		if c.matchesSession(&k.lock.Waiters[i].Session) {
+	for i := range lock.Waiters {
+		if c.matchesSession(&lock.Waiters[i].Session) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c matcher) matchesKey(k keyInfo) bool {
-	if k.inRow != nil {
-		return c.filter.MatchString(k.inRow.Key) || c.matchesDatabase(c.snapshot.Database)
-	}
-	return c.filter.MatchString(k.lock.Key) || slices.ContainsFunc(k.lock.Guesses, c.matchesGuess) || c.matchesDatabase(k.lock.Database)
+func (c matcher) matchesKey(lock *monitor.Lock) bool {
+	return c.filter.MatchString(lock.Key) || slices.ContainsFunc(lock.Guesses, c.filter.MatchString) || c.matchesDatabase(lock.Database)
 }
 
 func (c matcher) matchesDatabase(name string) bool {
@@ -120,37 +108,21 @@ func (c matcher) matchesDatabase(name string) bool {
 	return matches
 }
 
-func (c matcher) matchesGuess(guess monitor.Guess) bool { return c.filter.MatchString(guess.String()) }
-
 func (c matcher) matchesSession(session *monitor.Session) bool {
-	return c.matchesOne(session.ID(), view.Who(*session), session.User, session.Application, session.Client, session.State, session.Query)
-}
-
-func (c matcher) matchesProcess(p *monitor.RowProcess) bool {
-	return c.matchesOne(monitor.SessionID{Holder: p.Holder}, p.Holder, processLabel(p), p.User, p.Application, p.Host)
-}
-
-func (c matcher) matchesOne(id monitor.SessionID, fields ...string) bool {
+	id := session.ID()
 	matches, known := c.sessions[id]
 	if !known {
+		fields := []string{view.Who(*session), id.Holder, session.User, session.Application, session.Client, session.State, session.Query}
 		matches = c.filter.MatchString(strings.Join(fields, "\n"))
 		c.sessions[id] = matches
 	}
 	return matches
 }
 
-// matchesInfo reports whether the filter matches a session or process itself.
-func (c matcher) matchesInfo(p *sessionInfo) bool {
-	if p.process != nil {
-		return c.matchesProcess(p.process)
-	}
-	return c.matchesSession(p.Session)
-}
-
 // matchesAny reports whether the filter matches a session or process, or a lock of it that is shown.
 func (c matcher) matchesAny(p *sessionInfo) bool {
-	shown := p.shownKey()
-	return c.matchesInfo(p) || !shown.none() && c.matchesKey(shown) || c.matchesOther(p)
+	shown := p.shownLock()
+	return c.matchesSession(p.Session) || shown != nil && c.matchesKey(shown) || c.matchesOther(p)
 }
 
 // matchesOther reports whether the filter matches the lock that is not an advisory lock and that a session waits for.
@@ -162,6 +134,6 @@ func (c matcher) showsSession(p *sessionInfo) bool {
 	if c.waiting && p.node == nil {
 		return false
 	}
-	return c.filter == nil || c.matchesInfo(p) || c.matchesOther(p) ||
-		!p.waitsFor().none() && c.matchesKey(p.waitsFor()) || slices.ContainsFunc(p.held, c.matchesKey)
+	return c.filter == nil || c.matchesSession(p.Session) || c.matchesOther(p) ||
+		p.waitsFor() != nil && c.matchesKey(p.waitsFor()) || slices.ContainsFunc(p.held, c.matchesKey)
 }

@@ -2,8 +2,6 @@ package tui
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +12,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func process(holder, application, host string, pid int32) monitor.RowProcess {
+func process(holder, application, host string, pid int32) monitor.Session {
 	expires := noon.Add(12 * time.Second)
-	return monitor.RowProcess{Holder: holder, User: "app", Application: application, Host: host, PID: pid, Since: ago(time.Hour),
-		LeaseExpires: &expires, Hidden: []string{}}
+	return monitor.Session{User: "app", Database: "shop", Application: application, Since: ago(time.Hour), Hidden: []string{},
+		Lease: &monitor.Lease{Holder: holder, Host: host, PID: pid, Expires: &expires}}
 }
 
-func rowLock(name string, holder monitor.RowProcess, generation int64) monitor.RowLock {
+func rowLock(name string, holder monitor.Session, generation int64) monitor.Lock {
 	key := pglock.NewKey(name)
-	return monitor.RowLock{Key: key.String(), Name: name, Kind: monitor.KindLock, Space: monitor.SpaceBigint, Number: key.Int64(),
-		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: generation, HeldSince: *ago(40 * time.Second), RowProcess: holder}}}
+	return monitor.Lock{InRow: true, Key: key.String(), Names: []string{name}, Kind: monitor.KindLock, Space: monitor.SpaceBigint, Objsubid: 1,
+		Number: key.Int64(), Database: "shop",
+		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Generation: generation, SeenSince: ago(40 * time.Second), Session: holder}}}
 }
 
 const (
@@ -36,11 +35,11 @@ const (
 func withRows(s *monitor.Snapshot) *monitor.Snapshot {
 	billing, shop, secret := process(billingHolder, "billing", "web-1", 4711), process(shopHolder, "shop", "web-2", 4712),
 		process("00112233445566aa", "nightly", "", 0)
-	secret.Hidden = []string{"host", "pid"}
+	secret.Hidden = []string{"client"}
 	contended := rowLock("invoice:42", billing, 7)
-	contended.Waiters = []monitor.RowWaiter{{Mode: monitor.ModeExclusive, Arrival: 1, WaitingSince: *ago(75 * time.Second), RowProcess: shop,
-		BlockedBy: []string{billingHolder}}}
-	s.RowLocks = []monitor.RowLock{contended, rowLock("invoice:43", billing, 8), rowLock("report:7", secret, 9)}
+	contended.Waiters = []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: ago(75 * time.Second), Session: shop,
+		BlockedBy: []monitor.Blocker{{Holder: billingHolder, Kind: monitor.BlockHard}}}}
+	s.Locks = append(s.Locks, contended, rowLock("invoice:43", billing, 8), rowLock("report:7", secret, 9))
 	return s
 }
 
@@ -88,32 +87,27 @@ func TestALockInARowHasDetails(t *testing.T) {
 // The process ID of a process that holds locks in rows is often that of a session, too. Its keys end the process, never a
 // session.
 func TestEndingAHolderOfLocksInRows(t *testing.T) {
-	target := monitor.RowTarget{RowProcess: process(billingHolder, "billing", "web-1", 4711)}
-	for i := range 40 {
-		target.Locks = append(target.Locks, monitor.RowHeld{Key: fmt.Sprintf("invoice:%d", 42+i), Mode: monitor.ModeExclusive,
-			Generation: 7, HeldSince: *ago(40 * time.Second)})
-	}
-	var looked, ended []string
-	o := Options{First: withRows(mixedSnapshot()), End: sendNothing, EndHolder: EndHolder{
-		Inspect: func(_ context.Context, holder string) (monitor.RowTarget, error) {
-			looked = append(looked, holder)
-			return target, nil
+	var asked []monitor.SessionID
+	var ended []string
+	o := Options{First: withRows(mixedSnapshot()),
+		End: func(_ context.Context, signal monitor.Signal, target monitor.Target) (monitor.Outcome, error) {
+			ended = append(ended, target.Ref)
+			return monitor.Outcome{Signal: signal, Target: target, Sent: true, Ended: true}, nil
 		},
-		End: func(_ context.Context, t monitor.RowTarget) error {
-			ended = append(ended, t.Holder)
-			return nil
-		},
-	}, Take: func(context.Context, bool) (*monitor.Snapshot, error) { return withRows(mixedSnapshot()), nil }}
+		Take: func(_ context.Context, _ bool, of monitor.SessionID) (*monitor.Snapshot, error) {
+			asked = append(asked, of)
+			return withRows(mixedSnapshot()), nil
+		}}
 	for _, keys := range [][]string{{"1", "t"}, {"1", "enter", "t"}, {"2", "/web-1", "enter", "t"}, {"3", "/web-1", "enter", "enter", "t"}} {
-		u := open(t, o, 120, 24)
+		u := open(t, o, 120, 30)
 		u.presses(keys...)
 		u.wants("looking at process 4711@web-1 billing")
-		looked, ended = nil, nil
+		asked, ended = nil, nil
 		u.send(u.command())
-		u.wants("── end process 4711@web-1 billing?", "In all, 1 process is blocked by it.", "The process itself goes on.", "it holds 40 keys",
-			"  invoice:42 excl since 40s, generation 7, 1 waiter", "Type yes to end process 4711@web-1 billing:")
+		u.wants("── terminate process 4711@web-1 billing?", "In all, 1 session is blocked by it.", "the process itself goes on.", "It holds 2 locks",
+			"invoice:42 (row)", "Type yes to terminate process 4711@web-1 billing:")
 		u.presses("no", "enter")
-		u.wants("cancelled: process 4711@web-1 billing goes on")
+		u.wants("cancelled: no signal was sent to process 4711@web-1 billing")
 		u.presses("t")
 		u.send(u.command())
 		u.presses("yes", "enter")
@@ -121,49 +115,19 @@ func TestEndingAHolderOfLocksInRows(t *testing.T) {
 			t.Fatalf("%q: nothing is being ended", keys)
 		}
 		u.send(u.command())
-		u.wants("process 4711@web-1 billing is ended: 40 locks in rows free")
-		if strings.Join(looked, " ") != billingHolder+" "+billingHolder || strings.Join(ended, " ") != billingHolder || !u.m.taking {
-			t.Errorf("%q: %v were looked up and %v ended", keys, looked, ended)
+		u.wants("has lost its locks in rows, and is told at its next renewal")
+		if of := (monitor.SessionID{Holder: billingHolder}); len(asked) < 2 || asked[0] != of || asked[1] != of ||
+			strings.Join(ended, " ") != billingHolder || !u.m.taking {
+			t.Errorf("%q: %v were looked up and %v ended", keys, asked, ended)
 		}
 	}
 	u := open(t, o, 80, 24)
 	u.presses("1", "c")
 	u.wants("a process with locks in rows runs no statement to cancel")
-	u.send(holderEndMsg{target, fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
-	u.wants("process 4711@web-1 billing was not ended: not permitted (l: log)")
-	u.presses("/x")
-	u.send(holderMsg{target, withRows(mixedSnapshot()), nil})
-	u.presses("esc")
-	u.wants("not asked about process")
-	u.send(holderMsg{err: errors.New("gone")})
 	u = open(t, Options{First: withRows(mixedSnapshot())}, 80, 24)
 	u.presses("1", "t")
 	if u.command != nil || u.m.inspecting {
 		t.Error("a view that is read-only looks a process up")
-	}
-}
-
-func TestTheViewWaitsForAProcessThatIsBeingEnded(t *testing.T) {
-	var g drainer
-	running, release := make(chan struct{}), make(chan struct{})
-	end := g.wrapHolder(func(context.Context, monitor.RowTarget) error {
-		close(running)
-		<-release
-		return nil
-	})
-	result := make(chan error, 1)
-	go func() { result <- end(t.Context(), monitor.RowTarget{}) }()
-	<-running
-	if g.mu.TryLock() {
-		t.Fatal("the view can end before")
-	}
-	close(release)
-	g.close()
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
-	if err := end(t.Context(), monitor.RowTarget{}); !errors.Is(err, errLeft) {
-		t.Errorf("a process was ended afterwards: %v", err)
 	}
 }
 
@@ -179,14 +143,14 @@ func TestMissingLocksInRowsAreSaid(t *testing.T) {
 
 func TestForeignTextOfProcessesDoesNotControlTheTerminal(t *testing.T) {
 	s := withRows(emptySnapshot())
-	for i := range s.RowLocks {
-		l := &s.RowLocks[i]
-		l.Key, l.Name = hostile, hostile
+	for i := range s.Locks {
+		l := &s.Locks[i]
+		l.Key, l.Names = hostile, []string{hostile}
 		for j := range l.Holders {
-			l.Holders[j].Application, l.Holders[j].Host, l.Holders[j].User, l.Holders[j].Mode = hostile, hostile, hostile, hostile
+			l.Holders[j].Application, l.Holders[j].Lease.Host, l.Holders[j].User, l.Holders[j].Mode = hostile, hostile, hostile, hostile
 		}
 		for j := range l.Waiters {
-			l.Waiters[j].Application, l.Waiters[j].Host, l.Waiters[j].User, l.Waiters[j].Mode = hostile, hostile, hostile, hostile
+			l.Waiters[j].Application, l.Waiters[j].Lease.Host, l.Waiters[j].User, l.Waiters[j].Mode = hostile, hostile, hostile, hostile
 		}
 	}
 	u := start(t, Options{First: s}, 120, 60)
@@ -197,7 +161,11 @@ func TestForeignTextOfProcessesDoesNotControlTheTerminal(t *testing.T) {
 			}
 		}
 	})
-	for _, line := range view.PreviewHolder(s, monitor.RowTarget{RowProcess: s.RowLocks[0].Holders[0].RowProcess}, 80) {
+	target, err := s.Target(s.Locks[0].Holders[0].ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range view.Preview(s, target, monitor.SignalTerminate, 80) {
 		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("the preview contains %q", line)
 		}

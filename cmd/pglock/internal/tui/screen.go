@@ -141,7 +141,7 @@ func (m Model) deadlocked(r row) bool {
 	if r.session != nil {
 		return r.session.node != nil && r.session.node.Deadlock
 	}
-	return r.lock != nil && slices.ContainsFunc(m.table.snapshot.Cycles, func(c monitor.Cycle) bool { return inCycle(c, r.lock) })
+	return slices.ContainsFunc(m.table.snapshot.Cycles, func(c monitor.Cycle) bool { return inCycle(c, r.lock) })
 }
 
 // tabs returns the line with the names of the pages and, if there is room, the sort order.

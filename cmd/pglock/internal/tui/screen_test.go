@@ -56,8 +56,6 @@ func TestScreens(t *testing.T) {
 		"full":          {fullLockTable(), 80, 24, func(*user) {}},
 		"possible":      {possibleDeadlock(), 80, 24, func(*user) {}},
 		"possible-info": {possibleDeadlock(), 80, 24, func(u *user) { u.presses("i") }},
-		"old":           {oldServer(), 80, 24, func(u *user) { u.presses("2") }},
-		"old-keys":      {oldServer(), 80, 24, func(*user) {}},
 		"paused":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("space") }},
 		"empty":         {&monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop"}, 80, 24, func(*user) {}},
 		"many":          {manyLocks(5000), 80, 24, func(u *user) { u.presses("end") }},
@@ -123,7 +121,7 @@ func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
 	for i := range s.Locks {
 		l := &s.Locks[i]
 		l.Key, l.Names, l.Database = hostile, []string{hostile}, hostile
-		l.Guesses = []monitor.Guess{{Tool: hostile, Text: hostile, Confidence: monitor.ConfidencePossible}}
+		l.Guesses = []string{hostile}
 		for _, session := range []*monitor.Session{&l.Holders[0].Session, &l.Waiters[0].Session} {
 			session.User, session.Database, session.Application, session.Client = hostile, hostile, hostile, hostile
 			session.State, session.Query, session.WaitEventType, session.WaitEvent = hostile, hostile, hostile, hostile

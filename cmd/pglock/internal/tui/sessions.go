@@ -8,48 +8,11 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// sessionInfo is a session or prepared transaction with its advisory locks, or a process with its locks in rows.
+// sessionInfo is a session, prepared transaction or process with its locks.
 type sessionInfo struct {
 	*monitor.Session
-	// process is nil for a session. Otherwise Session has what a process has in common with one.
-	process *monitor.RowProcess
-	node    *monitor.Node // nil if it neither waits nor blocks others
-	held    []keyInfo
-}
-
-// ID identifies the session or process within its snapshot.
-func (p *sessionInfo) ID() monitor.SessionID {
-	if p.process != nil {
-		return monitor.SessionID{Holder: p.process.Holder}
-	}
-	return p.Session.ID()
-}
-
-// Prepared reports whether this is a prepared transaction.
-func (p *sessionInfo) Prepared() bool { return p.process == nil && p.Session.Prepared() }
-
-// who names it in a word.
-func (p *sessionInfo) who() string {
-	if p.process != nil {
-		return view.Printable(p.process.Holder)
-	}
-	return view.Who(*p.Session)
-}
-
-// label names it in a few words.
-func (p *sessionInfo) label() string {
-	if p.process != nil {
-		return processLabel(p.process)
-	}
-	return sessionLabel(p.Session)
-}
-
-// nodeLabel names a session or process of a tree, as label does.
-func nodeLabel(n *monitor.Node) string {
-	if n.Process != nil {
-		return processLabel(n.Process)
-	}
-	return sessionLabel(n.Session)
+	node *monitor.Node // nil if it neither waits nor blocks others
+	held []*monitor.Lock
 }
 
 // wait returns the wait that is shown, or nil.
@@ -60,12 +23,12 @@ func (p *sessionInfo) wait() *monitor.Wait {
 	return p.node.Wait
 }
 
-// waitsFor returns the advisory lock or lock in a row that is waited for, or none.
-func (p *sessionInfo) waitsFor() keyInfo {
+// waitsFor returns the advisory lock or lock in a row that is waited for, or nil.
+func (p *sessionInfo) waitsFor() *monitor.Lock {
 	if wait := p.wait(); wait != nil {
-		return keyInfo{lock: wait.Lock, inRow: wait.Row}
+		return wait.Lock
 	}
-	return keyInfo{}
+	return nil
 }
 
 // otherLock returns the lock of another type that the session waits for, or nil.
@@ -76,87 +39,59 @@ func (p *sessionInfo) otherLock() *monitor.OtherLock {
 	return nil
 }
 
-// shownKey returns the lock that is waited for, or else the first lock that others wait for.
-func (p *sessionInfo) shownKey() keyInfo {
-	if k := p.waitsFor(); !k.none() {
-		return k
+// shownLock returns the lock that is waited for, or else the first lock that others wait for.
+func (p *sessionInfo) shownLock() *monitor.Lock {
+	if lock := p.waitsFor(); lock != nil {
+		return lock
 	}
-	i := slices.IndexFunc(p.held, func(k keyInfo) bool { return k.waiterCount() > 0 })
+	i := slices.IndexFunc(p.held, func(lock *monitor.Lock) bool { return len(lock.Waiters) > 0 })
 	if i < 0 {
-		return keyInfo{}
+		return nil
 	}
 	return p.held[i]
 }
 
-// addHeld adds a lock, once if it is held in two modes.
-func (p *sessionInfo) addHeld(k keyInfo) {
-	if n := len(p.held); n == 0 || p.held[n-1] != k {
-		p.held = append(p.held, k)
-	}
-}
-
-// sessionList has the holders and waiters of the shown locks and the sessions of the trees, in the order in which they
+// sessionList has the holders and waiters of the shown locks and the sessions of the tree, in the order in which they
 // appear there.
 type sessionList struct {
-	all   []*sessionInfo
-	byID  map[monitor.SessionID]*sessionInfo
-	trees []*monitor.Tree // of sessions, and of processes
+	all  []*sessionInfo
+	byID map[monitor.SessionID]*sessionInfo
+	tree *monitor.Tree
 }
 
 func newSessionList(s *monitor.Snapshot, tree *monitor.Tree, match matcher) sessionList {
-	shown := *s
-	shown.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(l monitor.RowLock) bool { return !match.allowed(keyInfo{inRow: &l}) })
-	sessions := tree
 	if match.narrows() {
-		sessions = tree.Of(func(l *monitor.Lock) bool { return match.allowed(keyInfo{lock: l}) }, match.only.ShowsOther)
+		tree = tree.Of(match.allowed, match.only.ShowsOther)
 	}
-	list := sessionList{byID: map[monitor.SessionID]*sessionInfo{}, trees: []*monitor.Tree{sessions, shown.RowTree()}}
+	list := sessionList{byID: map[monitor.SessionID]*sessionInfo{}, tree: tree}
 	for i := range s.Locks {
-		k := keyInfo{lock: &s.Locks[i]}
-		if !match.allowed(k) {
+		lock := &s.Locks[i]
+		if !match.allowed(lock) {
 			continue
 		}
-		for j := range k.lock.Holders {
-			list.add(&k.lock.Holders[j].Session).addHeld(k)
+		for j := range lock.Holders {
+			p := list.add(&lock.Holders[j].Session)
+			if n := len(p.held); n == 0 || p.held[n-1] != lock { // once if it is held in two modes
+				p.held = append(p.held, lock)
+			}
 		}
-		for j := range k.lock.Waiters {
-			list.add(&k.lock.Waiters[j].Session)
+		for j := range lock.Waiters {
+			list.add(&lock.Waiters[j].Session)
 		}
 	}
-	for _, n := range sessions.All() {
+	for _, n := range tree.All() {
 		list.add(n.Session)
 	}
-	list.addProcesses(&shown)
 	return list
 }
 
+// add adds a session unless it is there, and returns the one that is.
 func (l *sessionList) add(session *monitor.Session) *sessionInfo {
-	return l.addInfo(&sessionInfo{Session: session}, l.trees[0])
-}
-
-// addProcesses adds the processes of a snapshot's locks in rows.
-func (l *sessionList) addProcesses(s *monitor.Snapshot) {
-	add := func(p *monitor.RowProcess) *sessionInfo {
-		return l.addInfo(&sessionInfo{Session: sessionOf(s, p), process: p}, l.trees[1])
-	}
-	for i := range s.RowLocks {
-		lock := &s.RowLocks[i]
-		for j := range lock.Holders {
-			add(&lock.Holders[j].RowProcess).addHeld(keyInfo{inRow: lock})
-		}
-		for j := range lock.Waiters {
-			add(&lock.Waiters[j].RowProcess)
-		}
-	}
-}
-
-// addInfo adds a session or process unless it is there, and returns the one that is.
-func (l *sessionList) addInfo(p *sessionInfo, tree *monitor.Tree) *sessionInfo {
-	id := p.ID()
+	id := session.ID()
 	if known := l.byID[id]; known != nil {
 		return known
 	}
-	p.node = tree.Node(id)
+	p := &sessionInfo{Session: session, node: l.tree.Node(id)}
 	l.byID[id], l.all = p, append(l.all, p)
 	return p
 }
@@ -177,9 +112,4 @@ func waitsBehind(s *monitor.Snapshot, id monitor.SessionID) iter.Seq[monitor.Wai
 	}
 }
 
-func waitLabel(wait monitor.Wait) string {
-	if wait.Row != nil {
-		return keyInfo{inRow: wait.Row}.keyLabel()
-	}
-	return view.Printable(wait.Label())
-}
+func waitLabel(wait monitor.Wait) string { return view.Printable(wait.Label()) }

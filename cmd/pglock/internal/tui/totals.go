@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"iter"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -19,37 +18,22 @@ type totals struct {
 	filtered, excluded int
 }
 
-// keysOf returns an iterator over the locks of a snapshot.
-func keysOf(s *monitor.Snapshot) iter.Seq[keyInfo] {
-	return func(yield func(keyInfo) bool) {
-		for i := range s.Locks {
-			if !yield(keyInfo{lock: &s.Locks[i]}) {
-				return
-			}
-		}
-		for i := range s.RowLocks {
-			if !yield(keyInfo{inRow: &s.RowLocks[i]}) {
-				return
-			}
-		}
-	}
-}
-
 // chooseLocks returns the locks that match, and counts all.
-func chooseLocks(match matcher) (chosen []keyInfo, t totals) {
+func chooseLocks(match matcher) (chosen []*monitor.Lock, t totals) {
 	s := match.snapshot
-	for k := range keysOf(s) {
-		if !match.allowed(k) {
+	for i := range s.Locks {
+		lock := &s.Locks[i]
+		if !match.allowed(lock) {
 			t.excluded++
 			continue
 		}
-		t.keys, t.holders, t.waiters = t.keys+1, t.holders+k.holderCount(), t.waiters+k.waiterCount()
-		if k.inRow != nil {
+		t.keys, t.holders, t.waiters = t.keys+1, t.holders+len(lock.Holders), t.waiters+len(lock.Waiters)
+		if lock.InRow {
 			t.inRows++
 		}
-		t.longest = max(t.longest, k.longestWait(s))
-		if match.shows(k) {
-			chosen = append(chosen, k)
+		t.longest = max(t.longest, longestWait(s, lock))
+		if match.shows(lock) {
+			chosen = append(chosen, lock)
 		}
 	}
 	t.filtered = t.keys - len(chosen)

@@ -17,16 +17,14 @@ type blockingTree struct {
 // chosenTrees returns whole trees, since a matching session makes no sense without those that block it.
 func (t *tableData) chosenTrees(match matcher) (trees []blockingTree) {
 	list := newSessionList(t.snapshot, t.tree, match)
-	for _, tree := range list.trees {
-		for _, b := range monitor.Fold(tree.Roots) { // some roots wait: it is unknown for whom
-			if b.Folded() && match.filter == nil {
-				trees = append(trees, blockingTree{b.First(), b.Nodes, list, match})
-				continue
-			}
-			for _, root := range b.Nodes {
-				if t := (blockingTree{root, nil, list, match}); match.filter == nil || t.matches(root) {
-					trees = append(trees, t)
-				}
+	for _, b := range monitor.Fold(list.tree.Roots) { // some roots wait: it is unknown for whom
+		if b.Folded() && match.filter == nil {
+			trees = append(trees, blockingTree{b.First(), b.Nodes, list, match})
+			continue
+		}
+		for _, root := range b.Nodes {
+			if t := (blockingTree{root, nil, list, match}); match.filter == nil || t.matches(root) {
+				trees = append(trees, t)
 			}
 		}
 	}
@@ -144,7 +142,7 @@ func (f *flattener) matching(nodes []*monitor.Node) (found, rest []*monitor.Node
 		return nil, nodes
 	}
 	for _, n := range nodes {
-		if f.match.matchesInfo(f.list.byID[n.ID()]) {
+		if f.match.matchesSession(n.Session) {
 			found = append(found, n)
 		} else {
 			rest = append(rest, n)
@@ -165,7 +163,7 @@ func (t blockingTree) row(n *monitor.Node, guide string) row {
 	return row{
 		id:      rowID{session: n.ID()},
 		certain: n.Certain,
-		keyInfo: p.shownKey(),
+		lock:    p.shownLock(),
 		session: p,
 		longest: n.Longest,
 		behind:  n.Behind,

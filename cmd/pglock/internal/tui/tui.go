@@ -51,21 +51,20 @@ type Options struct {
 	// End signals a session, and records that. It is called from one goroutine at a time. If it is nil, the keys for it
 	// are disabled.
 	End End
-	// EndHolder ends processes that hold locks in rows. Its functions are called like End.
-	EndHolder EndHolder
 	// Output is the terminal. Keys are read from standard input if that is a terminal, and otherwise from the
 	// controlling terminal.
 	Output io.Writer
 }
 
-// Take takes a snapshot, with waits for locks of every type if all is true ([monitor.WithAllWaits]).
-type Take func(ctx context.Context, all bool) (*monitor.Snapshot, error)
+// Take takes a snapshot, with waits for locks of every type if all is true ([monitor.WithAllWaits]), and with all locks of a
+// session or process if it is not zero ([monitor.WithSession]).
+type Take func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Snapshot, error)
 
-// End signals a session. The outcome and the error are those of [monitor.Send].
-type End func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error)
+// End signals a session or process. The outcome and the error are those of [monitor.Terminate] and [monitor.Cancel].
+type End func(context.Context, monitor.Signal, monitor.Target) (monitor.Outcome, error)
 
 // MayEnd returns an error if a signal would be refused. The error is that of [monitor.CheckSend].
-type MayEnd func(context.Context, monitor.Signal, monitor.SignalTarget) error
+type MayEnd func(context.Context, monitor.Signal, monitor.Target) error
 
 // Run shows the view until the user leaves it or ctx ends; neither is an error. It then restores the terminal, waits
 // for a signal that is being sent, and returns the last snapshot.
@@ -75,9 +74,6 @@ func Run(ctx context.Context, o Options) (*monitor.Snapshot, error) {
 	var signals drainer
 	if o.End != nil {
 		o.End = signals.wrap(o.End)
-	}
-	if o.EndHolder.End != nil {
-		o.EndHolder.End = signals.wrapHolder(o.EndHolder.End)
 	}
 	program := tea.NewProgram(newModel(taking, o), tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithoutSignalHandler())
 	final, err := program.Run()
@@ -97,22 +93,12 @@ type drainer struct{ mu sync.RWMutex }
 var errLeft = errors.New("not signalled: the view was left")
 
 func (g *drainer) wrap(end End) End {
-	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
+	return func(ctx context.Context, signal monitor.Signal, c monitor.Target) (monitor.Outcome, error) {
 		if !g.mu.TryRLock() {
 			return monitor.Outcome{}, errLeft
 		}
 		defer g.mu.RUnlock()
 		return end(ctx, signal, c)
-	}
-}
-
-func (g *drainer) wrapHolder(end func(context.Context, monitor.RowTarget) error) func(context.Context, monitor.RowTarget) error {
-	return func(ctx context.Context, t monitor.RowTarget) error {
-		if !g.mu.TryRLock() {
-			return errLeft
-		}
-		defer g.mu.RUnlock()
-		return end(ctx, t)
 	}
 }
 

@@ -15,11 +15,11 @@ func Blocked(n *monitor.Node) string {
 	if n == nil || n.Blocker == nil {
 		return ""
 	}
-	return "blocked by " + named(*n.Blocker.Session) + ", " + Printable(n.Wait.Label())
+	return "blocked by " + Named(*n.Blocker.Session) + ", " + Printable(n.Wait.Label())
 }
 
-// named returns a session's process ID and application, without the mark of a pglock process.
-func named(session monitor.Session) string {
+// Named returns a session's process ID and application, without the mark of a pglock process.
+func Named(session monitor.Session) string {
 	application, _ := appname.Split(session.Application)
 	return strings.TrimSpace(Who(session) + " " + Field(session, "application", application))
 }
@@ -48,7 +48,7 @@ func (p *page) otherWaits() (lines []string) {
 		if wait.WaitingSince != nil {
 			waited = Age(s.TakenAt.Sub(*wait.WaitingSince))
 		}
-		text := fmt.Sprintf("  %s waits for %s: %s", named(wait.Session), waited, inMode(wait.Lock, wait.Mode))
+		text := fmt.Sprintf("  %s waits for %s: %s", Named(wait.Session), waited, inMode(wait.Lock, wait.Mode))
 		if blockers := Blockers(tree, wait.Waiter, s.BlockersMissing != ""); len(blockers) > 0 {
 			text += ", blocked by " + strings.Join(blockers, separator)
 		}
@@ -67,7 +67,7 @@ func (p *page) otherWaits() (lines []string) {
 		if what := doing(s, session); what != "" {
 			text += ", " + what
 		}
-		lines = append(lines, fmt.Sprintf("  %s %s", named(session), text))
+		lines = append(lines, fmt.Sprintf("  %s %s", Named(session), text))
 	}
 	return lines
 }

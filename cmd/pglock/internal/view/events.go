@@ -9,21 +9,13 @@ import (
 
 // EventText returns an event as a printable line, with the time in its zone.
 func EventText(e journal.Event) string {
-	return e.At.Format("15:04:05") + "  " + eventLine(e)
-}
-
-// eventLine names the server if it is one of several.
-func eventLine(e journal.Event) string {
-	if e.Server.Label == "" {
-		return Printable(e.String())
-	}
-	return Printable(e.Server.Label + "  " + e.String())
+	return e.At.Format("15:04:05") + "  " + Printable(e.String())
 }
 
 // EventLines writes each event as a line of text, with the date and the time zone.
 func EventLines(w io.Writer, events []journal.Event) error {
 	for _, e := range events {
-		line := e.At.Format("2006-01-02 15:04:05.000Z07:00") + "  " + eventLine(e)
+		line := e.At.Format("2006-01-02 15:04:05.000Z07:00") + "  " + Printable(e.String())
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}

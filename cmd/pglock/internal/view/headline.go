@@ -14,8 +14,7 @@ func (f Filter) Headline(all *monitor.Snapshot) monitor.Headline {
 		return named.Headline()
 	}
 	f.Waiting = false
-	h := named.HeadlineOf(func(l *monitor.Lock) bool { return f.Shows(*l) },
-		func(l *monitor.RowLock) bool { return f.ShowsRow(named, *l) }, f.ShowsOther)
+	h := named.HeadlineOf(func(l *monitor.Lock) bool { return f.Shows(*l) }, f.ShowsOther)
 	if len(f.Keys) == 0 {
 		h.Elsewhere = named.WaitsElsewhere
 	}
@@ -75,11 +74,9 @@ func EndCommand(h monitor.Headline, server string) string {
 	switch {
 	case h.Root == nil:
 		return ""
-	case h.Root.Process != nil:
-		return EndProcess(h.Root.Process.Holder, server)
 	case h.Root.Prepared():
 		return EndPrepared(*h.Root.Session)
-	case h.Ref.PID != 0:
+	case h.Ref != "":
 		return EndSession(monitor.SignalTerminate, h.Ref, server)
 	}
 	return fmt.Sprintf("pglock terminate%s %d", server, h.Root.PID)
@@ -94,12 +91,12 @@ func EndPrepared(s monitor.Session) string {
 	return Printable(sql)
 }
 
-// EndSession returns the command that signals a session, on the server that the words name ("" or with a space before them).
-func EndSession(signal monitor.Signal, ref monitor.SessionRef, server string) string {
-	return fmt.Sprintf("pglock %s%s --session %s", signal, server, ref)
-}
-
-// EndProcess returns the command that ends a process with locks in rows. server is as for EndCommand.
-func EndProcess(holder, server string) string {
-	return fmt.Sprintf("pglock terminate%s --holder %s", server, Word(holder))
+// EndSession returns the command that signals the session or process that a [monitor.Target.Ref] names, on the server that the
+// words name ("" or with a space before them).
+func EndSession(signal monitor.Signal, ref, server string) string {
+	flag := "session"
+	if !strings.ContainsAny(ref, "@#") {
+		flag = "holder"
+	}
+	return fmt.Sprintf("pglock %s%s --%s %s", signal, server, flag, ref)
 }

@@ -41,7 +41,7 @@ func TestLocksOfOtherTypesHaveModes(t *testing.T) {
 			t.Errorf("the table does not have the line %q:\n%s", want, strings.Join(table, "\n"))
 		}
 	}
-	c, err := monitor.Inspect(s, 2)
+	c, err := s.Target(monitor.SessionID{PID: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestLocksOfOtherTypesHaveModes(t *testing.T) {
 	if want := "relation t2 (ShRowExcl), wanted RowExcl: 13 waits for 1.0s: "; !strings.Contains(preview, want) {
 		t.Errorf("the preview does not have %q:\n%s", want, preview)
 	}
-	c, err = monitor.Inspect(s, 13)
+	c, err = s.Target(monitor.SessionID{PID: 13})
 	if err != nil {
 		t.Fatal(err)
 	}

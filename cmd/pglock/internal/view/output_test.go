@@ -23,7 +23,7 @@ func hostileSnapshot() *monitor.Snapshot {
 	lock.Holders[0].Query, lock.Holders[0].Application = hostile, hostile
 	lock.Waiters[0].User = hostile
 	s.Locks[1].Holders[0].GID = hostile
-	s.Locks[0].Guesses = []monitor.Guess{{Tool: "x", Text: hostile, Confidence: monitor.ConfidenceProbable}}
+	s.Locks[0].Guesses = []string{hostile}
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 1, Key: hostile, BlockedBy: 2}}}}
 	return s
 }

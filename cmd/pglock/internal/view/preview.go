@@ -11,12 +11,13 @@ import (
 
 // Preview describes a session of the snapshot in lines of at most width columns: the session, what a signal does, and
 // then its keys and their waiters, of which there can be many. Keys with waiters have their own lines.
-func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal, width int) []string {
-	lines := []string{fmt.Sprintf("session %s", c.Ref)}
-	if c.Server.Label != "" {
-		lines = append(lines, Wrap(fmt.Sprintf("%sserver %s, at %s", indent, Printable(c.Server.Label), Printable(c.Server.String())), width, indent)...)
+func Preview(s *monitor.Snapshot, c monitor.Target, signal monitor.Signal, width int) []string {
+	lines := []string{"session " + c.Ref}
+	if c.Lease != nil {
+		lines = Wrap(fmt.Sprintf("process %s, %s", Process(c.Session), Lease(c.Lease, s.TakenAt)), width, indent)
+	} else {
+		lines = append(lines, about(s, c.Session, width)...)
 	}
-	lines = append(lines, about(s, c.Session, width)...)
 	lines = append(lines, "")
 	if c.Behind > 0 {
 		lines = append(lines, "In all, "+behind(c.Behind)+" blocked by it.")
@@ -24,11 +25,12 @@ func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal,
 	for _, warning := range c.Warnings(signal) {
 		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)
 	}
-	for _, lock := range c.WaitsFor {
-		lines = append(lines, Wrap("It waits for "+keyOf(s, lock)+".", width, indent)...)
-	}
-	for _, wait := range c.WaitsForOther {
-		lines = append(lines, Wrap("It waits for "+inMode(wait.Lock, wait.Mode)+blockedBy(s, wait.Waiter)+".", width, indent)...)
+	for _, wait := range c.Waits {
+		text := "It waits for " + Printable(wait.Label())
+		if wait.Other != nil {
+			text = "It waits for " + inMode(*wait.Other, wait.Mode) + blockedBy(s, *wait.Waiter)
+		}
+		lines = append(lines, Wrap(text+".", width, indent)...)
 	}
 	if len(c.Siblings) > 0 {
 		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
@@ -66,7 +68,7 @@ func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
 }
 
 // heldLocks describes the locks that the session holds.
-func heldLocks(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
+func heldLocks(s *monitor.Snapshot, c monitor.Target, width int) []string {
 	if len(c.Holds) == 0 {
 		return []string{"It holds no advisory lock."}
 	}
@@ -110,7 +112,7 @@ func heldLocks(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string 
 const maxKeys = 10
 
 // otherWaiters lists the sessions that wait for other locks of the session.
-func otherWaiters(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines []string) {
+func otherWaiters(s *monitor.Snapshot, c monitor.Target, width int) (lines []string) {
 	switch n := len(c.OtherWaiters); n {
 	case 0:
 		return nil
@@ -147,7 +149,7 @@ func blockedBy(s *monitor.Snapshot, w monitor.Waiter) string {
 }
 
 // sharedWith names the other holders of a shared lock, which stays held without this session.
-func sharedWith(c monitor.SignalTarget, lock monitor.Lock) string {
+func sharedWith(c monitor.Target, lock monitor.Lock) string {
 	others := slices.DeleteFunc(holderNames(lock.Holders), func(name string) bool { return name == Who(c.Session) })
 	if len(others) == 0 {
 		return ""

@@ -8,7 +8,7 @@ import (
 )
 
 // target returns the holder of invoice:42 and of a few other locks.
-func target(t *testing.T) (*monitor.Snapshot, monitor.SignalTarget) {
+func target(t *testing.T) (*monitor.Snapshot, monitor.Target) {
 	t.Helper()
 	s := snapshot()
 	holder := s.Locks[2].Holders[0]
@@ -21,7 +21,7 @@ func target(t *testing.T) (*monitor.Snapshot, monitor.SignalTarget) {
 		s.Locks = append(s.Locks, monitor.Lock{Key: key, Database: "shop", Holders: []monitor.Holder{holder}})
 	}
 	s.Locks = append(s.Locks, monitor.Lock{Key: "@3", Database: "other", Holders: []monitor.Holder{holder}})
-	c, err := monitor.Inspect(s, 4711)
+	c, err := s.Target(monitor.SessionID{PID: 4711})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestOutcome(t *testing.T) {
 func TestASharedLockStaysHeld(t *testing.T) {
 	holders := []monitor.Holder{{Session: monitor.Session{PID: 1}}, {Session: monitor.Session{PID: 2}}}
 	lock := monitor.Lock{Key: "a", Database: "shop", Holders: holders}
-	c, err := monitor.Inspect(&monitor.Snapshot{Database: "shop", Locks: []monitor.Lock{lock}}, 1)
+	c, err := (&monitor.Snapshot{Database: "shop", Locks: []monitor.Lock{lock}}).Target(monitor.SessionID{PID: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,25 +9,24 @@ import (
 )
 
 // inRow returns a lock in a row for which processes have waited for the given times.
-func inRow(key string, times ...time.Duration) monitor.RowLock {
-	lock := monitor.RowLock{Key: key}
+func inRow(key string, times ...time.Duration) monitor.Lock {
+	lock := monitor.Lock{InRow: true, Key: key}
 	for _, lasted := range times {
-		lock.Waiters = append(lock.Waiters, monitor.RowWaiter{WaitingSince: now.Add(-lasted), RowProcess: monitor.RowProcess{Holder: "0123456789abcdef"}})
+		lock.Waiters = append(lock.Waiters, monitor.Waiter{WaitingSince: ago(lasted), Session: monitor.Session{Lease: &monitor.Lease{Holder: "0123456789abcdef"}}})
 	}
 	return lock
 }
 
 func TestAScreenKeepsTheLongestWaitsOfSessionsAndRows(t *testing.T) {
 	s := waited(time.Minute)
-	s.Locks = append(s.Locks, monitor.Lock{Key: "@6"}, monitor.Lock{Key: "@7"})
-	s.RowLocks = []monitor.RowLock{inRow("@8"), inRow("@9", time.Hour), inRow("@10", time.Second)}
-	text := strings.Join(OneScreen(s, Filter{}, Server{Target: "server"}, 80, 16), "\n")
-	for _, want := range []string{"@5", "\n@9\n", "\n@10\n"} {
+	s.Locks = append(s.Locks, monitor.Lock{Key: "@6"}, monitor.Lock{Key: "@7"}, inRow("@8"), inRow("@9", time.Hour), inRow("@10", time.Second))
+	text := strings.Join(OneScreen(s, Filter{}, Server{Target: "server"}, 80, 14), "\n")
+	for _, want := range []string{"@5", "\n@9 (row)", "\n@10 (row)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
-	for _, free := range []string{"@6", "@7", "\n@8\n"} {
+	for _, free := range []string{"@6", "@7", "\n@8 (row)"} {
 		if strings.Contains(text, free) {
 			t.Errorf("%q is shown:\n%s", free, text)
 		}
@@ -38,10 +37,10 @@ func TestAScreenKeepsTheLongestWaitsOfSessionsAndRows(t *testing.T) {
 }
 
 func TestAWaitForALockInARowCountsAsAnyOther(t *testing.T) {
-	sessions, rows := waited(time.Minute), &monitor.Snapshot{TakenAt: now, RowLocks: []monitor.RowLock{inRow("@9", time.Hour)}}
-	rows.Locks = sessions.Locks
+	sessions, rows := waited(time.Minute), waited(time.Minute)
+	rows.Locks = append(rows.Locks, inRow("@9", time.Hour))
 	limits := Limits{Fail: limit(2 * time.Minute)}
-	if got := Judge(rows, Filter{}, limits, ""); got.Verdict != Critical || !strings.Contains(got.Text, "in a row of database") {
+	if got := Judge(rows, Filter{}, limits, ""); got.Verdict != Critical || !strings.Contains(got.Text, "@9 (row) in database") {
 		t.Errorf("%v %s", got.Verdict, got.Text)
 	}
 	if got := Judge(sessions, Filter{}, limits, ""); got.Verdict != OK {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -20,30 +21,21 @@ func waiterRow(s *monitor.Snapshot, tree *monitor.Tree, w monitor.Waiter) *row {
 	waited := unknown // the server does not report it, or not yet
 	if w.WaitingSince != nil {
 		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
-		if w.WaitingEstimated {
-			waited = estimated + waited
-		}
 	}
 	r := sessionRow("waits", w.Mode, waited, w.Session)
 	r.blockers = Blockers(tree, w, s.BlockersMissing != "")
 	return &r
 }
 
-// waited returns the cell with the length of the wait.
-func (r row) waited() string {
-	if len(r.cells) < 4 {
-		return ""
-	}
-	return r.cells[3]
-}
-
 const (
-	hidden    = "(hidden)"
-	unknown   = "?"
-	estimated = "≤"
+	hidden  = "(hidden)"
+	unknown = "?"
 )
 
 func sessionRow(role string, mode monitor.Mode, waited string, session monitor.Session) row {
+	if session.Lease != nil {
+		return row{cells: []string{role, "-", Short(string(mode)), waited, Field(session, "user", session.User)}, text: Process(session)}
+	}
 	return row{cells: []string{role, fmt.Sprint(session.PID), Short(string(mode)), waited,
 		Field(session, "user", session.User),
 		Field(session, "application", session.Application),
@@ -121,7 +113,7 @@ const maxShownBlockers = 4
 // Blockers returns the process IDs and identifiers of a waiter's blockers, soft ones marked with ~. The first is the one
 // that the tree prefers. Of many only some are named, and the last text, such as "+197", counts the others.
 func Blockers(tree *monitor.Tree, w monitor.Waiter, missing bool) []string {
-	if missing {
+	if missing && w.Lease == nil {
 		return []string{unknown}
 	}
 	var names []string
@@ -131,7 +123,10 @@ func Blockers(tree *monitor.Tree, w monitor.Waiter, missing bool) []string {
 			return append(names, fmt.Sprintf("+%d", len(all)-i))
 		}
 		who := fmt.Sprint(blocker.PID)
-		if blocker.PID == 0 {
+		switch {
+		case blocker.Holder != "":
+			who = Who(*tree.Node(blocker.ID()).Session)
+		case blocker.PID == 0:
 			who = gid(blocker.GID)
 		}
 		if blocker.Kind == monitor.BlockSoft {
@@ -142,10 +137,45 @@ func Blockers(tree *monitor.Tree, w monitor.Waiter, missing bool) []string {
 	return names
 }
 
-// Who names a session by its process ID, and a prepared transaction by its identifier in quotes.
+// Who names a session by its process ID, a prepared transaction by its identifier in quotes, and a process that uses locks in
+// rows by its process ID and host or, if these are unknown, the ID that its locks have.
 func Who(session monitor.Session) string {
-	if session.Prepared() {
+	switch l := session.Lease; {
+	case l != nil && l.Host != "":
+		return fmt.Sprintf("%d@%s", l.PID, Printable(l.Host))
+	case l != nil:
+		return Printable(l.Holder)
+	case session.Prepared():
 		return gid(session.GID)
 	}
 	return fmt.Sprint(session.PID)
+}
+
+// Process names a process that uses locks in rows: what it calls itself, where it runs, and as whom.
+func Process(s monitor.Session) string {
+	text := Printable(s.Lease.Holder)
+	if s.Application != "" {
+		text += " " + Printable(s.Application)
+	}
+	switch {
+	case slices.Contains(s.Hidden, "user"):
+		return text + " (unknown)"
+	case s.Lease.Host != "":
+		text += fmt.Sprintf(" on %s, process %d", Printable(s.Lease.Host), s.Lease.PID)
+	case slices.Contains(s.Hidden, "client"):
+		text += " on " + hidden
+	}
+	return text + ", role " + Printable(s.User)
+}
+
+// Lease says how long a lease lasts.
+func Lease(l *monitor.Lease, at time.Time) string {
+	left, known := l.Left(at)
+	switch {
+	case !known:
+		return "lease unknown"
+	case left <= 0:
+		return "lease over for " + Age(-left)
+	}
+	return "lease left " + Age(left)
 }

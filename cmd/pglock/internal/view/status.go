@@ -70,15 +70,9 @@ func dataText(data []Datum) string {
 func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Judgement {
 	s, headline := filter.shown(all), filter.Headline(all)
 	longest, hidden := longestWait(s)
-	inRow, rowText := longestRowWait(s)
-	lasted := max(longest.lasted, inRow)
-	verdict := limits.judge(lasted)
+	verdict := limits.judge(longest.lasted)
 	text := headline.String()
-	switch {
-	case lasted <= headline.Longest:
-	case inRow > longest.lasted:
-		text += "; " + rowText
-	default:
+	if longest.lasted > headline.Longest {
 		text += "; " + longest.text(all.Tree())
 	}
 	if verdict == OK && hidden > 0 {
@@ -100,7 +94,7 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Ju
 	if end := EndCommand(headline, flags); end != "" {
 		text += "; to end it: " + end
 	}
-	return Judgement{Verdict: verdict, Text: text, Data: performance(s, lasted, limits)}
+	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest.lasted, limits)}
 }
 
 func haveWaited(waiters int) string {
@@ -172,8 +166,16 @@ func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 	return longest, hidden
 }
 
+// partyText names a session or process in a sentence.
+func partyText(s monitor.Session) string {
+	if s.Lease != nil {
+		return "process " + Process(s)
+	}
+	return fmt.Sprintf("pid %d", s.PID)
+}
+
 func (l longWait) text(tree *monitor.Tree) string {
-	text := fmt.Sprintf("pid %d has waited %s for %s", l.PID, Age(l.lasted), InDatabase(l.Wait))
+	text := fmt.Sprintf("%s has waited %s for %s", partyText(l.Session), Age(l.lasted), InDatabase(l.Wait))
 	if blockers := tree.Blockers(*l.Waiter); len(blockers) > 0 {
 		text += " behind " + strings.TrimPrefix(Blockers(tree, *l.Waiter, false)[0], "~")
 		if n := tree.Node(blockers[0].ID()); n != nil && n.Application != "" {
@@ -199,11 +201,10 @@ func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 // performance formats data for plugins: value;warn;critical;least;most.
 func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Datum {
 	holders, waiters := parties(s)
-	rowHolders, rowWaiters := RowParties(s)
 	return []Datum{
 		{"longest_wait", fmt.Sprintf("%.3fs;%s;%s;0", longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail))},
-		{"waiters", fmt.Sprintf("%d;;;0", waiters+rowWaiters+s.OtherWaiters())},
-		{"holders", fmt.Sprintf("%d;;;0", holders+rowHolders)},
+		{"waiters", fmt.Sprintf("%d;;;0", waiters+s.OtherWaiters())},
+		{"holders", fmt.Sprintf("%d;;;0", holders)},
 		{"lock_table", fmt.Sprintf("%.1f%%;;;0", s.Capacity.Percent())},
 	}
 }

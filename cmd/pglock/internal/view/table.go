@@ -16,7 +16,7 @@ import (
 // come first, sorted by the longest wait.
 func Table(all *monitor.Snapshot, filter Filter, on Server, width int) []string {
 	p := newPage(all, filter, on, width)
-	return p.table(urgentOf(p.shown))
+	return p.table(byUrgency(p.shown))
 }
 
 // Server is how a table names the server: Target in its title, and Flags on a command line ([EndCommand]). A table of the Past
@@ -31,7 +31,6 @@ type page struct {
 	all, shown *monitor.Snapshot // shown has only what the filter shows
 	tree       *monitor.Tree     // of all
 	folds      folds
-	rowFolds   folds
 	headline   monitor.Headline
 	on         Server
 	width      int
@@ -39,7 +38,7 @@ type page struct {
 
 func newPage(all *monitor.Snapshot, filter Filter, on Server, width int) *page {
 	tree, s := filter.named(all).Tree(), filter.shown(all)
-	return &page{all: all, shown: s, tree: tree, folds: foldsOf(tree), rowFolds: foldsOf(s.RowTree()),
+	return &page{all: all, shown: s, tree: tree, folds: foldsOf(tree),
 		headline: filter.Headline(all), on: on, width: width}
 }
 
@@ -47,27 +46,27 @@ func newPage(all *monitor.Snapshot, filter Filter, on Server, width int) *page {
 // without waiters first.
 func OneScreen(all *monitor.Snapshot, filter Filter, on Server, width, height int) []string {
 	p := newPage(all, filter, on, width)
-	locks := urgentOf(p.shown)
+	locks := byUrgency(p.shown)
 	lines := p.table(locks)
 	if len(lines) <= height {
 		return lines
 	}
-	for n := min(locks.len(), height); ; n-- {
-		lines = p.table(locks.first(p.shown, n))
+	for n := min(len(locks), height); ; n-- {
+		lines = p.table(locks[:n])
 		if len(lines) < height || n == 0 {
 			lines = lines[:min(len(lines), height-1)]
-			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", locks.len()-n), width))
+			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", len(locks)-n), width))
 		}
 	}
 }
 
 // table formats some of the locks, with the totals of all that are shown.
-func (p *page) table(locks urgent) []string {
+func (p *page) table(locks []monitor.Lock) []string {
 	lines := []string{Cut(title(p.shown, p.on.Target), p.width), ""}
-	sessions, marks := p.body(locks.sessions)
+	sessions, marks := p.body(locks)
 	for i, part := range [][]string{
 		HeadlineLines(p.headline, p.on, p.width),
-		p.deadlockLines(), sessions, p.otherWaits(), p.rowLocks(locks.rows), p.notes(marks),
+		p.deadlockLines(), sessions, p.otherWaits(), p.notes(marks),
 	} {
 		if len(part) > 0 && i > 0 {
 			lines = append(lines, "")
@@ -105,8 +104,8 @@ type entry struct {
 
 // marks are the marks in the table that need an explanation.
 type marks struct {
-	soft, more, estimated bool
-	left                  []string // columns that are left out
+	soft, more bool
+	left       []string // columns that are left out
 }
 
 func (p *page) body(locks []monitor.Lock) (lines []string, m marks) {
@@ -131,7 +130,6 @@ func (p *page) body(locks []monitor.Lock) (lines []string, m marks) {
 			blockers := separator + g.blockers(*e.row)
 			m.soft = m.soft || strings.Contains(blockers, separator+"~")
 			m.more = m.more || strings.Contains(blockers, separator+"+")
-			m.estimated = m.estimated || strings.HasPrefix(e.row.waited(), estimated)
 		}
 		lines = append(lines, e.text)
 	}
@@ -146,7 +144,7 @@ func (p *page) entriesOf(lock monitor.Lock) []entry {
 		if what := doing(s, holder.Session); what != "" && len(lock.Waiters) > 0 {
 			entries = append(entries, entry{text: "        " + what})
 		}
-		if held := heldBy(s, holder); held != "" && len(lock.Waiters) > 0 {
+		if held := heldBy(s, holder); held != "" && (len(lock.Waiters) > 0 || lock.InRow) {
 			entries = append(entries, entry{text: "        " + held})
 		}
 		if blocked := Blocked(tree.Node(holder.ID())); blocked != "" {
@@ -166,14 +164,17 @@ func (p *page) entriesOf(lock monitor.Lock) []entry {
 	return entries
 }
 
-// heldBy says since when a holder has been seen with its lock, and which code took it, if a journal has set them.
+// heldBy says since when a holder has its lock or has been seen with it, and which code took it, if that is known.
 func heldBy(s *monitor.Snapshot, holder monitor.Holder) string {
-	if holder.SeenSince == nil {
+	switch {
+	case holder.SeenSince == nil:
 		return ""
+	case holder.Lease != nil:
+		return fmt.Sprintf("since %s, %s, generation %d", Age(s.TakenAt.Sub(*holder.SeenSince)), Lease(holder.Lease, s.TakenAt), holder.Generation)
 	}
 	text := journal.HeldText(*holder.SeenSince, s.TakenAt)
-	if code := journal.CodeText(holder.Code); code != "" {
-		text += ", " + code
+	if holder.Code != "" {
+		text += ", " + holder.Code
 	}
 	return Printable(text)
 }
@@ -204,10 +205,8 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	switch {
 	case len(lock.Names) > 0:
 		facts += fmt.Sprintf("  @%d", lock.Number)
-	case len(lock.Guesses) > 0 && label != lock.Key:
-		facts += "  " + lock.Key
 	case len(lock.Guesses) > 0:
-		facts += "  (" + Printable(possibly(lock)) + ")"
+		facts += "  " + lock.Key
 	}
 	if len(lock.Names) > 1 {
 		facts += fmt.Sprintf("  (%d names with one number)", len(lock.Names))
@@ -220,15 +219,6 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 		label = Cut(label, max(width-Columns(facts), least))
 	}
 	return label + facts
-}
-
-// possibly returns the guesses for a lock that has only unlikely ones.
-func possibly(lock monitor.Lock) string {
-	texts := make([]string, len(lock.Guesses))
-	for i, guess := range lock.Guesses {
-		texts[i] = guess.Text
-	}
-	return "possibly " + strings.Join(texts, " or ")
 }
 
 // deadlockLines describes the cycles but that of the headline. They stand above the locks.
@@ -269,9 +259,6 @@ func (p *page) notes(m marks) []string {
 	}
 	if m.soft {
 		texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
-	}
-	if m.estimated {
-		texts = append(texts, "≤ the wait is at most that long: PostgreSQL before 14 does not report when it began")
 	}
 	if len(m.left) > 0 {
 		texts = append(texts, "too narrow for "+strings.Join(m.left, ", "))

@@ -27,7 +27,6 @@ type Filter struct {
 func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown := *s
 	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
-	shown.RowLocks = slices.DeleteFunc(slices.Clone(s.RowLocks), func(lock monitor.RowLock) bool { return !f.ShowsRow(s, lock) })
 	shown.Cycles = slices.DeleteFunc(slices.Clone(s.Cycles), func(c monitor.Cycle) bool { return !f.showsCycle(s, c) })
 	if f.narrows() {
 		f.keepConnected(&shown, s)
@@ -50,7 +49,7 @@ func (f Filter) named(all *monitor.Snapshot) *monitor.Snapshot {
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		for _, key := range f.Keys {
-			if key.Name() != "" && key.ID() == lock.ID() && len(lock.Names) == 0 {
+			if key.Name() != "" && !lock.InRow && key.ID() == lock.ID() && len(lock.Names) == 0 {
 				lock.Key, lock.Names = key.String(), []string{key.Name()}
 			}
 		}

@@ -109,10 +109,10 @@ func linesOf(events []journal.Event, id alike, members []int) []event {
 // shortText describes an event without statements, and without since when locks are held.
 func shortText(e *journal.Event) string {
 	bare := *e
-	bare.Code, bare.SeenSince = nil, nil
+	bare.Code, bare.SeenSince = "", nil
 	bare.BlockedBy = slices.Clone(e.BlockedBy)
 	for i := range bare.BlockedBy {
-		bare.BlockedBy[i].Code, bare.BlockedBy[i].SeenSince = nil, nil
+		bare.BlockedBy[i].Code, bare.BlockedBy[i].SeenSince = "", nil
 	}
 	return textOf(&bare)
 }

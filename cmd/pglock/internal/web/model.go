@@ -124,20 +124,14 @@ func short(text string) string {
 
 func partyOf(s *monitor.Session) party {
 	application, _ := appname.Split(s.Application)
-	return party{PID: s.PID, GID: s.GID, Application: application, User: s.User}
-}
-
-func processOf(p *monitor.RowProcess) party {
-	application, _ := appname.Split(p.Application)
-	return party{PID: p.PID, Holder: p.Holder, Host: p.Host, Application: application, User: p.User}
-}
-
-func nodeParty(n *monitor.Node) party {
-	if n.Process != nil {
-		return processOf(n.Process)
+	p := party{PID: s.PID, GID: s.GID, Application: application, User: s.User}
+	if l := s.Lease; l != nil {
+		p.PID, p.Holder, p.Host = l.PID, l.Holder, l.Host
 	}
-	return partyOf(n.Session)
+	return p
 }
+
+func nodeParty(n *monitor.Node) party { return partyOf(n.Session) }
 
 // encode returns what the page shows, as JSON.
 func (s *server) encode(live Live, only string) ([]byte, error) {
@@ -191,18 +185,17 @@ func (st *state) setLocks(locks chosen, tree blocking) {
 	for _, lock := range locks.locks[:min(len(locks.locks), maxLocks)] {
 		st.Keys = append(st.Keys, tree.keyRow(lock))
 	}
-	slices.SortStableFunc(locks.rows, func(a, b *monitor.RowLock) int { return len(b.Waiters) - len(a.Waiters) })
+	slices.SortStableFunc(locks.rows, func(a, b *monitor.Lock) int { return len(b.Waiters) - len(a.Waiters) })
 	st.MoreRows = max(0, len(locks.rows)-maxLocks)
 	for _, lock := range locks.rows[:min(len(locks.rows), maxLocks)] {
 		st.Rows = append(st.Rows, rowOf(lock))
 	}
 }
 
-// chosen are the locks with a key, or all.
+// chosen are the locks with a key, or all: advisory locks, and locks in rows.
 type chosen struct {
-	all   bool
-	locks []*monitor.Lock
-	rows  []*monitor.RowLock
+	all         bool
+	locks, rows []*monitor.Lock
 }
 
 // newChosen returns the locks with the key, or all. A key that cannot be parsed is compared as text.
@@ -211,14 +204,12 @@ func newChosen(s *monitor.Snapshot, only string) chosen {
 	parsed, err := pglock.ParseKey(only)
 	for i := range s.Locks {
 		lock := &s.Locks[i]
-		if c.all || lock.Key == only || err == nil && lock.ID() == parsed.ID() {
-			c.locks = append(c.locks, lock)
-		}
-	}
-	for i := range s.RowLocks {
-		lock := &s.RowLocks[i]
-		if c.all || lock.Key == only || err == nil && lock.ID() == parsed.ID() {
+		switch {
+		case !c.all && lock.Key != only && (err != nil || lock.ID() != parsed.ID()):
+		case lock.InRow:
 			c.rows = append(c.rows, lock)
+		default:
+			c.locks = append(c.locks, lock)
 		}
 	}
 	return c
@@ -226,13 +217,13 @@ func newChosen(s *monitor.Snapshot, only string) chosen {
 
 // has reports whether a lock is chosen. It may be a copy of the snapshot's.
 func (c chosen) has(lock *monitor.Lock) bool {
-	return c.all || slices.ContainsFunc(c.locks, func(other *monitor.Lock) bool {
+	among := c.locks
+	if lock.InRow {
+		among = c.rows
+	}
+	return c.all || slices.ContainsFunc(among, func(other *monitor.Lock) bool {
 		return other.ID() == lock.ID() && other.DatabaseOID == lock.DatabaseOID
 	})
-}
-
-func (c chosen) hasRow(lock *monitor.RowLock) bool {
-	return c.all || slices.ContainsFunc(c.rows, func(other *monitor.RowLock) bool { return other.ID() == lock.ID() })
 }
 
 // longest returns the start of the longest wait for a lock, or nil if there is none or it is unknown.
@@ -258,23 +249,20 @@ func (b blocking) keyRow(lock *monitor.Lock) key {
 	}
 	first := &lock.Holders[0]
 	holder := partyOf(&first.Session)
-	k.Holder, k.Mode, k.SeenSince, k.Code = &holder, first.Mode.Short(), first.SeenSince, cut(journal.CodeText(first.Code), maxQuery)
-	if n := b.sessions.Node(first.ID()); n != nil && n.Wait != nil {
+	k.Holder, k.Mode, k.SeenSince, k.Code = &holder, first.Mode.Short(), first.SeenSince, cut(first.Code, maxQuery)
+	if n := b.tree.Node(first.ID()); n != nil && n.Wait != nil {
 		k.Blocked = waitOf(n)
 	}
 	return k
 }
 
-func rowOf(lock *monitor.RowLock) rowLock {
-	r := rowLock{ID: fmt.Sprintf("row/%s/%d", lock.Space, lock.Number), lockName: lockName{lock.Key, lock.Label()},
-		Held: len(lock.Holders), Waiting: len(lock.Waiters)}
-	for i := range lock.Waiters {
-		r.Longest = earlier(r.Longest, &lock.Waiters[i].WaitingSince)
-	}
+func rowOf(lock *monitor.Lock) rowLock {
+	r := rowLock{ID: fmt.Sprintf("row/%s/%d", lock.Space, lock.Number), lockName: lockName{lock.Key, strings.TrimSuffix(lock.Label(), " (row)")},
+		Held: len(lock.Holders), Waiting: len(lock.Waiters), Longest: longest(lock)}
 	if len(lock.Holders) > 0 {
 		first := &lock.Holders[0]
-		holder := processOf(&first.RowProcess)
-		r.Holder, r.Mode, r.Since, r.Lease = &holder, first.Mode.Short(), &first.HeldSince, first.LeaseExpires
+		holder := partyOf(&first.Session)
+		r.Holder, r.Mode, r.Since, r.Lease = &holder, first.Mode.Short(), first.SeenSince, first.Lease.Expires
 		r.Generation = fmt.Sprint(first.Generation)
 	}
 	return r

@@ -35,7 +35,7 @@ func pileUp(at time.Time, n int) *monitor.Snapshot {
 func elsewhere() *monitor.Snapshot {
 	s := snapshot(noon)
 	for pid := int32(71); pid <= 72; pid++ {
-		s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 7, Schema: "public", Name: "customers"},
+		s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 7, Name: "customers"},
 			Waiter: monitor.Waiter{Mode: "AccessShareLock", Session: monitor.Session{PID: pid, Application: "web"},
 				BlockedBy: []monitor.Blocker{{PID: 70, Kind: monitor.BlockHard, Mode: "AccessExclusiveLock"}}}})
 	}
@@ -45,15 +45,15 @@ func elsewhere() *monitor.Snapshot {
 
 // inRows is a snapshot with a lock in a row that one process holds and another waits for.
 func inRows() *monitor.Snapshot {
-	s := &monitor.Snapshot{TakenAt: noon, Database: "shop"}
-	process := func(holder, application string) monitor.RowProcess {
-		expires := noon.Add(17 * time.Second)
-		return monitor.RowProcess{Holder: holder, Application: application, Host: "web-1", PID: 77, User: "app", LeaseExpires: &expires}
+	expires, held, began := noon.Add(17*time.Second), noon.Add(-90*time.Second), noon.Add(-12*time.Second)
+	process := func(holder, application string) monitor.Session {
+		return monitor.Session{Application: application, User: "app", Lease: &monitor.Lease{Holder: holder, Host: "web-1", PID: 77, Expires: &expires}}
 	}
-	s.RowLocks = []monitor.RowLock{{Key: "billing:run", Name: "billing:run", Space: monitor.SpaceBigint, Number: 5,
-		Holders: []monitor.RowHolder{{Mode: monitor.ModeExclusive, Generation: 4711, HeldSince: noon.Add(-90 * time.Second), RowProcess: process("aa", "billing")}},
-		Waiters: []monitor.RowWaiter{{Mode: monitor.ModeExclusive, Arrival: 1, WaitingSince: noon.Add(-12 * time.Second), RowProcess: process("bb", hostile),
-			BlockedBy: []string{"aa"}}}}}
+	s := &monitor.Snapshot{TakenAt: noon, Database: "shop"}
+	s.Locks = []monitor.Lock{{InRow: true, Key: "billing:run", Names: []string{"billing:run"}, Space: monitor.SpaceBigint, Objsubid: 1, Number: 5,
+		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Generation: 4711, SeenSince: &held, Session: process("aa", "billing")}},
+		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &began, Session: process("bb", hostile),
+			BlockedBy: []monitor.Blocker{{Holder: "aa", Kind: monitor.BlockHard}}}}}}
 	return s
 }
 

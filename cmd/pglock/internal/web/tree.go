@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -62,16 +61,16 @@ type details struct {
 	Command    string     `json:"command"` // ends it
 }
 
-// blocking is the part of a snapshot's blocking trees that the page shows, with what the page adds to it.
+// blocking is the part of a snapshot's blocking tree that the page shows, with what the page adds to it.
 type blocking struct {
 	chosen
-	sessions, processes *monitor.Tree
-	holders             map[monitor.SessionID]*monitor.Holder // by session: of the first lock that others wait for
+	tree    *monitor.Tree
+	holders map[monitor.SessionID]*monitor.Holder // by session: of the first lock that others wait for
 }
 
 // newBlocking returns the blocking trees, or their part that concerns the locks with a key.
 func newBlocking(s *monitor.Snapshot, locks chosen) blocking {
-	b := blocking{chosen: locks, sessions: s.Tree(), holders: map[monitor.SessionID]*monitor.Holder{}}
+	b := blocking{chosen: locks, tree: s.Tree(), holders: map[monitor.SessionID]*monitor.Holder{}}
 	for _, lock := range locks.locks {
 		for i := range lock.Holders {
 			holder := &lock.Holders[i]
@@ -81,14 +80,8 @@ func newBlocking(s *monitor.Snapshot, locks chosen) blocking {
 		}
 	}
 	if !locks.all {
-		b.sessions = b.sessions.Of(locks.has, nil)
+		b.tree = b.tree.Of(locks.has, nil)
 	}
-	rows := *s
-	rows.RowLocks = nil
-	for _, lock := range locks.rows {
-		rows.RowLocks = append(rows.RowLocks, *lock)
-	}
-	b.processes = rows.RowTree()
 	return b
 }
 
@@ -97,16 +90,14 @@ func (b blocking) headline(s *monitor.Snapshot) monitor.Headline {
 	if b.all {
 		return s.Headline()
 	}
-	return s.HeadlineOf(b.has, b.hasRow, nil)
+	return s.HeadlineOf(b.has, nil)
 }
 
 // longest returns when the longest wait began, apart from those that belong to normal work.
 func (b blocking) longest() (since *time.Time) {
-	for _, t := range []*monitor.Tree{b.sessions, b.processes} {
-		for _, n := range t.All() {
-			if n.Wait != nil && !n.Wait.Expected() {
-				since = earlier(since, n.Wait.WaitingSince)
-			}
+	for _, n := range b.tree.All() {
+		if n.Wait != nil && !n.Wait.Expected() {
+			since = earlier(since, n.Wait.WaitingSince)
 		}
 	}
 	return since
@@ -121,14 +112,12 @@ type placed struct {
 // rows returns the first rows of the trees, and how many sessions were left out. Members of folds take what room there is.
 func (b blocking) rows(flags string) (rows []node, left int) {
 	var branches []placed
-	for _, t := range []*monitor.Tree{b.sessions, b.processes} {
-		for depth, branch := range t.Branches() {
-			if len(branches) == maxNodes {
-				left += len(branch.Nodes)
-				continue
-			}
-			branches = append(branches, placed{branch, depth})
+	for depth, branch := range b.tree.Branches() {
+		if len(branches) == maxNodes {
+			left += len(branch.Nodes)
+			continue
 		}
+		branches = append(branches, placed{branch, depth})
 	}
 	rows = []node{}
 	room, last := maxNodes-len(branches), "" // last is the lock that the row above shows
@@ -193,15 +182,15 @@ func (b blocking) detailsOf(n *monitor.Node, flags string) details {
 	d := details{Database: n.Database, Client: n.Client, State: n.State, StateSince: n.StateSince, Since: n.Session.Since,
 		Query: cut(n.Query, maxQuery)}
 	if holder := b.holders[n.ID()]; holder != nil {
-		d.SeenSince, d.Code = holder.SeenSince, cut(journal.CodeText(holder.Code), maxQuery)
+		d.SeenSince, d.Code = holder.SeenSince, cut(holder.Code, maxQuery)
 	}
 	switch {
-	case n.Process != nil:
-		d.Since, d.Lease, d.Command = n.Process.Since, n.Process.LeaseExpires, view.EndProcess(n.Process.Holder, flags)
+	case n.Lease != nil:
+		d.Lease, d.Command = n.Lease.Expires, view.EndSession(monitor.SignalTerminate, n.Lease.Holder, flags)
 	case n.Prepared():
 		d.StateSince, d.Command = n.PreparedAt, view.EndPrepared(*n.Session)
 	case d.Since != nil && n.LeaderPID == 0:
-		d.Command = view.EndSession(monitor.SignalTerminate, monitor.SessionRef{PID: n.PID, Since: *d.Since}, flags)
+		d.Command = view.EndSession(monitor.SignalTerminate, n.SessionRef(), flags)
 	}
 	return d
 }
@@ -217,11 +206,8 @@ func keyOfLabel(n *monitor.Node, label string) string {
 }
 
 func keyOf(w *monitor.Wait) string {
-	switch {
-	case w.Lock != nil:
+	if w.Lock != nil {
 		return w.Lock.Key
-	case w.Row != nil:
-		return w.Row.Key
 	}
 	return ""
 }

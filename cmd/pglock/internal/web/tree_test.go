@@ -11,7 +11,7 @@ func chain() *monitor.Snapshot {
 	s := snapshot(noon)
 	owner := monitor.Session{PID: 9, Application: "ddl-owner", State: "idle in transaction", Database: "shop"}
 	s.Locks[0].Holders[0].State = "active"
-	s.OtherWaits = []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Schema: "public", Name: "t"},
+	s.OtherWaits = []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: "t"},
 		Waiter: monitor.Waiter{Mode: monitor.ModeShared, Session: s.Locks[0].Holders[0].Session,
 			BlockedBy: []monitor.Blocker{{PID: 9, Kind: monitor.BlockHard}}}}}
 	s.OtherSessions = []monitor.Session{owner}

@@ -1,0 +1,113 @@
+package monitor
+
+import (
+	"sync"
+	"time"
+)
+
+// memory is what a Watcher keeps from one snapshot to the next. A nil memory keeps nothing.
+type memory struct {
+	mu sync.Mutex
+
+	// seen has names found in queries: a lock outlives the statement that names it. Each name is certain, since its hash is the
+	// key.
+	seen map[identity]string
+
+	// registered is what the registry of a database said of the keys of the last snapshot. The next one asks for the others only:
+	// those that have no name yet, or were not locked.
+	database     uint32 // its OID
+	registered   registered
+	registeredAt time.Time
+
+	// copied is the copy of a registry that is not trusted.
+	copied   registered
+	copiedAt time.Time
+}
+
+const (
+	// maxSeen is how many names from queries are kept.
+	maxSeen = 10_000
+	// keepFor is how long names of a registry are used. A key can get a second name.
+	keepFor = 15 * time.Second
+)
+
+func newMemory() *memory { return &memory{seen: map[identity]string{}} }
+
+// note adds a name found in a query. If there are too many, it removes another one.
+func (m *memory) note(id identity, name string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.seen[id]; known {
+		return
+	}
+	for other := range m.seen {
+		if len(m.seen) < maxSeen {
+			break
+		}
+		delete(m.seen, other)
+	}
+	m.seen[id] = name
+}
+
+// name returns a name found in an earlier query.
+func (m *memory) name(id identity) (name string, ok bool) {
+	if m == nil {
+		return "", false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name, ok = m.seen[id]
+	return name, ok
+}
+
+// namesOf returns the registered names of those keys that have some, and since when they are known.
+func (m *memory) namesOf(database uint32, keys []int64) (registered, time.Time) {
+	names, now := registered{}, time.Now()
+	if m == nil {
+		return names, now
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.database != database || now.Sub(m.registeredAt) >= keepFor {
+		return names, now
+	}
+	for _, key := range keys {
+		if known := m.registered[key]; known != nil {
+			names[key] = known
+		}
+	}
+	return names, m.registeredAt
+}
+
+// keepNames keeps the registered names of a snapshot. Of snapshots at the same time the last one counts; either has what its
+// keys need.
+func (m *memory) keepNames(database uint32, names registered, since time.Time) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.database, m.registered, m.registeredAt = database, names, since
+}
+
+// copy returns the copy of a registry, if it is fresh.
+func (m *memory) copy() (names registered, fresh bool) {
+	if m == nil {
+		return nil, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.copied, !m.copiedAt.IsZero() && time.Since(m.copiedAt) < keepFor
+}
+
+func (m *memory) keepCopy(names registered) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.copied, m.copiedAt = names, time.Now()
+}

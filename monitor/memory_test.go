@@ -1,0 +1,43 @@
+package monitor
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestKeptNamesAreAskedForAgain(t *testing.T) {
+	m, names := newMemory(), registered{1: {"a"}, 2: {"b"}}
+	m.keepNames(5, names, time.Now())
+	if got, _ := m.namesOf(5, []int64{1, 3}); !reflect.DeepEqual(got, registered{1: {"a"}}) {
+		t.Errorf("kept: %v", got)
+	}
+	if got, _ := m.namesOf(6, []int64{1}); len(got) > 0 {
+		t.Errorf("names of another database: %v", got)
+	}
+	m.keepNames(5, names, time.Now().Add(-keepFor))
+	if got, _ := m.namesOf(5, []int64{1}); len(got) > 0 {
+		t.Errorf("old names: %v", got)
+	}
+}
+
+// Names that snapshots share are not changed in place.
+func TestKeptNamesAreAdded(t *testing.T) {
+	shared := append(make([]string, 0, 4), "b", "d")
+	r := registered{1: shared}
+	r.add(registered{1: {"c", "d"}, 2: {"x"}})
+	if want := (registered{1: {"b", "c", "d"}, 2: {"x"}}); !reflect.DeepEqual(r, want) || shared[1] != "d" {
+		t.Errorf("got %v, want %v; shared: %v", r, want, shared)
+	}
+}
+
+func TestSeenNamesAreBounded(t *testing.T) {
+	m := newMemory()
+	for i := range maxSeen + 100 {
+		m.note(identity{number: int64(i)}, fmt.Sprint(i))
+	}
+	if name, ok := m.name(identity{number: maxSeen + 99}); !ok || name != fmt.Sprint(maxSeen+99) || len(m.seen) != maxSeen {
+		t.Errorf("the latest of %d is %q, %v", len(m.seen), name, ok)
+	}
+}
