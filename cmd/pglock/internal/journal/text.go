@@ -94,7 +94,7 @@ func (e Event) blockersText() string {
 	}
 	first := e.BlockedBy[0]
 	text := ", blocked by " + parties(e.BlockedBy)
-	if len(e.BlockedBy) == 1 && first.SeenSince != nil {
+	if len(e.BlockedBy) == 1 && first.SeenSince != nil && e.LockType != "row" {
 		text += inParens(HeldText(*first.SeenSince, e.At) + afterComma(first.Code))
 	}
 	return text

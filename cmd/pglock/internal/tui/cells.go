@@ -219,7 +219,8 @@ func processState(s *monitor.Snapshot, p *monitor.Session, lock *monitor.Lock) s
 	}
 	if lock != nil {
 		if h := heldBy(lock, p.ID()); h != nil {
-			return fmt.Sprintf("%s, %s", lease, rowHeld(s, h))
+			age, generation, _ := strings.Cut(rowHeld(s, h), ", ")
+			return fmt.Sprintf("%s, %s, %s", age, lease, generation)
 		}
 	}
 	return lease

@@ -72,11 +72,11 @@ func TestALockInARowHasDetails(t *testing.T) {
 	u.presses("enter")
 	u.wants("── process 4711@web-1 billing", "holder       "+billingHolder, "lease        lease left 12s", "holds 2 locks",
 		"invoice:42 (row) exclusive for 40s, generation 7, 1 waiter", "invoice:43 (row) exclusive for 40s, generation 8",
-		"blocks 1 process directly, 1 in all", "4712@web-2 shop, waits for invoice:42 (row) for 1m15s")
+		"blocks 1 directly, 1 in all", "4712@web-2 shop, waits for invoice:42 (row) (excl) for 1m15s")
 	u.presses("esc", "down", "enter")
-	u.wants("── process 4712@web-2 shop", "waits for invoice:42 (row): wants it exclusive, waits for 1m15s, blocked by 4711@web-1 billing")
+	u.wants("── process 4712@web-2 shop", "waits for invoice:42 (row): wants it exclusive, waits for 1m15s, blocked by 4711@web-1")
 	u.presses("esc", "1", "enter")
-	u.wants("── key invoice:42 (row)", "4711@web-1 billing holds it exclusive for 40s, generation 7", "4712@web-2 shop wants it exclusive")
+	u.wants("── key invoice:42 (row)", "4711@web-1 holds it exclusive for 40s, generation 7", "4712@web-2 wants it exclusive")
 	u.presses("esc", "y")
 	u.wants("copied invoice:42")
 	u.snapshotArrives(emptySnapshot())
@@ -115,7 +115,7 @@ func TestEndingAHolderOfLocksInRows(t *testing.T) {
 			t.Fatalf("%q: nothing is being ended", keys)
 		}
 		u.send(u.command())
-		u.wants("has lost its locks in rows, and is told at its next renewal")
+		u.wants("process " + billingHolder + " has lost its locks in rows")
 		if of := (monitor.SessionID{Holder: billingHolder}); len(asked) < 2 || asked[0] != of || asked[1] != of ||
 			strings.Join(ended, " ") != billingHolder || !u.m.taking {
 			t.Errorf("%q: %v were looked up and %v ended", keys, asked, ended)

@@ -20,7 +20,7 @@ func inRow(key string, times ...time.Duration) monitor.Lock {
 func TestAScreenKeepsTheLongestWaitsOfSessionsAndRows(t *testing.T) {
 	s := waited(time.Minute)
 	s.Locks = append(s.Locks, monitor.Lock{Key: "@6"}, monitor.Lock{Key: "@7"}, inRow("@8"), inRow("@9", time.Hour), inRow("@10", time.Second))
-	text := strings.Join(OneScreen(s, Filter{}, Server{Target: "server"}, 80, 14), "\n")
+	text := strings.Join(OneScreen(s, Filter{}, Server{Target: "server"}, 80, 15), "\n")
 	for _, want := range []string{"@5", "\n@9 (row)", "\n@10 (row)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
