@@ -16,7 +16,7 @@ func (n *node) explain(err error) error {
 	err = shorttext.Error(err)
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return fmt.Errorf("%s: the key of the lock holds a value that is not a lock: %w", n.name, err)
+		return fmt.Errorf("%s: %w: the key of the lock holds a value that is not a lock: %w", n.name, driver.ErrInvalidKey, err)
 	case redis.HasErrorPrefix(err, "READONLY"):
 		return fmt.Errorf("%s: %w: locks are taken on the primary: %w", n.name, driver.ErrStandby, err)
 	case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
@@ -24,7 +24,7 @@ func (n *node) explain(err error) error {
 			n.name, err)
 	case redis.HasErrorPrefix(err, "OOM"):
 		return fmt.Errorf("%s: its memory is full: held locks are renewed, but no new ones can be taken: %w", n.name, err)
-	case redis.HasErrorPrefix(err, "NOPERM"):
+	case isForbidden(err):
 		return fmt.Errorf("%s: the user lacks a permission that the documentation of package redisfallback lists: %w", n.name, err)
 	case isDenied(err):
 		return fmt.Errorf("%s: check the user and the password: %w", n.name, err)
@@ -34,8 +34,13 @@ func (n *node) explain(err error) error {
 
 // isDenied reports whether the server refuses this client, which a retry does not change.
 func isDenied(err error) bool {
-	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") ||
+	return isForbidden(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") ||
 		redis.HasErrorPrefix(err, "DENIED") || redis.HasErrorPrefix(err, "AUTH <password> called without")
+}
+
+// isForbidden reports whether the user lacks a right, perhaps for a command of a script.
+func isForbidden(err error) bool {
+	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR The user executing the script can't")
 }
 
 // unavailable returns the error of a round in which too few nodes answered, with the nodes' errors. If so many refuse this
@@ -57,7 +62,7 @@ func (t *tally) unavailable() error {
 		why = driver.ErrDenied
 	}
 	if len(t.nodes) == 1 {
-		if errors.Is(causes[0], driver.ErrStandby) && !t.nodes[0].follows {
+		if errors.Is(causes[0], driver.ErrInvalidKey) || errors.Is(causes[0], driver.ErrStandby) && !t.nodes[0].follows {
 			return causes[0] // a retry cannot help
 		}
 		return fmt.Errorf("%w: %w", why, causes[0])

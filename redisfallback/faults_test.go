@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,15 +136,6 @@ func TestFaultsALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T
 	unlock(t, lockWhenAvailable(t, s.other, s.key))
 }
 
-func TestFaultsALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
-	t.Parallel()
-	s := newPeers(t, pglock.WithLease(short))
-	held := lock(t, s.first, s.key)
-	s.server.Must(t, "CLIENT", "PAUSE", "2500")
-	wantLost(t, held, pglock.LostLease)
-	unlock(t, lockWhenAvailable(t, s.other, s.key))
-}
-
 func TestFaultsALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(10*time.Second))
 	held := lock(t, s.first, s.key)
@@ -265,45 +254,6 @@ func TestFaultsASubscriptionThatWasRefusedIsMadeAnew(t *testing.T) {
 	if next := <-got; next != nil {
 		unlock(t, next)
 	}
-}
-
-// TestFaultsLocksNeverOverlapWhileTheServerStops: each holder checks that the previous lock has ended.
-func TestFaultsLocksNeverOverlapWhileTheServerStops(t *testing.T) {
-	t.Parallel()
-	s := newPeers(t, pglock.WithLease(short))
-	lockers := []*pglock.Locker{s.first, s.other}
-	ctx, stop := context.WithCancel(t.Context())
-	var last atomic.Pointer[pglock.Lock]
-	var grants atomic.Int64
-	var workers sync.WaitGroup
-	for i := range 6 {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				held, err := lockers[i%2].Lock(ctx, s.key)
-				if err != nil {
-					continue // the server is down
-				}
-				grants.Add(1)
-				if before := last.Swap(held); before != nil && before.Err() == nil {
-					t.Errorf("a lock was granted while the previous one was held")
-				}
-				_ = held.Unlock(context.Background()) // lost, or unlocked: both are fine here
-			}
-		})
-	}
-	for round := range 3 {
-		seen := grants.Load()
-		testenv.WaitUntil(t, "locks are granted", func() bool { return grants.Load() > seen+100 })
-		s.server.Pause(t)
-		held := last.Load()
-		testenv.WaitUntil(t, "the last lock has ended", func() bool { return held.Err() != nil })
-		if round%2 == 1 { // for longer than the lease
-			time.Sleep(2 * short)
-		}
-		s.server.Resume(t)
-	}
-	stop()
-	workers.Wait()
 }
 
 // TestFaultsAServerThatCannotBeDialledIsUnavailable: a firewall drops what is sent to the server, so dialling gets no answer,

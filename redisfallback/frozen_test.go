@@ -65,23 +65,6 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestFaultsRedlockReleasesOnANodeThatWasFrozen: locks that were held on the frozen node are released there. Otherwise it
-// would have no vote on these keys until their leases end.
-func TestFaultsRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
-	t.Parallel()
-	nodes := servers(t, 3)
-	clients := newClients(t, nodes)
-	l := open(t, clients, nodeTimeout, pglock.WithLease(time.Hour))
-	held := lockEverywhere(t, l, pglock.NewKey("k"), nodes)
-	nodes[0].Pause(t)
-	for end := time.Now().Add(time.Second); time.Now().Before(end); { // until the node counts as down, and then more
-		unlock(t, lock(t, l, pglock.NewKey("other")))
-	}
-	unlock(t, held)
-	nodes[0].Resume(t)
-	testenv.WaitUntil(t, "the node has no lock any more", func() bool { return nodes[0].Must(t, "DBSIZE") == "0" })
-}
-
 // lockEverywhere locks a key on all nodes. A lock stays without a node that did not answer in time, so then it locks again.
 func lockEverywhere(t *testing.T, l *pglock.Locker, key pglock.Key, nodes []*testenv.RedisServer) *pglock.Lock {
 	t.Helper()

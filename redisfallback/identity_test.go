@@ -65,28 +65,3 @@ func wantTwoLocks(t *testing.T, keys [2]pglock.Key, clients []redis.UniversalCli
 		unlock(t, lock(t, other, key))
 	}
 }
-
-// TestIdentityIsKeptInEveryOrderOfUnlocks: in the process the three locks have one number.
-func TestIdentityIsKeptInEveryOrderOfUnlocks(t *testing.T) {
-	keys := sameNumbers["two names whose hashes collide"]
-	three := []pglock.Key{keys[0], keys[1], pglock.Int64Key(keys[0].Int64())}
-	l := open(t, []redis.UniversalClient{newClient(t, testenv.NewRedis(t).URL())}, nil)
-	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		var held []*pglock.Lock
-		for _, key := range three {
-			held = append(held, lock(t, l, key))
-		}
-		for n, i := range order {
-			unlock(t, held[i])
-			unlock(t, lock(t, l, three[i]))
-			for _, later := range order[n+1:] {
-				if _, err := l.TryLock(t.Context(), three[later]); !errors.Is(err, pglock.ErrNotAcquired) {
-					t.Errorf("order %v: TryLock of %v after the Unlock of %v: %v", order, three[later], three[i], err)
-				}
-			}
-		}
-	}
-	if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 {
-		t.Errorf("at the end: %+v", stats)
-	}
-}

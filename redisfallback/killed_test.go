@@ -22,31 +22,12 @@ func newLastingServer(t *testing.T) *testenv.RedisServer {
 	return testenv.NewRedis(t, "appendonly yes", "appendfsync always")
 }
 
-func TestLongFaultsPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
-	t.Parallel()
-	t.Run("with persistence", func(t *testing.T) {
-		t.Parallel()
-		node := newLastingServer(t)
-		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
-			for range 3 {
-				node.Kill(t)
-				node.Start(t)
-				time.Sleep(short / 2)
-			}
-		})
-	})
-	t.Run("without, for longer than a lease", func(t *testing.T) {
-		t.Parallel()
-		node := servers(t, 1)[0]
-		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
-			for range 2 {
-				node.Kill(t)
-				time.Sleep(short + short/2)
-				node.Start(t)
-				time.Sleep(short / 2)
-			}
-		})
-	})
+// await waits for d, or the end of ctx.
+func await(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // breakServer freezes a server for longer than a lease, and kills it twice.

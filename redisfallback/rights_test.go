@@ -153,11 +153,39 @@ func TestRightsAConnectionThatIsDeniedGrantsNothing(t *testing.T) {
 	}
 }
 
+// A user may have the rights to take a lock but not those to keep or release it.
+func TestRightsThatAreNeededLaterAreMissedBeforeTheFirstLock(t *testing.T) {
+	server := testenv.NewRedis(t)
+	for _, missing := range []string{"-evalsha", "-pexpire", "-del", "-zrem"} {
+		server.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-eval", "+eval", missing)
+		client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "locks", Password: "secret"}))
+		l := open(t, []redis.UniversalClient{client}, nil)
+		_, lockErr := l.Lock(t.Context(), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
+		_, tryErr := l.TryLock(t.Context(), pglock.NewKey("k"))
+		for call, err := range map[string]error{"Lock": lockErr, "TryLock": tryErr} {
+			if !errors.Is(err, pglock.ErrDenied) || !strings.Contains(strings.ToLower(err.Error()), missing[1:]) {
+				t.Errorf("%s with %s: %v", call, missing, err)
+			}
+		}
+	}
+	if left := server.Must(t, "DBSIZE"); left != "0" {
+		t.Errorf("%s keys are left", left)
+	}
+}
+
 func TestRightsAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
 	s := newPeers(t)
-	s.server.Must(t, "RPUSH", "pglock:k", "x")
-	if _, err := s.first.Lock(t.Context(), s.key); err == nil || !strings.Contains(err.Error(), "not a lock") {
-		t.Errorf("Lock of a list: %v", err)
+	for kind, command := range map[string][]string{"list": {"RPUSH", "pglock:k", "x"}, "hash": {"HSET", "pglock:k", "a", "1"}} {
+		s.server.Must(t, command...)
+		_, lockErr := s.first.Lock(t.Context(), s.key, pglock.RetryUnavailable(time.Hour))
+		_, tryErr := s.first.TryLock(t.Context(), s.key)
+		_, sharedErr := s.first.TryLock(t.Context(), s.key, pglock.Shared())
+		for call, err := range map[string]error{"Lock": lockErr, "TryLock": tryErr, "shared TryLock": sharedErr} {
+			if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), "not a lock") {
+				t.Errorf("%s of a %s: %v", call, kind, err)
+			}
+		}
+		s.server.Must(t, "DEL", "pglock:k")
 	}
 }
 

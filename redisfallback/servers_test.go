@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -117,57 +116,6 @@ func TestServerWithReplicasIsWarnedOfASplitBrain(t *testing.T) {
 		unlock(t, lock(t, l, pglock.NewKey("k")))
 		if warned := strings.Contains(log.String(), "min-replicas-to-write"); warned != (min == "0") {
 			t.Errorf("min-replicas-to-write %s: logged %q", min, log.String())
-		}
-	}
-}
-
-// TestServerClusterEndpointWithAPlainClient: a managed Redis with one shard often speaks as a Cluster, whose commands must not
-// use keys of several slots.
-func TestServerClusterEndpointWithAPlainClient(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewRedisCluster(t, 1)[0]
-	l := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
-	other := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
-	var workers sync.WaitGroup
-	for i := range 50 {
-		workers.Go(func() {
-			for range 20 {
-				held, err := l.Lock(t.Context(), pglock.NewKey("key "+strconv.Itoa(i)))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				unlock(t, held)
-			}
-		})
-	}
-	workers.Wait()
-	keys := []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.NewKey("c")}
-	for range 2 { // found at the first call, or known by then
-		fresh := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
-		all, err := fresh.LockAll(t.Context(), keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.TryLockAll(t.Context(), keys); !errors.Is(err, pglock.ErrNotAcquired) {
-			t.Errorf("TryLockAll of held keys: %v", err)
-		}
-		waiting := make(chan *pglock.Lock)
-		for _, key := range keys { // they are checked together
-			go func() {
-				held, err := other.Lock(t.Context(), key)
-				if err != nil {
-					t.Error(err)
-				}
-				waiting <- held
-			}()
-		}
-		testenv.WaitUntil(t, "they wait", func() bool { return other.Stats().Waiting == len(keys) })
-		unlock(t, all)
-		for range keys {
-			if held := <-waiting; held != nil {
-				unlock(t, held)
-			}
 		}
 	}
 }

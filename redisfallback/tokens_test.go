@@ -157,25 +157,3 @@ func TestTokenNamesAreNotTheKeysOfThisPackage(t *testing.T) {
 		unlock(t, lock(t, l, pglock.NewKey(name)))
 	}
 }
-
-func TestTokenHoldersListsThousands(t *testing.T) {
-	const others = 9000
-	s := newPeers(t)
-	held := lock(t, s.first, s.key, pglock.Shared())
-	keys, err := s.admin.Keys(t.Context(), "*:shared:*").Result()
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("the shared holders are in %q, %v", keys, err)
-	}
-	members := make([]redis.Z, others)
-	for i := range members {
-		members[i] = redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: "L " + string(rune('a'+i%26)) +
-			" " + time.Duration(i).String()}
-	}
-	if err := s.admin.ZAdd(t.Context(), keys[0], members...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if holders, err := s.other.Holders(t.Context(), s.key); err != nil || len(holders) != others+1 {
-		t.Errorf("%d holders, %v; want %d", len(holders), err, others+1)
-	}
-	unlock(t, held)
-}

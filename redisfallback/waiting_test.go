@@ -14,7 +14,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
 // TestProgramWaiterAThousandWaitersCostTheServerLittle counts the commands that the server gets while nothing happens: the waiters'
@@ -111,43 +110,6 @@ func wantFewCommands(t *testing.T, nodes []*testenv.RedisServer, while time.Dura
 			t.Errorf("a thousand waiters cost a server %.1f commands a second", rate)
 		}
 	}
-}
-
-// TestProgramWaiterAThousandWaitersCostARedlockLittle: its nodes are polled in turn.
-func TestProgramWaiterAThousandWaitersCostARedlockLittle(t *testing.T) {
-	t.Parallel()
-	const keys = 1000
-	nodes := servers(t, 3)
-	value := strings.Repeat("A", 26) + "-1" // as of a holder of ours: for others, waiters poll more often
-	for _, node := range nodes {
-		pipe := newClient(t, node.URL()).Pipeline()
-		for i := range keys {
-			pipe.Set(t.Context(), "pglock:"+strconv.Itoa(i), value, 0)
-		}
-		if _, err := pipe.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l := open(t, newClients(t, nodes), []redisfallback.Option{redisfallback.WithNodeTimeout(time.Minute)})
-	// The first call has a second to reach the nodes, which is too short on a busy machine.
-	first, err := l.Lock(t.Context(), pglock.NewKey("first"), pglock.RetryUnavailable(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock(t, first)
-	ctx, cancel := context.WithCancel(t.Context())
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	defer cancel()
-	for i := range keys {
-		waiting.Go(func() {
-			if _, err := l.Lock(ctx, pglock.NewKey(strconv.Itoa(i))); !errors.Is(err, context.Canceled) {
-				t.Errorf("a waiter: %v", err)
-			}
-		})
-	}
-	testenv.WaitUntil(t, "all are in the lines of two nodes", func() bool { return inLines(t, nodes) >= keys*2 })
-	wantFewCommands(t, nodes, 6*time.Second) // three polls
 }
 
 // inLine counts the waiters, each process once for a key.

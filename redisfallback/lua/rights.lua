@@ -6,6 +6,12 @@ for _, command in ipairs({
 	{'PEXPIREAT', lock, 1}, {'TIME'}, {'ZADD', set, 'XX', 0, ''}, {'ZREM', set, ''}, {'ZRANGE', set, 0, 0}, {'ZRANK', set, ''},
 	{'ZSCORE', set, ''}, {'ZPOPMIN', set}, {'ZRANGEBYSCORE', set, 0, 0}, {'ZREMRANGEBYSCORE', set, 0, 0},
 }) do
-	redis.call(unpack(command))
+	local reply = redis.pcall(unpack(command))
+	if type(reply) == 'table' and reply.err then
+		if string.find(reply.err, 'NOPERM', 1, true) or string.find(reply.err, 'The user executing the script', 1, true) then
+			return redis.error_reply('NOPERM this user has no permissions to run the command ' .. command[1])
+		end
+		return reply
+	end
 end
 return 1

@@ -105,7 +105,7 @@ func TestLocksOfOtherClientsExcludeOurs(t *testing.T) {
 func TestRedisPyHandlesOurLockAsItsOwn(t *testing.T) {
 	server := testenv.NewRedis(t)
 	l, p := open(t, server, pglock.WithLease(time.Second)), newPython(t, server)
-	held, err := l.Lock(t.Context(), pglock.NewKey("x"), pglock.WithToken("shared-secret"))
+	held, err := l.Lock(t.Context(), pglock.NewKey("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
