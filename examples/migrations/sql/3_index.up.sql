@@ -1,1 +1,0 @@
-CREATE INDEX CONCURRENTLY invoices_by_tenant ON invoices (tenant) WHERE NOT paid;
