@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +26,6 @@ import (
 const (
 	oldData  mode = "comes back with old data"
 	shortAOF mode = "comes back without the last second"
-	moving   mode = "slots move"
 )
 
 // redisKinds is the work that needs no transactions.
@@ -108,7 +106,7 @@ func (c *redisCampaign) fails(m mode) {
 }
 
 // checkRedis checks what holds of Redis whatever it forgets: between faults there is one holder, and after one two holders overlap
-// for no longer than a lease, unless the old primary answers again. Tokens follow the clock, and grow. Slots that move are no fault.
+// for no longer than a lease, unless the old primary answers again. Tokens follow the clock, and grow.
 func (o *oracle) checkRedis() {
 	o.figures = figures{confirmed: map[string]int{}, lost: map[string]int{}, overlaps: map[mode]time.Duration{}}
 	o.checkRuns()
@@ -118,7 +116,7 @@ func (o *oracle) checkRedis() {
 	}
 	o.checkHolds()
 	for m, longest := range o.figures.overlaps {
-		if m != zombie && longest > lease || m == moving && longest > 0 {
+		if m != zombie && longest > lease {
 			o.violation("two holders overlapped for %v although Redis %s", longest, m)
 		}
 	}
@@ -216,54 +214,4 @@ func restore(t *testing.T, log, kept string) {
 		must.Succeed(t, os.WriteFile(filepath.Join(log, file.Name()), content, 0o600))
 	}
 	must.Succeed(t, os.RemoveAll(kept))
-}
-
-// TestLongFailoverOfSlotsKeepsLocks: slots move between the masters of a Cluster while they are used.
-func TestLongFailoverOfSlotsKeepsLocks(t *testing.T) {
-	servers := testenv.NewRedisCluster(t, 3)
-	c := newRedisCampaign(t, "Redis Cluster, slots move", moving)
-	slot := slotOf(t, servers[0], pglock.NewKey("fenced-0"))
-	from := slot * len(servers) / 16384
-	c.fault = func(mode) func() {
-		to := (from + 1) % len(servers)
-		moveSlot(t, servers, slot, from, to)
-		from = to
-		return func() {}
-	}
-	var addrs []string
-	for _, server := range servers {
-		addrs = append(addrs, server.Addr())
-	}
-	c.run(*promotions, func() redis.UniversalClient { return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs}) })
-}
-
-func slotOf(t *testing.T, server *testenv.RedisServer, key pglock.Key) int {
-	slot, err := strconv.Atoi(server.Must(t, "CLUSTER", "KEYSLOT", "pglock:"+key.String()))
-	must.Succeed(t, err)
-	return slot
-}
-
-// moveSlot moves a slot with all its keys, as redis-cli --cluster reshard does.
-func moveSlot(t *testing.T, servers []*testenv.RedisServer, slot, from, to int) {
-	source, target, number := servers[from], servers[to], strconv.Itoa(slot)
-	sourceID, targetID := source.Must(t, "CLUSTER", "MYID"), target.Must(t, "CLUSTER", "MYID")
-	target.Must(t, "CLUSTER", "SETSLOT", number, "IMPORTING", sourceID)
-	source.Must(t, "CLUSTER", "SETSLOT", number, "MIGRATING", targetID)
-	client := redis.NewClient(&redis.Options{Addr: source.Addr()})
-	defer func() { must.Succeed(t, client.Close()) }()
-	for {
-		keys, err := client.ClusterGetKeysInSlot(context.Background(), slot, 10).Result()
-		must.Succeed(t, err)
-		if len(keys) == 0 {
-			break
-		}
-		for _, key := range keys {
-			err := client.Migrate(context.Background(), "127.0.0.1", strconv.Itoa(target.Port()), key, 0, 5*time.Second).Err()
-			must.Succeed(t, err)
-			time.Sleep(5 * time.Millisecond) // others meet a slot of which a part has moved
-		}
-	}
-	for _, server := range []*testenv.RedisServer{target, source, servers[3-from-to]} {
-		server.Must(t, "CLUSTER", "SETSLOT", number, "NODE", targetID)
-	}
 }
