@@ -3,7 +3,6 @@ module github.com/pglock-toolkit/pglock
 go 1.26.0
 
 require (
-	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.23.0
 	go.uber.org/goleak v1.3.0
