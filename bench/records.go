@@ -68,7 +68,7 @@ func rates(ctx context.Context, b *bench) (lines []report.Line, err error) {
 	if err != nil {
 		return nil, err
 	}
-	onPostgres, err := ratelimit.New(b.Pool, pglock.NewKey("bench"), ratelimit.Timeout(10*time.Second))
+	onPostgres, err := ratelimit.New(b.Pool, pglock.NewKey("bench"), ratelimit.WithTimeout(10*time.Second))
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func rates(ctx context.Context, b *bench) (lines []report.Line, err error) {
 
 	client := redis.NewClient(&redis.Options{Addr: b.At.Redis, PoolSize: peer.PoolSize})
 	defer func() { err = errors.Join(err, client.Close()) }()
-	onRedis, err := redisfallback.NewLimiter(client, pglock.NewKey("bench"), ratelimit.Timeout(10*time.Second))
+	onRedis, err := redisfallback.NewLimiter(client, pglock.NewKey("bench"), ratelimit.WithTimeout(10*time.Second))
 	if err != nil {
 		return lines, err
 	}

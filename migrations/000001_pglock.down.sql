@@ -8,6 +8,6 @@ DROP FUNCTION pglock.written, pglock.find_blockers, pglock.lease_terminate, pglo
     pglock.lease_holders, pglock.lease_guard, pglock.lease_fence, pglock.lease_holds, pglock.lease_poll,
     pglock.lease_settle, pglock.lease_take, pglock.lease_drop, pglock.lease_call, pglock.lease_end, pglock.lease_renew,
     pglock.lease_open, pglock.lease_until, pglock.lease_durable, pglock.rate_clock, pglock.rate_prune, pglock.rate_return,
-    pglock.rate_take, pglock.once_prune, pglock.once_or_raise, pglock.once, pglock.once_record, pglock.tick,
+    pglock.rate_take, pglock.once_prune, pglock.once, pglock.once_record, pglock.tick,
     pglock.fence_draw, pglock.semaphore_of, pglock.register, pglock.key RESTRICT;
 DROP SCHEMA pglock RESTRICT;

@@ -342,24 +342,6 @@ BEGIN
 END
 $$;
 
--- The same for a batch, nothing of which may be carried out behind it unless this transaction is the first: everything
--- else is an error (SQLSTATE PLK01, pglock_once_done and the like).
-CREATE FUNCTION pglock.once_or_raise(
-    scope text, id text, fingerprint bytea DEFAULT NULL, wait boolean DEFAULT true
-) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    said record;
-BEGIN
-    SELECT o.outcome, o.done_at INTO said
-    FROM pglock.once(once_or_raise.scope, once_or_raise.id, once_or_raise.fingerprint, once_or_raise.wait) AS o;
-    IF said.outcome <> 'first' THEN
-        RAISE SQLSTATE 'PLK01' USING MESSAGE = 'pglock_once_' || said.outcome,
-            DETAIL = coalesce('done at ' || to_char(said.done_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), '');
-    END IF;
-END
-$$;
-
 -- Forgets records that were committed longer ago than keep, one step a call, each in a transaction of its own: more
 -- says that there is more to do now, done that there is not, and held that another session is at it or uses the
 -- records.

@@ -41,7 +41,7 @@
 //
 //	GRANT USAGE ON SCHEMA pglock TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.key, pglock.register, pglock.fence_draw, pglock.tick TO "app";
-//	GRANT EXECUTE ON FUNCTION pglock.once, pglock.once_or_raise, pglock.once_record TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.once, pglock.once_record TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.rate_take, pglock.rate_return, pglock.rate_prune TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_open, pglock.lease_renew, pglock.lease_end, pglock.lease_call TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_settle, pglock.lease_poll, pglock.lease_holds, pglock.lease_fence TO "app";

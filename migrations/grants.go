@@ -8,7 +8,7 @@ import (
 
 const lockerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.key, pglock.register, pglock.fence_draw, pglock.tick TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.once, pglock.once_or_raise, pglock.once_record TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.once, pglock.once_record TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.rate_take, pglock.rate_return, pglock.rate_prune TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_open, pglock.lease_renew, pglock.lease_end, pglock.lease_call TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_settle, pglock.lease_poll, pglock.lease_holds, pglock.lease_fence TO %[1]s;

@@ -74,7 +74,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(minuteContext(t), pool, key, func(pgx.Tx) error { return nil }))
-		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.Timeout(time.Minute))
+		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ var allowedByPooler = map[string]func(context.Context, *pgxpool.Pool) error{
 		})
 	},
 	"ratelimit": func(ctx context.Context, pool *pgxpool.Pool) error {
-		l, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.Timeout(time.Minute))
+		l, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
 		if err == nil {
 			_, err = l.Allow(ctx, "key", ratelimit.Limit{Count: 1, Per: time.Minute, Burst: 1000})
 		}

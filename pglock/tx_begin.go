@@ -10,27 +10,27 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
-// TxBeginner begins transactions: a pool, a connection, or a transaction (which begins a savepoint).
-type TxBeginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
+// DB is a pool or a connection of pgx.
+type DB interface {
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // BeginFunc begins a transaction, takes the lock in it as [LockTx] does, runs fn, and commits. It rolls back, which
 // frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
-// the lock's, or that of beginning or committing. The transaction has the session's default isolation level. If db
-// is itself a transaction, the lock lasts until that one ends.
+// the lock's, or that of beginning or committing. The transaction has the session's default isolation level.
 //
 // The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
 // says how many are in use, and matches [ErrUnavailable] and the context's error. A server that cannot be reached is
 // [ErrUnavailable], too, and one that denies access [ErrDenied]. If the connection ends during the commit, the error is
 // [ErrUnavailable], and the transaction may have been committed.
-func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
+func BeginFunc(ctx context.Context, db DB, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
 	if isNil(db) || fn == nil {
-		return failed("begin a transaction and lock", key, 0, errors.New("the TxBeginner or the function is nil"))
+		return failed("begin a transaction and lock", key, 0, errors.New("the DB or the function is nil"))
 	}
 	var began bool
 	var inside error // of the lock, or of fn
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		began = true
 		if inside = LockTx(ctx, tx, key, opts...); inside == nil {
 			inside = fn(tx)

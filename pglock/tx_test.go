@@ -188,18 +188,6 @@ func TestTxBeginFuncCommitsAndRollsBack(t *testing.T) {
 	}
 }
 
-func TestTxBeginFuncInATransactionBeginsASavepoint(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	tx, boom := txBegin(t, db.Connect(t)), errors.New("boom")
-	txCheck(t, pglock.BeginFunc(t.Context(), tx, pglock.Int64Key(1), func(pgx.Tx) error { return nil }))
-	err := pglock.BeginFunc(t.Context(), tx, pglock.Int64Key(2), func(pgx.Tx) error { return boom })
-	if !errors.Is(err, boom) {
-		t.Errorf("the error is %v", err)
-	}
-	txWantLocks(t, db, "@1 exclusive")
-}
-
 func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -237,13 +225,13 @@ func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		},
 		"a nil option":      {pglock.LockTx(ctx, tx, key, nil), nil, "a TxOption is nil"},
 		"a nil transaction": {pglock.LockTx(ctx, nil, key), nil, `lock "a": the transaction is nil`},
-		"a nil TxBeginner": {
-			pglock.BeginFunc(ctx, nil, key, func(pgx.Tx) error { return nil }), nil, "the TxBeginner or the function is nil",
+		"a nil DB": {
+			pglock.BeginFunc(ctx, nil, key, func(pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
 		},
 		"a nil pool": {
-			pglock.BeginFunc(ctx, (*pgxpool.Pool)(nil), key, func(pgx.Tx) error { return nil }), nil, "the TxBeginner or the function is nil",
+			pglock.BeginFunc(ctx, (*pgxpool.Pool)(nil), key, func(pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
 		},
-		"a nil function": {pglock.BeginFunc(ctx, tx, key, nil), nil, "the TxBeginner or the function is nil"},
+		"a nil function": {pglock.BeginFunc(ctx, db.Pool(t), key, nil), nil, "the DB or the function is nil"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.text) || (c.match != nil && !errors.Is(c.err, c.match)) {
 			t.Errorf("%s: the error is %v, want %q", name, c.err, c.text)

@@ -4,9 +4,6 @@
 SELECT o.outcome::pg_catalog.text AS outcome, o.done_at::timestamp with time zone AS done_at, o.result::pg_catalog.bytea AS result
 FROM pglock.once(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('fingerprint')::pg_catalog.bytea, false, @record::boolean) AS o;
 
--- name: OnceOrRaise :exec
-SELECT pglock.once_or_raise(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('fingerprint')::pg_catalog.bytea, @wait::boolean);
-
 -- name: OnceRecord :exec
 SELECT pglock.once_record(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('fingerprint')::pg_catalog.bytea, @result::pg_catalog.bytea);
 

@@ -60,7 +60,7 @@ func TestLongFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t 
 		jobs := &scheduletest.Jobs{
 			Locker: open(t, newClients(t, []*testenv.RedisServer{node}), nodeTimeout, pglock.WithLease(short)),
 		}
-		for job, mark := range map[string]schedule.Mark{"start": schedule.Start, "success": schedule.Success} {
+		for job, mark := range map[string]schedule.Mark{"start": schedule.MarkStart, "success": schedule.MarkSuccess} {
 			all.Go(func() {
 				if i == 2 {
 					<-broken
@@ -73,7 +73,7 @@ func TestLongFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t 
 							defer mu.Unlock()
 							ran[job][due]++
 							return nil
-						}, schedule.MarkOn(mark))
+						}, schedule.WithMark(mark))
 						if err == nil || errors.Is(err, pglock.ErrDone) {
 							break
 						}
@@ -111,7 +111,7 @@ func TestFaultsRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.
 	var events []time.Time
 	var all sync.WaitGroup
 	for range 3 {
-		l := newLimiter(t, newClient(t, node.URL()), ratelimit.Timeout(short))
+		l := newLimiter(t, newClient(t, node.URL()), ratelimit.WithTimeout(short))
 		for range 4 {
 			all.Go(func() {
 				for ctx.Err() == nil {

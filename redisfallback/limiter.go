@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/rates"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -25,42 +26,27 @@ var (
 // Redis replicates asynchronously: after a failover, or a restart without persistence, the latest calls may not be
 // counted.
 func NewLimiter(client redis.UniversalClient, key pglock.Key, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
-	store, err := NewRateStore(client)
-	if err != nil {
-		return nil, err
-	}
-	return ratelimit.NewWithStore(store, key, opts...)
-}
-
-// NewRateStore returns the store of [NewLimiter], for [ratelimit.NewWithStore]. The only option that has an effect is
-// [WithKeyPrefix]: the keys begin with the prefix, after a tag that decides their slot.
-func NewRateStore(client redis.UniversalClient, opts ...Option) (ratelimit.Store, error) {
 	if err := checkClients([]redis.UniversalClient{client}); err != nil {
 		return nil, err
 	}
-	o := options{prefix: DefaultKeyPrefix}
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, errors.New("redisfallback: an Option is nil")
-		}
-		if err := opt.apply(&o); err != nil {
-			return nil, err
-		}
+	l, err := rates.NewLimiter(&rateStore{client: client, name: nodeName(client), prefix: DefaultKeyPrefix}, key, opts)
+	if err != nil {
+		return nil, err
 	}
-	return &rates{client: client, name: nodeName(client), prefix: o.prefix}, nil
+	return l.(*ratelimit.Limiter), nil
 }
 
-// rates implements [ratelimit.Store] with a string for each key, which expires when it does not matter any more.
-type rates struct {
+// rateStore implements [rates.Store] with a string for each key, which expires when it does not matter any more.
+type rateStore struct {
 	client       redis.UniversalClient
 	name, prefix string
 }
 
-func (r *rates) key(key string) string { return tags()[slotOf(key)] + "rate:" + r.prefix + key }
+func (r *rateStore) key(key string) string { return tags()[slotOf(key)] + "rate:" + r.prefix + key }
 
 // Take runs a script for each key, all in one pipeline. The servers of a Cluster may fail separately, so each run
 // has its own error.
-func (r *rates) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Grant, error) {
+func (r *rateStore) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, error) {
 	var calls []*rateCall
 	for i := 0; i < len(runs); {
 		c := &rateCall{script: takeRate, key: r.key(runs[i].Key), first: i}
@@ -72,7 +58,7 @@ func (r *rates) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Gra
 		calls = append(calls, c)
 	}
 	r.send(ctx, calls)
-	grants := make([]ratelimit.Grant, len(runs))
+	grants := make([]rates.Grant, len(runs))
 	for _, c := range calls {
 		mine := grants[c.first : c.first+c.runs]
 		if err := c.read(mine); err != nil {
@@ -95,7 +81,7 @@ type rateCall struct {
 
 // send sends calls in a pipeline, and resends with the script's text those whose script the server does not know. No
 // other command is retried, since it could take twice.
-func (r *rates) send(ctx context.Context, calls []*rateCall) {
+func (r *rateStore) send(ctx context.Context, calls []*rateCall) {
 	for _, inFull := range []bool{false, true} {
 		var commands []*command
 		for _, c := range calls {
@@ -113,7 +99,7 @@ func (r *rates) send(ctx context.Context, calls []*rateCall) {
 
 // read decodes the reply: the clock, in seconds and microseconds, and for each run how many were granted and how far
 // the key's time was ahead of the clock.
-func (c *rateCall) read(grants []ratelimit.Grant) error {
+func (c *rateCall) read(grants []rates.Grant) error {
 	reply, err := c.cmd.Int64Slice()
 	if err != nil {
 		return err
@@ -123,13 +109,13 @@ func (c *rateCall) read(grants []ratelimit.Grant) error {
 	}
 	at := reply[0]*1e9 + reply[1]*1e3
 	for i := range grants {
-		grants[i] = ratelimit.Grant{Granted: reply[2+2*i], Start: at + reply[3+2*i], At: at}
+		grants[i] = rates.Grant{Granted: reply[2+2*i], Start: at + reply[3+2*i], At: at}
 	}
 	return nil
 }
 
-// Return implements [ratelimit.Store].
-func (r *rates) Return(ctx context.Context, key string, until, price int64) (bool, error) {
+// Return implements [rates.Store].
+func (r *rateStore) Return(ctx context.Context, key string, until, price int64) (bool, error) {
 	c := &rateCall{script: returnRate, key: r.key(key), args: []any{until / 1e9, until % 1e9, price}}
 	r.send(ctx, []*rateCall{c})
 	returned, err := c.cmd.Int()
@@ -140,7 +126,7 @@ func (r *rates) Return(ctx context.Context, key string, until, price int64) (boo
 }
 
 // explain classifies an error: if it is not the server's answer, the connection has failed.
-func (r *rates) explain(err error) error {
+func (r *rateStore) explain(err error) error {
 	if isDenied(err) {
 		return fmt.Errorf("%w: %w", driver.ErrDenied, (&node{name: r.name}).explain(err))
 	}

@@ -81,7 +81,7 @@ func TestWebOrdersAreCreatedOnceForAKey(t *testing.T) {
 func TestWebLimitSaysWhatIsLeft(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
 	must.Succeed(t, migrations.Up(t.Context(), pool))
-	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.Timeout(10*time.Second))
+	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(10*time.Second))
 	must.Succeed(t, err)
 	passed := 0
 	h := web.Limited(limiter, ratelimit.PerHour(2), account, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }))

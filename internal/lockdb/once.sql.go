@@ -43,27 +43,6 @@ func (q *Queries) Once(ctx context.Context, arg OnceParams) (OnceRow, error) {
 	return i, err
 }
 
-const OnceOrRaise = `-- name: OnceOrRaise :exec
-SELECT pglock.once_or_raise($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.bytea, $4::boolean)
-`
-
-type OnceOrRaiseParams struct {
-	Scope       string
-	ID          string
-	Fingerprint []byte
-	Wait        bool
-}
-
-func (q *Queries) OnceOrRaise(ctx context.Context, arg OnceOrRaiseParams) error {
-	_, err := q.db.Exec(ctx, OnceOrRaise,
-		arg.Scope,
-		arg.ID,
-		arg.Fingerprint,
-		arg.Wait,
-	)
-	return err
-}
-
 const OncePrune = `-- name: OncePrune :one
 SELECT pglock.once_prune($1::interval)::pg_catalog.text AS said
 `

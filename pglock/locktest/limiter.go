@@ -8,5 +8,5 @@ import (
 
 // NewLimiter returns a rate limiter in memory, for unit tests. It works in a bubble of testing/synctest.
 func NewLimiter(key pglock.Key, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
-	return ratelimit.NewWithStore(&ratelimittest.Memory{}, key, opts...)
+	return ratelimittest.New(&ratelimittest.Memory{}, key, opts...)
 }

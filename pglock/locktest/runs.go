@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/pglock/schedule"
+	"github.com/pglock-toolkit/pglock/internal/runs"
 )
 
 // jobRuns has the runs of a scheduled job that a Server has recorded.
@@ -14,10 +14,10 @@ type jobRuns struct {
 	pruned time.Time
 }
 
-// RecordRun implements [schedule.Store].
-func (b *backend) RecordRun(ctx context.Context, r schedule.RunRequest) (schedule.RunState, error) {
+// RecordRun implements [runs.Store].
+func (b *backend) RecordRun(ctx context.Context, r runs.Request) (runs.State, error) {
 	if ctx.Err() != nil {
-		return schedule.RunState{}, context.Cause(ctx)
+		return runs.State{}, context.Cause(ctx)
 	}
 	s := b.server
 	s.mu.Lock()
@@ -28,10 +28,10 @@ func (b *backend) RecordRun(ctx context.Context, r schedule.RunRequest) (schedul
 		s.jobs[r.Job] = job
 	}
 	due := r.Due.UTC()
-	state := schedule.RunState{At: time.Now(), Pruned: job.pruned}
+	state := runs.State{At: time.Now(), Pruned: job.pruned}
 	state.Done = job.done[due] || !job.pruned.IsZero() && !due.After(job.pruned)
 	state.Dues = job.newest(due, r.Newest)
-	records := r.Step == schedule.StepStart || r.Step == schedule.StepDone
+	records := r.Step == runs.StepStart || r.Step == runs.StepDone
 	if !records || state.Done || due.After(state.At) {
 		return state, nil
 	}

@@ -2,6 +2,7 @@ package once_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -138,6 +139,6 @@ func handle(ctx context.Context, consumer *once.Scope, pool, admin *pgxpool.Pool
 }
 
 func isDone(err error) bool {
-	done, ok := err.(*once.DoneError)
-	return ok && done.Err == pglock.ErrDone
+	_, ok := err.(*once.DoneError)
+	return ok && errors.Is(err, pglock.ErrDone)
 }

@@ -148,19 +148,15 @@ func (c *call) ask(ctx context.Context, tx pgx.Tx, record bool) (lockdb.OnceRow,
 		if c.Bounded {
 			wait = append(wait, pglock.MaxWait(max(c.MaxWait, time.Millisecond)))
 		}
-		if err := pglock.LockTx(ctx, tx, c.LockKey(c.id), wait...); err != nil {
+		if err := pglock.LockTx(ctx, tx, pglock.NewKey("once:"+c.name+"/"+c.id), wait...); err != nil {
 			return said, err
 		}
 		said, err = queries.Once(ctx, params)
 	}
 	if err != nil {
-		return said, c.failed(c.id, explain(c.name, c.id, sqlstate.EndedBy(ctx, err)))
+		return said, c.failed(c.id, sqlstate.ExplainSchema(pglock.TxError(sqlstate.EndedBy(ctx, err))))
 	}
 	return said, nil
-}
-
-func (c *call) refusal(said lockdb.OnceRow) error {
-	return refusal(c.name, c.id, said.Outcome, said.DoneAt.Time)
 }
 
 // report reports the call to its Observer.

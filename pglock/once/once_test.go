@@ -130,12 +130,6 @@ func TestOnceRefusesSnapshotsThatAreOlderThanTheLock(t *testing.T) {
 		wantIs(t, scope(t, "s").Tx(t.Context(), tx, "1"), pglock.ErrStaleSnapshot)
 		execute(t, tx, "SELECT 1") // it can continue
 		must.Succeed(t, tx.Rollback(t.Context()))
-		tx, err = pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
-		must.Succeed(t, err)
-		batch := &pgx.Batch{}
-		scope(t, "s").Queue(batch, "1")
-		wantIs(t, tx.SendBatch(t.Context(), batch).Close(), pglock.ErrStaleSnapshot)
-		must.Succeed(t, tx.Rollback(t.Context()))
 	}
 	must.Succeed(t, do(t, pool, "s", "1"))
 }
@@ -205,45 +199,6 @@ func TestOnceAPanicRecordsNothing(t *testing.T) {
 	must.Succeed(t, do(t, pool, "s", "1"))
 }
 
-func TestOnceQueueRidesInABatch(t *testing.T) {
-	db, pool := installed(t)
-	execute(t, pool, "CREATE TABLE effects (id text)")
-	send := func(ctx context.Context, s *once.Scope, id string, opts ...pglock.TxOption) error {
-		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			batch := &pgx.Batch{}
-			batch.Queue("INSERT INTO effects VALUES ('before ' || $1)", id)
-			s.Queue(batch, id, opts...)
-			batch.Queue("INSERT INTO effects VALUES ('after ' || $1)", id)
-			return tx.SendBatch(ctx, batch).Close()
-		})
-	}
-	must.Succeed(t, send(t.Context(), scope(t, "s").Matching([]byte("a")), "1"))
-	err := send(t.Context(), scope(t, "s").Matching([]byte("a")), "1")
-	wantIs(t, err, pglock.ErrDone)
-	if done := (*once.DoneError)(nil); !errors.As(err, &done) || time.Since(done.At).Abs() > time.Hour || done.ID != "1" {
-		t.Errorf("the error is %#v", err)
-	}
-	wantIs(t, send(t.Context(), scope(t, "s").Matching([]byte("b")), "1"), once.ErrMismatch)
-	if n := one[int](t, pool, "SELECT count(*) FROM effects"); n != 2 {
-		t.Errorf("%d effects, want 2", n)
-	}
-
-	tx := begin(t, pool)
-	must.Succeed(t, scope(t, "s").Tx(t.Context(), tx, "2"))
-	wantIs(t, send(t.Context(), scope(t, "s"), "2", pglock.MaxWait(0)), pglock.ErrNotAcquired)
-	second := make(chan error, 1)
-	go func() { second <- send(t.Context(), scope(t, "s"), "2") }()
-	db.WaitForWaiters(t, 1)
-	commit(t, tx)
-	wantIs(t, <-second, pglock.ErrDone)
-	if err := send(t.Context(), scope(t, "s"), "3", pglock.MaxWait(time.Second)); err == nil || !strings.Contains(err.Error(), "MaxWait") {
-		t.Errorf("MaxWait in a batch: %v", err)
-	}
-	if err := send(t.Context(), scope(t, "s"), ""); err == nil || !strings.Contains(err.Error(), "empty") {
-		t.Errorf("an empty id in a batch: %v", err)
-	}
-}
-
 func TestOnceMisuseIsAnError(t *testing.T) {
 	_, pool := installed(t)
 	tx := begin(t, pool)
@@ -285,10 +240,8 @@ func TestOnceMisuseIsAnError(t *testing.T) {
 	if _, _, err := once.Result[int](t.Context(), tx, scope(t, "a"), "b", nil); err == nil {
 		t.Error("a nil function is no error")
 	}
-	for _, db := range []once.DB{nil, tx} {
-		if err := once.Prune(t.Context(), db, time.Hour); err == nil {
-			t.Errorf("Prune takes %T", db)
-		}
+	if err := once.Prune(t.Context(), nil, time.Hour); err == nil {
+		t.Error("Prune takes nil")
 	}
 	if err := once.Prune(t.Context(), pool, 0); err == nil {
 		t.Error("Prune keeps nothing")
@@ -300,11 +253,6 @@ func TestOnceWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 	for _, err := range []error{
 		do(t, pool, "s", "1"),
 		once.Prune(t.Context(), pool, time.Hour),
-		pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			batch := &pgx.Batch{}
-			scope(t, "s").Queue(batch, "1")
-			return once.TxError(tx.SendBatch(t.Context(), batch).Close()) // pgx prepares it, outside of the results
-		}),
 	} {
 		wantIs(t, err, pglock.ErrSchemaMissing)
 		if strings.Count(err.Error(), "pglock migrate up") != 1 {

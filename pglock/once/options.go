@@ -36,19 +36,6 @@ const (
 	maxID    = 1024
 )
 
-func newConfig(opts []Option) (config, error) {
-	var c config
-	for _, opt := range opts {
-		if opt == nil {
-			return c, errors.New("an Option is nil")
-		}
-		if err := opt(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
 // check refuses what PostgreSQL's text or an index cannot store.
 func check(what, s string, most int) error {
 	switch {

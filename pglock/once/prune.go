@@ -7,16 +7,11 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/pglock-toolkit/pglock/internal/options"
+	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
-
-// DB is a pool or a connection, not a transaction.
-type DB interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
 
 // Prune deletes the records of work that was committed longer than keep ago; the same ids are new again after that. No
 // record is deleted earlier, and if Prune is called at least every eighth of keep, none is kept longer than about 1¾
@@ -30,18 +25,15 @@ type DB interface {
 // continues. Any number of processes may call Prune.
 //
 // The role needs the privileges of migrations.PrunerGrants. keep must be at least a second.
-func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error {
-	_, isTx := db.(pgx.Tx)
+func Prune(ctx context.Context, db pglock.DB, keep time.Duration, opts ...Option) error {
 	switch {
 	case db == nil:
 		return errors.New("pglock/once: prune: the DB is nil")
-	case isTx:
-		return errors.New("pglock/once: prune: the DB is a transaction, but each step needs its own (use a pool or a connection)")
 	case keep < time.Second:
 		return fmt.Errorf("pglock/once: prune: keep is %v, and must be at least a second", keep)
 	}
-	c, err := newConfig(opts)
-	if err != nil {
+	var c config
+	if err := options.Apply(&c, opts); err != nil {
 		return fmt.Errorf("pglock/once: prune: %w", err)
 	}
 	queries := queries(db, c.owners)
@@ -63,10 +55,8 @@ func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error
 			return fmt.Errorf("pglock/once: prune: %w: old records are in use by transactions that stay open, or by another "+
 				"Prune; call it again later", pglock.ErrNotAcquired)
 		}
-		select {
-		case <-ctx.Done():
+		if !ticks.Sleep(ctx, prunePause/2+rand.N(prunePause)) {
 			return fmt.Errorf("pglock/once: prune: %w", context.Cause(ctx))
-		case <-time.After(prunePause/2 + rand.N(prunePause)):
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -18,12 +19,14 @@ type Scope struct {
 
 // New returns the scope named by key: the name of a consumer, or an HTTP route and the account. What is done is recorded
 // under the key's text, [pglock.Key.String], which has at most 256 bytes of UTF-8 without NUL. Scopes with equal keys in
-// one database are one scope, in all processes; a lock of that key is unrelated.
+// one database are one scope, in all processes; a lock of that key is unrelated. The monitor shows the advisory lock of
+// each piece of work as "once:", the scope's text, a slash and the id.
 func New(key pglock.Key, opts ...Option) (*Scope, error) {
 	if err := key.Check(); err != nil {
 		return nil, fmt.Errorf("pglock/once: %w", err)
 	}
-	c, err := newConfig(opts)
+	var c config
+	err := options.Apply(&c, opts)
 	if err == nil {
 		err = check("scope", key.String(), maxScope)
 	}
@@ -35,10 +38,6 @@ func New(key pglock.Key, opts ...Option) (*Scope, error) {
 
 // Key returns the key of the scope.
 func (s *Scope) Key() pglock.Key { return s.key }
-
-// LockKey returns the key of the advisory lock that guards one piece of work, for [pglock.TryLockTx] and the monitor: its
-// name is "once:", the scope's text, a slash and the id.
-func (s *Scope) LockKey(id string) pglock.Key { return pglock.NewKey("once:" + s.name + "/" + id) }
 
 // Matching returns s for a request with these contents, such as its body. Their SHA-256 is recorded, and a later call
 // with the same id but other contents gets [ErrMismatch]. If either call gives none, they are not compared.

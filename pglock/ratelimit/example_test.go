@@ -24,7 +24,7 @@ func exampleLimiter(ctx context.Context, name string) (limiter *ratelimit.Limite
 	if err := migrations.Up(ctx, pool); err != nil {
 		log.Fatal(err)
 	}
-	limiter, err = ratelimit.New(pool, pglock.NewKey(name), ratelimit.Timeout(time.Minute)) // for a busy machine
+	limiter, err = ratelimit.New(pool, pglock.NewKey(name), ratelimit.WithTimeout(time.Minute)) // for a busy machine
 	if err != nil {
 		log.Fatal(err)
 	}

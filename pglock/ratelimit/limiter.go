@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/combine"
+	"github.com/pglock-toolkit/pglock/internal/options"
+	"github.com/pglock-toolkit/pglock/internal/rates"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -28,7 +30,7 @@ import (
 type Limiter struct {
 	key    pglock.Key
 	name   string // the key's text
-	store  Store
+	store  rates.Store
 	config config
 	seed   maphash.Seed
 	queues [queues]combine.Queue[*request]
@@ -49,12 +51,12 @@ type Decision struct {
 	ResetAfter time.Duration
 	// At is when it was decided, by the server's clock.
 	At time.Time
-	// Outage is why the server could not be asked, if [OnOutage] made the decision. Then no other field has a meaning.
+	// Outage is why the server could not be asked, if [WithOutage] made the decision. Then no other field has a meaning.
 	Outage error
 }
 
 // RefusedError: the limit is reached, so it may not happen now, or not before the context ends. Nothing was counted. It
-// matches [pglock.ErrNotAcquired], and the error of the outage if [OnOutage] with [Refuse] made the decision.
+// matches [pglock.ErrNotAcquired], and the error of the outage if [WithOutage] with [PolicyRefuse] made the decision.
 type RefusedError struct {
 	Key   pglock.Key // of the Limiter
 	ID    string
@@ -82,27 +84,26 @@ func (e *RefusedError) Unwrap() []error {
 	return []error{pglock.ErrNotAcquired}
 }
 
-// NewWithStore is [New] with a store other than PostgreSQL. It is meant for packages that implement one.
-func NewWithStore(store Store, key pglock.Key, opts ...Option) (*Limiter, error) {
-	if store == nil {
-		return nil, errors.New("pglock/ratelimit: the store is nil")
+func init() {
+	rates.NewLimiter = func(store rates.Store, key, opts any) (any, error) {
+		l, err := newLimiter(key.(pglock.Key), opts.([]Option))
+		if err == nil && l.config.owners != nil {
+			err = fmt.Errorf("pglock/ratelimit: WithTrustedOwner: %w (only PostgreSQL has owners)", pglock.ErrUnsupported)
+		}
+		if err != nil {
+			return nil, err
+		}
+		l.store = store
+		return l, nil
 	}
-	l, err := newLimiter(key, opts)
-	if err == nil && l.config.owners != nil {
-		err = fmt.Errorf("pglock/ratelimit: WithTrustedOwner: %w (only PostgreSQL has owners)", pglock.ErrUnsupported)
-	}
-	if err != nil {
-		return nil, err
-	}
-	l.store = store
-	return l, nil
 }
 
 func newLimiter(key pglock.Key, opts []Option) (*Limiter, error) {
 	if err := key.Check(); err != nil {
 		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
 	}
-	config, err := newConfig(opts)
+	config := config{timeout: defaultTimeout}
+	err := options.Apply(&config, opts)
 	if err == nil {
 		err = check(key.String())
 	}
@@ -183,9 +184,9 @@ func (l *Limiter) outage(id string, limit Limit, err error) (Decision, error) {
 	err = l.failed(id, err)
 	isOutage := errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrStandby)
 	switch decision := (Decision{Outage: err}); {
-	case l.config.outage == Fail || !isOutage:
+	case l.config.outage == PolicyFail || !isOutage:
 		return Decision{}, err
-	case l.config.outage == Permit:
+	case l.config.outage == PolicyPermit:
 		return decision, nil
 	default:
 		return decision, &RefusedError{l.key, id, limit, decision}
@@ -218,9 +219,6 @@ type request struct {
 	err      error
 }
 
-// ErrExceedsBurst: the request is for more than the limit's Burst, so it could never be let through at once.
-var ErrExceedsBurst = errors.New("more than the limit's burst")
-
 func (l *Limiter) request(id string, limit Limit, n int, patience time.Duration) (*request, error) {
 	shape, err := limit.shape()
 	key := stateKey(l.name, id)
@@ -233,7 +231,7 @@ func (l *Limiter) request(id string, limit Limit, n int, patience time.Duration)
 	case n < 1:
 		return nil, fmt.Errorf("%d were asked for, want at least one", n)
 	case n > limit.burst():
-		return nil, fmt.Errorf("%w: %d were asked for, and the limit is %v", ErrExceedsBurst, n, limit)
+		return nil, fmt.Errorf("%d were asked for, which is more than the burst: the limit is %v", n, limit)
 	}
 	r := requests.Get().(*request)
 	r.key, r.burst, r.shape, r.amount, r.patience = key, limit.burst(), shape, int64(n), int64(min(patience, maxSpan))

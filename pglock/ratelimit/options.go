@@ -20,44 +20,46 @@ type config struct {
 	observer *pglock.Observer
 }
 
+const defaultTimeout = time.Second
+
 // Policy says what a Limiter does while its server cannot be reached.
 type Policy int
 
 // The policies.
 const (
-	// Fail returns an error that matches [pglock.ErrUnavailable] or [pglock.ErrStandby], and leaves the decision to the
+	// PolicyFail returns an error that matches [pglock.ErrUnavailable] or [pglock.ErrStandby], and leaves the decision to the
 	// caller. It is the default.
-	Fail Policy = iota
-	// Permit lets everything through, without a limit.
-	Permit
-	// Refuse lets nothing through.
-	Refuse
+	PolicyFail Policy = iota
+	// PolicyPermit lets everything through, without a limit.
+	PolicyPermit
+	// PolicyRefuse lets nothing through.
+	PolicyRefuse
 )
 
-// OnOutage says what to do while the server cannot be reached, does not answer within [Timeout], cancels the statement
+// WithOutage says what to do while the server cannot be reached, does not answer within [WithTimeout], cancels the statement
 // (statement_timeout or lock_timeout of the role, pg_cancel_backend), or is a standby ([pglock.ErrStandby]), to which the
-// address may lead for a while during a failover. With Permit the call returns no error, and with Refuse a
+// address may lead for a while during a failover. With PolicyPermit the call returns no error, and with PolicyRefuse a
 // *[RefusedError]; [Decision.Outage] says why the server could not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and
 // a full lock table ([pglock.ErrTooManyLocks]), are returned as usual.
 //
 // An address that always leads to a standby, or a session that is read-only by default, is an outage without an end: watch
 // [Decision.Outage].
-func OnOutage(p Policy) Option {
+func WithOutage(p Policy) Option {
 	return func(c *config) error {
-		if p < Fail || p > Refuse {
-			return fmt.Errorf("OnOutage: there is no policy %d", p)
+		if p < PolicyFail || p > PolicyRefuse {
+			return fmt.Errorf("WithOutage: there is no policy %d", p)
 		}
 		c.outage = p
 		return nil
 	}
 }
 
-// Timeout bounds how long the server may take to answer; after that it counts as unreachable. The default is a second.
+// WithTimeout bounds how long the server may take to answer; after that it counts as unreachable. The default is a second.
 // A d that is not positive is an error.
-func Timeout(d time.Duration) Option {
+func WithTimeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
-			return fmt.Errorf("Timeout(%v): the duration is not positive", d)
+			return fmt.Errorf("WithTimeout(%v): the duration is not positive", d)
 		}
 		c.timeout = d
 		return nil
@@ -86,17 +88,4 @@ func WithObserver(o *pglock.Observer) Option {
 		c.observer = o
 		return nil
 	}
-}
-
-func newConfig(opts []Option) (config, error) {
-	c := config{timeout: time.Second}
-	for _, opt := range opts {
-		if opt == nil {
-			return c, errors.New("an Option is nil")
-		}
-		if err := opt(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
 }

@@ -8,21 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/options"
+	"github.com/pglock-toolkit/pglock/internal/rates"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// DB is a pool of connections, such as *pgxpool.Pool. Several goroutines use it at once, and each statement is a
-// separate transaction, so neither a connection nor a transaction will do.
-type DB interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
 // New returns the limiter named by key, whose state is in schema pglock of db. Limiters with equal keys in one database
-// are one limiter, in all processes. It uses a few connections at most, and does not connect yet. Rows stay until [Prune]
+// are one limiter, in all processes. db is a pool. It uses a few connections at most, and does not connect yet. Rows stay until [Prune]
 // deletes those that no longer matter.
-func New(db DB, key pglock.Key, opts ...Option) (*Limiter, error) {
+func New(db pglock.DB, key pglock.Key, opts ...Option) (*Limiter, error) {
 	if err := checkDB(db); err != nil {
 		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
 	}
@@ -34,29 +30,26 @@ func New(db DB, key pglock.Key, opts ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-func checkDB(db DB) error {
-	_, isTx := db.(pgx.Tx)
+func checkDB(db pglock.DB) error {
 	_, isConn := db.(*pgx.Conn)
 	switch {
 	case db == nil:
 		return errors.New("the DB is nil")
-	case isTx:
-		return errors.New("the DB is a transaction: keys would stay locked until it ends, and a rollback would undo what was counted (use a pool)")
 	case isConn:
 		return errors.New("the DB is a connection, which goroutines cannot share (use a pool)")
 	}
 	return nil
 }
 
-// postgres implements [Store].
+// postgres implements [rates.Store].
 type postgres struct{ queries *lockdb.Queries }
 
-func newPostgres(db DB, c config) *postgres {
+func newPostgres(db pglock.DB, c config) *postgres {
 	guarded := records.Guarded{DB: db, Trust: &trust.Checker{Option: "ratelimit.WithTrustedOwner"}, Owners: c.owners}
 	return &postgres{guarded.Queries()}
 }
 
-func (p *postgres) Take(ctx context.Context, runs []Run) ([]Grant, error) {
+func (p *postgres) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, error) {
 	n := len(runs)
 	params := lockdb.RateTakeParams{
 		Keys: make([]string, n), Intervals: make([]int64, n), Tolerances: make([]int64, n),
@@ -77,9 +70,9 @@ func (p *postgres) Take(ctx context.Context, runs []Run) ([]Grant, error) {
 	if len(rows) != n {
 		return nil, fmt.Errorf("the server decided %d of %d runs", len(rows), n)
 	}
-	grants := make([]Grant, n)
+	grants := make([]rates.Grant, n)
 	for i, row := range rows {
-		grants[i] = Grant{Granted: row.Granted, Start: row.Start, At: row.At}
+		grants[i] = rates.Grant{Granted: row.Granted, Start: row.Start, At: row.At}
 	}
 	return grants, nil
 }
@@ -96,11 +89,9 @@ func (p *postgres) Return(ctx context.Context, key string, until, price int64) (
 // Prune deletes the state of ids, under all keys, that have been idle so long that it no longer matters. It reads the
 // whole table, so call it occasionally, for example every hour, from one process. It deletes in steps, so that no session
 // has to wait long for a row. On Redis state expires by itself.
-func Prune(ctx context.Context, db DB, opts ...Option) error {
-	c, err := newConfig(opts)
-	if err == nil {
-		err = checkDB(db)
-	}
+func Prune(ctx context.Context, db pglock.DB, opts ...Option) error {
+	var c config
+	err := errors.Join(options.Apply(&c, opts), checkDB(db))
 	if err != nil {
 		return fmt.Errorf("pglock/ratelimit: prune: %w", err)
 	}

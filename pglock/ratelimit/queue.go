@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/internal/rates"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -79,10 +80,10 @@ func (l *Limiter) noAnswer(err error) error {
 }
 
 // gather groups consecutive equal requests into runs.
-func gather(requests []*request) []Run {
-	var runs []Run
+func gather(requests []*request) []rates.Run {
+	var runs []rates.Run
 	for _, r := range requests {
-		run := Run{
+		run := rates.Run{
 			Key: r.key, Interval: r.shape.interval, Tolerance: r.shape.tolerance,
 			Amount: r.amount, Count: 1, Patience: r.patience,
 		}
@@ -100,7 +101,7 @@ func gather(requests []*request) []Run {
 }
 
 // share answers the requests of a run.
-func share(run []*request, g Grant) {
+func share(run []*request, g rates.Grant) {
 	end := g.Start + g.Granted*run[0].price()
 	for i, r := range run {
 		r.at, r.err = g.At, g.Err

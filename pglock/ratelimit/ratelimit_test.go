@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/rates"
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -111,10 +112,10 @@ type gate struct {
 	ratelimittest.Memory
 	open  chan struct{}
 	mu    sync.Mutex
-	calls [][]ratelimit.Run
+	calls [][]rates.Run
 }
 
-func (g *gate) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Grant, error) {
+func (g *gate) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, error) {
 	g.mu.Lock()
 	g.calls = append(g.calls, runs)
 	g.mu.Unlock()
@@ -125,7 +126,7 @@ func (g *gate) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Gran
 func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
-		l, err := ratelimit.NewWithStore(g, limits)
+		l, err := ratelimittest.New(g, limits)
 		must.Succeed(t, err)
 		var wg sync.WaitGroup
 		ask := func(n int) (d ratelimittest.Answer) {
@@ -169,7 +170,7 @@ func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 
 func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimit.NewWithStore(&ratelimittest.Memory{}, limits)
+		l, err := ratelimittest.New(&ratelimittest.Memory{}, limits)
 		must.Succeed(t, err)
 		limit := ratelimit.Limit{Count: 7, Per: time.Second, Burst: 3}
 		for i := range 100 {
@@ -202,9 +203,9 @@ func TestRatelimitOutagePolicies(t *testing.T) {
 	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	for policy, want := range map[ratelimit.Policy]struct{ err, ok bool }{
-		ratelimit.Fail: {err: true}, ratelimit.Permit: {ok: true}, ratelimit.Refuse: {},
+		ratelimit.PolicyFail: {err: true}, ratelimit.PolicyPermit: {ok: true}, ratelimit.PolicyRefuse: {},
 	} {
-		l := open(t, pool, ratelimit.OnOutage(policy))
+		l := open(t, pool, ratelimit.WithOutage(policy))
 		d, err := ratelimittest.Allow(t.Context(), l, "k", slow)
 		if (err != nil) != want.err || d.OK != want.ok {
 			t.Errorf("policy %d: %+v, %v", policy, d, err)
@@ -220,7 +221,7 @@ func TestRatelimitOutagePolicies(t *testing.T) {
 
 func TestRatelimitAServerThatDoesNotAnswerIsAnOutage(t *testing.T) {
 	_, pool := installed(t)
-	l := open(t, pool, ratelimit.Timeout(100*time.Millisecond), ratelimit.OnOutage(ratelimit.Refuse))
+	l := open(t, pool, ratelimit.WithTimeout(100*time.Millisecond), ratelimit.WithOutage(ratelimit.PolicyRefuse))
 	tx, err := pool.Begin(t.Context())
 	must.Succeed(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
@@ -230,26 +231,6 @@ func TestRatelimitAServerThatDoesNotAnswerIsAnOutage(t *testing.T) {
 	if err != nil || d.OK || !errors.Is(d.Outage, pglock.ErrUnavailable) {
 		t.Errorf("%+v, %v", d, err)
 	}
-}
-
-// silent is a store whose server does not answer when something is given back.
-type silent struct{ ratelimittest.Memory }
-
-func (*silent) Return(ctx context.Context, _ string, _, _ int64) (bool, error) {
-	<-ctx.Done()
-	return false, ctx.Err()
-}
-
-func TestRatelimitCancelDoesNotWaitForAServerThatIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimit.NewWithStore(&silent{}, limits)
-		must.Succeed(t, err)
-		r, err := l.Reserve(t.Context(), "k", slow)
-		must.Succeed(t, err)
-		if _, err := r.Cancel(t.Context()); !errors.Is(err, pglock.ErrUnavailable) {
-			t.Error(err)
-		}
-	})
 }
 
 func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
@@ -265,7 +246,7 @@ func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
 }
 
 func TestRatelimitWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
-	l := open(t, testenv.Database(t).Pool(t), ratelimit.OnOutage(ratelimit.Permit))
+	l := open(t, testenv.Database(t).Pool(t), ratelimit.WithOutage(ratelimit.PolicyPermit))
 	_, err := ratelimittest.Allow(t.Context(), l, "k", slow)
 	if !errors.Is(err, pglock.ErrSchemaMissing) || !strings.Contains(err.Error(), "pglock migrate up") {
 		t.Error(err)
@@ -304,7 +285,7 @@ func TestRatelimitMisuseIsAnError(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	must.Succeed(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	for _, db := range []ratelimit.DB{nil, tx, tx.Conn()} {
+	for _, db := range []pglock.DB{nil, tx.Conn()} {
 		if _, err := ratelimit.New(db, limits); err == nil {
 			t.Errorf("New takes %T", db)
 		}
@@ -312,10 +293,7 @@ func TestRatelimitMisuseIsAnError(t *testing.T) {
 			t.Errorf("Prune takes %T", db)
 		}
 	}
-	if _, err := ratelimit.NewWithStore(nil, limits); err == nil {
-		t.Error("NewWithStore takes nil")
-	}
-	for _, opt := range []ratelimit.Option{nil, ratelimit.Timeout(0), ratelimit.OnOutage(7), ratelimit.WithObserver(nil)} {
+	for _, opt := range []ratelimit.Option{nil, ratelimit.WithTimeout(0), ratelimit.WithOutage(7), ratelimit.WithObserver(nil)} {
 		if _, err := ratelimit.New(pool, limits, opt); err == nil {
 			t.Error("a wrong option is no error")
 		}
@@ -326,12 +304,12 @@ func TestRatelimitTheObserverLearnsOfEachCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []pglock.RecordedInfo
 		observer := &pglock.Observer{Recorded: func(_ context.Context, e pglock.RecordedInfo) { seen = append(seen, e) }}
-		l, err := ratelimit.NewWithStore(&ratelimittest.Memory{}, limits, ratelimit.WithObserver(observer))
+		l, err := ratelimittest.New(&ratelimittest.Memory{}, limits, ratelimit.WithObserver(observer))
 		must.Succeed(t, err)
 		one := ratelimit.Limit{Count: 1, Per: time.Minute}
 		_, first := l.Allow(t.Context(), "k", one)
 		_, second := l.Allow(t.Context(), "k", one)
-		_, third := l.Reserve(t.Context(), "k", one, pglock.MaxWait(time.Second))
+		third := l.Wait(t.Context(), "k", one, pglock.MaxWait(time.Second))
 		fourth := l.Wait(t.Context(), "k", one, pglock.MaxWait(time.Hour))
 		for i, err := range []error{first, second, third, fourth} {
 			if no := i == 1 || i == 2; errors.Is(err, pglock.ErrNotAcquired) != no || !no && err != nil {

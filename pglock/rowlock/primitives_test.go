@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
@@ -102,17 +103,17 @@ func TestScheduleARecordOfARunSurvivesACrashWhateverTheRoleSays(t *testing.T) {
 		_, err := owner.Exec(t.Context(), sql)
 		must.Succeed(t, err)
 	}
-	runs := schedule.StoreOf(open(t, app))
-	run := schedule.RunRequest{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: schedule.StepStart}
-	state, err := runs.RecordRun(t.Context(), run)
+	records := runs.Of(open(t, app))
+	run := runs.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runs.StepStart}
+	state, err := records.RecordRun(t.Context(), run)
 	must.Succeed(t, err)
 	if state.Done {
 		t.Fatal("a run is done before it begins")
 	}
 	must.Succeed(t, server.Restart(t.Context(), pgserver.Immediate))
-	run.Step = schedule.StepLook
+	run.Step = runs.StepLook
 	testenv.WaitUntil(t, "the server answers", func() bool {
-		state, err = runs.RecordRun(t.Context(), run)
+		state, err = records.RecordRun(t.Context(), run)
 		return err == nil
 	})
 	if !state.Done {

@@ -22,10 +22,10 @@
 //
 //   - No two runs of a job at a time, as far as a lock can ensure that: see the package comment of pglock for what a
 //     lock means when the network or the process fails.
-//   - With [MarkOn] Start, the default, at most one run for each due time, whatever process or network fails, and even if
+//   - With [MarkStart], the default, at most one run for each due time, whatever process or network fails, and even if
 //     the server crashes. A process that crashes in the middle leaves that run undone. With locks in rows (package
 //     rowlock) and on Redis the next run begins when the lease of such a process is over.
-//   - With MarkOn Success at least one run that succeeds, as long as some process asks for it again.
+//   - With [MarkSuccess] at least one run that succeeds, as long as some process asks for it again.
 //   - With [Job.RunTx], on PostgreSQL, what the function writes in its transaction is written exactly once.
 //
 // Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or on Redis. A

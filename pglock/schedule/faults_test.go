@@ -101,9 +101,9 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 		must.Succeed(t, err)
 	}
 	for what, fail := range map[string]func(*links){"freezes": freeze, "is terminated": terminate} {
-		for _, on := range []schedule.Mark{schedule.Start, schedule.Success} {
+		for _, on := range []schedule.Mark{schedule.MarkStart, schedule.MarkSuccess} {
 			t.Run(fmt.Sprint("it ", what, ", mark ", on), func(t *testing.T) {
-				jobs, network := onLinks(t, db, schedule.MarkOn(on))
+				jobs, network := onLinks(t, db, schedule.WithMark(on))
 				runs := 0
 				job := func(context.Context, *pglock.Lock) error {
 					runs++

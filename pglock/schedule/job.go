@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/options"
+	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -17,7 +19,6 @@ import (
 // holds nothing between runs, and needs no closing.
 type Job struct {
 	locker *pglock.Locker
-	store  store
 	key    pglock.Key
 	name   string // the key's text, under which runs are recorded
 	config config
@@ -33,11 +34,11 @@ func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Job, error) {
 	if err := check(key); err != nil {
 		return nil, fmt.Errorf("pglock/schedule: %w", err)
 	}
-	config, err := newConfig(opts)
-	if err != nil {
+	config := config{mark: MarkStart, keep: defaultKeep}
+	if err := options.Apply(&config, opts); err != nil {
 		return nil, fmt.Errorf("pglock/schedule: %s: %w", shorttext.Quote(key.String()), err)
 	}
-	return &Job{l, store{l}, key, key.String(), config}, nil
+	return &Job{l, key, key.String(), config}, nil
 }
 
 // Key returns the key of the job.
@@ -66,7 +67,7 @@ func (j *Job) Run(
 
 // run prepares a run and the missed ones that come before it, and carries out each of them.
 func (j *Job) run(ctx context.Context, due time.Time, opts []pglock.LockOption, carryOut func(*run) error) error {
-	if err := errors.Join(j.checkOptions(opts), checkDue(due)); err != nil {
+	if err := errors.Join(checkOptions(opts), checkDue(due)); err != nil {
 		return j.failed(due, err)
 	}
 	due = due.UTC().Truncate(time.Microsecond)
@@ -101,14 +102,14 @@ var errPanicked = errors.New("the function has panicked, or called runtime.Goexi
 
 func (j *Job) use() pglock.Use { return pglock.Use{Kind: pglock.UseTick, Key: j.key} }
 
-// missed returns the due times before due that CatchUp asks for, oldest first. The schedule is followed from the k-th
+// missed returns the due times before due that WithCatchUp asks for, oldest first. The schedule is followed from the k-th
 // record before due: runs missed before that are more than k runs ago.
 func (j *Job) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
 	c := j.config
 	if c.catchUp == 0 {
 		return nil, nil
 	}
-	known, err := j.store.RecordRun(ctx, RunRequest{Job: j.name, Due: due, Step: StepLook, Newest: c.catchUp})
+	known, err := runs.Of(j.locker).RecordRun(ctx, runs.Request{Job: j.name, Due: due, Step: runs.StepLook, Newest: c.catchUp})
 	if err != nil || len(known.Dues) == 0 {
 		return nil, err
 	}
@@ -162,15 +163,13 @@ func checkDue(due time.Time) error {
 }
 
 // checkOptions refuses options that do not fit a run.
-func (j *Job) checkOptions(opts []pglock.LockOption) error {
+func checkOptions(opts []pglock.LockOption) error {
 	o, err := hooks.ReadLockOptions(opts)
 	switch {
 	case err != nil:
 		return err
 	case o.Shared:
 		return errors.New("a job takes no Shared: its runs exclude each other")
-	case o.MaxHold > 0 && j.config.atLeast > o.MaxHold:
-		return fmt.Errorf("AtLeast(%v) is more than MaxHold(%v)", j.config.atLeast, o.MaxHold)
 	}
 	return nil
 }

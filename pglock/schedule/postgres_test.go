@@ -74,7 +74,7 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	if err := jobs.RunTx(t.Context(), nil, "job", day.Add(1e9), tx); err == nil {
 		t.Error("a nil DB is no error")
 	}
-	if err := jobs.RunTx(t.Context(), pool, "job", day.Add(1e9), tx, schedule.MarkOn(schedule.Start)); err == nil {
+	if err := jobs.RunTx(t.Context(), pool, "job", day.Add(1e9), tx, schedule.WithMark(schedule.MarkStart)); err == nil {
 		t.Error("MarkOn is no error")
 	}
 }

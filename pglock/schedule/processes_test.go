@@ -169,7 +169,7 @@ func runJobs(connString string) error {
 			return jobs.Run(ctx, "success", due, func(ctx context.Context, _ *pglock.Lock) error {
 				_, err := pool.Exec(ctx, "INSERT INTO effects VALUES ('success', $1)", due)
 				return err
-			}, schedule.MarkOn(schedule.Success))
+			}, schedule.WithMark(schedule.MarkSuccess))
 		})
 	}()
 	go func() {

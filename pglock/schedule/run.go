@@ -7,6 +7,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -32,32 +33,27 @@ type work func(ctx context.Context, lock *pglock.Lock) error
 // ahead of the server's clock, it waits for it before it takes the lock. Under the lock it checks again when it records
 // the run; only that check decides.
 func (r *run) locked(ctx context.Context, do work) error {
-	if err := r.await(ctx, StepLook); err != nil {
+	if err := r.await(ctx, runs.StepLook); err != nil {
 		return err
 	}
 	var m mark.Mark
 	defer func() { m.Unlock(ctx) }()
 	return r.locker.Do(ctx, r.key, func(ctx context.Context, lock *pglock.Lock) error {
-		start := driver.Now()
 		m = mark.Take(ctx, r.locker, lockkeys.TickMark, pglock.Use{Kind: hooks.UseTickMark, Key: r.key})
-		err := do(ctx, lock)
-		if err == nil {
-			ticks.Sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock
-		}
-		return err
+		return do(ctx, lock)
 	}, append(slices.Clone(r.opts), hooks.WithUse(r.use()).(pglock.LockOption))...)
 }
 
 // plain is a run that is recorded apart from its work.
 //
 // If two processes believe that they hold the lock, since one of them was frozen, the record decides with
-// MarkOn(Start): only one of them can create the row or key. With MarkOn(Success) a run whose lock was lost is not
+// MarkStart: only one of them can create the row or key. With MarkSuccess a run whose lock was lost is not
 // recorded, since another process may be running it.
 func (r *run) plain(fn work) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
-		begin, end := StepStart, StepFinish
-		if r.config.mark == Success {
-			begin, end = StepAttempt, StepDone
+		begin, end := runs.StepStart, runs.StepFinish
+		if r.config.mark == MarkSuccess {
+			begin, end = runs.StepAttempt, runs.StepDone
 		}
 		if err := r.await(ctx, begin); err != nil {
 			return err
@@ -76,7 +72,7 @@ func (r *run) plain(fn work) work {
 type dueKey struct{}
 
 // Due returns the due time of the run whose context ctx is or descends from: in UTC, in whole microseconds. For a run
-// that [CatchUp] added it is that of the missed run. ok is false if ctx belongs to no run.
+// that [WithCatchUp] added it is that of the missed run. ok is false if ctx belongs to no run.
 func Due(ctx context.Context) (due time.Time, ok bool) {
 	due, ok = ctx.Value(dueKey{}).(time.Time)
 	return due, ok
@@ -92,7 +88,7 @@ func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 
 // await takes a step once the server's clock has reached the due time. The error matches [pglock.ErrDone] if the run
 // is done.
-func (r *run) await(ctx context.Context, step Step) error {
+func (r *run) await(ctx context.Context, step runs.Step) error {
 	done, err := ticks.Await(ctx, r.due, func() (time.Time, bool, error) {
 		state, err := r.tick(ctx, step)
 		return state.At, state.Done, err
@@ -104,7 +100,7 @@ func (r *run) await(ctx context.Context, step Step) error {
 }
 
 // record takes the step that ends a run. The work has been done, so it does not depend on ctx.
-func (r *run) record(ctx context.Context, step Step) error {
+func (r *run) record(ctx context.Context, step runs.Step) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	_, err := r.tick(ctx, step)
@@ -114,10 +110,10 @@ func (r *run) record(ctx context.Context, step Step) error {
 // recordWithin leaves time to connect again, and for others that use the connection.
 const recordWithin = time.Minute
 
-func (r *run) tick(ctx context.Context, step Step) (RunState, error) {
-	return r.store.RecordRun(ctx, r.request(step))
+func (r *run) tick(ctx context.Context, step runs.Step) (runs.State, error) {
+	return runs.Of(r.locker).RecordRun(ctx, r.request(step))
 }
 
-func (r *run) request(step Step) RunRequest {
-	return RunRequest{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
+func (r *run) request(step runs.Step) runs.Request {
+	return runs.Request{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
 }

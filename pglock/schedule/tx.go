@@ -7,31 +7,27 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// DB begins transactions: a pool or a connection of pgx, on the database of the Locker.
-type DB interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
-// RunTx is [Job.Run] for a job whose effects are in the Locker's database: fn's writes in tx and the record that it
+// RunTx is [Job.Run] for a job whose effects are in db, the database of the Locker: fn's writes in tx and the record that it
 // ran commit together, so they happen exactly once for each due time, as long as some process asks again after a
 // failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): if the lock is lost, it
 // cannot commit after another process has begun the same run.
 //
 // fn must neither commit nor roll back. If it fails, or ctx or the lock ends, everything is rolled back, and the run
-// does not count as done. A job with [MarkOn] is refused. On Redis it is [pglock.ErrUnsupported].
+// does not count as done. A job with [WithMark] is refused. On Redis it is [pglock.ErrUnsupported].
 func (j *Job) RunTx(
-	ctx context.Context, db DB, due time.Time,
+	ctx context.Context, db pglock.DB, due time.Time,
 	fn func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error, opts ...pglock.LockOption,
 ) error {
 	if fn == nil || db == nil {
 		return j.failed(due, errors.New("the function or the DB is nil"))
 	}
 	if j.config.marked {
-		return j.failed(due, errors.New("MarkOn contradicts RunTx, whose runs count when they commit"))
+		return j.failed(due, errors.New("WithMark contradicts RunTx, whose runs count when they commit"))
 	}
 	return j.run(ctx, due, opts, func(r *run) error { return r.locked(ctx, r.inTx(db, fn)) })
 }
@@ -40,9 +36,9 @@ func (j *Job) RunTx(
 //
 // The record is made before fn runs: if this process lost the lock without noticing, another process with the same run
 // waits for this transaction to end, and then finds the record or its absence.
-func (r *run) inTx(db DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
+func (r *run) inTx(db pglock.DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
-		if err := r.await(ctx, StepAttempt); err != nil {
+		if err := r.await(ctx, runs.StepAttempt); err != nil {
 			return err
 		}
 		var inside error
@@ -64,7 +60,7 @@ func (r *run) recorded(
 	if err := lock.GuardTx(ctx, tx); err != nil {
 		return err
 	}
-	state, err := r.store.recordIn(ctx, tx, r.request(StepDone))
+	state, err := runs.Of(r.locker).RecordRunIn(ctx, tx, r.request(runs.StepDone))
 	if err != nil {
 		return err
 	}

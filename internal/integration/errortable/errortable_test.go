@@ -79,11 +79,6 @@ var errorCalls = []errorCall{
 		_, _, err := once.Result(ctx, tx, onceScope, "id", func(pgx.Tx) (int, error) { return 1, nil })
 		return err
 	}},
-	{name: "once.Queue", waits: true, writes: true, pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {
-		batch := &pgx.Batch{}
-		onceScope.Queue(batch, "id")
-		return once.TxError(tx.SendBatch(ctx, batch).Close())
-	}},
 	{name: "GuardTx", pgx: func(ctx context.Context, e *errorEnv, tx pgx.Tx) error { return e.lock.GuardTx(ctx, tx) }},
 	{name: "querylock", waits: true, pgx: func(ctx context.Context, _ *errorEnv, tx pgx.Tx) error {
 		_, err := errorSet.Tx(tx).Exec(ctx, errorQuery)
@@ -357,8 +352,8 @@ func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(co
 			return job.RunTx(ctx, pool, due, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
 		},
 	}
-	for name, policy := range map[string]ratelimit.Policy{"ratelimit": ratelimit.Fail, "ratelimit, OnOutage(Permit)": ratelimit.Permit} {
-		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.OnOutage(policy), ratelimit.Timeout(time.Minute))
+	for name, policy := range map[string]ratelimit.Policy{"ratelimit": ratelimit.PolicyFail, "ratelimit, OnOutage(Permit)": ratelimit.PolicyPermit} {
+		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithOutage(policy), ratelimit.WithTimeout(time.Minute))
 		txCheck(t, err)
 		calls[name] = func(ctx context.Context) error {
 			d, err := limiter.Allow(ctx, "key", ratelimit.Limit{Count: 1, Per: time.Hour, Burst: 1000})
@@ -416,7 +411,7 @@ func TestErrorsOfARateLimitWhoseStatementTheServerEnds(t *testing.T) {
 	t.Parallel()
 	e := newErrorEnv(t, testenv.Database(t))
 	pool := e.db.Pool(t)
-	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.Timeout(time.Minute))
+	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
 	txCheck(t, err)
 	_, err = limiter.Allow(t.Context(), "key", ratelimit.Limit{Count: 1, Per: time.Hour, Burst: 1000})
 	txCheck(t, err)

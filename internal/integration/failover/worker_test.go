@@ -65,7 +65,7 @@ func newWorker(t *testing.T, h *history, number int, guarded bool, url string) *
 	must.Succeed(t, err)
 	w.scope, err = once.New(pglock.NewKey("messages"))
 	must.Succeed(t, err)
-	w.limiter, err = ratelimit.New(w.pool, pglock.NewKey("calls"), ratelimit.Timeout(atMost))
+	w.limiter, err = ratelimit.New(w.pool, pglock.NewKey("calls"), ratelimit.WithTimeout(atMost))
 	must.Succeed(t, err)
 	return w
 }

@@ -4,9 +4,19 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pglock-toolkit/pglock/internal/rates"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
+
+// New returns a Limiter on a store.
+func New(store rates.Store, key pglock.Key, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
+	l, err := rates.NewLimiter(store, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.(*ratelimit.Limiter), nil
+}
 
 // Answer is a decision, yes or no.
 type Answer struct {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
@@ -29,19 +30,18 @@ func ExerciseClock(t *testing.T, l *ratelimit.Limiter, later func(key string)) {
 			}
 		}
 		later(key)
-		if r, err := l.Reserve(s.ctx, key, limit); err != nil || r.Delay() > limit.Per/4 {
-			s.Errorf("%s: a reservation after the clock was set back: %v", name, err)
+		if err := l.Wait(s.ctx, key, limit, pglock.MaxWait(limit.Per/4)); err != nil {
+			s.Errorf("%s: a wait after the clock was set back: %v", name, err)
 		}
 	}
-	key := s.key("reserved")
-	for range slow.Burst + 2 {
-		if _, err := l.Reserve(s.ctx, key, slow); err != nil {
-			s.Fatal(err)
-		}
+	key := s.key("waited for")
+	s.want(s.allow(l, key, slow, slow.Burst), true, 0)
+	for range 2 {
+		s.waiter(l, key)
 	}
 	later(key)
 	owed := time.Duration(slow.Burst+2) * time.Hour
 	if d := s.allow(l, key, slow, 1); d.OK || d.ResetAfter > owed || d.ResetAfter < owed-patience {
-		s.Errorf("%v were reserved: %+v", owed, d)
+		s.Errorf("%v are owed: %+v", owed, d)
 	}
 }

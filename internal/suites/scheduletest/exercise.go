@@ -31,7 +31,6 @@ func Exercise(t *testing.T, open locktest.Opener) {
 		{"MarkOnSuccessRepeatsFailures", (*suite).success},
 		{"ADueTimeAheadOfTheServersClockIsWaitedFor", (*suite).ahead},
 		{"RunsOfAJobDoNotOverlap", (*suite).overlap},
-		{"AtLeastKeepsTheLock", (*suite).atLeast},
 		{"MaxHoldEndsTheRun", (*suite).maxHold},
 		{"WhatWasForgottenIsNotRepeated", (*suite).keep},
 		{"CatchUpRunsWhatWasMissed", (*suite).catchUp},
@@ -138,7 +137,7 @@ func (s *suite) start() {
 func (s *suite) success() {
 	var n atomic.Int64
 	boom := errors.New("boom")
-	jobs := s.jobs(schedule.MarkOn(schedule.Success))
+	jobs := s.jobs(schedule.WithMark(schedule.MarkSuccess))
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
 	s.must(jobs.Run(s.ctx, s.job(), day, count(&n, nil)))
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
@@ -163,7 +162,7 @@ func (s *suite) overlap() {
 	var running, n atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 4 {
-		jobs := s.jobs(schedule.MarkOn(schedule.Success))
+		jobs := s.jobs(schedule.WithMark(schedule.MarkSuccess))
 		wg.Go(func() {
 			for j := range 10 {
 				err := jobs.Run(s.ctx, s.job(), day.Add(time.Duration(j/2)*time.Second), func(context.Context, *pglock.Lock) error {
@@ -210,31 +209,20 @@ func (s *suite) overlap() {
 	s.must(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil)))
 }
 
-func (s *suite) atLeast() {
-	var n atomic.Int64
-	start := time.Now()
-	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil), schedule.AtLeast(100*time.Millisecond)))
-	if took := time.Since(start); took < 100*time.Millisecond {
-		s.Errorf("the lock was kept for no more than %v", took)
-	}
-	boom := errors.New("boom")
-	s.is(s.jobs().Run(s.ctx, s.job(), day.Add(time.Hour), count(&n, boom), schedule.AtLeast(time.Hour)), boom)
-}
-
 func (s *suite) maxHold() {
-	for _, mark := range []schedule.Mark{schedule.Start, schedule.Success} {
+	for _, mark := range []schedule.Mark{schedule.MarkStart, schedule.MarkSuccess} {
 		job := fmt.Sprint(s.job(), mark)
 		hang := func(ctx context.Context, _ *pglock.Lock) error {
 			<-ctx.Done()
 			return nil
 		}
-		jobs := s.jobs(schedule.MarkOn(mark))
+		jobs := s.jobs(schedule.WithMark(mark))
 		hanging, err := jobs.Job(job)
 		s.must(err)
 		s.is(hanging.Run(s.ctx, day, hang, pglock.MaxHold(50*time.Millisecond)), pglock.ErrLost)
 		var n atomic.Int64
 		err = jobs.Run(s.ctx, job, day, count(&n, nil))
-		if mark == schedule.Start {
+		if mark == schedule.MarkStart {
 			s.is(err, pglock.ErrDone)
 		} else { // it has returned nil, but not under the lock
 			s.must(err)
@@ -245,7 +233,7 @@ func (s *suite) maxHold() {
 
 func (s *suite) keep() {
 	var n atomic.Int64
-	jobs := s.jobs(schedule.Keep(time.Hour))
+	jobs := s.jobs(schedule.WithKeep(time.Hour))
 	old := time.Now().Add(-5 * time.Hour)
 	for i := range 3 {
 		s.must(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)))
@@ -263,7 +251,7 @@ func (s *suite) keep() {
 func (s *suite) catchUp() {
 	hourly, err := schedule.Every(time.Hour)
 	s.must(err)
-	jobs := s.jobs(schedule.CatchUp(3, hourly))
+	jobs := s.jobs(schedule.WithCatchUp(3, hourly))
 	var ran []string
 	run := func(hour int, fail error) error {
 		due := day.Add(time.Duration(hour) * time.Hour)
@@ -272,7 +260,7 @@ func (s *suite) catchUp() {
 	observed := func(hour int) []string {
 		s.Helper()
 		ran = nil
-		with := s.jobs(schedule.CatchUp(3, hourly))
+		with := s.jobs(schedule.WithCatchUp(3, hourly))
 		s.must(with.Run(s.ctx, s.job(), day.Add(time.Duration(hour)*time.Hour), func(ctx context.Context, _ *pglock.Lock) error {
 			due, ok := schedule.Due(ctx)
 			if !ok {
@@ -302,7 +290,7 @@ func (s *suite) catchUp() {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
 	defer cancel()
-	s.is(s.jobs(schedule.CatchUp(1, endless{})).Run(ctx, s.job(), day.Add(15*time.Hour), count(new(atomic.Int64), nil)), context.DeadlineExceeded)
+	s.is(s.jobs(schedule.WithCatchUp(1, endless{})).Run(ctx, s.job(), day.Add(15*time.Hour), count(new(atomic.Int64), nil)), context.DeadlineExceeded)
 }
 
 // endless is a schedule with more due times than can be followed.
@@ -312,7 +300,7 @@ type endless struct{}
 func (endless) Next(t time.Time) time.Time { return t.Add(time.Nanosecond) }
 
 func (s *suite) panics() {
-	jobs := s.jobs(schedule.MarkOn(schedule.Success))
+	jobs := s.jobs(schedule.WithMark(schedule.MarkSuccess))
 	func() {
 		defer func() {
 			if recover() != "boom" {
@@ -371,20 +359,19 @@ func (s *suite) misuse() {
 		"no due time":         {"a", time.Time{}, nil, "zero"},
 		"a far due time":      {"a", day.AddDate(20000, 0, 0), nil, "year"},
 		"a nil option":        {"a", day, []schedule.Option{nil}, "nil"},
-		"no mark":             {"a", day, []schedule.Option{schedule.MarkOn(0)}, "MarkOn"},
-		"no time at least":    {"a", day, []schedule.Option{schedule.AtLeast(0)}, "AtLeast"},
-		"kept for nothing":    {"a", day, []schedule.Option{schedule.Keep(0)}, "Keep"},
-		"nothing to catch up": {"a", day, []schedule.Option{schedule.CatchUp(0, nil)}, "CatchUp"},
+		"no mark":             {"a", day, []schedule.Option{schedule.WithMark(0)}, "WithMark"},
+		"kept for nothing":    {"a", day, []schedule.Option{schedule.WithKeep(0)}, "WithKeep"},
+		"nothing to catch up": {"a", day, []schedule.Option{schedule.WithCatchUp(0, nil)}, "WithCatchUp"},
 	} {
 		err := jobs.Run(s.ctx, test.job, test.due, nothing, test.opts...)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			s.Errorf("%s: %v", name, err)
 		}
 	}
-	job, err := jobs.Job("a", schedule.AtLeast(2))
+	job, err := jobs.Job("a")
 	s.must(err)
 	for want, opt := range map[string]pglock.LockOption{
-		"nil": nil, "negative": pglock.MaxWait(-1), "more than": pglock.MaxHold(1), "Shared": pglock.Shared(),
+		"nil": nil, "negative": pglock.MaxWait(-1), "Shared": pglock.Shared(),
 	} {
 		if err := job.Run(s.ctx, day, nothing, opt); err == nil || !strings.Contains(err.Error(), want) {
 			s.Errorf("%s: %v", want, err)

@@ -35,7 +35,7 @@ func (j *Jobs) Run(
 
 // RunTx runs a job in a transaction.
 func (j *Jobs) RunTx(
-	ctx context.Context, db schedule.DB, name string, due time.Time,
+	ctx context.Context, db pglock.DB, name string, due time.Time,
 	fn func(context.Context, pgx.Tx, *pglock.Lock) error, opts ...schedule.Option,
 ) error {
 	job, err := j.Job(name, opts...)

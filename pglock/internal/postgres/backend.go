@@ -20,6 +20,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
@@ -144,8 +145,15 @@ func (b *Backend) Record(keys []driver.Key) {
 	}
 }
 
-// Runs returns the connection for records of runs, for package schedule.
-func (b *Backend) Runs() *recorder.Runs { return b.runs }
+// RecordRun implements [runs.Store].
+func (b *Backend) RecordRun(ctx context.Context, r runs.Request) (runs.State, error) {
+	return b.runs.RecordRun(ctx, r)
+}
+
+// RecordRunIn implements [runs.TxStore].
+func (b *Backend) RecordRunIn(ctx context.Context, tx pgx.Tx, r runs.Request) (runs.State, error) {
+	return b.runs.RecordRunIn(ctx, tx, r)
+}
 
 // Drain implements [driver.Drainer].
 func (b *Backend) Drain() {
@@ -171,5 +179,6 @@ var _ interface {
 	driver.TxGuard
 	driver.Drainer
 	hooks.Recorder
+	runs.TxStore
 	txlock.Backend
 } = (*Backend)(nil)

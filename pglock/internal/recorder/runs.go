@@ -2,15 +2,20 @@ package recorder
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// Runs is the connection on which package schedule records runs of jobs.
+// Runs records runs of jobs, for package schedule, on a connection that is not a lock session.
 type Runs struct {
 	link   *link
 	owners []string // roles that may own the schema
@@ -22,14 +27,39 @@ func NewRuns(dialer *wire.Dialer, owners []string) *Runs {
 	return &Runs{link: newLink(dialer), owners: owners}
 }
 
-// Do calls use with the connection. If that ends or falls silent, Do calls use again, once, on a new one.
-func (r *Runs) Do(ctx context.Context, use func(context.Context, *pgx.Conn) error) error {
-	return r.link.do(ctx, use)
+// RecordRun implements [runs.Store].
+//
+// A step whose answer was lost is sent again on a new connection. For all steps but one that is harmless, although a
+// second StepAttempt may count twice. A StepStart that was recorded looks the second time as if another process had been
+// first. Whichever it was, the run must not begin, so the record wins, and the error says what is not known.
+func (r *Runs) RecordRun(ctx context.Context, q runs.Request) (state runs.State, err error) {
+	unanswered := false
+	err = r.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		state, err = r.step(ctx, conn, q)
+		if err == nil && state.Done && unanswered && q.Step == runs.StepStart {
+			return errUnanswered
+		}
+		unanswered = unanswered || err != nil && conn.IsClosed() && !pgconn.SafeToRetry(err)
+		return err
+	})
+	return state, err
 }
 
-// In returns what sends statements on the connection, or in a transaction, if schema pglock is to be trusted.
-func (r *Runs) In(db records.Sender) records.Guarded {
-	return records.Guarded{DB: db, Trust: &r.trust, Owners: r.owners}
+var errUnanswered = fmt.Errorf("%w: the connection ended while the start of the run was being recorded; it was recorded, "+
+	"so the run is not repeated", driver.ErrUnavailable)
+
+// RecordRunIn implements [runs.TxStore].
+func (r *Runs) RecordRunIn(ctx context.Context, tx pgx.Tx, q runs.Request) (runs.State, error) {
+	state, err := r.step(ctx, tx, q)
+	return state, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, err))
+}
+
+func (r *Runs) step(ctx context.Context, db records.Sender, q runs.Request) (runs.State, error) {
+	row, err := records.Guarded{DB: db, Trust: &r.trust, Owners: r.owners}.Queries().Tick(ctx, records.TickParams(q))
+	if err != nil {
+		return runs.State{}, err
+	}
+	return records.TickState(row), nil
 }
 
 // Close ends the connection. One that is in use ends after the call.

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/cronspec"
+	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 const tickHelp = `With --tick the command runs once for each due time, on the first machine to
@@ -147,23 +147,23 @@ func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 func (r *run) ticks() bool { return !r.due.IsZero() }
 
 // begin and end are the steps before and after the command.
-func (r *run) begin() schedule.Step {
+func (r *run) begin() runs.Step {
 	if r.untilSuccess {
-		return schedule.StepAttempt
+		return runs.StepAttempt
 	}
-	return schedule.StepStart
+	return runs.StepStart
 }
 
-func (r *run) end() schedule.Step {
+func (r *run) end() runs.Step {
 	if r.untilSuccess {
-		return schedule.StepDone
+		return runs.StepDone
 	}
-	return schedule.StepFinish
+	return runs.StepFinish
 }
 
 // runStep runs a step once the server's clock has reached the due time, and reports whether the tick has already been
 // run.
-func (u *lockedRun) runStep(ctx context.Context, step schedule.Step) (ran bool, err error) {
+func (u *lockedRun) runStep(ctx context.Context, step runs.Step) (ran bool, err error) {
 	return ticks.Await(ctx, u.due, func() (time.Time, bool, error) {
 		state, err := u.record(ctx, step)
 		return state.At, state.Done, err
@@ -172,12 +172,12 @@ func (u *lockedRun) runStep(ctx context.Context, step schedule.Step) (ran bool, 
 
 // checkTick is the step before the lock, so that processes do not queue for a tick that has already been run.
 func (u *lockedRun) checkTick(ctx context.Context) (ran bool, err error) {
-	return u.runStep(ctx, schedule.StepLook)
+	return u.runStep(ctx, runs.StepLook)
 }
 
-func (u *lockedRun) record(ctx context.Context, step schedule.Step) (schedule.RunState, error) {
+func (u *lockedRun) record(ctx context.Context, step runs.Step) (runs.State, error) {
 	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
-	state, err := schedule.StoreOf(u.locker).RecordRun(ctx, schedule.RunRequest{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
+	state, err := runs.Of(u.locker).RecordRun(ctx, runs.Request{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
 	if err != nil {
 		return state, fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
 	}

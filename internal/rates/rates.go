@@ -1,14 +1,15 @@
-package ratelimit
+// Package rates is what package ratelimit asks of a server: to keep the state of rate limits, which is for each key the
+// time until which all permitted calls are accounted for (GCRA's theoretical arrival time). Times are nanoseconds, on one
+// clock of the server's.
+package rates
 
 import "context"
 
-// Store keeps the state of rate limits, see [NewWithStore]: for each key the time until which all permitted calls are
-// accounted for (GCRA's theoretical arrival time). Times are nanoseconds, on one clock of the server's. All methods may
-// be called from many goroutines at once.
+// Store keeps the state. All methods may be called from many goroutines at once.
 type Store interface {
 	// Take decides runs, and returns a grant for each. Runs of one key must be next to each other; they are decided in
 	// their order, at one instant. After an error, here or in a grant, it is not known what was taken. The error matches
-	// [pglock.ErrUnavailable] if the server could not be reached.
+	// driver.ErrUnavailable if the server could not be reached.
 	Take(ctx context.Context, runs []Run) ([]Grant, error)
 
 	// Return moves the key's time back by price if that time is still until, so that nothing has been taken since. It
@@ -35,3 +36,7 @@ type Grant struct {
 	// Err says that this run was not decided; it may have taken something.
 	Err error
 }
+
+// NewLimiter is ratelimit.New with a Store: it takes a pglock.Key and a []ratelimit.Option, and returns a
+// *ratelimit.Limiter. Package ratelimit sets it.
+var NewLimiter func(store Store, key, opts any) (limiter any, err error)

@@ -1,0 +1,98 @@
+// Package runs is what package schedule asks of a server: to keep records of the runs of jobs. Records outlive locks.
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Store records which runs there have been. Backends that can do it implement Store beside [driver.Backend]. All methods
+// may be called from many goroutines at once.
+type Store interface {
+	// RecordRun records a step of a run, unless r.Step is StepLook, and returns the state before. A run that is done, or
+	// not due yet, stays as it is. After an error the step may or may not have been recorded. RecordRun does not wait
+	// without a bound for a server that does not answer: the error then matches [driver.ErrUnavailable], and no deadline
+	// but that of ctx. A step that was recorded, but might not survive a failover, is such an error too.
+	RecordRun(ctx context.Context, r Request) (State, error)
+}
+
+// TxStore is a [Store] on the database of the application's transactions.
+type TxStore interface {
+	Store
+	// RecordRunIn records a step in tx, with which the record commits.
+	RecordRunIn(ctx context.Context, tx pgx.Tx, r Request) (State, error)
+}
+
+// Step is what a [Request] asks for.
+type Step string
+
+// The steps of a run.
+const (
+	StepLook    Step = "look"    // nothing is recorded
+	StepAttempt Step = "attempt" // it begins, and is repeated unless it is recorded as done
+	StepStart   Step = "start"   // it begins, and is not repeated, whatever happens to it
+	StepDone    Step = "done"    // it has succeeded, and is not repeated
+	StepFinish  Step = "finish"  // it has succeeded, after StepStart
+)
+
+// Request is about one run of a job, which is identified by when it was due: an instant in UTC, in whole microseconds.
+type Request struct {
+	Job  string
+	Due  time.Time
+	Step Step
+	// Keep is how long records of this job are kept; older ones may be deleted when a step is recorded. The latest due time
+	// of a deleted record is kept for ever.
+	Keep time.Duration
+	// Newest is how many due times to return: the newest before Due whose runs are done.
+	Newest int
+}
+
+// State is what was known of a run before the request.
+type State struct {
+	// At is the clock of the server.
+	At time.Time
+	// Done says that the run must not be repeated: that was recorded, or it is not newer than Pruned.
+	Done bool
+	// Pruned is the latest due time of a deleted record of the job; zero if none was deleted.
+	Pruned time.Time
+	// Dues are the newest due times that were asked for, newest first.
+	Dues []time.Time
+}
+
+// Of returns the store of a *pglock.Locker. The error of each call matches [driver.ErrUnsupported] if the Locker's backend
+// cannot record runs, or cannot do it in transactions, and [driver.ErrClosed] if the Locker is closed.
+func Of(locker any) TxStore { return store{locker} }
+
+type store struct{ locker any }
+
+// RecordRun implements [Store].
+func (s store) RecordRun(ctx context.Context, r Request) (State, error) {
+	b, err := hooks.Backend(s.locker)
+	if err != nil {
+		return State{}, err
+	}
+	if b, ok := b.(Store); ok {
+		return b.RecordRun(ctx, r)
+	}
+	return State{}, errNoStore
+}
+
+// RecordRunIn implements [TxStore].
+func (s store) RecordRunIn(ctx context.Context, tx pgx.Tx, r Request) (State, error) {
+	b, err := hooks.Backend(s.locker)
+	if err != nil {
+		return State{}, err
+	}
+	if b, ok := b.(TxStore); ok {
+		return b.RecordRunIn(ctx, tx, r)
+	}
+	return State{}, errNoStore
+}
+
+var errNoStore = fmt.Errorf("%w by this backend", driver.ErrUnsupported)
