@@ -15,9 +15,8 @@ import (
 
 // driver is golang-migrate's driver while a pglock lock is held.
 type driver struct {
-	inner      database.Driver
-	lock       *pglock.Lock
-	nativeWait time.Duration
+	inner database.Driver
+	lock  *pglock.Lock
 
 	mu      sync.Mutex
 	pending chan struct{} // closed when an abandoned native Lock has ended; nil without one
@@ -28,7 +27,7 @@ func (*driver) Open(string) (database.Driver, error) {
 	return nil, errors.New("golangmigrate: the driver is open already; call golangmigrate.Open")
 }
 
-// Lock takes golang-migrate's own lock, within NativeWait. inner.Lock cannot be interrupted: after NativeWait it
+// Lock takes golang-migrate's own lock, within nativeWait. inner.Lock cannot be interrupted: after that it
 // continues in the background, and a lock that it gets then is released at once. Until then Lock and Unlock return
 // errors.
 func (d *driver) Lock() error {
@@ -45,9 +44,9 @@ func (d *driver) Lock() error {
 	select {
 	case err := <-locked:
 		return err
-	case <-time.After(d.nativeWait):
+	case <-time.After(nativeWait):
 	}
-	// If the lock was granted just as NativeWait ended, its result is in locked, and the goroutine releases the lock.
+	// If the lock was granted just as nativeWait ended, its result is in locked, and the goroutine releases the lock.
 	pending := make(chan struct{})
 	d.pending = pending
 	go func() {
@@ -57,7 +56,7 @@ func (d *driver) Lock() error {
 		}
 	}()
 	return fmt.Errorf("golangmigrate: %w: a process that does not use this package holds golang-migrate's own lock, "+
-		"still after %v", database.ErrLocked, d.nativeWait)
+		"still after %v", database.ErrLocked, nativeWait)
 }
 
 func (d *driver) isPendingLocked() bool {

@@ -24,85 +24,41 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// defaultNativeWait is below the LockTimeout of migrate.Migrate (15 s).
-const defaultNativeWait = 10 * time.Second
-
-// Option configures [Open].
-type Option func(*config) error
-
-type config struct {
-	lock   []pglock.LockOption
-	native time.Duration
-}
-
-// Lock passes options to [pglock.Locker.Lock], such as [pglock.MaxWait].
-func Lock(opts ...pglock.LockOption) Option {
-	return func(c *config) error {
-		c.lock = append(c.lock, opts...)
-		return nil
-	}
-}
-
-// NativeWait bounds the wait for golang-migrate's own lock, which only processes that do not use this package can hold.
-// The default is 10 s, which is below the LockTimeout of migrate.Migrate (15 s). Keep it below that: a lock that
-// arrives between LockTimeout and d is only freed by Close. NativeWait also bounds the opening of the inner driver,
-// which takes that lock for a moment. A d that is not positive is an error.
-func NativeWait(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("golangmigrate: NativeWait(%v): the duration is not positive", d)
-		}
-		c.native = d
-		return nil
-	}
-}
-
-func newConfig(opts []Option) (config, error) {
-	c := config{native: defaultNativeWait}
-	for _, opt := range opts {
-		if opt == nil {
-			return c, errors.New("golangmigrate: an Option is nil")
-		}
-		if err := opt(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
+// nativeWait bounds the wait for golang-migrate's own lock, which only processes that do not use this package can hold,
+// and the opening of the inner driver, which takes that lock for a moment. It is below the LockTimeout of migrate.Migrate
+// (15 s): a lock that arrives between the two is only freed by Close. Tests shorten it.
+var nativeWait = 10 * time.Second
 
 // Open takes the lock of key, opens golang-migrate's driver with open, and returns a driver for
 // migrate.NewWithDatabaseInstance or migrate.NewWithInstance. The lock is held until Close. When Open returns an error
 // no lock is held and the inner driver is closed.
 //
-// ctx, and [pglock.MaxWait] as an option of [Lock], bound the wait for the lock; a wait that they end is a
-// *[pglock.WaitError]. ctx does not bound what happens afterwards. If the lock is lost later, Run, SetVersion and Drop refuse with an error that matches
+// Options are those of [pglock.Locker.Lock], such as [pglock.MaxWait]. ctx and MaxWait bound the wait for the lock; a wait
+// that they end is a *[pglock.WaitError]. ctx does not bound what happens afterwards: golang-migrate's own lock, which only
+// processes that do not use this package can hold, is waited for 10 s at most. If the lock is lost later, Run, SetVersion and Drop refuse with an error that matches
 // [pglock.ErrLost]; a statement that is running then is not interrupted.
 //
 // key must not be golang-migrate's own lock, which is a number below 2^32 that golang-migrate computes: such keys are
 // refused with [pglock.ErrInvalidKey]. A key made from a name is fine.
 //
 // The returned driver is for one goroutine, as golang-migrate uses it.
-func Open(ctx context.Context, locker *pglock.Locker, key pglock.Key, open func() (database.Driver, error), opts ...Option) (database.Driver, error) {
+func Open(ctx context.Context, locker *pglock.Locker, key pglock.Key, open func() (database.Driver, error), opts ...pglock.LockOption) (database.Driver, error) {
 	if locker == nil || open == nil {
 		return nil, errors.New("golangmigrate: the Locker or the function that opens the driver is nil")
-	}
-	c, err := newConfig(opts)
-	if err != nil {
-		return nil, err
 	}
 	if isNative(key) {
 		return nil, fmt.Errorf("golangmigrate: %w: %s can be golang-migrate's own lock, which waits for itself "+
 			"(use a key made from a name)", pglock.ErrInvalidKey, key)
 	}
-	lock, err := locker.Lock(ctx, key, c.lock...)
+	lock, err := locker.Lock(ctx, key, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("golangmigrate: %w", err)
 	}
-	inner, err := openWithin(open, c.native)
+	inner, err := openWithin(open, nativeWait)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("golangmigrate: open the driver: %w", err), lock.Unlock(ctx))
 	}
-	return &driver{inner: inner, lock: lock, nativeWait: c.native}, nil
+	return &driver{inner: inner, lock: lock}, nil
 }
 
 // isNative reports whether key can be a lock of golang-migrate: a bigint of 32 bits, as

@@ -15,10 +15,10 @@ import (
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/golangmigrate"
 )
@@ -81,11 +81,9 @@ func up(t *testing.T, open func() (database.Driver, error)) (err error) {
 }
 
 // wrapped opens under a lock, with a separate Locker that has connected.
-func wrapped(t *testing.T, db *testenv.DB, opts ...golangmigrate.Option) func() (database.Driver, error) {
+func wrapped(t *testing.T, db *testenv.DB, opts ...pglock.LockOption) func() (database.Driver, error) {
 	locker := newLocker(t, db)
-	if err := locker.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, locker.Ping(t.Context()))
 	return func() (database.Driver, error) {
 		return golangmigrate.Open(t.Context(), locker, pglock.NewKey("migrations"), opener(t, db), opts...)
 	}
@@ -93,19 +91,9 @@ func wrapped(t *testing.T, db *testenv.DB, opts ...golangmigrate.Option) func() 
 
 func newLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(db.ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	locker, err := pglock.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := locker.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	locker, err := pglock.NewWithConfig(db.Config(t))
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
 	return locker
 }
 
@@ -123,9 +111,7 @@ func all(t *testing.T, processes ...func() (database.Driver, error)) []error {
 
 func runs(t *testing.T, db *testenv.DB) (n int) {
 	t.Helper()
-	if err := db.Pool(t).QueryRow(t.Context(), "select count(*) from runs").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, db.Pool(t).QueryRow(t.Context(), "select count(*) from runs").Scan(&n))
 	return n
 }
 
@@ -174,11 +160,9 @@ func TestMigrateWaitIsBounded(t *testing.T) {
 	db := testenv.Database(t)
 	locker := newLocker(t, db)
 	held, err := locker.Lock(t.Context(), pglock.NewKey("migrations"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer held.Unlock(t.Context())
-	_, err = wrapped(t, db, golangmigrate.Lock(pglock.MaxWait(50*time.Millisecond)))()
+	_, err = wrapped(t, db, pglock.MaxWait(50*time.Millisecond))()
 	if !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("the error is %v", err)
 	}
@@ -193,44 +177,29 @@ func TestMigrateWaitIsBounded(t *testing.T) {
 func TestMigrateNativeWaitIsBoundedAndGivenBack(t *testing.T) {
 	db := testenv.Database(t)
 	other, err := opener(t, db)()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer other.Close()
-	if err := other.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	bound := golangmigrate.NativeWait(100 * time.Millisecond)
-	if _, err := wrapped(t, db, bound)(); !errors.Is(err, database.ErrLocked) {
+	must.Succeed(t, other.Lock())
+	golangmigrate.ShortenNativeWait(t, 100*time.Millisecond)
+	if _, err := wrapped(t, db)(); !errors.Is(err, database.ErrLocked) {
 		t.Errorf("opening beside it: %v", err)
 	}
-	if err := other.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, other.Unlock())
 
-	driver, err := wrapped(t, db, golangmigrate.NativeWait(5*time.Second), golangmigrate.Lock(pglock.MaxWait(time.Minute)))()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	golangmigrate.ShortenNativeWait(t, 5*time.Second)
+	driver, err := wrapped(t, db, pglock.MaxWait(time.Minute))()
+	must.Succeed(t, err)
+	must.Succeed(t, other.Lock())
 	if err := driver.Lock(); !errors.Is(err, database.ErrLocked) {
 		t.Errorf("locking beside it: %v", err)
 	}
 	if err := driver.Unlock(); !errors.Is(err, database.ErrNotLocked) {
 		t.Errorf("unlocking what was abandoned: %v", err)
 	}
-	if err := other.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, other.Unlock())
 	// The abandoned wait now gets the lock and releases it, so other can lock again.
-	if err := other.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, other.Lock())
+	must.Succeed(t, other.Unlock())
 	for driver.Lock() != nil { // until the abandoned wait has ended
 		if t.Context().Err() != nil {
 			t.Fatal("the lock cannot be taken again")
@@ -246,13 +215,9 @@ func TestMigrateExcludesProcessesThatOpenInTheSameWay(t *testing.T) {
 	db := testenv.Database(t)
 	byURL := func() (database.Driver, error) { return (&migratepgx.Postgres{}).Open(db.ConnString()) }
 	other, err := byURL()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer other.Close()
-	if err := other.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, other.Lock())
 	for _, c := range []struct {
 		name  string
 		open  func() (database.Driver, error)
@@ -261,8 +226,8 @@ func TestMigrateExcludesProcessesThatOpenInTheSameWay(t *testing.T) {
 		{"by URL", byURL, database.ErrLocked},
 		{"WithInstance", opener(t, db), nil}, // if golang-migrate excludes these one day, the warning in the docs can go
 	} {
-		driver, err := golangmigrate.Open(t.Context(), newLocker(t, db), pglock.NewKey("migrations"), c.open,
-			golangmigrate.NativeWait(time.Second))
+		golangmigrate.ShortenNativeWait(t, time.Second)
+		driver, err := golangmigrate.Open(t.Context(), newLocker(t, db), pglock.NewKey("migrations"), c.open)
 		if !errors.Is(err, c.wants) {
 			t.Errorf("opened %s: %v", c.name, err)
 		}
@@ -277,9 +242,7 @@ func TestMigrateExcludesProcessesThatOpenInTheSameWay(t *testing.T) {
 func TestMigrateRefusesToWriteAfterTheLockWasLost(t *testing.T) {
 	db := testenv.Database(t)
 	driver, err := wrapped(t, db)()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	endLockSessions(t, db)
 	for err := driver.Run(noMigration{}); !errors.Is(err, pglock.ErrLost); err = driver.Run(noMigration{}) {
 		if t.Context().Err() != nil {
@@ -309,21 +272,15 @@ func endLockSessions(t *testing.T, db *testenv.DB) {
 	_, err := db.Pool(t).Exec(t.Context(), `select pg_catalog.pg_terminate_backend(l.pid)
 		from pg_catalog.pg_locks as l join pg_catalog.pg_database as d on d.oid = l.database
 		where l.locktype = 'advisory' and l.granted and d.datname = current_database()`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 func TestMigrateRefusesKeysOfGolangMigrate(t *testing.T) {
 	db := testenv.Database(t)
 	name, err := database.GenerateAdvisoryLockId(db.Name(), "public", "schema_migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	key, err := pglock.ParseKey("@" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := golangmigrate.Open(t.Context(), newLocker(t, db), key, opener(t, db)); !errors.Is(err, pglock.ErrInvalidKey) {
 		t.Errorf("the error is %v", err)
 	}
@@ -345,8 +302,7 @@ func TestMigrateMisuseIsAnError(t *testing.T) {
 		"zero key": func() (database.Driver, error) {
 			return golangmigrate.Open(t.Context(), locker, pglock.Key{}, opener(t, db))
 		},
-		"negative":     wrapped(t, db, golangmigrate.Lock(pglock.MaxWait(-1))),
-		"no bound":     wrapped(t, db, golangmigrate.NativeWait(0)),
+		"negative":     wrapped(t, db, pglock.MaxWait(-1)),
 		"no driver":    func() (database.Driver, error) { return golangmigrate.Open(t.Context(), locker, key, nothing) },
 		"broken inner": func() (database.Driver, error) { return golangmigrate.Open(t.Context(), locker, key, broken) },
 	} {

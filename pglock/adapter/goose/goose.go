@@ -1,7 +1,7 @@
 // Package goose runs goose's migrations under a pglock lock.
 //
-// [NewLocker] and [NewSessionLocker] are what goose.WithLocker and goose.WithSessionLocker take. goose calls them and
-// continues even if the lock is lost; [Run] does better: its context ends with the lock. Waiters hold no snapshot, so
+// [NewLocker] is for goose.WithLocker. goose calls it, and continues even if the lock is lost; [Run] does better: its
+// context ends with the lock. Waiters hold no snapshot, so
 // CREATE INDEX CONCURRENTLY in a migration does not wait for the processes that wait for the lock.
 //
 // goose creates its version table before it locks. With [Run] the table is created under the lock, too.
@@ -23,17 +23,9 @@ import (
 // database that goose passes is not used. Options are those of [pglock.Locker.Lock].
 func NewLocker(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) (lock.Locker, error) {
 	if l == nil {
-		return nil, errNoLocker
+		return nil, errors.New("goose: the Locker is nil")
 	}
 	return &locker{locker: l, key: key, opts: opts}, nil
-}
-
-// NewSessionLocker is [NewLocker] for goose.WithSessionLocker. The connection that goose passes is not used.
-func NewSessionLocker(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) (lock.SessionLocker, error) {
-	if l == nil {
-		return nil, errNoLocker
-	}
-	return &sessionLocker{locker{locker: l, key: key, opts: opts}}, nil
 }
 
 // Run calls fn while the lock of key is held, as [pglock.Locker.Do] does. fn's context ends when the lock is lost, and
@@ -46,8 +38,6 @@ func Run(ctx context.Context, l *pglock.Locker, key pglock.Key, fn func(ctx cont
 	return l.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error { return fn(ctx) }, opts...)
 }
 
-var errNoLocker = errors.New("goose: the Locker is nil")
-
 // locker holds at most one lock. Its methods may be called concurrently; goose calls them one after another.
 type locker struct {
 	locker *pglock.Locker
@@ -59,20 +49,7 @@ type locker struct {
 }
 
 // Lock takes the lock, waiting until it is granted or ctx ends.
-func (l *locker) Lock(ctx context.Context, _ *sql.DB) error { return l.acquire(ctx) }
-
-// Unlock releases the lock. The error matches pglock.ErrLost when the lock was lost while goose migrated.
-func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.release(ctx) }
-
-type sessionLocker struct{ locker }
-
-// SessionLock takes the lock, waiting until it is granted or ctx ends.
-func (l *sessionLocker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.acquire(ctx) }
-
-// SessionUnlock releases the lock. The error matches pglock.ErrLost when the lock was lost while goose migrated.
-func (l *sessionLocker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.release(ctx) }
-
-func (l *locker) acquire(ctx context.Context) error {
+func (l *locker) Lock(ctx context.Context, _ *sql.DB) error {
 	held, err := l.locker.Lock(ctx, l.key, l.opts...)
 	if err != nil {
 		return fmt.Errorf("goose: %w", err)
@@ -83,7 +60,8 @@ func (l *locker) acquire(ctx context.Context) error {
 	return nil
 }
 
-func (l *locker) release(ctx context.Context) error {
+// Unlock releases the lock. The error matches pglock.ErrLost when the lock was lost while goose migrated.
+func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	l.mu.Lock()
 	held := l.held
 	l.held = nil

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	pressly "github.com/pressly/goose/v3"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/goose"
 )
@@ -41,39 +41,23 @@ var key = pglock.NewKey("migrations")
 
 func newLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(db.ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	locker, err := pglock.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := locker.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	locker, err := pglock.NewWithConfig(db.Config(t))
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
 	return locker
 }
 
 func newDB(t *testing.T, db *testenv.DB) *sql.DB {
 	t.Helper()
 	conn := stdlib.OpenDB(*db.Config(t).ConnConfig)
-	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Succeed(t, conn.Close()) })
 	return conn
 }
 
 func newProvider(t *testing.T, db *sql.DB, opts ...pressly.ProviderOption) *pressly.Provider {
 	t.Helper()
 	provider, err := pressly.NewProvider(pressly.DialectPostgres, db, files, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return provider
 }
 
@@ -87,15 +71,11 @@ func migrate(t *testing.T, up func(db *testenv.DB) error) {
 		running.Go(func() { errs[i] = up(db) })
 	}
 	running.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(errs...))
 	var runs int
 	var index sql.NullString
 	row := db.Pool(t).QueryRow(t.Context(), "select count(*), to_regclass('invoices_id')::text from runs")
-	if err := row.Scan(&runs, &index); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, row.Scan(&runs, &index))
 	if runs != 1 || !index.Valid {
 		t.Errorf("the migration ran %d times, and the index is %q", runs, index.String)
 	}
@@ -121,17 +101,6 @@ func TestGooseIndexConcurrentlyWorksWithALocker(t *testing.T) {
 	})
 }
 
-func TestGooseIndexConcurrentlyWorksWithASessionLocker(t *testing.T) {
-	migrate(t, func(db *testenv.DB) error {
-		locker, err := goose.NewSessionLocker(newLocker(t, db), key)
-		if err != nil {
-			return err
-		}
-		_, err = newProvider(t, newDB(t, db), pressly.WithSessionLocker(locker)).Up(t.Context())
-		return err
-	})
-}
-
 func TestGooseRunEndsWithTheLock(t *testing.T) {
 	db := testenv.Database(t)
 	err := goose.Run(t.Context(), newLocker(t, db), key, func(ctx context.Context) error {
@@ -149,15 +118,9 @@ func TestGooseRunEndsWithTheLock(t *testing.T) {
 func TestGooseUnlockReportsALoss(t *testing.T) {
 	db := testenv.Database(t)
 	locker, err := goose.NewLocker(newLocker(t, db), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := locker.Lock(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := endLockSessions(t.Context(), t, db); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, locker.Lock(t.Context(), nil))
+	must.Succeed(t, endLockSessions(t.Context(), t, db))
 	if err := locker.Unlock(t.Context(), nil); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("the error is %v", err)
 	}
@@ -169,9 +132,6 @@ func TestGooseUnlockReportsALoss(t *testing.T) {
 func TestGooseMisuseIsAnError(t *testing.T) {
 	if _, err := goose.NewLocker(nil, key); err == nil {
 		t.Error("NewLocker takes no Locker")
-	}
-	if _, err := goose.NewSessionLocker(nil, key); err == nil {
-		t.Error("NewSessionLocker takes no Locker")
 	}
 	if err := goose.Run(t.Context(), nil, key, nil); err == nil {
 		t.Error("Run takes no Locker")

@@ -75,7 +75,7 @@ func text(set attribute.Set) string {
 func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
-		o, err := otel.New(append(c.options, otel.KeyTemplates("invoice:{id}"))...)
+		o, err := otel.New(append(c.options, otel.WithKeyTemplates("invoice:{id}"))...)
 		must.Succeed(t, err)
 		fleet.Work(t, o)
 		want := []string{
@@ -193,7 +193,7 @@ func TestAWaitIsASpanWithTheHolder(t *testing.T) {
 
 func TestOptionsThatAreWrongAreErrors(t *testing.T) {
 	for name, opt := range map[string]otel.Option{
-		"nil": nil, "no template": otel.KeyTemplates(), "no function": otel.KeyLabel(nil),
+		"nil": nil, "no template": otel.WithKeyTemplates(),
 		"no meters": otel.WithMeterProvider(nil), "no tracers": otel.WithTracerProvider(nil),
 	} {
 		if _, err := otel.New(opt); err == nil {

@@ -15,10 +15,7 @@ import (
 )
 
 // spans records each wait as a span.
-type spans struct {
-	tracer       trace.Tracer
-	holdersAfter time.Duration
-}
+type spans struct{ tracer trace.Tracer }
 
 // waitKey is the key of the *wait in the context of a call that waits.
 type waitKey struct{}
@@ -47,10 +44,10 @@ func (s *spans) started(ctx context.Context, e pglock.WaitStartedInfo) context.C
 		attribute.Bool("pglock.shared", e.Shared), attribute.String("pglock.use", keylabel.Use(e.Use)),
 	))
 	w := &wait{span: span}
-	if span.IsRecording() && s.holdersAfter >= 0 {
+	if span.IsRecording() {
 		asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		w.cancel = cancel
-		w.timer = time.AfterFunc(s.holdersAfter, func() {
+		w.timer = time.AfterFunc(holdersAfter, func() {
 			asking, cancel := context.WithTimeout(asking, askWithin)
 			defer cancel()
 			if holders, err := e.Holders(asking); err == nil {
@@ -61,7 +58,10 @@ func (s *spans) started(ctx context.Context, e pglock.WaitStartedInfo) context.C
 	return context.WithValue(ctx, waitKey{}, w)
 }
 
-const askWithin = 5 * time.Second
+const (
+	holdersAfter = 100 * time.Millisecond // how long a call waits before the server is asked for the holders
+	askWithin    = 5 * time.Second
+)
 
 func (s *spans) ended(ctx context.Context, e pglock.WaitEndedInfo) {
 	w, ok := ctx.Value(waitKey{}).(*wait)

@@ -1,7 +1,7 @@
 // Package prometheus makes Prometheus metrics from what happens to locks: register a [Collector], and give its
 // Observer to the Lockers.
 //
-//	metrics, err := prometheus.New(prometheus.KeyTemplates("invoice:{id}"))
+//	metrics, err := prometheus.New(prometheus.WithKeyTemplates("invoice:{id}"))
 //	…
 //	registry.MustRegister(metrics)
 //	locker, err := pglock.New(pool, pglock.WithObserver(metrics.Observer()))
@@ -10,53 +10,28 @@
 package prometheus
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
 	client "github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
 )
 
 // Option configures a [Collector].
 type Option func(*config) error
 
-type config struct {
-	labels  *keylabel.Labeler
-	buckets []float64
-}
+type config struct{ labels *keylabel.Labeler }
 
-// KeyTemplates gives the metrics a label key, whose values are the given templates: texts such as "invoice:{id}", in
+// WithKeyTemplates gives the metrics a label key, whose values are the given templates: texts such as "invoice:{id}", in
 // which each {…} matches at least one character. The value for a lock is the first template that its name matches, and
-// otherwise "other". Without KeyTemplates or [KeyLabel] there is no such label, since each name would make a time
-// series. It is an error to give no template, an empty one, or more than a hundred.
-func KeyTemplates(templates ...string) Option {
+// otherwise "other". Without this option there is no such label, since each name would make a time series. It is an error
+// to give no template, an empty one, or more than a hundred.
+func WithKeyTemplates(templates ...string) Option {
 	return func(c *config) (err error) {
 		c.labels, err = keylabel.Templates(templates...)
 		return err
-	}
-}
-
-// KeyLabel gives the metrics a label key, whose values the function label returns. It is called concurrently. After it
-// has returned a hundred different values, further ones become "other", as the empty text always does.
-func KeyLabel(label func(Key) string) Option {
-	return func(c *config) (err error) {
-		c.labels, err = keylabel.New(label)
-		return err
-	}
-}
-
-// Buckets sets the upper bounds of the histograms in seconds, in increasing order. The default is from 1 ms to 5 minutes.
-func Buckets(seconds ...float64) Option {
-	return func(c *config) error {
-		for i, s := range seconds {
-			if i > 0 && s <= seconds[i-1] {
-				return errors.New("Buckets: the bounds must increase")
-			}
-		}
-		c.buckets = seconds
-		return nil
 	}
 }
 
@@ -74,14 +49,9 @@ type Collector struct {
 
 // New returns a Collector that has counted nothing.
 func New(opts ...Option) (*Collector, error) {
-	c := config{buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}}
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, errors.New("pglock/adapter/prometheus: an Option is nil")
-		}
-		if err := opt(&c); err != nil {
-			return nil, fmt.Errorf("pglock/adapter/prometheus: %w", err)
-		}
+	var c config
+	if err := options.Apply(&c, opts); err != nil {
+		return nil, fmt.Errorf("pglock/adapter/prometheus: %w", err)
 	}
 	labels := func(names ...string) []string {
 		if c.labels != nil {
@@ -97,7 +67,7 @@ func New(opts ...Option) (*Collector, error) {
 	}
 	histogram := func(name, help string, names ...string) *client.HistogramVec {
 		return client.NewHistogramVec(client.HistogramOpts{
-			Namespace: namespace, Name: name, Help: help, Buckets: c.buckets,
+			Namespace: namespace, Name: name, Help: help, Buckets: buckets,
 		}, labels(names...))
 	}
 	return &Collector{
@@ -116,6 +86,9 @@ func New(opts ...Option) (*Collector, error) {
 }
 
 const namespace = "pglock_client"
+
+// buckets are the upper bounds of the histograms, in seconds.
+var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
 func (c *Collector) all() []client.Collector {
 	return []client.Collector{

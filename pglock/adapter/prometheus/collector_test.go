@@ -41,7 +41,7 @@ func want(t *testing.T, text string, lines ...string) {
 
 func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := prometheus.New(prometheus.KeyTemplates("invoice:{id}"))
+		c, err := prometheus.New(prometheus.WithKeyTemplates("invoice:{id}"))
 		must.Succeed(t, err)
 		fleet.Work(t, c.Observer())
 		text := scrape(t, c)
@@ -94,8 +94,7 @@ func TestWithoutTemplatesThereIsNoLabelForKeys(t *testing.T) {
 
 func TestOptionsThatAreWrongAreErrors(t *testing.T) {
 	for name, opt := range map[string]prometheus.Option{
-		"nil": nil, "no template": prometheus.KeyTemplates(), "an empty template": prometheus.KeyTemplates(""),
-		"no function": prometheus.KeyLabel(nil), "falling buckets": prometheus.Buckets(2, 1),
+		"nil": nil, "no template": prometheus.WithKeyTemplates(), "an empty template": prometheus.WithKeyTemplates(""),
 	} {
 		if _, err := prometheus.New(opt); err == nil {
 			t.Errorf("%s is no error", name)

@@ -8,9 +8,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
 )
 
-// Key is the key of a lock.
-type Key = pglock.Key
-
 // Observer returns the Observer that counts. Give it to Lockers with pglock.WithObserver, and to the calls that take
 // transaction locks, if those should be counted too. pglock.Observers joins it with other Observers.
 func (c *Collector) Observer() *pglock.Observer {
@@ -56,7 +53,7 @@ func (c *Collector) Observer() *pglock.Observer {
 // startAtZero creates the counters that alerts use, with the value zero, when a use and label are seen for the first
 // time. Prometheus sees no increase in a counter that appears with its first event, so a first loss would raise no
 // alert.
-func (c *Collector) startAtZero(keys []Key, use pglock.Use) {
+func (c *Collector) startAtZero(keys []pglock.Key, use pglock.Use) {
 	values := c.with(keys, use, keylabel.Use(use))
 	if _, began := c.began.LoadOrStore([2]string{values[0], values[len(values)-1]}, true); began {
 		return
@@ -92,14 +89,14 @@ func (c *Collector) callFailed(_ context.Context, e pglock.FailedInfo) {
 }
 
 // ended counts a lock that is not held any more.
-func (c *Collector) ended(keys []Key, use pglock.Use, seconds float64) {
+func (c *Collector) ended(keys []pglock.Key, use pglock.Use, seconds float64) {
 	values := c.with(keys, use, keylabel.Use(use))
 	c.held.WithLabelValues(values...).Dec()
 	c.holdSeconds.WithLabelValues(values...).Observe(seconds)
 }
 
 // with returns the values of labels, with that of the key if there is one.
-func (c *Collector) with(keys []Key, use pglock.Use, values ...string) []string {
+func (c *Collector) with(keys []pglock.Key, use pglock.Use, values ...string) []string {
 	if c.labels != nil {
 		values = append(values, c.labels.Of(keys, use))
 	}

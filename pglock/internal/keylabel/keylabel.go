@@ -3,11 +3,10 @@
 package keylabel
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -16,48 +15,26 @@ import (
 // Other is the label of keys that have no label of their own.
 const Other = "other"
 
-// Max is the largest number of labels that a Labeler gives out, besides Other.
+// Max is the largest number of labels of a Labeler, besides Other.
 const Max = 100
 
 // Labeler labels keys. A nil Labeler gives no labels.
 type Labeler struct {
-	label func(pglock.Key) string
-
-	mu    sync.Mutex
-	given map[string]bool
+	templates []string
+	patterns  []*regexp.Regexp
 }
 
-// New returns a Labeler that calls label. Once there are [Max] different labels, every further one becomes Other,
-// and so does an empty one.
-func New(label func(pglock.Key) string) (*Labeler, error) {
-	if label == nil {
-		return nil, errors.New("the function is nil")
-	}
-	return &Labeler{label: label, given: map[string]bool{}}, nil
-}
-
-// Templates returns a Labeler whose labels are templates, as the option KeyTemplates of the adapters takes them: texts in
-// which each {…} matches at least one character. A key gets the first that its name matches.
+// Templates returns a Labeler whose labels are templates, as the option WithKeyTemplates of the adapters takes them: texts
+// in which each {…} matches at least one character. A key gets the first that its name matches.
 func Templates(templates ...string) (*Labeler, error) {
-	if len(templates) == 0 {
-		return nil, errors.New("KeyTemplates: there are none")
+	if len(templates) == 0 || len(templates) > Max || slices.Contains(templates, "") {
+		return nil, fmt.Errorf("WithKeyTemplates: want 1 to %d templates, none of them empty", Max)
 	}
-	patterns := make([]*regexp.Regexp, len(templates))
-	for i, template := range templates {
-		if template == "" || len(templates) > Max {
-			return nil, fmt.Errorf("a template is empty, or there are more than %d", Max)
-		}
-		patterns[i] = pattern(template)
+	l := &Labeler{templates: templates}
+	for _, template := range templates {
+		l.patterns = append(l.patterns, pattern(template))
 	}
-	return New(func(key pglock.Key) string {
-		name := key.String()
-		for i, p := range patterns {
-			if p.MatchString(name) {
-				return templates[i]
-			}
-		}
-		return Other
-	})
+	return l, nil
 }
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
@@ -82,20 +59,13 @@ func (l *Labeler) Of(keys []pglock.Key, use pglock.Use) string {
 		}
 		key = keys[0]
 	}
-	text := l.label(key)
-	if text == "" {
-		return Other
+	name := key.String()
+	for i, p := range l.patterns {
+		if p.MatchString(name) {
+			return l.templates[i]
+		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.given[text] || text == Other {
-		return text
-	}
-	if len(l.given) == Max {
-		return Other
-	}
-	l.given[text] = true
-	return text
+	return Other
 }
 
 // Internal reports whether a primitive takes the lock for its own purposes, which its users do not see.

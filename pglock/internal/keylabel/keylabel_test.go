@@ -1,7 +1,7 @@
 package keylabel
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
@@ -24,31 +24,13 @@ func TestTemplatesLabelKeysByTheFirstThatMatches(t *testing.T) {
 	if got := l.Of([]pglock.Key{pglock.PairKey(1, 2)}, pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("a.b")}); got != "a.b" {
 		t.Errorf("a permit is labelled %q", got)
 	}
-	if _, err := Templates(""); err == nil {
-		t.Error("an empty template is no error")
-	}
-}
-
-func TestLabelsAreFew(t *testing.T) {
-	l, err := New(pglock.Key.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for i := range 10 * Max {
-		seen[l.Of([]pglock.Key{pglock.NewKey(fmt.Sprint(i))}, pglock.Use{})] = true
-	}
-	if len(seen) != Max+1 || !seen[Other] {
-		t.Errorf("there are %d labels", len(seen))
-	}
-	if got := l.Of([]pglock.Key{pglock.NewKey("0")}, pglock.Use{}); got != "0" {
-		t.Errorf("a label that was given is %q later", got)
-	}
-	if got := l.Of([]pglock.Key{pglock.Int64Key(1)}, pglock.Use{}); got != Other {
-		t.Errorf("the empty label is %q", got)
-	}
 	if got := (*Labeler)(nil).Of([]pglock.Key{pglock.NewKey("a")}, pglock.Use{}); got != "" {
 		t.Errorf("without a Labeler the label is %q", got)
+	}
+	for _, templates := range [][]string{nil, {""}, strings.Split(strings.Repeat("a,", Max)+"a", ",")} {
+		if _, err := Templates(templates...); err == nil {
+			t.Errorf("%d templates are no error", len(templates))
+		}
 	}
 }
 
