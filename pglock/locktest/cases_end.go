@@ -5,7 +5,6 @@ package locktest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,75 +73,6 @@ func (s *suite) unlock() {
 	s.free(s.key("k"))
 }
 
-func (s *suite) lockContext() {
-	l := s.open()
-	lock := s.lock(l, s.key("k"))
-	parent, cancel := context.WithCancelCause(s.ctx)
-	ctx, independent := lock.Context(parent), lock.Context(context.Background())
-	child, cancelChild := context.WithCancel(independent)
-	defer cancelChild()
-	mine := errors.New("mine")
-	cancel(mine)
-	<-ctx.Done()
-	if context.Cause(ctx) != mine || ctx.Err() != context.Canceled {
-		s.Errorf("a parent's end: Err %v, cause %v", ctx.Err(), context.Cause(ctx))
-	}
-	if independent.Err() != nil || lock.Err() != nil {
-		s.Errorf("a parent's end reached elsewhere: %v, %v", independent.Err(), lock.Err())
-	}
-	s.mustUnlock(lock)
-	<-child.Done()
-	for _, ended := range []context.Context{independent, child, lock.Context(context.Background())} {
-		if !errors.Is(context.Cause(ended), pglock.ErrUnlocked) || ended.Err() != context.Canceled {
-			s.Errorf("the lock's end: Err %v, cause %v", ended.Err(), context.Cause(ended))
-		}
-	}
-}
-
-func (s *suite) do() {
-	l := s.open()
-	key := s.key("k")
-	mine := errors.New("mine")
-	err := l.Do(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
-		err := l.TryDo(ctx, key, func(context.Context, *pglock.Lock) error { return errors.New("ran") })
-		if !errors.Is(err, pglock.ErrNotAcquired) {
-			s.Errorf("TryDo of a held key: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
-		}
-		return mine
-	})
-	if err != mine {
-		s.Errorf("Do returned %v", err)
-	}
-	s.must(l.TryDo(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error { return lock.Unlock(ctx) }))
-
-	func() {
-		defer func() {
-			if r := recover(); r != "boom" {
-				s.Errorf("the panic came out as %v", r)
-			}
-		}()
-		_ = l.Do(s.ctx, key, func(context.Context, *pglock.Lock) error { panic("boom") })
-	}()
-	s.free(key)
-
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_ = l.Do(s.ctx, key, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
-	}()
-	<-gone
-	s.free(key)
-
-	err = l.Do(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
-		<-ctx.Done()
-		return mine
-	}, pglock.MaxHold(10*time.Millisecond))
-	if !errors.Is(err, pglock.ErrLost) || !errors.Is(err, mine) {
-		s.Errorf("Do with a lost lock returned %v", err)
-	}
-	s.mustUnlock(s.lock(s.open(), key)) // MaxHold gives the lock back in the background
-}
-
 func (s *suite) close() {
 	l, other := s.open(), s.open()
 	key, theirs := s.key("k"), s.key("theirs")
@@ -187,27 +117,4 @@ func (s *suite) close() {
 	s.must(l.Close(s.ctx))
 	s.mustUnlock(elsewhere)
 	s.free(key, theirs)
-}
-
-func (s *suite) closeForced() {
-	l := s.open()
-	key := s.key("k")
-	hanging, diligent := s.lock(l, key), s.lock(l, s.key("diligent"))
-	go func() {
-		<-diligent.Done()
-		_ = diligent.Unlock(s.ctx)
-	}()
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
-	if err := l.Close(ctx); !errors.Is(err, context.Canceled) {
-		s.Errorf("Close that ended locks returned %v", err)
-	}
-	lost := (*pglock.LostError)(nil)
-	if err := hanging.Err(); !errors.As(err, &lost) || lost.Reason != pglock.LostClosed {
-		s.Errorf("a lock ended by Close: %v", err)
-	}
-	if err := hanging.Unlock(s.ctx); !errors.Is(err, pglock.ErrLost) {
-		s.Errorf("Unlock of a lock ended by Close: got error %v, want one that matches %q", err, pglock.ErrLost)
-	}
-	s.free(key, s.key("diligent"))
 }

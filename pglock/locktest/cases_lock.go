@@ -5,9 +5,7 @@ package locktest
 import (
 	"errors"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -187,46 +185,4 @@ func (s *suite) fence() {
 	if _, err := late.Fence(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
 		s.Errorf("a first Fence after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
 	}
-}
-
-func (s *suite) misuse() {
-	l := s.open()
-	key := s.key("k")
-	fail := func(what string, lock *pglock.Lock, err error) {
-		s.Helper()
-		if err == nil || lock != nil {
-			s.Errorf("%s: no error", what)
-		}
-	}
-	lock, err := l.Lock(s.ctx, pglock.Key{})
-	fail("the zero Key", lock, err)
-	if !errors.Is(err, pglock.ErrInvalidKey) {
-		s.Errorf("the zero Key: got error %v, want one that matches %q", err, pglock.ErrInvalidKey)
-	}
-	lock, err = l.TryLock(s.ctx, pglock.NewKey(strings.Repeat("n", pglock.MaxName+1)))
-	fail("a name that is too long", lock, err)
-	if !errors.Is(err, pglock.ErrInvalidKey) {
-		s.Errorf("a name that is too long: got error %v, want one that matches %q", err, pglock.ErrInvalidKey)
-	}
-	lock, err = l.LockAll(s.ctx, []pglock.Key{key, {}})
-	fail("a zero Key among others", lock, err)
-	lock, err = l.LockAll(s.ctx, nil)
-	fail("no keys", lock, err)
-	lock, err = l.TryLock(s.ctx, key, pglock.MaxWait(time.Second))
-	fail("TryLock with MaxWait", lock, err)
-	lock, err = l.TryLock(s.ctx, key, pglock.RetryUnavailable(time.Second))
-	fail("TryLock with RetryUnavailable", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.RetryUnavailable(0))
-	fail("RetryUnavailable(0)", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.MaxWait(-1))
-	fail("a negative MaxWait", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.MaxHold(0))
-	fail("MaxHold(0)", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.WithToken(""))
-	fail("an empty token", lock, err)
-	lock, err = l.Lock(s.ctx, key, nil)
-	fail("a nil option", lock, err)
-	fail("Do without a function", nil, l.Do(s.ctx, key, nil))
-	fail("TryDo without a function", nil, l.TryDo(s.ctx, key, nil))
-	s.free(key)
 }

@@ -16,10 +16,7 @@ type Opener func(t testing.TB, opts ...pglock.Option) *pglock.Locker
 // be on one server, on which no other program uses keys whose names begin with the test's. Capabilities that a backend
 // may lack (Fence) are logged when they are missing.
 func Exercise(t *testing.T, open Opener) {
-	for _, test := range []struct {
-		name string
-		run  func(*suite)
-	}{
+	exercise(t, open, []testCase{
 		{"ALockIsHeldUntilItIsUnlocked", (*suite).lockAndUnlock},
 		{"LocksAreNotReentrant", (*suite).notReentrant},
 		{"SharedLocksAreShared", (*suite).shared},
@@ -32,21 +29,23 @@ func Exercise(t *testing.T, open Opener) {
 		{"LockAllCannotDeadlock", (*suite).lockAllOrder},
 		{"MaxHoldEndsTheLock", (*suite).maxHold},
 		{"UnlockTellsTheTruth", (*suite).unlock},
-		{"DeadlineIsTheLeasesOrMaxHolds", (*suite).deadline},
-		{"APanicOfTheObserverLeavesNothingLocked", (*suite).observerPanics},
-		{"TheLocksContextEndsWithTheLock", (*suite).lockContext},
-		{"DoReleasesWhateverHappens", (*suite).do},
 		{"HoldersAreListed", (*suite).holders},
 		{"FencesGrow", (*suite).fence},
 		{"AnotherProcessGetsItsTurn", (*suite).handoffLimit},
 		{"TwoHoldersNeverOverlap", (*suite).mutualExclusion},
 		{"CancelsThatMeetGrantsLeaveNothing", (*suite).cancelStorm},
 		{"CloseFailsWaitersAndWaitsForHolders", (*suite).close},
-		{"CloseEndsLocksWhenItsContextEnds", (*suite).closeForced},
-		{"ACallThatWouldWaitForItselfIsRefused", (*suite).selfDeadlock},
-		{"ACallThatCanBeGrantedIsNotRefused", (*suite).noSelfDeadlock},
-		{"MisuseIsAnError", (*suite).misuse},
-	} {
+	})
+}
+
+// testCase is a case of a suite.
+type testCase struct {
+	name string
+	run  func(*suite)
+}
+
+func exercise(t *testing.T, open Opener, cases []testCase) {
+	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

@@ -324,3 +324,36 @@ func TestRatelimitTheObserverLearnsOfEachCall(t *testing.T) {
 		}
 	})
 }
+
+func TestRatelimitMisuseOfACallIsAnError(t *testing.T) {
+	l, err := ratelimittest.New(&ratelimittest.Memory{}, limits)
+	must.Succeed(t, err)
+	for name, test := range map[string]struct {
+		key   string
+		limit ratelimit.Limit
+		n     int
+		want  string
+	}{
+		"a long key":         {strings.Repeat("x", 1025), slow, 1, "bytes"},
+		"NUL":                {"a\x00", slow, 1, "NUL"},
+		"invalid UTF-8":      {"a\xff", slow, 1, "UTF-8"},
+		"none":               {"a", slow, 0, "at least one"},
+		"a negative number":  {"a", slow, -1, "at least one"},
+		"no count":           {"a", ratelimit.Limit{Per: time.Second}, 1, "Count"},
+		"a negative rate":    {"a", ratelimit.PerSecond(-1), 1, "Count"},
+		"no time":            {"a", ratelimit.Limit{Count: 1}, 1, "Per"},
+		"a negative burst":   {"a", ratelimit.Limit{Count: 1, Per: 1, Burst: -1}, 1, "Burst"},
+		"too often":          {"a", ratelimit.Limit{Count: 11, Per: 10}, 1, "nanosecond"},
+		"too slow":           {"a", ratelimit.Limit{Count: 1, Per: 1 << 62}, 1, "longer"},
+		"a wide strict one":  {"a", ratelimit.Limit{Count: 5, Per: time.Second, Burst: 6}.Strict(), 1, "strict"},
+		"more than a strict": {"a", ratelimit.PerSecond(5).Strict(), 2, "burst"},
+	} {
+		_, err := l.AllowN(t.Context(), test.key, test.limit, test.n)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := l.WaitN(t.Context(), test.key, test.limit, test.n); err == nil {
+			t.Errorf("%s can be waited for", name)
+		}
+	}
+}

@@ -312,33 +312,3 @@ func (s *suite) closed() {
 		s.Errorf("Run on a closed Locker: %v", err)
 	}
 }
-
-func (s *suite) misuse() {
-	l := s.open(s.T)
-	if _, err := leader.New(nil, s.key()); err == nil {
-		s.Error("a nil Locker is accepted")
-	}
-	if _, err := leader.New(l, pglock.Key{}); !errors.Is(err, pglock.ErrInvalidKey) {
-		s.Errorf("the zero Key: %v", err)
-	}
-	for name, opt := range map[string]leader.Option{
-		"nil": nil, "WithBackoff of zero": leader.WithBackoff(0, time.Second), "WithBackoff in reverse": leader.WithBackoff(2, 1),
-		"nil WithEligible": leader.WithEligible(nil), "nil WithEvents": leader.WithEvents(nil),
-	} {
-		if _, err := leader.New(l, s.key(), opt); err == nil {
-			s.Errorf("%s is accepted", name)
-		}
-		if err := leader.Run(s.ctx, l, s.key(), leads, opt); err == nil {
-			s.Errorf("%s is accepted by Run", name)
-		}
-	}
-	e := s.elector(l)
-	if err := e.Run(s.ctx, nil); err == nil {
-		s.Error("a nil function is accepted")
-	}
-	c := s.run(leads)
-	s.leading(c)
-	if err := c.Run(s.ctx, leads); !errors.Is(err, leader.ErrRunning) {
-		s.Errorf("a second Run: %v", err)
-	}
-}

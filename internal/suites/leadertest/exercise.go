@@ -36,7 +36,6 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 		{"EventsReportTermsInOrder", (*suite).events},
 		{"TheHealthCheckFindsALeaderThatGoesOn", (*suite).health},
 		{"AClosedLockerEndsRun", (*suite).closed},
-		{"MisuseIsAnError", (*suite).misuse},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -31,7 +31,6 @@ func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 		{"AWaitThatIsCancelledLastCostsNothing", (*suite).cancel},
 		{"AnEndedContextCostsNothing", (*suite).ended},
 		{"KeysOfAllKinds", (*suite).keys},
-		{"MisuseIsAnError", (*suite).misuse},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -300,37 +299,5 @@ func (s *suite) keys() {
 	for _, name := range []string{"", " ", "a}b", "{a}", "a{b}c{", "日本語", "'\"\\;--", strings.Repeat("x", 900)} {
 		s.want(s.allow(l, s.key(name), slow, 1), true, slow.Burst-1)
 		s.want(s.allow(l, s.key(name), slow, 1), true, slow.Burst-2)
-	}
-}
-
-func (s *suite) misuse() {
-	l := s.open()
-	for name, test := range map[string]struct {
-		key   string
-		limit ratelimit.Limit
-		n     int
-		want  string
-	}{
-		"a long key":         {strings.Repeat("x", 1025), slow, 1, "bytes"},
-		"NUL":                {"a\x00", slow, 1, "NUL"},
-		"invalid UTF-8":      {"a\xff", slow, 1, "UTF-8"},
-		"none":               {"a", slow, 0, "at least one"},
-		"a negative number":  {"a", slow, -1, "at least one"},
-		"no count":           {"a", ratelimit.Limit{Per: time.Second}, 1, "Count"},
-		"a negative rate":    {"a", ratelimit.PerSecond(-1), 1, "Count"},
-		"no time":            {"a", ratelimit.Limit{Count: 1}, 1, "Per"},
-		"a negative burst":   {"a", ratelimit.Limit{Count: 1, Per: 1, Burst: -1}, 1, "Burst"},
-		"too often":          {"a", ratelimit.Limit{Count: 11, Per: 10}, 1, "nanosecond"},
-		"too slow":           {"a", ratelimit.Limit{Count: 1, Per: 1 << 62}, 1, "longer"},
-		"a wide strict one":  {"a", ratelimit.Limit{Count: 5, Per: time.Second, Burst: 6}.Strict(), 1, "strict"},
-		"more than a strict": {"a", ratelimit.PerSecond(5).Strict(), 2, "burst"},
-	} {
-		_, err := AllowN(s.ctx, l, test.key, test.limit, test.n)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			s.Errorf("%s: %v", name, err)
-		}
-		if err := l.WaitN(s.ctx, test.key, test.limit, test.n); err == nil {
-			s.Errorf("%s can be waited for", name)
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,7 +35,6 @@ func Exercise(t *testing.T, open locktest.Opener) {
 		{"CatchUpRunsWhatWasMissed", (*suite).catchUp},
 		{"APanicGoesOn", (*suite).panics},
 		{"TheObserverLearnsOfIt", (*suite).observer},
-		{"MisuseIsAnError", (*suite).misuse},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -342,50 +340,5 @@ func (s *suite) observer() {
 	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
 		!errors.Is(seen[1].Err, pglock.ErrDone) || seen[0].Use.Kind != pglock.UseTick || !seen[0].Due.Equal(day) {
 		s.Errorf("the observer got %+v", seen)
-	}
-}
-
-func (s *suite) misuse() {
-	jobs := s.jobs()
-	nothing := count(new(atomic.Int64), nil)
-	for name, test := range map[string]struct {
-		job  string
-		due  time.Time
-		opts []schedule.Option
-		want string
-	}{
-		"a long name":         {strings.Repeat("x", 1025), day, nil, "this one 1025"},
-		"NUL":                 {"a\x00", day, nil, "NUL"},
-		"no due time":         {"a", time.Time{}, nil, "zero"},
-		"a far due time":      {"a", day.AddDate(20000, 0, 0), nil, "year"},
-		"a nil option":        {"a", day, []schedule.Option{nil}, "nil"},
-		"no mark":             {"a", day, []schedule.Option{schedule.WithMark(0)}, "WithMark"},
-		"kept for nothing":    {"a", day, []schedule.Option{schedule.WithKeep(0)}, "WithKeep"},
-		"nothing to catch up": {"a", day, []schedule.Option{schedule.WithCatchUp(0, nil)}, "WithCatchUp"},
-	} {
-		err := jobs.Run(s.ctx, test.job, test.due, nothing, test.opts...)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			s.Errorf("%s: %v", name, err)
-		}
-	}
-	job, err := jobs.Job("a")
-	s.must(err)
-	for want, opt := range map[string]pglock.LockOption{
-		"nil": nil, "negative": pglock.MaxWait(-1), "Shared": pglock.Shared(),
-	} {
-		if err := job.Run(s.ctx, day, nothing, opt); err == nil || !strings.Contains(err.Error(), want) {
-			s.Errorf("%s: %v", want, err)
-		}
-	}
-	if err := job.Run(s.ctx, day, nil); err == nil {
-		s.Error("a nil function is no error")
-	}
-	_, err = schedule.New(s.opener(s), pglock.Key{})
-	s.is(err, pglock.ErrInvalidKey)
-	if _, err := schedule.New(nil, pglock.NewKey("a")); err == nil {
-		s.Error("a nil Locker is no error")
-	}
-	if _, err := schedule.Every(0); err == nil {
-		s.Error("Every(0) is no error")
 	}
 }

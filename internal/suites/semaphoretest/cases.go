@@ -81,28 +81,6 @@ func (s *suite) limit() {
 	s.free(limit)
 }
 
-func (s *suite) wakes() {
-	sem, other := s.open(2), s.open(2)
-	held := []*semaphore.Permit{s.acquire(sem, 1), s.acquire(sem, 1)}
-	var took []time.Duration
-	for range 10 {
-		waiter := s.start(s.ctx, other, 1)
-		s.waiting(other, 1)
-		start := time.Now()
-		s.release(held[0])
-		held = append(held[1:], s.got(waiter))
-		took = append(took, time.Since(start))
-		sem, other = other, sem
-		held[0], held[1] = held[1], held[0]
-		s.release(held[1])
-		held[1] = s.acquire(sem, 1)
-	}
-	slices.Sort(took)
-	s.Logf("a release woke another process after %v (median), %v at most", took[len(took)/2], took[len(took)-1])
-	s.release(held[0])
-	s.release(held[1])
-}
-
 func (s *suite) handoff() {
 	l := s.opener(s.T, pglock.WithHandoffLimit(1000, time.Hour))
 	sem, err := semaphore.New(l, s.key(), 2)
@@ -205,75 +183,6 @@ func (s *suite) tryBehind() {
 	s.release(one)
 	s.release(s.got(waiter))
 	s.free(2)
-}
-
-// tryBeside: if there are permits for all, callers that only pass the gate do not make TryAcquire fail for
-// long.
-func (s *suite) tryBeside() {
-	const workers = 6
-	var wg sync.WaitGroup
-	var failed, succeeded atomic.Int32
-	for _, sem := range []*semaphore.Semaphore{s.open(workers), s.open(workers)} {
-		for range workers / 2 {
-			wg.Go(func() {
-				for range 20 {
-					p, err := sem.TryAcquire(s.ctx)
-					if errors.Is(err, pglock.ErrNotAcquired) {
-						failed.Add(1)
-						continue
-					}
-					if err != nil {
-						s.Error(err)
-						return
-					}
-					succeeded.Add(1)
-					if err := p.Release(s.ctx); err != nil {
-						s.Error(err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	s.Logf("%d of %d calls of TryAcquire found others at the gate", failed.Load(), failed.Load()+succeeded.Load())
-	if succeeded.Load() == 0 {
-		s.Error("no TryAcquire succeeded")
-	}
-	s.free(workers)
-}
-
-func (s *suite) heavy() {
-	const limit = 4
-	ctx, stop := context.WithCancel(s.ctx)
-	var wg sync.WaitGroup
-	var rounds atomic.Int32
-	sems := []*semaphore.Semaphore{s.open(limit), s.open(limit)}
-	for _, sem := range sems {
-		for range limit {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					err := sem.Do(ctx, func(context.Context, *semaphore.Permit) error {
-						rounds.Add(1)
-						time.Sleep(rand.N(2 * time.Millisecond))
-						return nil
-					})
-					if err != nil && !errors.Is(err, context.Canceled) {
-						s.Error(err)
-						return
-					}
-				}
-			})
-		}
-	}
-	s.until("the light ones are running", func() bool { return rounds.Load() > 50 })
-	for range 2 {
-		for _, sem := range sems {
-			s.release(s.acquire(sem, limit))
-		}
-	}
-	stop()
-	wg.Wait()
-	s.free(limit)
 }
 
 func (s *suite) heavies() {

@@ -3,7 +3,6 @@ package semaphoretest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"time"
 
@@ -155,39 +154,6 @@ func (s *suite) maxHold() {
 	s.free(2)
 }
 
-func (s *suite) do() {
-	sem := s.open(1)
-	mine := errors.New("mine")
-	err := sem.Do(s.ctx, func(ctx context.Context, p *semaphore.Permit) error { return mine })
-	if err != mine {
-		s.Errorf("Do returned %v", err)
-	}
-	s.must(sem.Do(s.ctx, func(ctx context.Context, p *semaphore.Permit) error { return p.Release(ctx) }))
-	func() {
-		defer func() {
-			if r := recover(); r != "boom" {
-				s.Errorf("the panic came out as %v", r)
-			}
-		}()
-		_ = sem.Do(s.ctx, func(context.Context, *semaphore.Permit) error { panic("boom") })
-	}()
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_ = sem.Do(s.ctx, func(context.Context, *semaphore.Permit) error { runtime.Goexit(); return nil })
-	}()
-	<-gone
-	err = sem.Do(s.ctx, func(ctx context.Context, p *semaphore.Permit) error {
-		<-ctx.Done()
-		return mine
-	}, pglock.MaxHold(10*time.Millisecond))
-	if !errors.Is(err, pglock.ErrLost) || !errors.Is(err, mine) {
-		s.Errorf("Do with a lost permit returned %v", err)
-	}
-	s.release(s.acquire(sem, 1)) // MaxHold gives the slot back in the background
-	s.free(1)
-}
-
 func (s *suite) close() {
 	l := s.opener(s.T)
 	sem, err := semaphore.New(l, s.key(), 1)
@@ -225,49 +191,4 @@ func (s *suite) observer() {
 	if w.count(hooks.UseSemaphoreGate) == 0 || w.count(pglock.UseLock) != 0 {
 		s.Errorf("the Observer's events are %v", w.keys)
 	}
-}
-
-func (s *suite) misuse() {
-	l := s.opener(s.T)
-	for _, n := range []int{0, -1, semaphore.MaxPermits + 1} {
-		if _, err := semaphore.New(l, s.key(), n); err == nil {
-			s.Errorf("a semaphore with %d permits is accepted", n)
-		}
-	}
-	if _, err := semaphore.New(nil, s.key(), 1); err == nil {
-		s.Error("a nil Locker is accepted")
-	}
-	if _, err := semaphore.New(l, pglock.Key{}, 1); !errors.Is(err, pglock.ErrInvalidKey) {
-		s.Errorf("the zero Key: %v", err)
-	}
-	sem := s.open(3)
-	for _, weight := range []int{0, -1, 4} {
-		if _, err := sem.AcquireN(s.ctx, weight); err == nil {
-			s.Errorf("the weight %d of 3 is accepted", weight)
-		}
-	}
-	for name, opt := range map[string]pglock.LockOption{
-		"Shared": pglock.Shared(), "WithToken": pglock.WithToken("mine"), "nil": nil, "a negative MaxWait": pglock.MaxWait(-1),
-	} {
-		if _, err := sem.Acquire(s.ctx, opt); err == nil {
-			s.Errorf("%s is accepted", name)
-		}
-	}
-	//pglock:allow it is to be refused
-	if _, err := sem.TryAcquire(s.ctx, pglock.MaxWait(time.Second)); err == nil {
-		s.Error("TryAcquire with MaxWait is accepted")
-	}
-	if err := sem.Do(s.ctx, nil); err == nil {
-		s.Error("a nil function is accepted")
-	}
-	ended, cancel := context.WithCancelCause(s.ctx)
-	because := errors.New("because")
-	cancel(because)
-	_, err := sem.Acquire(ended)
-	for _, want := range []error{pglock.ErrNotAcquired, context.Canceled, because} {
-		if !errors.Is(err, want) {
-			s.Errorf("Acquire with an ended context: %v, does not match %q", err, want)
-		}
-	}
-	s.free(3)
 }
