@@ -19,24 +19,23 @@ type Lose func(t testing.TB, key pglock.Key)
 // Exercise runs the suite. open is as in [locktest.Exercise]: each Locker represents a process. lose may be nil for a
 // backend that cannot lose a lock on demand; that is logged.
 func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
-	for _, test := range []struct {
-		name string
-		run  func(*suite)
-	}{
+	exercise(t, open, lose, []testCase{
 		{"OneOfManyLeads", (*suite).oneLeads},
 		{"ResignHandsOverWhenLeadHasReturned", (*suite).resign},
-		{"ResignInsideLeadDoesNotWaitForItself", (*suite).resignInside},
-		{"ResignGivesUpWithItsContext", (*suite).resignGivesUp},
-		{"AnErrorFromLeadLetsAnotherProcessTry", (*suite).errorYields},
-		{"APanicInLeadReleasesAndGoesOn", (*suite).panics},
-		{"GoexitInLeadReleases", (*suite).goexit},
 		{"TheEndOfTheContextEndsRun", (*suite).contextEnds},
 		{"ALostLockEndsTheTermAndRunGoesOn", (*suite).lost},
-		{"AnIneligibleProcessLeavesTheQueueAndTheTerm", (*suite).eligible},
-		{"EventsReportTermsInOrder", (*suite).events},
-		{"TheHealthCheckFindsALeaderThatGoesOn", (*suite).health},
 		{"AClosedLockerEndsRun", (*suite).closed},
-	} {
+	})
+}
+
+// testCase is a case of the suite.
+type testCase struct {
+	name string
+	run  func(*suite)
+}
+
+func exercise(t *testing.T, open locktest.Opener, lose Lose, cases []testCase) {
+	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

@@ -20,10 +20,7 @@ import (
 // Exercise runs the suite. Each Locker that open returns represents a process; all must be on one server, on which
 // no other program uses jobs whose names begin with the test's.
 func Exercise(t *testing.T, open locktest.Opener) {
-	for _, test := range []struct {
-		name string
-		run  func(*suite)
-	}{
+	exercise(t, open, []testCase{
 		{"ADueTimeIsRunOnce", (*suite).once},
 		{"ProcessesShareTheRuns", (*suite).processes},
 		{"MarkOnStartCountsFailures", (*suite).start},
@@ -33,9 +30,17 @@ func Exercise(t *testing.T, open locktest.Opener) {
 		{"MaxHoldEndsTheRun", (*suite).maxHold},
 		{"WhatWasForgottenIsNotRepeated", (*suite).keep},
 		{"CatchUpRunsWhatWasMissed", (*suite).catchUp},
-		{"APanicGoesOn", (*suite).panics},
-		{"TheObserverLearnsOfIt", (*suite).observer},
-	} {
+	})
+}
+
+// testCase is a case of the suite.
+type testCase struct {
+	name string
+	run  func(*suite)
+}
+
+func exercise(t *testing.T, open locktest.Opener, cases []testCase) {
+	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -296,49 +301,3 @@ type endless struct{}
 
 // Next implements [schedule.Schedule].
 func (endless) Next(t time.Time) time.Time { return t.Add(time.Nanosecond) }
-
-func (s *suite) panics() {
-	jobs := s.jobs(schedule.WithMark(schedule.MarkSuccess))
-	func() {
-		defer func() {
-			if recover() != "boom" {
-				s.Error("the panic did not continue")
-			}
-		}()
-		_ = jobs.Run(s.ctx, s.job(), day, func(context.Context, *pglock.Lock) error { panic("boom") })
-	}()
-	var n atomic.Int64
-	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil))) // the lock is free
-	s.want(&n, 1)
-	var errs []error
-	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
-		errs = append(errs, t.Err)
-	}}))
-	watched := &Jobs{Locker: l}
-	func() {
-		defer func() { _ = recover() }() // as above
-		_ = watched.Run(s.ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
-	}()
-	if len(errs) != 1 || errs[0] == nil {
-		s.Errorf("the observer got the errors %v for a run that panicked", errs)
-	}
-}
-
-func (s *suite) observer() {
-	var mu sync.Mutex
-	var seen []pglock.RecordedInfo
-	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
-		mu.Lock()
-		defer mu.Unlock()
-		seen = append(seen, t)
-	}}))
-	jobs := &Jobs{Locker: l}
-	boom := errors.New("boom")
-	var n atomic.Int64
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
-	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
-		!errors.Is(seen[1].Err, pglock.ErrDone) || seen[0].Use.Kind != pglock.UseTick || !seen[0].Due.Equal(day) {
-		s.Errorf("the observer got %+v", seen)
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,35 +97,6 @@ func (s *suite) handoff() {
 		s.Errorf("%d permits were passed on", n)
 	}
 	s.free(2)
-}
-
-func (s *suite) order() {
-	l := s.opener(s.T)
-	sem, err := semaphore.New(l, s.key(), 1)
-	s.must(err)
-	first := s.acquire(sem, 1)
-	var order []int
-	var wg sync.WaitGroup
-	const n = 20
-	for i := range n {
-		wg.Go(func() {
-			p, err := sem.Acquire(s.ctx)
-			if err != nil {
-				s.Error(err)
-				return
-			}
-			order = append(order, i) // guarded by the only permit
-			if err := p.Release(s.ctx); err != nil {
-				s.Error(err)
-			}
-		})
-		s.waiting(sem, i+1)
-	}
-	s.release(first)
-	wg.Wait()
-	if len(order) != n || !slices.IsSorted(order) {
-		s.Errorf("the waiters were served in the order %v", order)
-	}
 }
 
 // fair: while many goroutines of one process pass permits around, another process gets them too.

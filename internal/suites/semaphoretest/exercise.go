@@ -20,14 +20,10 @@ type Lose func(t testing.TB, key pglock.Key)
 // Exercise runs the suite. open is as in [locktest.Exercise]: each Locker represents a process. lose may be nil for a
 // backend that cannot lose a lock on demand; that is logged.
 func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
-	for _, test := range []struct {
-		name string
-		run  func(*suite)
-	}{
+	exercise(t, open, lose, []testCase{
 		{"APermitIsHeldUntilItIsReleased", (*suite).permit},
 		{"NeverMoreThanTheLimit", (*suite).limit},
 		{"AReleaseServesThisProcessWithoutTheServer", (*suite).handoff},
-		{"WaitersOfAProcessAreServedInOrder", (*suite).order},
 		{"AnotherProcessGetsItsTurn", (*suite).fair},
 		{"TryAcquireFailsWhileOthersAreQueued", (*suite).tryBehind},
 		{"HeavyWaitersCannotDeadlock", (*suite).heavies},
@@ -39,8 +35,17 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 		{"MaxWaitEndsTheWait", (*suite).maxWait},
 		{"MaxHoldEndsThePermit", (*suite).maxHold},
 		{"CloseFailsWaiters", (*suite).close},
-		{"TheObserverSeesPermits", (*suite).observer},
-	} {
+	})
+}
+
+// testCase is a case of the suite.
+type testCase struct {
+	name string
+	run  func(*suite)
+}
+
+func exercise(t *testing.T, open locktest.Opener, lose Lose, cases []testCase) {
+	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

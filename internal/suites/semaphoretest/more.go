@@ -174,21 +174,3 @@ func (s *suite) close() {
 	}
 	s.free(1)
 }
-
-func (s *suite) observer() {
-	var w watcher
-	sem := s.open(1, pglock.WithObserver(w.observer()))
-	p := s.acquire(sem, 1)
-	waiter := s.start(s.ctx, sem, 1)
-	s.waiting(sem, 1)
-	s.release(p)
-	s.release(s.got(waiter))
-	s.until("every permit that was acquired has ended", func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.ends >= 2 && w.ends == len(w.keys[pglock.UsePermit])
-	})
-	if w.count(hooks.UseSemaphoreGate) == 0 || w.count(pglock.UseLock) != 0 {
-		s.Errorf("the Observer's events are %v", w.keys)
-	}
-}

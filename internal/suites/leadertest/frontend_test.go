@@ -1,0 +1,207 @@
+package leadertest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+// What the package does itself is the same on every backend, so it is tried in memory alone.
+func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
+	server := locktest.NewServer()
+	open := func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
+		l, err := server.Locker(opts...)
+		must.Succeed(t, err)
+		return l
+	}
+	exercise(t, open, nil, []testCase{
+		{"ResignInsideLeadDoesNotWaitForItself", (*suite).resignInside},
+		{"ResignGivesUpWithItsContext", (*suite).resignGivesUp},
+		{"AnErrorFromLeadLetsAnotherProcessTry", (*suite).errorYields},
+		{"APanicInLeadReleasesAndGoesOn", (*suite).panics},
+		{"GoexitInLeadReleases", (*suite).goexit},
+		{"AnIneligibleProcessLeavesTheQueueAndTheTerm", (*suite).eligible},
+		{"TheHealthCheckFindsALeaderThatGoesOn", (*suite).health},
+		{"EventsReportTermsInOrder", (*suite).events},
+	})
+}
+
+func (s *suite) resignInside() {
+	terms := make(chan struct{}, 100)
+	var c *candidate
+	ready := make(chan struct{})
+	c = s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-ready
+		terms <- struct{}{}
+		child, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if err := c.Resign(child); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	close(ready)
+	for range 3 { // and it campaigns again
+		select {
+		case <-terms:
+		case <-s.ctx.Done():
+			s.Fatal("a leader that resigned does not campaign again")
+		}
+	}
+	c.stop(nil)
+	<-c.ended
+	s.free()
+}
+
+func (s *suite) resignGivesUp() {
+	goOn := make(chan struct{})
+	c := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-goOn
+		return nil
+	})
+	s.leading(c)
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := c.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		s.Errorf("Resign while lead does not return: %v", err)
+	}
+	close(goOn)
+	s.until("the term has ended", func() bool { return c.HealthCheck(0) == nil })
+}
+
+func (s *suite) errorYields() {
+	mine := errors.New("mine")
+	fail := make(chan struct{})
+	failed := make(chan error, 100)
+	first := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		select {
+		case <-fail:
+			return mine
+		case <-ctx.Done():
+			return nil
+		}
+	}, leader.WithEvents(func(event leader.Event) {
+		if event.Type == leader.EventEnded {
+			failed <- event.Err
+		}
+	}), patient)
+	s.leading(first)
+	second := s.run(leads)
+	s.waits(second)
+	close(fail)
+	s.leading(second)
+	if err := <-failed; err != mine {
+		s.Errorf("the event has the error %v", err)
+	}
+}
+
+func (s *suite) panics() {
+	l := s.open(s.T)
+	e := s.elector(l)
+	func() {
+		defer func() {
+			if r := recover(); r != "boom" {
+				s.Errorf("the panic came out as %v", r)
+			}
+		}()
+		_ = e.Run(s.ctx, func(context.Context, *pglock.Lock) error { panic("boom") })
+	}()
+	if e.IsLeader() {
+		s.Error("it still leads")
+	}
+	s.free()
+	// The elector can be used again.
+	ctx, cancel := context.WithCancel(s.ctx)
+	_ = e.Run(ctx, func(context.Context, *pglock.Lock) error { cancel(); return nil })
+	s.free()
+}
+
+func (s *suite) goexit() {
+	e := s.elector(s.open(s.T))
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = e.Run(s.ctx, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
+	}()
+	<-gone
+	s.free()
+}
+
+func (s *suite) eligible() {
+	var may atomic.Bool
+	causes := make(chan error, 100)
+	c := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil
+	}, leader.WithEligible(func(context.Context) bool { return may.Load() }))
+	if stats := c.locker.Stats(); stats.Waiting != 0 || stats.Acquired != 0 {
+		s.Errorf("an ineligible process campaigns: %+v", stats)
+	}
+	may.Store(true)
+	s.leading(c)
+	may.Store(false)
+	if err := <-causes; !errors.Is(err, leader.ErrIneligible) {
+		s.Errorf("the cause of an ineligible leader's context is %v", err)
+	}
+	other := s.run(leads)
+	s.leading(other)
+	may.Store(true)
+	s.waits(c)
+	may.Store(false)
+	s.until("it has left the queue", func() bool { return c.locker.Stats().Waiting == 0 })
+}
+
+func (s *suite) health() {
+	goOn := make(chan struct{})
+	c := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-goOn
+		return nil
+	})
+	s.leading(c)
+	s.must(c.HealthCheck(0))
+	c.stop(nil)
+	s.until("it is found", func() bool { return c.HealthCheck(10*time.Millisecond) != nil })
+	s.must(c.HealthCheck(time.Hour))
+	if c.IsLeader() {
+		s.Error("a leader whose context has ended says that it leads")
+	}
+	close(goOn)
+	<-c.ended
+	s.must(c.HealthCheck(0))
+	if err := c.HealthCheck(-1); err == nil {
+		s.Error("a negative margin is accepted")
+	}
+}
+
+func (s *suite) events() {
+	events := make(chan leader.Event, 100)
+	c := s.run(leads, leader.WithEvents(func(e leader.Event) { events <- e }))
+	s.leading(c)
+	s.must(c.Resign(s.ctx))
+	s.leading(c)
+	c.stop(nil)
+	<-c.ended
+	for i, want := range []leader.EventType{leader.EventElected, leader.EventEnded, leader.EventElected, leader.EventEnded} {
+		event := <-events
+		if event.Type != want || !event.Key.Equal(s.key()) || !strings.Contains(event.String(), string(want)) {
+			s.Errorf("event %d is %v, want %s", i, event, want)
+		}
+		if resigned := errors.Is(event.Err, leader.ErrResigned); resigned != (i == 1) {
+			s.Errorf("event %d has the error %v", i, event.Err)
+		}
+	}
+	if len(events) > 0 {
+		s.Errorf("one more event: %v", <-events)
+	}
+}

@@ -1,0 +1,75 @@
+package scheduletest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+// What the package does itself is the same on every backend, so it is tried in memory alone.
+func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
+	server := locktest.NewServer()
+	open := func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
+		l, err := server.Locker(opts...)
+		must.Succeed(t, err)
+		return l
+	}
+	exercise(t, open, []testCase{
+		{"APanicGoesOn", (*suite).panics},
+		{"TheObserverLearnsOfIt", (*suite).observer},
+	})
+}
+
+func (s *suite) panics() {
+	jobs := s.jobs(schedule.WithMark(schedule.MarkSuccess))
+	func() {
+		defer func() {
+			if recover() != "boom" {
+				s.Error("the panic did not continue")
+			}
+		}()
+		_ = jobs.Run(s.ctx, s.job(), day, func(context.Context, *pglock.Lock) error { panic("boom") })
+	}()
+	var n atomic.Int64
+	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil))) // the lock is free
+	s.want(&n, 1)
+	var errs []error
+	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
+		errs = append(errs, t.Err)
+	}}))
+	watched := &Jobs{Locker: l}
+	func() {
+		defer func() { _ = recover() }() // as above
+		_ = watched.Run(s.ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
+	}()
+	if len(errs) != 1 || errs[0] == nil {
+		s.Errorf("the observer got the errors %v for a run that panicked", errs)
+	}
+}
+
+func (s *suite) observer() {
+	var mu sync.Mutex
+	var seen []pglock.RecordedInfo
+	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, t)
+	}}))
+	jobs := &Jobs{Locker: l}
+	boom := errors.New("boom")
+	var n atomic.Int64
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
+	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
+		!errors.Is(seen[1].Err, pglock.ErrDone) || seen[0].Use.Kind != pglock.UseTick || !seen[0].Due.Equal(day) {
+		s.Errorf("the observer got %+v", seen)
+	}
+}
