@@ -128,7 +128,7 @@ func (s *Scope) call(id string, opts []pglock.TxOption) (*call, error) {
 	case o.Shared || o.AllowStale || o.AllowStandby:
 		err = errors.New("the options of a call are MaxWait and WithObserver")
 	default:
-		err = check("id", id, maxID)
+		err = records.CheckText("id", id, maxID)
 	}
 	if err != nil {
 		return nil, s.failed(id, err)

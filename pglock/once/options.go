@@ -2,12 +2,7 @@ package once
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/pglock-toolkit/pglock/internal/shorttext"
 )
 
 // Option configures a [Scope], or a call of [Prune].
@@ -35,16 +30,3 @@ const (
 	maxScope = 256
 	maxID    = 1024
 )
-
-// check refuses what PostgreSQL's text or an index cannot store.
-func check(what, s string, most int) error {
-	switch {
-	case s == "":
-		return fmt.Errorf("the %s is empty", what)
-	case len(s) > most:
-		return fmt.Errorf("the %s has %d bytes, and at most %d fit (use a hash instead)", what, len(s), most)
-	case !utf8.ValidString(s) || strings.Contains(s, "\x00"):
-		return fmt.Errorf("the %s %s is not valid UTF-8, or contains NUL", what, shorttext.Quote(s))
-	}
-	return nil
-}

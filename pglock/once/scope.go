@@ -6,6 +6,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
 // Scope is a kind of work, of which each piece is done once. Make it with [New]; that costs nothing, so a program may have
@@ -28,7 +29,7 @@ func New(key pglock.Key, opts ...Option) (*Scope, error) {
 	var c config
 	err := options.Apply(&c, opts)
 	if err == nil {
-		err = check("scope", key.String(), maxScope)
+		err = records.CheckText("scope", key.String(), maxScope)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pglock/once: %w", err)

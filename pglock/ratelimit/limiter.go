@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/options"
@@ -16,6 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
 // Limiter decides what may happen now. Make it with [New], and share it among all goroutines, since those that ask at the
@@ -129,17 +128,7 @@ func stateKey(name, id string) string {
 }
 
 // check refuses what cannot be stored.
-func check(key string) error {
-	switch {
-	case len(key) > maxKey:
-		return fmt.Errorf("the key and the id have %d bytes, and at most %d fit (use a hash instead)", len(key), maxKey)
-	case !utf8.ValidString(key) || strings.Contains(key, "\x00"):
-		return errors.New("the key or the id is not valid UTF-8, or contains NUL")
-	}
-	return nil
-}
-
-const maxKey = pglock.MaxName
+func check(key string) error { return records.CheckText("key with the id", key, pglock.MaxName) }
 
 // Allow is [Limiter.AllowN] with an n of 1.
 func (l *Limiter) Allow(ctx context.Context, id string, limit Limit) (Decision, error) {

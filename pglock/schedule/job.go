@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
 // Job is a job that is run once for each time it is due. Make it with [New]. All methods may be called concurrently. It
@@ -139,15 +138,11 @@ func (j *Job) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
 
 // check refuses a key whose text cannot be recorded.
 func check(key pglock.Key) error {
-	name := key.String()
 	if err := key.Check(); err != nil {
 		return err
 	}
-	switch {
-	case len(name) > pglock.MaxName: // with an @ in front
-		return fmt.Errorf("%w: the job's name has %d bytes, and at most %d fit", pglock.ErrInvalidKey, len(name), pglock.MaxName)
-	case !utf8.ValidString(name) || strings.Contains(name, "\x00"):
-		return fmt.Errorf("%w: the job's name is not valid UTF-8, or contains NUL", pglock.ErrInvalidKey)
+	if err := records.CheckText("job's name", key.String(), pglock.MaxName); err != nil { // with an @ in front
+		return fmt.Errorf("%w: %w", pglock.ErrInvalidKey, err)
 	}
 	return nil
 }

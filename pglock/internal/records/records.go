@@ -5,10 +5,14 @@ package records
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 )
@@ -36,4 +40,17 @@ func Again(ctx context.Context, statement func() error) error {
 // Interval returns d as an interval of PostgreSQL, in microseconds.
 func Interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
+}
+
+// CheckText refuses a text that PostgreSQL or one of its indexes cannot store, or that has more than most bytes.
+func CheckText(what, text string, most int) error {
+	switch {
+	case text == "":
+		return fmt.Errorf("the %s is empty", what)
+	case len(text) > most:
+		return fmt.Errorf("the %s has %d bytes, and at most %d fit (use a hash instead)", what, len(text), most)
+	case !utf8.ValidString(text) || strings.Contains(text, "\x00"):
+		return fmt.Errorf("the %s %s is not valid UTF-8, or contains NUL", what, shorttext.Quote(text))
+	}
+	return nil
 }
