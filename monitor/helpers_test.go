@@ -98,11 +98,6 @@ func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool 
 	return pool
 }
 
-// reportsWaitStart reports whether the server reports when a wait began.
-func reportsWaitStart(s *monitor.Snapshot) bool {
-	return !strings.HasPrefix(s.ServerVersion, "13.")
-}
-
 // migrate installs schema pglock and registers names.
 func migrate(t testing.TB, db *testenv.DB, names ...string) {
 	t.Helper()
