@@ -210,35 +210,6 @@ func TestMigrateNativeWaitIsBoundedAndGivenBack(t *testing.T) {
 	}
 }
 
-// golang-migrate's own lock depends on how its driver is opened: from a URL the name of the database begins with a slash.
-func TestMigrateExcludesProcessesThatOpenInTheSameWay(t *testing.T) {
-	db := testenv.Database(t)
-	byURL := func() (database.Driver, error) { return (&migratepgx.Postgres{}).Open(db.ConnString()) }
-	other, err := byURL()
-	must.Succeed(t, err)
-	defer other.Close()
-	must.Succeed(t, other.Lock())
-	for _, c := range []struct {
-		name  string
-		open  func() (database.Driver, error)
-		wants error
-	}{
-		{"by URL", byURL, database.ErrLocked},
-		{"WithInstance", opener(t, db), nil}, // if golang-migrate excludes these one day, the warning in the docs can go
-	} {
-		golangmigrate.ShortenNativeWait(t, time.Second)
-		driver, err := golangmigrate.Open(t.Context(), newLocker(t, db), pglock.NewKey("migrations"), c.open)
-		if !errors.Is(err, c.wants) {
-			t.Errorf("opened %s: %v", c.name, err)
-		}
-		if driver != nil {
-			if err := errors.Join(driver.Lock(), driver.Unlock(), driver.Close()); err != nil {
-				t.Errorf("opened %s: %v", c.name, err)
-			}
-		}
-	}
-}
-
 func TestMigrateRefusesToWriteAfterTheLockWasLost(t *testing.T) {
 	db := testenv.Database(t)
 	driver, err := wrapped(t, db)()
