@@ -14,32 +14,32 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// bomb is a small file with a line of very many bytes.
-func bomb(t testing.TB, text string, size int) string {
+// bomb is a small file of very many bytes: a beginning, and a text again and again.
+func bomb(t testing.TB, beginning, text string, size int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "locks.rec")
 	f, err := os.Create(path)
 	must.Succeed(t, err)
 	w, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
 	must.Succeed(t, err)
-	_, err = w.Write([]byte(head + string(snapshotStart) + `2026-01-02T12:00:00Z","locks":[`))
+	_, err = w.Write([]byte(head + beginning))
 	must.Succeed(t, err)
-	for part := strings.Repeat(text, 1<<20/len(text)); size > 0; size -= len(part) {
+	for part := strings.Repeat(text, max(1, 1<<20/len(text))); size > 0; size -= len(part) {
 		_, err = w.Write([]byte(part))
 		must.Succeed(t, err)
 	}
-	_, err = w.Write([]byte("{}]}\n"))
-	must.Succeed(t, errors.Join(err, w.Close(), f.Close()))
+	must.Succeed(t, errors.Join(w.Close(), f.Close()))
 	return path
 }
 
 // A file of some kilobytes can have a line of gigabytes, a line of very many locks, or very many lines.
 func TestAHostileRecordingCostsABoundedAmount(t *testing.T) {
 	t.Parallel()
+	locks := string(snapshotStart) + `2026-01-02T12:00:00Z","locks":[`
 	for name, path := range map[string]string{
-		"a long line": bomb(t, `{"key":"0123456789abcdef"},`, 2*maxLine),
-		"many locks":  bomb(t, `{},`, 3*maxObjects+1<<20),
-		"many lines":  bomb(t, "\n", maxContent+2*maxLine),
+		"a long line": bomb(t, locks, `{"key":"0123456789abcdef"},`, 2*maxLine),
+		"many locks":  bomb(t, locks+strings.Repeat("{},", maxObjects), "{}]}\n", 1),
+		"many lines":  bomb(t, "", `{"ended":[1]}`+strings.Repeat(" ", 1<<20)+"\n", maxContent+2*maxLine),
 		"a wide window": func() string {
 			path := filepath.Join(t.TempDir(), "locks.rec")
 			f, err := os.Create(path)
