@@ -9,13 +9,9 @@ import (
 
 // names are the Redis keys of one lock, which are all in one slot.
 type names struct {
-	lock string // the exclusive holder's token, or sharedValue
+	lock string // contains the exclusive holder's token, or SHARED of common.lua, which excludes clients of other libraries
 	tag  string // the prefix of the other keys
 }
-
-// sharedValue is the value of the lock's key while the lock is shared. It excludes clients that do not know shared
-// locks.
-const sharedValue = "pglock:shared"
 
 // namesOf returns the names of key's lock. The text of a key begins with @ when it is a raw key, and with @@ when its
 // name begins with @, so that no two locks share a Redis key.
