@@ -35,12 +35,9 @@ func Encode(s *monitor.Snapshot, ended []int32, queries bool) (Line, error) {
 		}
 		l.text = text
 	}
-	bare := *s
-	if !queries {
-		bare = *withoutQueries(s)
-	}
-	bare.Version = monitor.FormatVersion
-	text, err := encode(&bare)
+	s = recorded(s, queries)
+	s.Version = monitor.FormatVersion
+	text, err := encode(s)
 	if err != nil {
 		return l, fmt.Errorf("record a snapshot: %w", err)
 	}

@@ -4,7 +4,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -13,31 +15,43 @@ import (
 // which data.
 var KeptTags = []string{"action", "application", "controller", "db_driver", "framework", "job", "route", "traceparent"}
 
-// withoutQueries returns a snapshot without the texts of statements.
-func withoutQueries(s *monitor.Snapshot) *monitor.Snapshot {
+// recorded returns a snapshot as it is recorded: without the texts of statements unless they are wanted, and with escapes for
+// bytes that are not UTF-8, which names in a database of the encoding SQL_ASCII can have and JSON cannot.
+func recorded(s *monitor.Snapshot, queries bool) *monitor.Snapshot {
+	session := func(one *monitor.Session) {
+		if !queries {
+			withoutQuery(one)
+		}
+		readable(&one.Application, &one.User, &one.Database, &one.Query, &one.GID)
+	}
 	bare := *s
 	bare.Locks = slices.Clone(s.Locks)
 	for i := range bare.Locks {
 		lock := &bare.Locks[i]
+		lock.Names = slices.Clone(lock.Names)
+		readable(&lock.Key, &lock.Database)
+		for k := range lock.Names {
+			readable(&lock.Names[k])
+		}
 		lock.Holders, lock.Waiters = slices.Clone(lock.Holders), slices.Clone(lock.Waiters)
 		for k := range lock.Holders {
-			withoutQuery(&lock.Holders[k].Session)
+			session(&lock.Holders[k].Session)
 		}
 		for k := range lock.Waiters {
-			withoutQuery(&lock.Waiters[k].Session)
+			session(&lock.Waiters[k].Session)
 		}
 	}
 	bare.OtherWaits = slices.Clone(s.OtherWaits)
 	for i := range bare.OtherWaits {
-		withoutQuery(&bare.OtherWaits[i].Session)
+		session(&bare.OtherWaits[i].Session)
 	}
 	bare.OtherSessions = slices.Clone(s.OtherSessions)
 	for i := range bare.OtherSessions {
-		withoutQuery(&bare.OtherSessions[i])
+		session(&bare.OtherSessions[i])
 	}
 	bare.Capacity.Top = slices.Clone(s.Capacity.Top)
 	for i := range bare.Capacity.Top {
-		withoutQuery(&bare.Capacity.Top[i].Session)
+		session(&bare.Capacity.Top[i].Session)
 	}
 	return &bare
 }
@@ -76,4 +90,13 @@ func tagsOnly(query string) string {
 		return lockingStatement + comment
 	}
 	return comment
+}
+
+// readable replaces bytes that are not UTF-8 by escapes such as \xff.
+func readable(texts ...*string) {
+	for _, text := range texts {
+		if !utf8.ValidString(*text) {
+			*text = view.Printable(*text)
+		}
+	}
 }
