@@ -112,14 +112,14 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	wantText(t, command(t, nil, "terminate", "--help").run().stdout, "do not ask (needs --session or --holder)")
 	r := on(t, db, "terminate", "--holder", holder).run()
 	wantCode(t, r, 64)
-	wantText(t, r.stderr, "process "+holder+" billing on ", "it holds 1 key", "invoice:42 excl since ", "1 waiter", "--holder "+holder+" --yes")
+	wantText(t, r.stderr, "process "+holder+" billing on ", "It holds 1 lock; 1 session waits for it.", "invoice:42 (row)", "--holder "+holder+" --yes")
 	r = command(t, nil, "terminate", "-d", db.ConnString(), "--holder", holder, "--dry-run").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "it holds 1 key", "\npglock terminate -", " -d "+db.Name()+" --holder "+holder+" --yes")
+	wantText(t, r.stdout, "It holds 1 lock", "\npglock terminate -", " -d "+db.Name()+" --holder "+holder+" --yes")
 	must.Succeed(t, held.Verify(t.Context()))
 	wantCode(t, on(t, db, "terminate", "--holder", holder, "--dry-run", "--yes").run(), 64)
 	wantCode(t, on(t, db, "terminate", "--holder", "00112233445566aa", "--yes").run(), 66)
-	wantCode(t, on(t, db, "terminate", "--holder", "nonsense", "--yes").run(), 66)
+	wantCode(t, on(t, db, "terminate", "--holder", "nonsense", "--yes").run(), 64)
 	wantCode(t, on(t, db, "terminate", "--holder", holder, "--key", "invoice:42").run(), 64)
 	r = on(t, db, "terminate", "--key", "invoice:42").run()
 	wantCode(t, r, 66)
@@ -132,7 +132,7 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 		wantCode(t, r, code)
 		wantText(t, r.stderr, text)
 	}
-	may(77, "SELECT on pglock.row_locks")
+	may(77, "GRANT SELECT ON pglock.row_locks")
 	config, err := pgx.ParseConfig(role)
 	must.Succeed(t, err)
 	execute(t, db, migrations.WatcherGrants(config.User))
@@ -141,8 +141,8 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 
 	r = on(t, db, "terminate", "--holder", holder, "--yes").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "is ended: its locks in rows are free (1)")
-	wantText(t, r.stderr, "holder="+holder, "locks=1")
+	wantText(t, r.stdout, "process "+holder+" has lost its locks in rows", "1 lock is free")
+	wantText(t, r.stderr, "session="+holder)
 	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("the holder was told %v", err)
 	}

@@ -70,7 +70,13 @@ func (s *signalRun) byHolder(cmd *cobra.Command) (chooser, error) {
 		return nil, misuse(cmd, "--holder: a process has 16 hexadecimal digits, as in pglock.row_locks")
 	}
 	s.id.Holder = s.holder
-	return func(snapshot *monitor.Snapshot) (monitor.Target, error) { return snapshot.Target(s.id) }, nil
+	return func(snapshot *monitor.Snapshot) (monitor.Target, error) {
+		t, err := snapshot.Target(s.id)
+		if err != nil && snapshot.RowLocksMissing != "" {
+			err = fmt.Errorf("%w: %s", monitor.ErrNotPermitted, snapshot.RowLocksMissing)
+		}
+		return t, err
+	}, nil
 }
 
 var isSessionRef = regexp.MustCompile(`^([1-9][0-9]{0,8})(@\d{4}-\d\d-\d\dT[0-9:.]+Z|#[0-9a-f]+)$`)
