@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -36,27 +35,6 @@ func (r *recorder) end() string {
 		cleanup()
 	}
 	return strings.Join(r.failures, "\n")
-}
-
-func TestATestThatCleansUpPasses(t *testing.T) {
-	t.Parallel()
-	inner := &recorder{TB: t}
-	db := testenv.Database(inner)
-	conn, pool := db.Connect(inner), db.Pool(inner)
-	_, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock(1)")
-	must.Succeed(t, err)
-	must.Succeed(t, pool.Ping(t.Context()))
-	role := db.Role(inner, "pglock_test")
-
-	if failures := inner.end(); failures != "" {
-		t.Errorf("it failed: %s", failures)
-	}
-	if exists(t, "pg_database", "datname", db.Name()) {
-		t.Error("the database is still there")
-	}
-	if config, err := pgx.ParseConfig(role); err != nil || exists(t, "pg_roles", "rolname", config.User) {
-		t.Errorf("the role is still there, or %v", err)
-	}
 }
 
 func TestATestFailsForWhatItLeaves(t *testing.T) {
@@ -131,82 +109,6 @@ func TestMainFailsForWhatTestsLeave(t *testing.T) {
 	}
 }
 
-func TestInstalledDatabasesHaveTheSchemaAndAreApart(t *testing.T) {
-	t.Parallel()
-	first, second := testenv.Installed(t), testenv.Installed(t)
-	_, err := first.Connect(t).Exec(t.Context(), "SELECT pglock.register('job')")
-	must.Succeed(t, err)
-	for db, want := range map[*testenv.DB]int{first: 1, second: 0} {
-		var names int
-		must.Succeed(t, db.Connect(t).QueryRow(t.Context(), "SELECT count(*) FROM pglock.names").Scan(&names))
-		if names != want {
-			t.Errorf("%s has %d names, want %d", db.Name(), names, want)
-		}
-	}
-}
-
-func TestAdvisoryLocksShowsHoldersAndWaiters(t *testing.T) {
-	t.Parallel()
-	db, other := testenv.Database(t), testenv.Database(t)
-	holder, waiter, elsewhere := db.Connect(t), db.Connect(t), other.Connect(t)
-	for conn, statement := range map[*pgx.Conn]string{
-		holder:    "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock_shared(7, -42)",
-		elsewhere: "SELECT pg_advisory_lock(6688477336110245193)",
-	} {
-		_, err := conn.Exec(t.Context(), statement)
-		must.Succeed(t, err)
-	}
-	waiting, waited := context.WithCancel(t.Context())
-	defer waited()
-	var group sync.WaitGroup
-	group.Go(func() {
-		if _, err := waiter.Exec(waiting, "SELECT pg_advisory_lock(6688477336110245193)"); err == nil {
-			t.Error("two sessions hold the lock")
-		}
-	})
-	db.WaitForWaiters(t, 1)
-
-	want := []testenv.Lock{
-		{Key: 7<<32 | (1<<32 - 42), ObjSubID: 2, Mode: "ShareLock", Granted: true, PID: pid(holder)},
-		{Key: 6688477336110245193, ObjSubID: 1, Mode: "ExclusiveLock", Granted: true, PID: pid(holder)},
-		{Key: 6688477336110245193, ObjSubID: 1, Mode: "ExclusiveLock", Granted: false, PID: pid(waiter)},
-	}
-	if got := db.AdvisoryLocks(t); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
-	waited()
-	group.Wait()
-	db.WaitForWaiters(t, 0)
-}
-
-func TestARoleHasNoRights(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	_, err := db.Connect(t).Exec(t.Context(), "CREATE TABLE secret ()")
-	must.Succeed(t, err)
-	conn, err := pgx.Connect(t.Context(), db.Role(t, "pglock_poor"))
-	must.Succeed(t, err)
-	defer func() { must.Succeed(t, conn.Close(context.Background())) }()
-	var user, database string
-	must.Succeed(t, conn.QueryRow(t.Context(), "SELECT current_user, current_database()").Scan(&user, &database))
-	if !strings.HasPrefix(user, "pglock_poor_") || database != db.Name() {
-		t.Errorf("the role is %s in database %s", user, database)
-	}
-	if _, err := conn.Exec(t.Context(), "SELECT FROM secret"); err == nil {
-		t.Error("the role can read")
-	}
-}
-
-func TestTheExamplesShareADatabase(t *testing.T) {
-	first, second := testenv.ForExamples(), testenv.ForExamples()
-	if first != second {
-		t.Error("there are two databases")
-	}
-	conn, err := pgx.Connect(t.Context(), first.ConnString())
-	must.Succeed(t, err)
-	must.Succeed(t, conn.Close(t.Context()))
-}
-
 // pid is the process ID that the server sent when the session began, or that PgBouncer made up.
 func pid(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
 
@@ -216,13 +118,4 @@ func exists(t *testing.T, table, column, value string) (found bool) {
 	query := fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_catalog.%s WHERE %s = $1)", table, column)
 	must.Succeed(t, conn.QueryRow(t.Context(), query, value).Scan(&found))
 	return found
-}
-
-func TestTrialsAreMultiplied(t *testing.T) {
-	for times, want := range map[string]int{"": 15, "4": 60, "0.1": 2, "0.001": 1} {
-		t.Setenv("PGLOCK_TEST_TRIALS", times)
-		if got := testenv.Trials(t, 15); got != want {
-			t.Errorf("%q times 15 are %d, want %d", times, got, want)
-		}
-	}
 }
