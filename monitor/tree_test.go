@@ -287,11 +287,3 @@ func TestTreeOfALongCycle(t *testing.T) {
 		t.Errorf("a depth of %d, %d roots", depth, len(tree.Roots))
 	}
 }
-
-func BenchmarkTreeOfALongQueue(b *testing.B) {
-	s := queue(500)
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Tree()
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -117,47 +116,5 @@ func TestWriterDoesNotFollowLinks(t *testing.T) {
 	rotated, err := rotatedFiles(path)
 	if err != nil || len(rotated) != 1 {
 		t.Errorf("the file of before: %q, %v", rotated, err)
-	}
-}
-
-// BenchmarkAdd measures recording a snapshot of 5,000 locks of 500 sessions with 250 changes, and what an hour takes.
-func BenchmarkAdd(b *testing.B) {
-	for name, size := range map[string][3]int{"quiet": {20, 10, 0}, "1000": {1000, 100, 50}, "5000": {5000, 500, 250}} {
-		b.Run(name, func(b *testing.B) {
-			path := filepath.Join(b.TempDir(), "locks.rec")
-			w, err := NewWriter(path, WriterOptions{MaxSize: large})
-			must.Succeed(b, err)
-			s := newServer(1, size[1])
-			for range size[0] {
-				s.add()
-			}
-			n, content := 0, 0
-			for b.Loop() {
-				for range size[2] {
-					s.touch()
-				}
-				snapshot := s.snapshot()
-				snapshot.Locks = slices.DeleteFunc(snapshot.Locks, func(l monitor.Lock) bool { return l.InRow })
-				l := line(b, snapshot, false)
-				content += len(l.text)
-				must.Succeed(b, w.Add(l))
-				n++
-			}
-			must.Succeed(b, w.Close())
-			files, err := Files(path)
-			must.Succeed(b, err)
-			total := int64(0)
-			for _, file := range files {
-				info, err := os.Stat(file)
-				must.Succeed(b, err)
-				total += info.Size()
-			}
-			b.ReportMetric(float64(total)/float64(n)*3600/(1<<20), "MB/hour")
-			b.ReportMetric(float64(content/n), "bytes/line")
-			began := time.Now()
-			_, err = readAll(files...)
-			must.Succeed(b, err)
-			b.ReportMetric(float64(time.Since(began).Milliseconds())/float64(n), "read-ms/snapshot")
-		})
 	}
 }
