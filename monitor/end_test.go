@@ -278,24 +278,6 @@ func TestSignalWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T)
 	}
 }
 
-func TestSignalAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
-	db := testenv.Database(t)
-	from := signaller(t, db)
-	holder := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
-	before := inspect(t, from, pidOf(holder)).Ref
-	if again := inspect(t, from, pidOf(holder)).Ref; again != before {
-		t.Errorf("unchanged, it is %v and then %v", before, again)
-	}
-	for _, change := range []string{"SELECT pg_advisory_lock(2)", "SET application_name = 'other'"} {
-		execute(t, holder, change)
-		after := inspect(t, from, pidOf(holder)).Ref
-		if after == before {
-			t.Errorf("after %s it is still %v", change, after)
-		}
-		before = after
-	}
-}
-
 func TestSignalARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 	db := testenv.Database(t)
 	poor, other := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)"), unprivilegedSession(t, db)
@@ -407,62 +389,6 @@ func TestSignalAPreparedTransactionIsEndedByASQLStatement(t *testing.T) {
 	}
 	if sql := (monitor.Session{PID: 1, GID: "x"}).RollbackSQL() + (monitor.Session{}).RollbackSQL(); sql != "" {
 		t.Errorf("what is no prepared transaction is ended by %q", sql)
-	}
-}
-
-func TestSignalACancelledWaitOfALockerFails(t *testing.T) {
-	db := testenv.Database(t)
-	session(t, db, "SELECT pg_advisory_lock(1)")
-	locker, err := pglock.New(db.Pool(t))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
-	result := make(chan error, 1)
-	go func() {
-		_, err := locker.Lock(t.Context(), pglock.Int64Key(1))
-		result <- err
-	}()
-	db.WaitForWaiters(t, 1)
-	for _, waiter := range find(t, take(t, db.Pool(t)), pglock.Int64Key(1)).Waiters {
-		o, err := monitor.Cancel(t.Context(), db.Pool(t), inspect(t, db.Pool(t), waiter.PID))
-		must.Succeed(t, err)
-		if !o.Effective() {
-			t.Errorf("the outcome is %+v", o)
-		}
-	}
-	if err := <-result; !errors.Is(err, pglock.ErrNotAcquired) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestSignalTerminatingALockersSessionLosesItsLocks(t *testing.T) {
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	locker, err := pglock.New(pool, pglock.WithSessions(1))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
-	var locks []*pglock.Lock
-	for n := range int64(3) {
-		lock, err := locker.Lock(t.Context(), pglock.Int64Key(n))
-		must.Succeed(t, err)
-		locks = append(locks, lock)
-	}
-	s := take(t, pool)
-	c, err := s.Target(monitor.SessionID{PID: find(t, s, pglock.Int64Key(0)).Holders[0].PID})
-	must.Succeed(t, err)
-	text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n")
-	if len(c.Holds) != 3 || c.Process == "" || !strings.Contains(text, "3 locks end at once") {
-		t.Errorf("before it says %q of %+v", text, c)
-	}
-	o, err := monitor.Terminate(t.Context(), pool, c)
-	must.Succeed(t, err)
-	if !o.Ended {
-		t.Errorf("the outcome is %+v", o)
-	}
-	for _, lock := range locks {
-		<-lock.Done()
-		if !errors.Is(lock.Err(), pglock.ErrLost) {
-			t.Errorf("%v ended with %v", lock.Key(), lock.Err())
-		}
 	}
 }
 

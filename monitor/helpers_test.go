@@ -213,3 +213,6 @@ func serverEdges(t testing.TB, db *testenv.DB) []string {
 	must.Succeed(t, err)
 	return lines(edges)
 }
+
+// rawKey returns the key of a name that is not known.
+func rawKey(name string) string { return pglock.Int64Key(pglock.NewKey(name).Int64()).String() }

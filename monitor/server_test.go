@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -85,36 +84,6 @@ func TestServerAHotStandbyShowsItsOwnLocks(t *testing.T) {
 			t.Errorf("the holder is %+v", holder)
 		}
 	}
-}
-
-func TestServerManySnapshotsAtOnceWhileLocksComeAndGo(t *testing.T) {
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var lockers sync.WaitGroup
-	for range 4 {
-		lockers.Go(func() {
-			for ctx.Err() == nil {
-				_, err := pool.Exec(context.Background(), "SELECT pg_advisory_xact_lock(1)")
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	var takers sync.WaitGroup
-	for range 4 {
-		takers.Go(func() {
-			for range 50 {
-				if _, err := monitor.Take(t.Context(), pool); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	takers.Wait()
-	cancel()
-	lockers.Wait()
 }
 
 func TestServerErrorsSayWhereAndKeepThePassword(t *testing.T) {
