@@ -1,6 +1,5 @@
 """Holds locks with redis-py for a test: reads a command a line, answers with a line."""
 import sys
-import threading
 
 import redis
 
@@ -14,20 +13,6 @@ def lock(name):
     return locks[name]
 
 
-def from_another_thread(act):
-    results = []
-    thread = threading.Thread(target=lambda: results.append(act()))
-    thread.start()
-    thread.join()
-    return results == [None]
-
-
-def passed_on(name):
-    """Whether a lock whose token is not of a thread can be released by another one."""
-    passed = client.lock(name, timeout=30, thread_local=False)
-    return passed.acquire(blocking=False) and from_another_thread(passed.release)
-
-
 def adopt(name, token):
     lock(name).local.token = token.encode()
     return lock(name).owned()
@@ -36,10 +21,6 @@ def adopt(name, token):
 commands = {
     "try": lambda name: lock(name).acquire(blocking=False),
     "wait": lambda name: lock(name).acquire(),
-    "wait_for": lambda name, seconds: lock(name).acquire(blocking_timeout=float(seconds)),
-    "try_as": lambda name, token: lock(name).acquire(blocking=False, token=token),
-    "extend_by": lambda name: lock(name).extend(60),
-    "passed_on": passed_on,
     "release": lambda name: lock(name).release() is None,
     "locked": lambda name: lock(name).locked(),
     "owned": lambda name: lock(name).owned(),
