@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // suggestedSession returns the argument for --session that a command without a terminal prints.
@@ -110,26 +109,6 @@ func TestSignalCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *tes
 	if n := held(t, db, pid); n != 1 {
 		t.Errorf("the session holds %d locks", n)
 	}
-}
-
-func TestSignalCancellingAWait(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	hold(t, db, "SELECT pg_advisory_lock(7)")
-	waiting := on(t, db, "run", "@7", "--", "true").start()
-	db.WaitForWaiters(t, 1)
-	var waiter monitor.Wait
-	for w := range parse(t, on(t, db, "monitor", "--once", "-o", "json", "--key", "@7").run().stdout).Waits() {
-		waiter = w
-	}
-	shown := on(t, db, "cancel", fmt.Sprint(waiter.PID)).run()
-	wantText(t, shown.stderr, "It holds no advisory lock.", "It waits for @7.", "cancelling ends its wait for @7")
-	r := on(t, db, "cancel", "--session", suggestedSession(t, shown), "--yes").run()
-	wantCode(t, r, 0)
-	if ended := "has ended"; !strings.Contains(r.stdout, ended) { // pglock run closes its session when it gives up
-		wantText(t, r.stdout, "was cancelled, and does not wait any more")
-	}
-	wantCode(t, waiting.end(), 75)
 }
 
 func TestSignalAKeyChoosesItsOnlyHolder(t *testing.T) {

@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // viewFixture is a scenario on a separate server, since the view shows all databases of a server.
@@ -135,19 +133,6 @@ func TestLongViewWithoutColours(t *testing.T) {
 	m.shows("exit code 0")
 }
 
-func TestLongViewShowsADeadlock(t *testing.T) {
-	t.Parallel()
-	s := newViewFixture(t)
-	first := s.connect("transfer-1").exec("SELECT pg_advisory_lock(1)")
-	second := s.connect("transfer-2").exec("SELECT pg_advisory_lock(2)")
-	first.startWait("SELECT pg_advisory_lock(2)")
-	second.startWait("SELECT pg_advisory_lock(1)")
-	m := s.monitor().inTerminal(120, 24)
-	m.shows("deadlock for ", "waits for @2 behind ", "waits for @1 behind ", "; to end ", ">!", "↻")
-	m.types("i")
-	m.shows("── about the server", "PostgreSQL checks once in each wait, after deadlock_timeout")
-}
-
 func TestViewOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
@@ -202,55 +187,6 @@ func holdersOf(t *testing.T, db *testenv.DB) map[int32]bool {
 	return holders
 }
 
-func TestViewEndsAHolderOfLocksInRows(t *testing.T) {
-	t.Parallel()
-	s := newViewFixture(t)
-	held, holder := contendedRow(t, s.DB)
-	m := s.monitor().inTerminal(120, 40)
-	m.shows("[2] TREE", "billing (process ", ") holds invoice:42 (excl) in a row for ", "frees 1", "invoice:42 (row)", "lease ")
-	m.types("Enter")
-	m.shows("── process ", holder, "holds 1 lock", "invoice:42 (row) exclusive for ", "generation 1, 1 waiter")
-	m.types("t")
-	m.shows("── end process ", "In all, 1 process is blocked by it.", "it holds 1 key", "invoice:42 excl since ", "Type yes to end process ")
-	must.Succeed(t, held.Verify(t.Context()))
-	m.types("yes", "Enter")
-	m.shows("is ended: 1 lock in rows free")
-	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrLost) {
-		t.Errorf("the holder was told %v", err)
-	}
-	m.types("q")
-	m.shows("exit code 0", `msg="holder of locks in rows ended"`, "holder="+holder, "locks=1")
-}
-
-func TestViewShowsWaitsOfEveryKindByAKey(t *testing.T) {
-	t.Parallel()
-	s := newViewFixture(t)
-	s.connect("x").exec("CREATE TABLE orders (total int)")
-	s.connect("migration").exec("BEGIN").exec("ALTER TABLE orders ADD tax int")
-	for range 6 {
-		web := s.connect("web")
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = web.Exec(ctx, "SELECT * FROM orders") // it is cancelled
-		}()
-		t.Cleanup(func() { cancel(); <-done })
-	}
-	m := s.monitor().inTerminal(100, 24)
-	m.shows("[1] KEYS", "6 sessions wait without an advisory lock", "a: 6 more for other locks")
-	m.types("a", "2")
-	m.shows("[2] TREE", "migration, idle in transaction for ", "holds relation orders (AccExcl): frees 6", "▸ 6 waiters", "AccShare", "all waits")
-	m.types("Down", "Right")
-	m.shows("├─ ", "SELECT * FROM")
-	m.types("a")
-	m.shows("for other locks wait 6 sessions (a shows them)")
-	m.types("q")
-	m.shows("exit code 0")
-	m = s.monitor("--all", "--waiting").inTerminal(100, 24)
-	m.shows("[2] TREE", "▸ 6 waiters", "all waits")
-}
-
 func TestViewCanBeReadOnly(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
@@ -277,19 +213,6 @@ func TestViewCopiesThroughTheTerminal(t *testing.T) {
 		copied, err := m.command("show-buffer").Output()
 		return err == nil && string(copied) == "invoice:42"
 	})
-}
-
-func TestViewFiltersDuringInput(t *testing.T) {
-	t.Parallel()
-	s := newViewFixture(t).createQueue()
-	m := s.monitor().inTerminal(80, 24)
-	m.shows("@7/-42")
-	m.types("/", "nightly")
-	m.waitUntilGone("@7/-42")
-	m.types("(", "|")
-	m.shows("missing closing )")
-	m.types("Escape")
-	m.shows("@7/-42")
 }
 
 func TestViewSendsOnlyWhatChanges(t *testing.T) {
@@ -323,28 +246,6 @@ func clock(t *testing.T, screen string) time.Duration {
 	shown, err := time.Parse(time.TimeOnly, clockPattern.FindString(screen))
 	must.Succeed(t, err)
 	return shown.Sub(shown.Truncate(24 * time.Hour))
-}
-
-func TestLongViewStaysUsableWithManyLocks(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
-	s := &viewFixture{testenv.On(t, server), t, server}
-	s.connect("hoarder").exec("SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 20000) g")
-	s.connect("unlucky").startWait("SELECT pg_advisory_lock(19999)")
-	m := s.monitor().inTerminal(100, 24)
-	m.shows("20,000 keys", "@19999", "[2] TREE")
-	m.types("1")
-	m.shows("[1] KEYS", "1-16 of 20,000")
-	m.types("End")
-	m.shows("19,985-20,000 of 20,000")
-	m.types("2")
-	m.shows("hoarder", "unlucky", "[2] TREE")
-	m.types("3")
-	m.shows("hoarder", "20,000", "[3] SESSIONS")
-	m.types("/", "unlucky", "Enter", "1")
-	m.shows("filter /unlucky/  19,999 keys not shown", "@19999")
-	m.types("q")
-	m.shows("exit code 0")
 }
 
 func TestViewPrintsTablesOnADumbTerminal(t *testing.T) {

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -24,9 +23,6 @@ func pileUp(n int) *monitor.Snapshot {
 	s.wait(2, 21, 3, hardBlocker(20))
 	return &s.Snapshot
 }
-
-// rowsWith returns how many lines of the screen contain a text.
-func (u *user) rowsWith(text string) int { return strings.Count(u.screen(), text) }
 
 func TestAPileUpIsOneRow(t *testing.T) {
 	u := open(t, Options{First: pileUp(200)}, 120, 40)

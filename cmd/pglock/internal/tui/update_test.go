@@ -369,36 +369,3 @@ func TestTheScreenIsRedrawnAfterAResize(t *testing.T) {
 		t.Error("the screen is not redrawn")
 	}
 }
-
-// BenchmarkHundredThousandLocks measures the view with 100,000 locks: a key press with the screen that follows, the
-// arrival of a snapshot, and arranging the rows, which happens in the background.
-func BenchmarkHundredThousandLocks(b *testing.B) {
-	s := manyLocks(100_000)
-	u := start(b, Options{First: s}, 120, 40)
-	down := tea.KeyPressMsg(namedKeys["down"])
-	b.Run("key", func(b *testing.B) {
-		m := u.m
-		for b.Loop() {
-			next, _ := m.Update(down)
-			m = next.(Model)
-			m.View()
-		}
-	})
-	b.Run("snapshot", func(b *testing.B) {
-		for b.Loop() {
-			u.m.Update(snapshotMsg{snapshot: s})
-		}
-	})
-	pattern, err := compile("job:.*99$|client")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for name, q := range map[string]tableQuery{"sort": {}, "filter": {filter: pattern}, "by-key": {order: [pages]int{3}},
-		"tree": {page: pageTree}, "sessions": {page: pageSessions}} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				arrange(s, q)
-			}
-		})
-	}
-}

@@ -1,0 +1,39 @@
+package tui
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// scene makes a snapshot of sessions that are named after their process IDs.
+type scene struct{ monitor.Snapshot }
+
+func (s *scene) session(pid int32) monitor.Session { return session(pid, fmt.Sprintf("s%d", pid)) }
+
+// lock adds an advisory lock that some sessions hold.
+func (s *scene) lock(number int64, holders ...int32) *monitor.Lock {
+	l := lock(pglock.Int64Key(number))
+	for _, pid := range holders {
+		l.Holders = append(l.Holders, holds(s.session(pid), monitor.ModeExclusive))
+	}
+	s.Locks = append(s.Locks, l)
+	return &s.Locks[len(s.Locks)-1]
+}
+
+// wait adds a waiter for an advisory lock that the scene has.
+func (s *scene) wait(number int64, pid int32, seconds time.Duration, blockers ...monitor.Blocker) {
+	for i := range s.Locks {
+		if l := &s.Locks[i]; l.Number == number {
+			l.Waiters = append(l.Waiters, waits(s.session(pid), monitor.ModeExclusive, seconds*time.Second, blockers...))
+		}
+	}
+}
+
+// other adds a session that waits for a table, as its parallel workers do.
+func (s *scene) other(table string, pid int32, seconds time.Duration, blockers ...monitor.Blocker) {
+	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: table},
+		Waiter: waits(s.session(pid), monitor.ModeExclusive, seconds*time.Second, blockers...)})
+}
