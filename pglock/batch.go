@@ -3,7 +3,6 @@ package pglock
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,16 +34,10 @@ import (
 // results, as when the connection has ended.
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	c, err := newTxConfig(opts)
-	statement, args := queueStatements[lockForm{key.k.Space, c.shared, true}], statementArgs(key, c)
-	switch {
-	case c.never():
+	if c.bounded || !c.isPlain(key) {
 		return QueueLockAllTx(b, []Key{key}, opts...)
-	case c.bounded:
-		statement = lockdb.QueueBoundedLockTx
-		maxWait := strconv.FormatInt(milliseconds(c.maxWait), 10)
-		args = []any{c.allowStandby, c.allowStale, maxWait, c.shared, int16(key.k.Space), key.k.Number}
 	}
-	return c.queueLocks(b, []Key{key}, err, statement, args)
+	return c.queueLocks(b, []Key{key}, err, lockdb.QueueLockTx, []any{c.allowStandby, c.allowStale, key.k.Number})
 }
 
 // queueLocks adds a statement that takes the locks; err keeps the batch from being sent.

@@ -82,9 +82,9 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	}
 	// A lock that is free costs less without a bound, so under a deadline it is tried first.
 	asked := ask(wait && !c.derived, key)
-	statement := lockStatements[lockForm{key.k.Space, c.shared, asked.waits}]
+	statement, args := c.lockStatement(key, asked.waits)
 	var outcome txOutcome
-	err = inOneRoundTrip(tx).QueryRow(ctx, statement, statementArgs(key, c)...).Scan(&outcome)
+	err = inOneRoundTrip(tx).QueryRow(ctx, statement, args...).Scan(&outcome)
 	if err == nil && outcome == held && wait {
 		return boundedLockTx(ctx, tx, []Key{key}, c)
 	}

@@ -12,37 +12,20 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-// lockForm is one of the kinds of lock for which PostgreSQL has separate functions.
-type lockForm struct {
-	space        driver.Space
-	shared, wait bool
-}
+// isPlain reports whether the lock is of the kind that nearly all are: exclusive, in the bigint space. It has statements of
+// its own, since the server parses and plans a statement each time.
+func (c txConfig) isPlain(key Key) bool { return key.k.Space == driver.SpaceBigint && !c.shared }
 
-// lockStatements and queueStatements all have the arguments that statementArgs makes.
-var (
-	lockStatements = map[lockForm]string{
-		{driver.SpaceBigint, false, true}:  lockdb.LockTx,
-		{driver.SpaceBigint, true, true}:   lockdb.LockTxShared,
-		{driver.SpacePair, false, true}:    lockdb.LockPairTx,
-		{driver.SpacePair, true, true}:     lockdb.LockPairTxShared,
-		{driver.SpaceBigint, false, false}: lockdb.TryLockTx,
-		{driver.SpaceBigint, true, false}:  lockdb.TryLockTxShared,
-		{driver.SpacePair, false, false}:   lockdb.TryLockPairTx,
-		{driver.SpacePair, true, false}:    lockdb.TryLockPairTxShared,
+// lockStatement returns the statement that takes one lock, and its arguments.
+func (c txConfig) lockStatement(key Key, waits bool) (sql string, args []any) {
+	args = []any{c.allowStandby, c.allowStale}
+	switch {
+	case !c.isPlain(key):
+		return lockdb.LockAnyTx, append(args, waits, c.shared, int16(key.k.Space), key.k.Number)
+	case waits:
+		return lockdb.LockTx, append(args, key.k.Number)
 	}
-	queueStatements = map[lockForm]string{
-		{driver.SpaceBigint, false, true}: lockdb.QueueLockTx,
-		{driver.SpaceBigint, true, true}:  lockdb.QueueLockTxShared,
-		{driver.SpacePair, false, true}:   lockdb.QueueLockPairTx,
-		{driver.SpacePair, true, true}:    lockdb.QueueLockPairTxShared,
-	}
-)
-
-func statementArgs(key Key, c txConfig) []any {
-	if class, object, ok := key.Pair(); ok {
-		return []any{c.allowStandby, c.allowStale, class, object}
-	}
-	return []any{c.allowStandby, c.allowStale, key.Int64()}
+	return lockdb.TryLockTx, append(args, key.k.Number)
 }
 
 // arrays returns the keys as the statements for several keys take them.

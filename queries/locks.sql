@@ -14,7 +14,7 @@
 -- called while the statement is planned.
 --
 -- These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
--- most of what they cost, so there is a short one for each function.
+-- most of what they cost, so there are short ones for exclusive locks of the bigint space.
 
 -- name: LockTx :one
 SELECT (CASE
@@ -23,36 +23,6 @@ SELECT (CASE
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
     WHEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8) IS NOT NULL THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome;
-
--- name: LockTxShared :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::pg_catalog.int8) IS NOT NULL THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome;
-
--- name: LockPairTx :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NOT NULL THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome;
-
--- name: LockPairTxShared :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NOT NULL THEN 'granted'
     ELSE 'held'
 END)::pg_catalog.text AS outcome;
 
@@ -66,35 +36,29 @@ SELECT (CASE
     ELSE 'held'
 END)::pg_catalog.text AS outcome;
 
--- name: TryLockTxShared :one
+-- The same for shared locks and for pairs. A key is passed as its space (1 bigint, 2 pair; the objsubid of pg_locks) and
+-- its number (a pair packed as class << 32 | object).
+-- name: LockAnyTx :one
 SELECT (CASE
     WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
     WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@number::pg_catalog.int8) THEN 'granted'
+    WHEN CASE
+        WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool AND key.pair
+            THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
+        WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool
+            THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+        WHEN @waits::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+        WHEN @shared::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+        WHEN @shared::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+        ELSE pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
+    END THEN 'granted'
     ELSE 'held'
-END)::pg_catalog.text AS outcome;
-
--- name: TryLockPairTx :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome;
-
--- name: TryLockPairTxShared :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4) THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome;
+END)::pg_catalog.text AS outcome
+FROM (SELECT @space::pg_catalog.int2 OPERATOR(pg_catalog.=) 2 AS pair, @number::pg_catalog.int8 AS number,
+             (@number::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+             (@number::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object) AS key;
 
 -- One statement that takes many locks, in the order of the arrays.
 -- name: LockAllTx :one
@@ -131,58 +95,7 @@ SELECT CASE
     WHEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8) IS NULL THEN NULL
 END;
 
--- name: QueueLockTxShared :exec
-SELECT CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::pg_catalog.int8) IS NULL THEN NULL
-END;
-
--- name: QueueLockPairTx :exec
-SELECT CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NULL THEN NULL
-END;
-
--- name: QueueLockPairTxShared :exec
-SELECT CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NULL THEN NULL
-END;
-
--- A bounded wait in a batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle
--- of the statement works; the statement puts it back when the lock is granted, and the abort of the transaction does
--- when it is not. A key is passed as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair
--- packed as class << 32 | object).
--- name: QueueBoundedLockTx :exec
-SELECT CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.set_config('lock_timeout', @max_wait::pg_catalog.text, true) IS NULL THEN NULL
-    WHEN CASE
-        WHEN @shared::pg_catalog.bool THEN
-            CASE WHEN @space::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(@number::pg_catalog.int8)
-                ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    (@number::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (@number::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-        ELSE
-            CASE WHEN @space::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8)
-                ELSE pg_catalog.pg_advisory_xact_lock(
-                    (@number::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (@number::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    END IS NOT NULL THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
-END
-FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before;
-
--- Several locks in a batch, in the order of the arrays. The guard is evaluated before the first lock, since each lock
+-- Several locks in a batch, or one of another kind, in the order of the arrays. The guard is evaluated before the first lock, since each lock
 -- is asked for under a condition on it.
 -- name: QueueLockAllTx :exec
 SELECT pg_catalog.count(CASE
@@ -232,7 +145,9 @@ FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
              END AS refusal OFFSET 0) AS guard;
 
 -- The same with one bound for all the waits together: when a wait begins, lock_timeout is set to the rest of the bound.
--- The earlier lock_timeout is read once, before the first wait.
+-- lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement works; the
+-- statement puts it back when the locks are granted, and the abort of the transaction does when they are not. The earlier
+-- lock_timeout is read once, before the first wait.
 -- name: QueueBoundedLockAllTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,

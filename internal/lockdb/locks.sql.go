@@ -175,60 +175,48 @@ func (q *Queries) LockAllTx(ctx context.Context, arg LockAllTxParams) (LockAllTx
 	return i, err
 }
 
-const LockPairTx = `-- name: LockPairTx :one
+const LockAnyTx = `-- name: LockAnyTx :one
 SELECT (CASE
     WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
     WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock($3::pg_catalog.int4, $4::pg_catalog.int4) IS NOT NULL THEN 'granted'
+    WHEN CASE
+        WHEN $3::pg_catalog.bool AND $4::pg_catalog.bool AND key.pair
+            THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
+        WHEN $3::pg_catalog.bool AND $4::pg_catalog.bool
+            THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+        WHEN $3::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+        WHEN $4::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+        WHEN $4::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+        ELSE pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
+    END THEN 'granted'
     ELSE 'held'
 END)::pg_catalog.text AS outcome
+FROM (SELECT $5::pg_catalog.int2 OPERATOR(pg_catalog.=) 2 AS pair, $6::pg_catalog.int8 AS number,
+             ($6::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+             ($6::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object) AS key
 `
 
-type LockPairTxParams struct {
+type LockAnyTxParams struct {
 	AllowStandby bool
 	AllowStale   bool
-	Class        int32
-	Object       int32
+	Waits        bool
+	Shared       bool
+	Space        int16
+	Number       int64
 }
 
-func (q *Queries) LockPairTx(ctx context.Context, arg LockPairTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, LockPairTx,
+// The same for shared locks and for pairs. A key is passed as its space (1 bigint, 2 pair; the objsubid of pg_locks) and
+// its number (a pair packed as class << 32 | object).
+func (q *Queries) LockAnyTx(ctx context.Context, arg LockAnyTxParams) (string, error) {
+	row := q.db.QueryRow(ctx, LockAnyTx,
 		arg.AllowStandby,
 		arg.AllowStale,
-		arg.Class,
-		arg.Object,
-	)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
-}
-
-const LockPairTxShared = `-- name: LockPairTxShared :one
-SELECT (CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) IS NOT NULL THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-`
-
-type LockPairTxSharedParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Class        int32
-	Object       int32
-}
-
-func (q *Queries) LockPairTxShared(ctx context.Context, arg LockPairTxSharedParams) (string, error) {
-	row := q.db.QueryRow(ctx, LockPairTxShared,
-		arg.AllowStandby,
-		arg.AllowStale,
-		arg.Class,
-		arg.Object,
+		arg.Waits,
+		arg.Shared,
+		arg.Space,
+		arg.Number,
 	)
 	var outcome string
 	err := row.Scan(&outcome)
@@ -269,33 +257,9 @@ type LockTxParams struct {
 // called while the statement is planned.
 //
 // These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
-// most of what they cost, so there is a short one for each function.
+// most of what they cost, so there are short ones for exclusive locks of the bigint space.
 func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) {
 	row := q.db.QueryRow(ctx, LockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
-}
-
-const LockTxShared = `-- name: LockTxShared :one
-SELECT (CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int8) IS NOT NULL THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-`
-
-type LockTxSharedParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Number       int64
-}
-
-func (q *Queries) LockTxShared(ctx context.Context, arg LockTxSharedParams) (string, error) {
-	row := q.db.QueryRow(ctx, LockTxShared, arg.AllowStandby, arg.AllowStale, arg.Number)
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
@@ -342,7 +306,9 @@ type QueueBoundedLockAllTxParams struct {
 }
 
 // The same with one bound for all the waits together: when a wait begins, lock_timeout is set to the rest of the bound.
-// The earlier lock_timeout is read once, before the first wait.
+// lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement works; the
+// statement puts it back when the locks are granted, and the abort of the transaction does when they are not. The earlier
+// lock_timeout is read once, before the first wait.
 func (q *Queries) QueueBoundedLockAllTx(ctx context.Context, arg QueueBoundedLockAllTxParams) error {
 	_, err := q.db.Exec(ctx, QueueBoundedLockAllTx,
 		arg.MaxWaitMs,
@@ -351,52 +317,6 @@ func (q *Queries) QueueBoundedLockAllTx(ctx context.Context, arg QueueBoundedLoc
 		arg.Numbers,
 		arg.AllowStandby,
 		arg.AllowStale,
-	)
-	return err
-}
-
-const QueueBoundedLockTx = `-- name: QueueBoundedLockTx :exec
-SELECT CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.set_config('lock_timeout', $3::pg_catalog.text, true) IS NULL THEN NULL
-    WHEN CASE
-        WHEN $4::pg_catalog.bool THEN
-            CASE WHEN $5::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared($6::pg_catalog.int8)
-                ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    ($6::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ($6::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-        ELSE
-            CASE WHEN $5::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock($6::pg_catalog.int8)
-                ELSE pg_catalog.pg_advisory_xact_lock(
-                    ($6::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ($6::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    END IS NOT NULL THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
-END
-FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before
-`
-
-type QueueBoundedLockTxParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	MaxWait      string
-	Shared       bool
-	Space        int16
-	Number       int64
-}
-
-// A bounded wait in a batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle
-// of the statement works; the statement puts it back when the lock is granted, and the abort of the transaction does
-// when it is not. A key is passed as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair
-// packed as class << 32 | object).
-func (q *Queries) QueueBoundedLockTx(ctx context.Context, arg QueueBoundedLockTxParams) error {
-	_, err := q.db.Exec(ctx, QueueBoundedLockTx,
-		arg.AllowStandby,
-		arg.AllowStale,
-		arg.MaxWait,
-		arg.Shared,
-		arg.Space,
-		arg.Number,
 	)
 	return err
 }
@@ -431,7 +351,7 @@ type QueueLockAllTxParams struct {
 	AllowStale   bool
 }
 
-// Several locks in a batch, in the order of the arrays. The guard is evaluated before the first lock, since each lock
+// Several locks in a batch, or one of another kind, in the order of the arrays. The guard is evaluated before the first lock, since each lock
 // is asked for under a condition on it.
 func (q *Queries) QueueLockAllTx(ctx context.Context, arg QueueLockAllTxParams) error {
 	_, err := q.db.Exec(ctx, QueueLockAllTx,
@@ -440,60 +360,6 @@ func (q *Queries) QueueLockAllTx(ctx context.Context, arg QueueLockAllTxParams) 
 		arg.Numbers,
 		arg.AllowStandby,
 		arg.AllowStale,
-	)
-	return err
-}
-
-const QueueLockPairTx = `-- name: QueueLockPairTx :exec
-SELECT CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock($3::pg_catalog.int4, $4::pg_catalog.int4) IS NULL THEN NULL
-END
-`
-
-type QueueLockPairTxParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Class        int32
-	Object       int32
-}
-
-func (q *Queries) QueueLockPairTx(ctx context.Context, arg QueueLockPairTxParams) error {
-	_, err := q.db.Exec(ctx, QueueLockPairTx,
-		arg.AllowStandby,
-		arg.AllowStale,
-		arg.Class,
-		arg.Object,
-	)
-	return err
-}
-
-const QueueLockPairTxShared = `-- name: QueueLockPairTxShared :exec
-SELECT CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) IS NULL THEN NULL
-END
-`
-
-type QueueLockPairTxSharedParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Class        int32
-	Object       int32
-}
-
-func (q *Queries) QueueLockPairTxShared(ctx context.Context, arg QueueLockPairTxSharedParams) error {
-	_, err := q.db.Exec(ctx, QueueLockPairTxShared,
-		arg.AllowStandby,
-		arg.AllowStale,
-		arg.Class,
-		arg.Object,
 	)
 	return err
 }
@@ -518,27 +384,6 @@ type QueueLockTxParams struct {
 // The statements for locks in a caller's batch.
 func (q *Queries) QueueLockTx(ctx context.Context, arg QueueLockTxParams) error {
 	_, err := q.db.Exec(ctx, QueueLockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
-	return err
-}
-
-const QueueLockTxShared = `-- name: QueueLockTxShared :exec
-SELECT CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int8) IS NULL THEN NULL
-END
-`
-
-type QueueLockTxSharedParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Number       int64
-}
-
-func (q *Queries) QueueLockTxShared(ctx context.Context, arg QueueLockTxSharedParams) error {
-	_, err := q.db.Exec(ctx, QueueLockTxShared, arg.AllowStandby, arg.AllowStale, arg.Number)
 	return err
 }
 
@@ -588,66 +433,6 @@ func (q *Queries) QueueTryLockAllTx(ctx context.Context, arg QueueTryLockAllTxPa
 	return err
 }
 
-const TryLockPairTx = `-- name: TryLockPairTx :one
-SELECT (CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock($3::pg_catalog.int4, $4::pg_catalog.int4) THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-`
-
-type TryLockPairTxParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Class        int32
-	Object       int32
-}
-
-func (q *Queries) TryLockPairTx(ctx context.Context, arg TryLockPairTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, TryLockPairTx,
-		arg.AllowStandby,
-		arg.AllowStale,
-		arg.Class,
-		arg.Object,
-	)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
-}
-
-const TryLockPairTxShared = `-- name: TryLockPairTxShared :one
-SELECT (CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-`
-
-type TryLockPairTxSharedParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Class        int32
-	Object       int32
-}
-
-func (q *Queries) TryLockPairTxShared(ctx context.Context, arg TryLockPairTxSharedParams) (string, error) {
-	row := q.db.QueryRow(ctx, TryLockPairTxShared,
-		arg.AllowStandby,
-		arg.AllowStale,
-		arg.Class,
-		arg.Object,
-	)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
-}
-
 const TryLockTx = `-- name: TryLockTx :one
 SELECT (CASE
     WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
@@ -667,30 +452,6 @@ type TryLockTxParams struct {
 
 func (q *Queries) TryLockTx(ctx context.Context, arg TryLockTxParams) (string, error) {
 	row := q.db.QueryRow(ctx, TryLockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
-}
-
-const TryLockTxShared = `-- name: TryLockTxShared :one
-SELECT (CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::pg_catalog.int8) THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-`
-
-type TryLockTxSharedParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Number       int64
-}
-
-func (q *Queries) TryLockTxShared(ctx context.Context, arg TryLockTxSharedParams) (string, error) {
-	row := q.db.QueryRow(ctx, TryLockTxShared, arg.AllowStandby, arg.AllowStale, arg.Number)
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
