@@ -1,11 +1,10 @@
 package pglock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -36,15 +35,14 @@ func (l *Locker) Close(ctx context.Context) error {
 	defer cancel()
 	step := time.Until(closeBy(ctx)) / closeSteps
 	grace(noticed, min(step, graceWhenClosed))
-	releases := l.releaseAll(within, ended)
+	released := l.releaseAll(within, ended)
 	l.awaitDrained(within, step)
-	releases.stop()
 	closeErr := inTime(within, func() error { return l.closeBackend(within, step/2) })
 	if closeErr != nil {
 		closeErr = fmt.Errorf("pglock: close: %w", closeErr)
 	}
-	l.notifications.wait(within)
-	return errors.Join(err, inTime(within, releases.err), closeErr)
+	l.notifications.Wait(within)
+	return errors.Join(err, inTime(within, released), closeErr)
 }
 
 // Closing returns a channel that is closed when [Locker.Close] begins, before it waits for holders. Work that can stop
@@ -71,9 +69,7 @@ func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-ch
 	if len(ended) == 0 { // the last one was unlocked just then
 		return nil, nil, nil
 	}
-	for _, loss := range ended {
-		l.notifications.add(loss.report)
-	}
+	l.notifications.Add(ended...)
 	return ended, noticed, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
 }
 
@@ -178,58 +174,25 @@ func (e *entry) refuse() {
 	e.queue, e.writers = nil, 0
 }
 
-// releases are the locks that Close releases concurrently, since each may have to wait for a silent server.
-type releases struct {
-	stopped atomic.Bool
-	workers sync.WaitGroup
-
-	mu     sync.Mutex
-	failed int
-	first  error
-}
-
-// releaseAll begins to release the locks.
-func (l *Locker) releaseAll(ctx context.Context, ended []loss) *releases {
-	r := &releases{}
-	next := make(chan *Lock, len(ended))
+// releaseAll releases the locks concurrently, since each may have to wait for a silent server. Those that wait end when the
+// backend is closed. The returned function waits for all, and returns the error of the first that failed.
+func (l *Locker) releaseAll(ctx context.Context, ended []loss) (wait func() error) {
+	released := make(chan error, len(ended))
 	for _, loss := range ended {
-		next <- loss.lock
+		go func() { released <- l.drop(ctx, loss.lock) }()
 	}
-	close(next)
-	for range min(len(ended), releaseTogether) {
-		r.workers.Go(func() {
-			for lock := range next {
-				if r.stopped.Load() { // its session is being ended
-					return
-				}
-				r.note(l.drop(ctx, lock))
+	return func() (first error) {
+		failed := 0
+		for range ended {
+			if err := <-released; err != nil {
+				failed, first = failed+1, cmp.Or(first, err)
 			}
-		})
+		}
+		if failed > 1 {
+			return fmt.Errorf("%w (and %d more)", first, failed-1)
+		}
+		return first
 	}
-	return r
-}
-
-func (r *releases) note(err error) {
-	if err == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failed++; r.first == nil {
-		r.first = err
-	}
-}
-
-// stop prevents further releases. Those that have begun end when the backend is closed.
-func (r *releases) stop() { r.stopped.Store(true) }
-
-// err waits for the releases that have begun, and returns the error of the first that failed.
-func (r *releases) err() error {
-	r.workers.Wait()
-	if r.failed > 1 {
-		return fmt.Errorf("%w (and %d more)", r.first, r.failed-1)
-	}
-	return r.first
 }
 
 // endHeld ends all locks. It returns those that had not ended before, each with a channel that its holder's Unlock
@@ -241,7 +204,7 @@ func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) 
 		for _, k := range s.locksLocked() {
 			notice, lost := k.expectNotice(), k.lostError(LostClosed, cause)
 			if k.end(lost) {
-				ended, noticed = append(ended, loss{k, lost}), append(noticed, notice)
+				ended, noticed = append(ended, loss{lock: k, err: lost}), append(noticed, notice)
 				s.counts.Lost++
 			}
 		}
@@ -256,7 +219,6 @@ const (
 	closeSteps      = 3               // grace, releases, end of the sessions
 	afterClose      = 50 * time.Millisecond
 	graceWhenClosed = time.Second
-	releaseTogether = 1000
 )
 
 var errNotInTime = errors.New("not everything ended in time: the rest continues in the background")

@@ -23,7 +23,7 @@ import (
 // Commit before you unlock, or the next holder waits for the commit.
 //
 // GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as long
-// as ctx allows, for the guarded transactions of earlier holders; after a second it logs which these are ([WithLogger]).
+// as ctx allows, for the guarded transactions of earlier holders.
 // An earlier holder that was cut off inside its transaction can make that wait long: see [WithGuardIdleTimeout]. A session's
 // own lock_timeout ends the wait with [ErrNotAcquired].
 // It also shows that both connections reach the same server and database ([ErrOtherServer]). Until tx ends it holds one

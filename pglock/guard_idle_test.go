@@ -1,13 +1,8 @@
 package pglock_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// cutOff has a holder guard a transaction, and cuts it off from the server. Then its successor gets the lock. It returns
-// the process of the holder's transaction.
-func cutOff(t *testing.T, db *testenv.DB, key pglock.Key, successor *pglock.Locker, opts ...pglock.Option) (*pglock.Lock, uint32) {
+// cutOff has a holder guard a transaction, and cuts it off from the server. Then its successor gets the lock.
+func cutOff(t *testing.T, db *testenv.DB, key pglock.Key, successor *pglock.Locker, opts ...pglock.Option) *pglock.Lock {
 	t.Helper()
 	link, config := newProxy(t, db)
 	holder, err := pglock.NewWithConfig(config, append(opts, pglock.WithLease(time.Second))...)
@@ -39,56 +33,17 @@ func cutOff(t *testing.T, db *testenv.DB, key pglock.Key, successor *pglock.Lock
 	txCheck(t, err)
 	txCheck(t, lock.GuardTx(t.Context(), tx))
 	link.Cut(true, true)
-	return mustLock(t, successor, key), conn.PgConn().PID()
+	return mustLock(t, successor, key)
 }
 
 // Nothing but the bound ends the transaction of the holder that is cut off: its socket stays open.
 func TestGuardIdleTimeoutEndsTheTransactionOfAHolderThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("k")
-	lock, _ := cutOff(t, db, key, openLocker(t, db), pglock.WithGuardIdleTimeout(0))
+	lock := cutOff(t, db, key, openLocker(t, db), pglock.WithGuardIdleTimeout(0))
 	defer mustUnlock(t, lock)
 	err := pgx.BeginFunc(t.Context(), db.Connect(t), func(tx pgx.Tx) error { return lock.GuardTx(t.Context(), tx) })
 	txCheck(t, err)
-}
-
-func TestGuardTxLogsWhatItWaitsFor(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("k")
-	var log syncBuffer
-	successor := openLocker(t, db, pglock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	lock, pid := cutOff(t, db, key, successor)
-	defer mustUnlock(t, lock)
-	tx := txBegin(t, db.Connect(t))
-	guarded := txGo(func() error { return lock.GuardTx(t.Context(), tx) })
-	testenv.WaitUntil(t, "the wait is logged", func() bool { return strings.Contains(log.String(), "still open") })
-	for _, part := range []string{
-		"level=WARN", fmt.Sprintf(" pid=%d ", pid), ` state="idle in transaction" `, " user=", " application=", " state_since=2", "WithGuardIdleTimeout",
-	} {
-		if !strings.Contains(log.String(), part) {
-			t.Errorf("the log lacks %q: %s", part, log.String())
-		}
-	}
-	terminate(t, db.Connect(t), int32(pid))
-	txCheck(t, <-guarded)
-}
-
-// syncBuffer is a buffer that is read while a log is written to it.
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }
 
 func TestGuardIdleTimeoutOnlyLowersWhatTheCallerHasSet(t *testing.T) {

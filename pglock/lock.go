@@ -301,7 +301,7 @@ func (k *Lock) expire() {
 		l := k.hold.locker
 		k.hold.countLost()
 		go func() { _ = l.drop(context.Background(), k) }() // the holder must not wait for it
-		l.notifications.add(loss{k, lost}.report)
+		l.notifications.Add(loss{lock: k, err: lost})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
@@ -39,7 +40,7 @@ type Locker struct {
 	undrained atomic.Int32  // shards that are not closed, or not empty
 	drained   chan struct{} // closed when there are none
 
-	notifications notifications
+	notifications combine.Queue[loss]
 }
 
 type lockerConfig struct {
@@ -155,6 +156,7 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	}
 	l := &Locker{backend: b, config: config, tokens: newTokens(), shards: newShards(), drained: make(chan struct{}), closing: make(chan struct{})}
 	l.undrained.Store(shards)
+	l.notifications.Send = reportLosses
 	if named, ok := b.(driver.NamedLocks); ok {
 		l.byName = named.LocksByName()
 	}

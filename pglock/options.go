@@ -118,8 +118,7 @@ func AllowPooler() Option {
 	})
 }
 
-// WithLogger makes the Locker log to l: lost locks, names that could not be recorded, and long waits of [Lock.GuardTx] as
-// warnings, sessions that were opened and closed as debug messages. The default discards. A nil logger is an error.
+// WithLogger makes the Locker log to l: lost locks and names that could not be recorded as warnings, sessions that were opened and closed as debug messages. The default discards. A nil logger is an error.
 func WithLogger(l *slog.Logger) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if l == nil {

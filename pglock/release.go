@@ -98,9 +98,18 @@ func (l *Locker) expire(h *hold, why LostReason, err error) {
 type loss struct {
 	lock *Lock
 	err  *LostError
+	logs bool // the log is told, too: once for all Locks of a hold
 }
 
-func (l loss) report() { l.lock.reportLost(l.err) }
+// reportLosses tells the log and Observers of losses, in the background: no lock's end waits for them, however slow they are.
+func reportLosses(losses []loss) {
+	for _, l := range losses {
+		if l.logs {
+			l.lock.hold.locker.config.env.Logger.Warn("lock lost", "key", Key{k: l.lock.key[0]}, "reason", l.err.Reason, "error", l.err.Err)
+		}
+		l.lock.reportLost(l.err)
+	}
+}
 
 // endHold ends every Lock on h, and reports whether it is the first to end h. If release is set, the keys become busy, and
 // releaseHold must follow.
@@ -120,11 +129,11 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	var ended []loss
 	for _, k := range locks {
 		if lost := k.lostError(why, err); k.end(lost) {
-			ended = append(ended, loss{k, lost})
+			ended = append(ended, loss{k, lost, len(ended) == 0})
 		}
 	}
 	home.counts.Lost += int64(len(ended))
-	l.report(h, why, err, ended)
+	l.notifications.Add(ended...)
 	gone := len(locks)
 	if release {
 		for _, e := range h.entries() {
@@ -142,19 +151,6 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 
 // lostReasons numbers the reasons, so that a hold stays small. A reason that is not here is that of a session.
 var lostReasons = []LostReason{LostSession, LostLease, LostGone, LostMaxHold, LostClosed}
-
-// report reports losses to the log and to Observers.
-func (l *Locker) report(h *hold, why LostReason, err error, ended []loss) {
-	if len(ended) == 0 {
-		return
-	}
-	l.notifications.add(func() {
-		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.first.key[0]}, "reason", why, "error", err)
-		for _, loss := range ended {
-			loss.report()
-		}
-	})
-}
 
 // countLost counts a lost Lock of h.
 func (h *hold) countLost() {

@@ -131,8 +131,6 @@ SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'User', coalesce(a.usename, ''),
         'Application', coalesce(a.application_name, ''),
         'Client', coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port OPERATOR(pg_catalog.<) 0 THEN 'local' END, ''),
-        'State', coalesce(a.state, ''),
-        'StateSince', a.state_change,
         'SessionSince', a.backend_start) ORDER BY a.backend_start, l.pid), '[]')::pg_catalog.text AS holders
 FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i
 JOIN pg_catalog.pg_locks AS l

@@ -77,13 +77,13 @@ func (l Lock) statement(ctx context.Context, tx pgx.Tx, server string, object in
 		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, l.idle(), server, lockkeys.IdentityClass, object)
 		return tag.RowsAffected() == 1, err
 	}
-	rows, err := firstGuard.Run(ctx, tx, l.Earlier(), own, l.idle(), server, lockkeys.IdentityClass, object)
+	rows, err := firstGuard.Run(ctx, tx, l.earlier(), own, l.idle(), server, lockkeys.IdentityClass, object)
 	return rows == 1, err
 }
 
-// Earlier returns the keys that guarded transactions of earlier holders lock, in order. An exclusive lock waits for both
+// earlier returns the keys that guarded transactions of earlier holders lock, in order. An exclusive lock waits for both
 // kinds of transactions, a shared one only for those of exclusive locks.
-func (l Lock) Earlier() []int64 {
+func (l Lock) earlier() []int64 {
 	earlier := l.companions(false)
 	if !l.Shared {
 		earlier = append(earlier, l.companions(true)...)
