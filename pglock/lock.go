@@ -324,22 +324,3 @@ func (l *Lock) failed(attempt string, err error) error {
 func (l *Lock) says(attempt string, err error) error {
 	return failed(attempt, Key{k: l.key[0]}, len(l.keys())-1, err)
 }
-
-// String returns the lock's key, and whether it is held, lost or unlocked.
-func (l *Lock) String() string {
-	keys := l.Keys()
-	return "lock " + keyText(keys[0], len(keys)-1) + ", " + l.state()
-}
-
-func (l *Lock) state() string {
-	switch err := l.Err(); {
-	case err == nil:
-		return stateHeld
-	case errors.Is(err, ErrUnlocked):
-		return "unlocked"
-	default:
-		return "lost"
-	}
-}
-
-const stateHeld = "held"

@@ -34,7 +34,6 @@ type Locker struct {
 	tokens  tokens
 
 	shards    *[shards]shard
-	inUse     atomic.Int64 // keys held, asked for or waited for; counted for WithMaxHeld only
 	closed    atomic.Bool
 	closing   chan struct{} // closed when Close begins
 	undrained atomic.Int32  // shards that are not closed, or not empty
@@ -48,7 +47,6 @@ type lockerConfig struct {
 	postgres   postgres.Options
 	handoffs   int
 	handoffFor time.Duration
-	maxHeld    int // 0: no bound
 	observer   *Observer
 
 	boundGuards bool     // WithGuardIdleTimeout was given
@@ -85,9 +83,6 @@ func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
 	config, err := newLockerConfig(opts)
 	if err != nil {
 		return nil, err
-	}
-	if config.maxHeld > 0 {
-		config.postgres.MaxKeys = postgres.Unbounded // held and awaited keys are bounded here already
 	}
 	return newLocker(postgres.New(postgres.Config{
 		Conn: cfg.ConnConfig, BeforeConnect: cfg.BeforeConnect, Options: config.postgres,

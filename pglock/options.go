@@ -212,16 +212,17 @@ func WithHandoffLimit(n int, d time.Duration) Option {
 	})
 }
 
-// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. The default for
-// locks of sessions is a quarter of the server's lock table (max_locks_per_transaction × (max_connections +
+// WithMaxHeld bounds how many keys this Locker holds on the server or asks it for at once; one more is [ErrTooManyLocks]. The
+// default is a quarter of the server's lock table (max_locks_per_transaction × (max_connections +
 // max_prepared_transactions)): when that table is full, every session of the server gets errors, and new ones cannot
-// connect. On other backends there is no default. An n below 1 is an error.
+// connect. It is for locks of sessions only. An n below 1 is an error.
 func WithMaxHeld(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {
 			return fmt.Errorf("pglock: WithMaxHeld(%d): the bound must be at least 1", n)
 		}
-		c.maxHeld = n
+		c.postgres.MaxKeys = n
+		c.postgresOnly("WithMaxHeld")
 		return nil
 	})
 }

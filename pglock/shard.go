@@ -1,7 +1,6 @@
 package pglock
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -128,9 +127,6 @@ func (l *Locker) registerLocked(home *shard, r *request) error {
 	if home.closed {
 		return ErrClosed
 	}
-	if err := l.reserve(len(r.keys)); err != nil {
-		return err
-	}
 	home.inUse += len(r.keys)
 	home.counts.Waiting++
 	return nil
@@ -145,29 +141,8 @@ func (l *Locker) unregisterLocked(home *shard, r *request) {
 // discountLocked subtracts keys of home that are not in use any more.
 func (l *Locker) discountLocked(home *shard, keys int) {
 	home.inUse -= keys
-	if l.config.maxHeld > 0 {
-		l.inUse.Add(-int64(keys))
-	}
 	if home.closed && home.inUse == 0 {
 		l.shardDrained()
-	}
-}
-
-// reserve counts keys towards WithMaxHeld.
-func (l *Locker) reserve(keys int) error {
-	limit := int64(l.config.maxHeld)
-	if limit == 0 {
-		return nil
-	}
-	for {
-		now := l.inUse.Load()
-		sum := now + int64(keys)
-		if sum > limit {
-			return fmt.Errorf("%w: %d keys would be held or waited for, and WithMaxHeld allows %d", ErrTooManyLocks, sum, limit)
-		}
-		if l.inUse.CompareAndSwap(now, sum) {
-			return nil
-		}
 	}
 }
 

@@ -5,7 +5,8 @@
 -- the statement runs in another process, and is refused before it has changed anything.
 
 -- Makes a new session independent of what role, database and pool are configured to do: nothing may end a session that
--- is idle and holds locks, or a statement that waits, but this library. Settings that a server does not have are not
+-- is idle and holds locks, or a statement that waits, but this library. (The connection has set what every session of this
+-- library needs.) Settings that a server does not have are not
 -- found in pg_settings; client_connection_check_interval cannot be set where the operating system lacks what it needs.
 -- idle_session_timeout is the lease: the server ends a session that it has heard nothing from for so long.
 -- server tells the server and the database apart from others: a standby that was promoted has its own start time. Fence
@@ -13,31 +14,17 @@
 -- name: SetUpSession :one
 SELECT (CASE
         WHEN guard.refusal IS NOT NULL THEN guard.refusal
-        WHEN (SELECT pg_catalog.count(pg_catalog.set_config(s.name, CASE
-                      WHEN s.name OPERATOR(pg_catalog.=) 'statement_timeout' THEN '0'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'lock_timeout' THEN '0'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'idle_in_transaction_session_timeout' THEN '0'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'transaction_timeout' THEN '0'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'default_transaction_isolation' THEN 'read committed'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'default_transaction_read_only' THEN 'off'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'synchronous_commit' THEN 'local'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'plan_cache_mode' THEN 'force_generic_plan'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'search_path' THEN 'pg_catalog, pg_temp'
-                      WHEN s.name OPERATOR(pg_catalog.=) 'idle_session_timeout' THEN @lease_ms::pg_catalog.text
-                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_user_timeout' THEN @lease_ms::pg_catalog.text
-                      WHEN s.name OPERATOR(pg_catalog.=) 'client_connection_check_interval' THEN @check_ms::pg_catalog.text
-                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_keepalives_idle' THEN @keepalive_idle::pg_catalog.text
-                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_keepalives_interval' THEN @keepalive_interval::pg_catalog.text
-                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_keepalives_count' THEN @keepalive_count::pg_catalog.text
-                  END, false))
-              FROM pg_catalog.pg_settings AS s
-              WHERE s.name OPERATOR(pg_catalog.=) ANY (ARRAY['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
-                               'transaction_timeout', 'default_transaction_isolation',
-                               'default_transaction_read_only', 'synchronous_commit', 'plan_cache_mode', 'search_path',
-                               'idle_session_timeout', 'tcp_user_timeout', 'tcp_keepalives_idle',
-                               'tcp_keepalives_interval', 'tcp_keepalives_count'])
-                 OR (s.name OPERATOR(pg_catalog.=) 'client_connection_check_interval'
-                     AND pg_catalog.strpos(pg_catalog.version(), 'linux') OPERATOR(pg_catalog.>) 0)) OPERATOR(pg_catalog.>) 0
+        WHEN (SELECT pg_catalog.count(pg_catalog.set_config(s.name, own.value, false))
+              FROM (VALUES ('lock_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'),
+                           ('synchronous_commit', 'local'), ('plan_cache_mode', 'force_generic_plan'),
+                           ('idle_session_timeout', @lease_ms::pg_catalog.text), ('tcp_user_timeout', @lease_ms::pg_catalog.text),
+                           ('client_connection_check_interval', @check_ms::pg_catalog.text),
+                           ('tcp_keepalives_idle', @keepalive_idle::pg_catalog.text),
+                           ('tcp_keepalives_interval', @keepalive_interval::pg_catalog.text),
+                           ('tcp_keepalives_count', @keepalive_count::pg_catalog.text)) AS own (name, value)
+              JOIN pg_catalog.pg_settings AS s ON s.name OPERATOR(pg_catalog.=) own.name
+              WHERE own.name OPERATOR(pg_catalog.<>) 'client_connection_check_interval'
+                 OR pg_catalog.strpos(pg_catalog.version(), 'linux') OPERATOR(pg_catalog.>) 0) OPERATOR(pg_catalog.>) 0
             THEN 'granted'
         ELSE 'pglock_settings' END)::pg_catalog.text AS outcome,
        pg_catalog.current_setting('server_version_num')::pg_catalog.int4 AS version,
@@ -283,10 +270,6 @@ SELECT true AS stands
 FROM pg_catalog.pg_stat_get_activity(@pid::int4) AS a
 WHERE a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
     AND a.application_name = pg_catalog.current_setting('application_name');
-
--- Ends another session of the same role, even one that waits.
--- name: EndSession :one
-SELECT pg_catalog.pg_terminate_backend(@pid::int4) AS ended;
 
 -- Cancels the wait of another session of this Locker for an advisory lock; no row if it does not wait. The name says that
 -- it is one of this process, and not one of another server after a failover. The view pg_stat_activity would need locks

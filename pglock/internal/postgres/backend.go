@@ -14,6 +14,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -45,13 +46,9 @@ type Options struct {
 	Sessions int
 	// MaxWaitSessions is how many sessions may wait, or carry a lock that was waited for; default 16.
 	MaxWaitSessions int
-	// MaxKeys bounds the keys that all sessions hold; 0 is a quarter of the server's nominal lock table, and
-	// [Unbounded] is no bound.
+	// MaxKeys bounds the keys that all sessions hold; 0 is a quarter of the server's nominal lock table.
 	MaxKeys int
 }
-
-// Unbounded is the MaxKeys that sets no bound.
-const Unbounded = -1
 
 // Backend implements [driver.Backend] and, as listed below, optional interfaces.
 type Backend struct {
@@ -104,9 +101,7 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session)) (*mux.Sess
 	if err != nil {
 		return nil, err
 	}
-	if b.config.MaxKeys == 0 {
-		b.budget.Limit(max(1, conn.LockTable/4))
-	}
+	b.budget.Limit(cmp.Or(b.config.MaxKeys, max(1, conn.LockTable/4)))
 	b.env.Logger.Debug("lock session opened", "pid", conn.PID)
 	return mux.NewSession(conn, l, &b.budget, b.env.Logger, onEnd), nil
 }

@@ -17,7 +17,7 @@ import (
 var templates = map[string]string{
 	"PrepareWait": lockdb.PrepareWait, "LockSession": lockdb.LockSession, "CheckSession": lockdb.CheckSession,
 	"WriterWaits": lockdb.WriterWaits, "Holders": lockdb.Holders, "WaitStands": lockdb.WaitStands,
-	"WaitHasSnapshot": lockdb.WaitHasSnapshot, "CancelWait": lockdb.CancelWait, "EndSession": lockdb.EndSession,
+	"WaitHasSnapshot": lockdb.WaitHasSnapshot, "CancelWait": lockdb.CancelWait,
 }
 
 // call carries out a statement that is no batch.
@@ -66,7 +66,7 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		return p.writerWaits(keysOf(args[1], args[2])), ""
 	case "Holders":
 		return p.holders(keysOf(args[1], args[2])), ""
-	case "WaitStands", "WaitHasSnapshot", "CancelWait", "EndSession":
+	case "WaitStands", "WaitHasSnapshot", "CancelWait":
 		return p.about(name, args[1]), ""
 	}
 	p.server.s.wrong("the server does not know the statement %s", sql)
@@ -149,8 +149,6 @@ func (p *process) about(name, pid string) []pgproto3.BackendMessage {
 	waits := other != nil && other.waits
 	p.server.s.mu.Unlock()
 	switch {
-	case name == "EndSession" && other != nil:
-		p.server.terminate(other, "by a session")
 	case !waits:
 		return nil
 	case name == "CancelWait":

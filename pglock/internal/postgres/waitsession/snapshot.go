@@ -136,17 +136,7 @@ func (p *Pool) inspect(s *session) (known bool) {
 	}
 	if has && p.sliced.CompareAndSwap(false, true) {
 		p.warn(errors.New("the statement that should wait without a snapshot has one"))
-		p.endWaits()
 	}
 	return true
 }
 
-// endWaits has the server end the waiting sessions. Their callers ask again on new ones. To close the sockets is not
-// enough: not every server notices that before it has granted the lock.
-func (p *Pool) endWaits() {
-	for _, s := range p.waiters() {
-		if _, _, err := p.config.Call(p.life, lockdb.EndSession, s.PID()); err != nil {
-			p.config.Log.Warn("pglock: a session that waits with a snapshot could not be ended", "pid", s.PID(), "error", err)
-		}
-	}
-}
