@@ -139,4 +139,3 @@ func (p *Pool) inspect(s *session) (known bool) {
 	}
 	return true
 }
-
