@@ -13,7 +13,7 @@ const maxJSONBlockers = 4
 // soft returns how many of them stand ahead in the queue without holding the lock.
 func (b Blockers) soft() (n int) {
 	for i := range b {
-		if b[i].Kind == BlockSoft {
+		if b[i].Kind == blockSoft {
 			n++
 		}
 	}
@@ -25,9 +25,9 @@ func (b Blockers) MarshalJSON() ([]byte, error) {
 	if b == nil {
 		return []byte("null"), nil
 	}
-	kind := BlockHard
+	kind := blockHard
 	if b.soft() == len(b) {
-		kind = BlockSoft
+		kind = blockSoft
 	}
 	short := make([]Blocker, 0, maxJSONBlockers)
 	for i := range b {

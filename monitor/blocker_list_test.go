@@ -11,15 +11,15 @@ import (
 
 func TestJSONBlockersAreThoseThatHoldTheLock(t *testing.T) {
 	t.Parallel()
-	hard := func(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.BlockHard} }
-	soft := func(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.BlockSoft} }
+	hard := func(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: "hard"} }
+	soft := func(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: "soft"} }
 	for name, c := range map[string]struct{ all, want monitor.Blockers }{
 		"none":             {monitor.Blockers{}, monitor.Blockers{}},
 		"unknown":          {nil, nil},
 		"holders":          {monitor.Blockers{hard(1), soft(2), hard(3), soft(4)}, monitor.Blockers{hard(1), hard(3)}},
 		"only ahead":       {monitor.Blockers{soft(2), soft(4)}, monitor.Blockers{soft(2), soft(4)}},
 		"many holders":     {monitor.Blockers{hard(1), hard(2), hard(3), hard(4), hard(5)}, monitor.Blockers{hard(1), hard(2), hard(3), hard(4)}},
-		"a prepared <one>": {monitor.Blockers{{GID: "<\n\">", Kind: monitor.BlockHard}}, monitor.Blockers{{GID: "<\n\">", Kind: monitor.BlockHard}}},
+		"a prepared <one>": {monitor.Blockers{{GID: "<\n\">", Kind: "hard"}}, monitor.Blockers{{GID: "<\n\">", Kind: "hard"}}},
 	} {
 		text, err := json.Marshal(monitor.Waiter{BlockedBy: c.all})
 		must.Succeed(t, err)

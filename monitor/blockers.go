@@ -13,12 +13,12 @@ func (p parties) blockers(waiter Waiter, holders []Holder, pids []int32) Blocker
 	hard := map[int32]bool{}
 	var prepared []Blocker
 	for _, holder := range holders {
-		if !holder.Mode.conflictsWith(waiter.Mode) {
+		if !conflict(holder.Mode, waiter.Mode) {
 			continue
 		}
 		hard[holder.PID] = true
 		if holder.Prepared() {
-			prepared = append(prepared, Blocker{GID: holder.GID, Kind: BlockHard})
+			prepared = append(prepared, Blocker{GID: holder.GID, Kind: blockHard})
 		}
 	}
 	edges := []Blocker{}
@@ -28,9 +28,9 @@ func (p parties) blockers(waiter Waiter, holders []Holder, pids []int32) Blocker
 			edges = append(edges, prepared...)
 		case pid == waiter.PID || !p.knows(pid):
 		case hard[pid]:
-			edges = append(edges, Blocker{PID: pid, Kind: BlockHard})
+			edges = append(edges, Blocker{PID: pid, Kind: blockHard})
 		default:
-			edges = append(edges, Blocker{PID: pid, Kind: BlockSoft})
+			edges = append(edges, Blocker{PID: pid, Kind: blockSoft})
 		}
 	}
 	slices.SortFunc(edges, func(a, b Blocker) int {

@@ -83,7 +83,7 @@ func group(t tables, found map[string]Session) map[identity]*Lock {
 // identity.
 func isIdentityKey(id identity, row *monitordb.LocksRow) bool {
 	class, _ := id.halves()
-	return id.space() == SpacePair && class == lockkeys.IdentityClass && row.Granted.Bool
+	return id.space() == spacePair && class == lockkeys.IdentityClass && row.Granted.Bool
 }
 
 func newLock(id identity, database string) *Lock {
@@ -92,7 +92,7 @@ func newLock(id identity, database string) *Lock {
 		Key:         id.text(nil),
 		Names:       []string{},
 		Guesses:     []string{},
-		Kind:        KindLock,
+		Kind:        kindLock,
 		Space:       id.space(),
 		Objsubid:    id.objsubid,
 		Number:      id.number,

@@ -138,18 +138,18 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 }
 
 // setModes sets how the blockers of a wait hold its lock: in the strongest mode that conflicts with the one that is wanted.
-func setModes(blockers []Blocker, wanted Mode, holders []Holder) {
+func setModes(blockers []Blocker, wanted string, holders []Holder) {
 	for i := range blockers {
-		if blockers[i].Kind == BlockHard {
+		if blockers[i].Kind == blockHard {
 			blockers[i].Mode = conflictingMode(holders, blockers[i].ID(), wanted)
 		}
 	}
 }
 
 // conflictingMode returns the strongest mode in which a session holds a lock, of those that conflict with another.
-func conflictingMode(holders []Holder, id SessionID, wanted Mode) (strongest Mode) {
+func conflictingMode(holders []Holder, id SessionID, wanted string) (strongest string) {
 	for _, holder := range holders {
-		if holder.ID() == id && holder.Mode.conflictsWith(wanted) && slices.Index(modes, holder.Mode) > slices.Index(modes, strongest) {
+		if holder.ID() == id && conflict(holder.Mode, wanted) && slices.Index(modes, holder.Mode) > slices.Index(modes, strongest) {
 			strongest = holder.Mode
 		}
 	}

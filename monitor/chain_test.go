@@ -344,15 +344,14 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 	}
 }
 
-// PostgreSQL has the waiters for rows wait for a transaction. The wait names the table all the same, and waits for several rows
-// of it are alike. Where no row is waited for, none is named.
+// PostgreSQL has the waiters for rows wait for a transaction. The wait names the table all the same. Where no row is waited for, none is named.
 func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	s := newIdleSessions(t)
 	holder := s.session("BEGIN", "UPDATE t SET v = 1", "INSERT INTO t VALUES (100)")
 	elsewhere := testenv.Database(t)
 	var transaction string
 	must.Succeed(t, holder.QueryRow(t.Context(), "SELECT txid_current()::text").Scan(&transaction))
-	for id := range monitor.FoldAbove + 2 {
+	for id := range 7 {
 		s.waits(fmt.Sprintf("SELECT * FROM t WHERE id = %d FOR UPDATE", id+1))
 	}
 	second := s.waits("DELETE FROM t WHERE id = 1")
@@ -373,11 +372,8 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 		}
 	}
 	root := taken.Tree().Node(monitor.SessionID{PID: pidOf(holder)})
-	if label, mode, _ := root.Held(); label != "row of t in transaction "+transaction || mode != monitor.ModeExclusive {
+	if label, mode, _ := root.Held(); label != "row of t in transaction "+transaction || mode != "exclusive" {
 		t.Errorf("the root holds %s in mode %s", label, mode)
-	}
-	if branches := monitor.Fold(root.Children); len(branches) != 3 { // the first waiter for row 1 blocks another one
-		t.Errorf("there are %d branches below it", len(branches))
 	}
 	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t), monitor.WithAllWaits())
 	must.Succeed(t, err)

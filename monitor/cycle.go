@@ -31,7 +31,7 @@ type Step struct {
 	// BlockedBy is the session that blocks it: the session of the next step, or another one of the same process.
 	BlockedBy int32 `json:"blocked_by"`
 	// Kind says why BlockedBy blocks it.
-	Kind BlockKind `json:"kind"`
+	Kind string `json:"kind"`
 }
 
 // cycles returns cycles of the wait graph. It does not return all of them, since there can be very many, but every
@@ -67,7 +67,7 @@ type wait struct {
 func waitEdges(locks []Lock, others []OtherWait) []wait {
 	var all []wait
 	for _, lock := range locks {
-		candidate := lock.Kind == KindLeader || lock.Kind == KindTick
+		candidate := lock.Kind == kindLeader || lock.Kind == kindTick
 		for _, waiter := range lock.Waiters {
 			for _, blocker := range waiter.BlockedBy {
 				all = append(all, wait{Step: Step{
@@ -121,7 +121,7 @@ func joinProcesses(waits []wait, processes map[int32]origin) []wait {
 	}
 	all := slices.Clone(waits)
 	for _, w := range waits {
-		if w.Kind != BlockHard {
+		if w.Kind != blockHard {
 			continue
 		}
 		for _, pid := range waiting[processes[w.BlockedBy]] {

@@ -28,17 +28,17 @@ func locksWith(all []waiting) []Lock {
 	for i, w := range all {
 		holder := session(w.behind)
 		since := time.Unix(int64(i), 0)
-		kind := KindLock
+		kind := kindLock
 		switch _, of, _ := strings.Cut(w.behind, " "); of {
 		case "lead":
-			kind = KindLeader
+			kind = kindLeader
 		case "permit":
-			kind = KindSemaphore
+			kind = kindSemaphore
 		}
 		locks = append(locks, Lock{Kind: kind,
 			Key: w.who + ">" + w.behind, Database: "shop", Holders: []Holder{{Session: holder}},
 			Waiters: []Waiter{{Session: session(w.who), WaitingSince: &since,
-				BlockedBy: []Blocker{{PID: holder.PID, Kind: BlockHard}}}},
+				BlockedBy: []Blocker{{PID: holder.PID, Kind: blockHard}}}},
 		})
 	}
 	return locks
@@ -108,9 +108,9 @@ func TestCycleALongQueueHasNoCycle(t *testing.T) {
 	lock := Lock{Key: "@1", Holders: []Holder{{Session: Session{PID: 1}}}}
 	for pid := int32(2); pid < 500; pid++ {
 		waiter := Waiter{Session: Session{PID: pid, Process: fmt.Sprintf("%08x", pid%7)}}
-		waiter.BlockedBy = []Blocker{{PID: 1, Kind: BlockHard}}
+		waiter.BlockedBy = []Blocker{{PID: 1, Kind: blockHard}}
 		for ahead := int32(2); ahead < pid; ahead++ {
-			waiter.BlockedBy = append(waiter.BlockedBy, Blocker{PID: ahead, Kind: BlockSoft})
+			waiter.BlockedBy = append(waiter.BlockedBy, Blocker{PID: ahead, Kind: blockSoft})
 		}
 		lock.Waiters = append(lock.Waiters, waiter)
 	}

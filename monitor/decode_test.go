@@ -14,18 +14,18 @@ func TestDecode(t *testing.T) {
 		objsubid       int16
 		number         int64
 		class, object  int32
-		space          Space
+		space          string
 		text           string
 	}{
-		{0, 7, 1, 7, 0, 7, SpaceBigint, "@7"},
-		{0xffffffff, 0xffffffff, 1, -1, -1, -1, SpaceBigint, "@-1"},
-		{0x80000000, 0, 1, -1 << 63, -1 << 31, 0, SpaceBigint, "@-9223372036854775808"},
-		{0, 7, 2, 7, 0, 7, SpacePair, "@0/7"},
-		{7, 0xffffffd6, 2, 7<<32 | 0xffffffd6, 7, -42, SpacePair, "@7/-42"},
+		{0, 7, 1, 7, 0, 7, spaceBigint, "@7"},
+		{0xffffffff, 0xffffffff, 1, -1, -1, -1, spaceBigint, "@-1"},
+		{0x80000000, 0, 1, -1 << 63, -1 << 31, 0, spaceBigint, "@-9223372036854775808"},
+		{0, 7, 2, 7, 0, 7, spacePair, "@0/7"},
+		{7, 0xffffffd6, 2, 7<<32 | 0xffffffd6, 7, -42, spacePair, "@7/-42"},
 		// Citus: a class of locks in objsubid, a shard in the two halves.
-		{5, 102008, 4, 5<<32 | 102008, 5, 102008, SpaceOther, "@5/102008#4"},
-		{0x80000000, 1, 16, -1<<63 | 1, -1 << 31, 1, SpaceOther, "@-2147483648/1#16"},
-		{0, 0, 0, 0, 0, 0, SpaceOther, "@0/0#0"},
+		{5, 102008, 4, 5<<32 | 102008, 5, 102008, spaceOther, "@5/102008#4"},
+		{0x80000000, 1, 16, -1<<63 | 1, -1 << 31, 1, spaceOther, "@-2147483648/1#16"},
+		{0, 0, 0, 0, 0, 0, spaceOther, "@0/0#0"},
 	}
 	for _, c := range cases {
 		id := identify(oid(5), oid(c.classid), oid(c.objid), pgtype.Int2{Int16: c.objsubid, Valid: true})
@@ -44,15 +44,15 @@ func oid(n uint32) pgtype.Uint32 { return pgtype.Uint32{Uint32: n, Valid: true} 
 func TestDecodeLockModesConflictBothWays(t *testing.T) {
 	for _, a := range modes {
 		for _, b := range modes {
-			if a.conflictsWith(b) != b.conflictsWith(a) {
+			if conflict(a, b) != conflict(b, a) {
 				t.Errorf("%s and %s conflict one way", a, b)
 			}
 		}
 	}
-	if ModeShared.conflictsWith(ModeShared) || !ModeShared.conflictsWith(ModeExclusive) || !ModeExclusive.conflictsWith(ModeExclusive) {
+	if conflict(modeShared, modeShared) || !conflict(modeShared, modeExclusive) || !conflict(modeExclusive, modeExclusive) {
 		t.Error("the modes of advisory locks conflict wrongly")
 	}
-	if Mode("unheard of").conflictsWith(ModeExclusive) {
+	if conflict("unheard of", modeExclusive) {
 		t.Error("an unknown mode conflicts")
 	}
 }
@@ -60,27 +60,27 @@ func TestDecodeLockModesConflictBothWays(t *testing.T) {
 // The locks can change between reading them and reading the blockers.
 func TestDecodeBlockersOfAMomentLater(t *testing.T) {
 	holders := []Holder{
-		{Session: Session{PID: 10}, Mode: ModeShared},
-		{Session: Session{PID: 10}, Mode: ModeExclusive},
-		{Session: Session{PID: 20}, Mode: ModeShared},
-		{Session: Session{GID: "g"}, Mode: ModeShared},
+		{Session: Session{PID: 10}, Mode: modeShared},
+		{Session: Session{PID: 10}, Mode: modeExclusive},
+		{Session: Session{PID: 20}, Mode: modeShared},
+		{Session: Session{GID: "g"}, Mode: modeShared},
 	}
 	cases := []struct {
 		name    string
-		mode    Mode
+		mode    string
 		holders []Holder
 		pids    []int32
 		want    []Blocker
 	}{
-		{"granted in between", ModeExclusive, holders, nil, []Blocker{}},
-		{"holders, one of them in two modes", ModeExclusive, holders, []int32{20, 10, 0},
-			[]Blocker{{PID: 0, GID: "g", Kind: BlockHard}, {PID: 10, Kind: BlockHard}, {PID: 20, Kind: BlockHard}}},
-		{"a compatible holder that waits ahead for more", ModeShared, holders, []int32{20, 10},
-			[]Blocker{{PID: 10, Kind: BlockHard}, {PID: 20, Kind: BlockSoft}}},
-		{"a session that is not in the snapshot", ModeShared, holders, []int32{98}, []Blocker{}},
-		{"parallel workers of one session", ModeExclusive, holders, []int32{20, 20, 99, 20},
-			[]Blocker{{PID: 20, Kind: BlockHard}, {PID: 99, Kind: BlockSoft}}},
-		{"two prepared transactions that have ended", ModeExclusive, nil, []int32{0, 0}, []Blocker{}},
+		{"granted in between", modeExclusive, holders, nil, []Blocker{}},
+		{"holders, one of them in two modes", modeExclusive, holders, []int32{20, 10, 0},
+			[]Blocker{{PID: 0, GID: "g", Kind: blockHard}, {PID: 10, Kind: blockHard}, {PID: 20, Kind: blockHard}}},
+		{"a compatible holder that waits ahead for more", modeShared, holders, []int32{20, 10},
+			[]Blocker{{PID: 10, Kind: blockHard}, {PID: 20, Kind: blockSoft}}},
+		{"a session that is not in the snapshot", modeShared, holders, []int32{98}, []Blocker{}},
+		{"parallel workers of one session", modeExclusive, holders, []int32{20, 20, 99, 20},
+			[]Blocker{{PID: 20, Kind: blockHard}, {PID: 99, Kind: blockSoft}}},
+		{"two prepared transactions that have ended", modeExclusive, nil, []int32{0, 0}, []Blocker{}},
 	}
 	all := parties{byOwner: map[string]*party{"10": {}, "20": {}, "99": {}}}
 	for _, c := range cases {

@@ -24,14 +24,10 @@ var (
 	ErrOwnSession = errors.New("that is the session of this connection")
 )
 
-// Signal is a way to end a session, or its statement.
-type Signal string
-
+// The ways to end a session, or its statement.
 const (
-	// SignalCancel ends the statement that the session runs, as pg_cancel_backend does. The session continues.
-	SignalCancel Signal = "cancel"
-	// SignalTerminate ends the session, as pg_terminate_backend does: all its locks are freed.
-	SignalTerminate Signal = "terminate"
+	signalCancel    = "cancel"
+	signalTerminate = "terminate"
 )
 
 // Target is a session, or a process that uses locks in rows, and everything that ends with it, to be shown before it is ended.
@@ -184,7 +180,7 @@ func (t Target) CancelIsNoop() bool { return strings.HasPrefix(t.State, "idle") 
 
 // Warnings returns what the user should know before the signal is sent, one sentence each. They can contain names from
 // the server.
-func (t Target) Warnings(signal Signal) []string {
+func (t Target) Warnings(signal string) []string {
 	var all []string
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if t.Lease != nil {
@@ -195,14 +191,14 @@ func (t Target) Warnings(signal Signal) []string {
 		}
 		return all
 	}
-	if t.Process != "" && signal == SignalTerminate {
+	if t.Process != "" && signal == signalTerminate {
 		say("it is one of the sessions of pglock process %s, which carry the locks of many callers: "+
 			"%s at once, and that process is notified", t.Process, plural(len(t.Holds), "lock ends", "locks end"))
 	}
-	if signal == SignalCancel {
+	if signal == signalCancel {
 		all = append(all, t.cancelWarning())
 	}
-	if signal == SignalTerminate && t.TransactionSince != nil {
+	if signal == signalTerminate && t.TransactionSince != nil {
 		say("its transaction is rolled back")
 	}
 	for _, lock := range t.Holds {

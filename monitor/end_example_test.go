@@ -32,7 +32,7 @@ func ExampleTerminate() {
 	for _, lock := range target.Holds {
 		fmt.Println("frees", lock.Key, "for", len(lock.Waiters), "waiters")
 	}
-	for _, warning := range target.Warnings(monitor.SignalTerminate) {
+	for _, warning := range target.Warnings("terminate") {
 		fmt.Println("note:", warning)
 	}
 

@@ -9,8 +9,8 @@ import (
 
 // Outcome is the effect of a signal, as the server shows it afterwards.
 type Outcome struct {
-	// Signal is what was sent, and Target the session that it was sent to.
-	Signal Signal
+	// Signal is what was sent, "cancel" or "terminate", and Target the session that it was sent to.
+	Signal string
 	Target Target
 	// Sent says that the server has sent the signal. It does not say whether the signal had an effect.
 	Sent bool
@@ -90,7 +90,7 @@ func (o *Outcome) compare(now *Snapshot) {
 // effective if the session has ended, one of its locks was freed, its wait is over, or a session that it blocked
 // continues; or, if the session neither held nor waited for a lock, if its state has changed.
 func (o Outcome) Effective() bool {
-	if o.Ended || o.Signal == SignalTerminate {
+	if o.Ended || o.Signal == signalTerminate {
 		return o.Ended
 	}
 	held := o.count()
@@ -171,7 +171,7 @@ func (o Outcome) effectText() string {
 		return "has lost its locks in rows, and is told at its next renewal"
 	case o.Ended:
 		return "has ended"
-	case o.Signal == SignalTerminate:
+	case o.Signal == signalTerminate:
 		return fmt.Sprintf("was signalled to end, and is still there after %v", effectTime)
 	case o.StillWaits:
 		return "was cancelled, and waits still or again"
@@ -187,7 +187,7 @@ func (o Outcome) effectText() string {
 func (o Outcome) LogValue() slog.Value {
 	locks := o.count()
 	return slog.GroupValue(append(o.Target.LogValue().Group(),
-		slog.String("signal", string(o.Signal)),
+		slog.String("signal", o.Signal),
 		slog.Bool("sent", o.Sent),
 		slog.Bool("ended", o.Ended),
 		slog.Int("freed", locks.free),

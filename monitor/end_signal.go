@@ -37,7 +37,7 @@ import (
 // late, and takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the connection breaks after the
 // signal, there is an error and Outcome.Sent is true: the effect is unknown.
 func Terminate(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome, error) {
-	return signalTarget(ctx, db, t, SignalTerminate, opts)
+	return signalTarget(ctx, db, t, signalTerminate, opts)
 }
 
 // Cancel ends the statement that a session runs. That ends a wait for a lock, and the locks of a transaction that fails with
@@ -45,10 +45,10 @@ func Terminate(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome,
 // cancelled wait of a Locker of package pglock ends with ErrNotAcquired. A process with locks in rows runs no statement. All else
 // is as for [Terminate].
 func Cancel(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome, error) {
-	return signalTarget(ctx, db, t, SignalCancel, opts)
+	return signalTarget(ctx, db, t, signalCancel, opts)
 }
 
-func signalTarget(ctx context.Context, db DBTX, t Target, signal Signal, opts []Option) (Outcome, error) {
+func signalTarget(ctx context.Context, db DBTX, t Target, signal string, opts []Option) (Outcome, error) {
 	if db == nil {
 		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, t.Ref)
 	}
@@ -68,7 +68,7 @@ func signalTarget(ctx context.Context, db DBTX, t Target, signal Signal, opts []
 	return o, nil
 }
 
-func send(ctx context.Context, db DBTX, t Target, signal Signal, _ []Option) error {
+func send(ctx context.Context, db DBTX, t Target, signal string, _ []Option) error {
 	if t.PID <= 0 || t.Ref != t.ref() {
 		return fmt.Errorf("%w: this is not what Snapshot.Target returned", ErrNoSession)
 	}
@@ -81,7 +81,7 @@ func send(ctx context.Context, db DBTX, t Target, signal Signal, _ []Option) err
 	var verdict string
 	err = r.send(ctx, func(batch *pgx.Batch) {
 		batch.Queue(monitordb.SignalSession, t.PID, t.since(), t.User, t.Application,
-			numbers, spaces, databases, auxiliaries, signal == SignalTerminate,
+			numbers, spaces, databases, auxiliaries, signal == signalTerminate,
 		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
 	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
@@ -110,8 +110,8 @@ func send(ctx context.Context, db DBTX, t Target, signal Signal, _ []Option) err
 
 // endProcess ends a process that uses locks in rows, if the owner of the function that does so is trusted. The ID of a process
 // is never used again, so it needs no further check.
-func endProcess(ctx context.Context, db DBTX, t Target, signal Signal, opts []Option) error {
-	if signal != SignalTerminate {
+func endProcess(ctx context.Context, db DBTX, t Target, signal string, opts []Option) error {
+	if signal != signalTerminate {
 		return errors.New("a process with locks in rows runs no statement")
 	}
 	o, err := newOptions(opts)
@@ -181,7 +181,7 @@ func (t Target) since() pgtype.Timestamptz {
 // CheckSend asks the server whether its role may signal the session of t at all, before a user is asked to confirm. It
 // signals nothing. If the role may not, the error matches [ErrNotPermitted] and says which right is missing. It returns nil
 // where that is not known, such as for a session that has ended: [Terminate] and [Cancel] find out.
-func CheckSend(ctx context.Context, db DBTX, t Target, signal Signal) error {
+func CheckSend(ctx context.Context, db DBTX, t Target, signal string) error {
 	if t.Lease != nil {
 		return nil
 	}
@@ -286,7 +286,7 @@ func (o *Outcome) waitForEffect(ctx context.Context, db DBTX) error {
 // effectTimeout returns how long to wait for the effect. If the session's state is hidden, only the end of a wait can
 // be seen.
 func (o *Outcome) effectTimeout() time.Duration {
-	if o.Signal == SignalCancel && len(o.Target.Waits) == 0 && o.Target.StateSince == nil {
+	if o.Signal == signalCancel && len(o.Target.Waits) == 0 && o.Target.StateSince == nil {
 		return hiddenEffectTime
 	}
 	return effectTime
@@ -297,7 +297,7 @@ func (o *Outcome) effectSeen(left monitordb.SessionRemainsRow) bool {
 	switch {
 	case !left.Alive:
 		return true
-	case o.Signal == SignalTerminate:
+	case o.Signal == signalTerminate:
 		return false
 	case len(o.Target.Waits) > 0:
 		return !left.Waits

@@ -30,8 +30,8 @@ func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.Target {
 }
 
 // signalAs returns the function that sends a signal.
-func signalAs(signal monitor.Signal) func(context.Context, monitor.DBTX, monitor.Target, ...monitor.Option) (monitor.Outcome, error) {
-	if signal == monitor.SignalCancel {
+func signalAs(signal string) func(context.Context, monitor.DBTX, monitor.Target, ...monitor.Option) (monitor.Outcome, error) {
+	if signal == "cancel" {
 		return monitor.Cancel
 	}
 	return monitor.Terminate
@@ -115,7 +115,7 @@ func TestSignalCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
 	for name, begin := range map[string]string{"idle": "SELECT 1", "idle in transaction": "BEGIN"} {
 		holder := session(t, db, begin, "SELECT pg_advisory_lock_shared(1)")
 		c := inspect(t, pool, pidOf(holder))
-		if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !c.CancelIsNoop() || !strings.Contains(text, name) {
+		if text := strings.Join(c.Warnings("cancel"), "\n"); !c.CancelIsNoop() || !strings.Contains(text, name) {
 			t.Errorf("%s: before it says %q", name, text)
 		}
 		o, err := monitor.Cancel(t.Context(), pool, c)
@@ -138,7 +138,7 @@ func TestSignalCancellingEndsAWait(t *testing.T) {
 	if len(c.Waits) != 1 || len(c.Holds) != 1 {
 		t.Fatalf("the waiter is %+v", c)
 	}
-	if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !strings.Contains(text, "ends its wait for @1") {
+	if text := strings.Join(c.Warnings("cancel"), "\n"); !strings.Contains(text, "ends its wait for @1") {
 		t.Errorf("before it says %q", text)
 	}
 	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
@@ -220,7 +220,7 @@ func TestSignalOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	must.Succeed(t, holder.Ping(t.Context()))
 }
 
-var signals = []monitor.Signal{monitor.SignalCancel, monitor.SignalTerminate}
+var signals = []string{"cancel", "terminate"}
 
 // signaller returns a connection of a role that may signal but cannot see when sessions began.
 func signaller(t testing.TB, db *testenv.DB) *pgx.Conn {
@@ -257,7 +257,7 @@ func TestSignalWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T)
 			if !strings.HasPrefix(c.Ref, fmt.Sprint(c.PID, "#")) {
 				t.Fatalf("the session is bound to %+v", c.Ref)
 			}
-			text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n")
+			text := strings.Join(c.Warnings("terminate"), "\n")
 			if !strings.Contains(text, "GRANT pg_read_all_stats TO") {
 				t.Errorf("before it says %q", text)
 			}
@@ -309,10 +309,10 @@ func TestSignalAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 	holder, from := connectAs(t, role), connectAs(t, role)
 	execute(t, holder, "SELECT pg_advisory_lock(1)")
 	target := inspect(t, from, pidOf(holder))
-	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, monitor.SignalTerminate))
+	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, "terminate"))
 	o, err := monitor.Terminate(t.Context(), from, target)
 	must.Succeed(t, err)
-	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, monitor.SignalTerminate)) // there is none any more
+	must.Succeed(t, monitor.CheckSend(t.Context(), from, target, "terminate")) // there is none any more
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}
@@ -404,7 +404,7 @@ func TestSignalSessionsOfOneProcessAreSiblings(t *testing.T) {
 	if len(c.Siblings) != 2 || c.Siblings[0].PID != 1 || c.Siblings[1].PID != 3 {
 		t.Errorf("the siblings are %+v", c.Siblings)
 	}
-	if text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n"); !strings.Contains(text, "pglock process 1f3a9c42") {
+	if text := strings.Join(c.Warnings("terminate"), "\n"); !strings.Contains(text, "pglock process 1f3a9c42") {
 		t.Errorf("it says %q", text)
 	}
 	if c, err := s.Target(monitor.SessionID{PID: 4}); err != nil || len(c.Siblings) != 0 {

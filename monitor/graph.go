@@ -52,14 +52,6 @@ func (w Wait) Label() string {
 // Expected reports whether such waits belong to normal work ([Lock.Expected]). A check takes no notice of them.
 func (w Wait) Expected() bool { return w.Lock != nil && w.Lock.Expected() }
 
-// sameLock reports whether both waits are for the same lock of the same snapshot.
-func (w Wait) sameLock(other Wait) bool {
-	if w.Lock != other.Lock || (w.Other == nil) != (other.Other == nil) {
-		return false
-	}
-	return w.Other == nil || *w.Other == *other.Other
-}
-
 // waited returns how long it has lasted at a time, 0 if that is unknown.
 func (w *Waiter) waited(at time.Time) time.Duration {
 	if w.WaitingSince == nil {

@@ -17,18 +17,18 @@ const inRow = " (row)"
 // from the server.
 func (l Lock) Label() string {
 	switch {
-	case l.InRow && l.Kind == KindSemaphore:
+	case l.InRow && l.Kind == kindSemaphore:
 		return l.Key + inRow
-	case l.Kind == KindSemaphore && l.Limit > 0:
+	case l.Kind == kindSemaphore && l.Limit > 0:
 		return fmt.Sprintf("semaphore %s, %d of %d used", l.Key, l.Used, l.Limit)
-	case l.Kind == KindSemaphore:
+	case l.Kind == kindSemaphore:
 		return fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
 	}
 	text := l.Key
 	switch {
-	case l.Kind == KindLeader:
+	case l.Kind == kindLeader:
 		text = "leader of " + l.Key
-	case l.Kind == KindTick:
+	case l.Kind == kindTick:
 		text = "tick of " + l.Key
 	case len(l.Guesses) > 0:
 		text = "probably " + strings.Join(l.Guesses, " or ")
@@ -86,7 +86,7 @@ func (g *guesser) guesses(id identity, lock *Lock) (all []string) {
 	for texts := range g.from.of(lock) {
 		all = append(all, texts.guesses[lock.ID()]...)
 	}
-	if id.space() == SpaceBigint {
+	if id.space() == spaceBigint {
 		all = append(all, g.computedKeys(lock.Database)[id.number]...)
 	}
 	for _, known := range keyRanges {

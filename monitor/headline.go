@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/ages"
 	"github.com/pglock-toolkit/pglock/internal/appname"
+	"github.com/pglock-toolkit/pglock/internal/lockmode"
 )
 
 // Headline is what matters most in a snapshot: the session or process at the root of the waits, or that nothing waits. All
@@ -23,7 +24,7 @@ type Headline struct {
 	// Lock and Mode are the lock that most of those below it wait for, as [Wait.Label] writes it, and how the root holds it.
 	// They are empty if it holds none of these.
 	Lock string
-	Mode Mode
+	Mode string
 	// Since is since when the root is as it is: since its state changed, the transaction was prepared or, for a process, since
 	// it holds Lock. It is nil if that is unknown.
 	Since *time.Time
@@ -264,7 +265,7 @@ func (h Headline) rootText() string {
 	if h.Root.Lease != nil {
 		text := h.Root.Who()
 		if h.Lock != "" {
-			text += fmt.Sprintf(" holds %s (%s) in a row", strings.TrimSuffix(h.Lock, inRow), h.Mode.Short())
+			text += fmt.Sprintf(" holds %s (%s) in a row", strings.TrimSuffix(h.Lock, inRow), lockmode.Short(h.Mode))
 		}
 		return text + h.forText(" for ", "")
 	}
@@ -297,7 +298,7 @@ func (h Headline) heldText() string {
 	if h.Mode == "" {
 		return h.Lock
 	}
-	return fmt.Sprintf("%s (%s)", h.Lock, h.Mode.Short())
+	return fmt.Sprintf("%s (%s)", h.Lock, lockmode.Short(h.Mode))
 }
 
 func (h Headline) cycleText() string {

@@ -224,7 +224,7 @@ func TestTreeOfLocksInRows(t *testing.T) {
 	}
 	root := s.Tree().Roots[0]
 	label, mode, ok := root.Held()
-	if root.Behind != 3 || label != "invoice:42 (row)" || mode != monitor.ModeShared || !ok {
+	if root.Behind != 3 || label != "invoice:42 (row)" || mode != "shared" || !ok {
 		t.Errorf("behind the root are %d; it holds %s (%s)", root.Behind, label, mode)
 	}
 	requireOrder(t, got, "root", "  middle", "    reader", "    last")

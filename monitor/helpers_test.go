@@ -147,7 +147,7 @@ func lines[T fmt.Stringer](values []T) []string {
 
 // locksOf turns a snapshot back into the rows of pg_locks.
 func locksOf(db *testenv.DB, s *monitor.Snapshot) []string {
-	lockmode := map[monitor.Mode]string{monitor.ModeShared: "ShareLock", monitor.ModeExclusive: "ExclusiveLock"}
+	lockmode := map[string]string{"shared": "ShareLock", "exclusive": "ExclusiveLock"}
 	var rows []testenv.Lock
 	for _, lock := range s.Locks {
 		if lock.Database != db.Name() {
@@ -171,9 +171,9 @@ type edge struct {
 }
 
 func (e edge) String() string {
-	kind := monitor.BlockSoft
+	kind := "soft"
 	if e.Hard {
-		kind = monitor.BlockHard
+		kind = "hard"
 	}
 	return fmt.Sprintf("%d waits for %d (%s)", e.Waiter, e.Blocker, kind)
 }
@@ -187,7 +187,7 @@ func edgesOf(db *testenv.DB, s *monitor.Snapshot) []string {
 		}
 		for _, blocker := range waiter.BlockedBy {
 			if lock.Database == db.Name() {
-				edges = append(edges, edge{waiter.PID, blocker.PID, blocker.Kind == monitor.BlockHard})
+				edges = append(edges, edge{waiter.PID, blocker.PID, blocker.Kind == "hard"})
 			}
 		}
 	}
@@ -216,3 +216,10 @@ func serverEdges(t testing.TB, db *testenv.DB) []string {
 
 // rawKey returns the key of a name that is not known.
 func rawKey(name string) string { return pglock.Int64Key(pglock.NewKey(name).Int64()).String() }
+
+func requireOrder(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("drawn is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -28,14 +28,14 @@ func (id identity) halves() (class, object int32) {
 	return int32(id.number >> 32), int32(id.number)
 }
 
-func (id identity) space() Space {
+func (id identity) space() string {
 	switch driver.Space(id.objsubid) {
 	case driver.SpaceBigint:
-		return SpaceBigint
+		return spaceBigint
 	case driver.SpacePair:
-		return SpacePair
+		return spacePair
 	}
-	return SpaceOther
+	return spaceOther
 }
 
 // text returns the key's names or, if it has none, its number.
@@ -44,9 +44,9 @@ func (id identity) text(names []string) string {
 	switch {
 	case len(names) > 0:
 		return notation(names)
-	case id.space() == SpaceBigint:
+	case id.space() == spaceBigint:
 		return pglock.Int64Key(id.number).String()
-	case id.space() == SpacePair:
+	case id.space() == spacePair:
 		return pglock.PairKey(class, object).String()
 	}
 	return fmt.Sprintf("%v#%d", pglock.PairKey(class, object), id.objsubid)

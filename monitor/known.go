@@ -63,7 +63,7 @@ var keyRanges = []struct {
 	// PostgreSQLAdvisoryLockTemplate.java adds a hash of 32 bits to a constant.
 	{"flyway", false, func(id identity) (string, bool) {
 		hash := id.number - 77431708279161
-		return "Flyway migrations", id.space() == SpaceBigint && math.MinInt32 <= hash && hash <= math.MaxInt32
+		return "Flyway migrations", id.space() == spaceBigint && math.MinInt32 <= hash && hash <= math.MaxInt32
 	}},
 	// src/include/distributed/resource_lock.h
 	{"citus", false, func(id identity) (string, bool) {
@@ -73,11 +73,11 @@ var keyRanges = []struct {
 	// airflow/utils/db.py
 	{"airflow", true, func(id identity) (string, bool) {
 		text := map[int64]string{1: "Airflow migrations", 2: "the Airflow scheduler"}[id.number]
-		return text, id.space() == SpaceBigint && text != ""
+		return text, id.space() == spaceBigint && text != ""
 	}},
 	// coderd/database/lock.go
 	{"coder", true, func(id identity) (string, bool) {
-		return fmt.Sprintf("lock %d of Coder", id.number), id.space() == SpaceBigint && 1 <= id.number && id.number <= 10
+		return fmt.Sprintf("lock %d of Coder", id.number), id.space() == spaceBigint && 1 <= id.number && id.number <= 10
 	}},
 }
 
@@ -86,7 +86,7 @@ var keyRanges = []struct {
 func (id identity) repacks() (table uint32, ok bool) {
 	const prefix = 16185446
 	class, object := id.halves()
-	return uint32(object) ^ 1<<31, id.space() == SpacePair && class == prefix
+	return uint32(object) ^ 1<<31, id.space() == spacePair && class == prefix
 }
 
 // namedKeys are keys that are computed from a name. They can be recognised only if the name stands in a statement.

@@ -61,7 +61,7 @@ const ownName = "pglock:migrations"
 // names tries one source after another. Only the registry can report a collision. Names from other sources are certain,
 // since their hash is the key.
 func (s sources) names(id identity, lock *Lock) []string {
-	if id.space() != SpaceBigint {
+	if id.space() != spaceBigint {
 		return nil
 	}
 	if names := s.registered[id.number]; id.database == s.database && len(names) > 0 {

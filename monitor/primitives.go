@@ -45,18 +45,18 @@ func recognisePrimitives(grouped map[identity]*Lock, t tables) {
 }
 
 // markedKind says what a lock is used for, from the locks that say so.
-func markedKind(id identity, marks map[identity]bool) LockKind {
+func markedKind(id identity, marks map[identity]bool) string {
 	has := func(mark lockkeys.Mark) bool {
 		key := mark.Of(id.key())
 		return marks[identity{id.database, int16(key.Space), key.Number}]
 	}
 	switch {
 	case has(lockkeys.LeaderMark):
-		return KindLeader
+		return kindLeader
 	case has(lockkeys.TickMark):
-		return KindTick
+		return kindTick
 	}
-	return KindLock
+	return kindLock
 }
 
 // foldSemaphores merges the slots and the gate of each semaphore into one lock.
@@ -64,13 +64,13 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 	known := registeredSemaphores(t.names)
 	for id, lock := range grouped {
 		semaphore, slot, ok := lockkeys.ParseSemaphore(id.key())
-		if !ok || lock.Kind == KindSemaphore {
+		if !ok || lock.Kind == kindSemaphore {
 			continue
 		}
 		gate := semaphore.Key(0)
 		at := identity{id.database, int16(gate.Space), gate.Number}
 		whole := grouped[at]
-		if whole == nil || whole.Kind != KindSemaphore {
+		if whole == nil || whole.Kind != kindSemaphore {
 			whole = newSemaphore(at, lock.Database)
 			if id.database == t.rows[0].ConnectedOid.Uint32 {
 				whole.name(known[semaphore])
@@ -93,7 +93,7 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 
 func newSemaphore(gate identity, database string) *Lock {
 	lock := newLock(gate, database)
-	lock.Kind = KindSemaphore
+	lock.Kind = kindSemaphore
 	return lock
 }
 

@@ -84,7 +84,7 @@ func namesMissingText(t tables, err error) string {
 func (t tables) bigints() []int64 {
 	known, all := map[int64]bool{}, []int64{}
 	for id := range t.locks() {
-		if id.space() == SpaceBigint && id.database == t.rows[0].ConnectedOid.Uint32 && !known[id.number] {
+		if id.space() == spaceBigint && id.database == t.rows[0].ConnectedOid.Uint32 && !known[id.number] {
 			known[id.number] = true
 			all = append(all, id.number)
 		}

@@ -82,7 +82,7 @@ func rowLocks(t tables) []Lock {
 		}
 		lock.Kind = markedKind(id, marks)
 		if _, _, semaphore := lockkeys.ParseSemaphore(id.key()); semaphore {
-			lock.Kind = KindSemaphore
+			lock.Kind = kindSemaphore
 		}
 		lock.connectRow(at)
 		all = append(all, *lock)
@@ -92,9 +92,9 @@ func rowLocks(t tables) []Lock {
 }
 
 func (l *Lock) addRowLock(row rowLock, at time.Time) {
-	mode := ModeExclusive
+	mode := modeExclusive
 	if row.Mode == "shared" {
-		mode = ModeShared
+		mode = modeShared
 	}
 	since, process := microseconds(&row.Since), row.process(l.Database)
 	switch {
@@ -110,16 +110,16 @@ func (l *Lock) connectRow(at time.Time) {
 	for i := range l.Waiters {
 		w := &l.Waiters[i]
 		for _, h := range l.Holders {
-			if h.ID() != w.ID() && h.Mode.conflictsWith(w.Mode) && !h.Lease.over(at) && len(w.BlockedBy) < maxRowBlockers {
-				w.BlockedBy = append(w.BlockedBy, Blocker{Holder: h.Lease.Holder, Kind: BlockHard})
+			if h.ID() != w.ID() && conflict(h.Mode, w.Mode) && !h.Lease.over(at) && len(w.BlockedBy) < maxRowBlockers {
+				w.BlockedBy = append(w.BlockedBy, Blocker{Holder: h.Lease.Holder, Kind: blockHard})
 			}
 		}
 		for _, ahead := range slices.Backward(l.Waiters[:i]) {
-			if ahead.ID() == w.ID() || !ahead.Mode.conflictsWith(w.Mode) {
+			if ahead.ID() == w.ID() || !conflict(ahead.Mode, w.Mode) {
 				continue
 			}
 			if w.Ahead++; len(w.BlockedBy) == 0 {
-				w.BlockedBy = append(w.BlockedBy, Blocker{Holder: ahead.Lease.Holder, Kind: BlockSoft})
+				w.BlockedBy = append(w.BlockedBy, Blocker{Holder: ahead.Lease.Holder, Kind: blockSoft})
 			}
 		}
 	}

@@ -103,20 +103,20 @@ func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
 			t.Fatalf("%v: %q, %+v", mode, s.RowLocksMissing, inRows(s))
 		}
 		lock, other := rowLockOf(s, invoice), rowLockOf(s, pair)
-		if lock.Key != "invoice:42" || !slices.Equal(lock.Names, []string{"invoice:42"}) || lock.Space != monitor.SpaceBigint || lock.Kind != monitor.KindLock ||
+		if lock.Key != "invoice:42" || !slices.Equal(lock.Names, []string{"invoice:42"}) || lock.Space != "bigint" || lock.Kind != "lock" ||
 			len(lock.Holders) != 1 || len(lock.Waiters) != 1 {
 			t.Fatalf("%v: %+v", mode, lock)
 		}
 		holder, waiter := lock.Holders[0], lock.Waiters[0]
 		left, known := holder.Lease.Left(s.TakenAt)
-		if holder.Application != "billing" || holder.Mode != monitor.ModeExclusive || holder.Generation != generation || holder.Lease.PID == 0 ||
+		if holder.Application != "billing" || holder.Mode != "exclusive" || holder.Generation != generation || holder.Lease.PID == 0 ||
 			holder.Lease.Host == "" || holder.User == "" || len(holder.Hidden) != 0 || !known || left <= 0 || holder.SeenSince.After(s.TakenAt) {
 			t.Errorf("%v: the holder is %+v", mode, holder)
 		}
 		if waiter.Application != "shop" || len(waiter.BlockedBy) != 1 || waiter.BlockedBy[0].ID() != holder.ID() {
 			t.Errorf("%v: the waiter is %+v", mode, waiter)
 		}
-		if other.Key != "@-7/-42" || other.Class != -7 || other.Object != -42 || other.Holders[0].Mode != monitor.ModeShared ||
+		if other.Key != "@-7/-42" || other.Class != -7 || other.Object != -42 || other.Holders[0].Mode != "shared" ||
 			other.Holders[0].ID() != holder.ID() {
 			t.Errorf("%v: the pair is %+v", mode, other)
 		}

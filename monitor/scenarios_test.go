@@ -34,8 +34,8 @@ func TestSnapshotADeadlockThatPostgreSQLWillSee(t *testing.T) {
 	requireServerState(t, db, s)
 	cycle := requireOneCycle(t, s)
 	want := []monitor.Step{
-		{PID: pidOf(left), Key: "@2", Database: db.Name(), BlockedBy: pidOf(right), Kind: monitor.BlockHard},
-		{PID: pidOf(right), Key: "left", Database: db.Name(), BlockedBy: pidOf(left), Kind: monitor.BlockHard},
+		{PID: pidOf(left), Key: "@2", Database: db.Name(), BlockedBy: pidOf(right), Kind: "hard"},
+		{PID: pidOf(right), Key: "left", Database: db.Name(), BlockedBy: pidOf(left), Kind: "hard"},
 	}
 	if want[1].PID < want[0].PID {
 		slices.Reverse(want)
@@ -108,7 +108,7 @@ func TestSnapshotAPreparedTransactionOutlivesARestart(t *testing.T) {
 		}
 	}
 	requireBlockers(t, find(t, after, pglock.PairKey(-7, 42)), find(t, after, pglock.PairKey(-7, 42)).Waiters[0].PID,
-		monitor.Blocker{GID: gid, Kind: monitor.BlockHard})
+		monitor.Blocker{GID: gid, Kind: "hard"})
 }
 
 // The ages say what holds back vacuum.

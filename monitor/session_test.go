@@ -27,7 +27,7 @@ func TestSessionIsDescribed(t *testing.T) {
 		h.Query != "SELECT pg_advisory_lock(1), 'the holder'" {
 		t.Errorf("the holder is %+v", h)
 	}
-	if w := lock.Waiters[0]; w.Mode != monitor.ModeShared || w.State != "active" || !strings.Contains(w.Query, "the waiter") ||
+	if w := lock.Waiters[0]; w.Mode != "shared" || w.State != "active" || !strings.Contains(w.Query, "the waiter") ||
 		w.WaitEventType != "Lock" || w.WaitEvent != "advisory" {
 		t.Errorf("the waiter is %+v", w)
 	}
@@ -73,7 +73,7 @@ func TestSessionARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	requireServerState(t, db, s)
 	owner := take(t, db.Pool(t)).Role
 	lock := find(t, s, pglock.Int64Key(1))
-	requireBlockers(t, lock, waiter, monitor.Blocker{PID: pidOf(holder), Kind: monitor.BlockHard})
+	requireBlockers(t, lock, waiter, monitor.Blocker{PID: pidOf(holder), Kind: "hard"})
 	waiting := &lock.Waiters[0]
 	if waiting.WaitingSince == nil {
 		t.Error("the waiter's time is missing, although every role may see it")

@@ -102,15 +102,21 @@ type Lock struct {
 	// collide, so no guess is certain. A key with a name has none.
 	Guesses []string `json:"guesses"`
 
-	// Kind says what the lock is used for, as far as that is known.
-	Kind LockKind `json:"kind"`
+	// Kind says what the lock is used for, as far as that is known: "leader" is the lock that an elected leader holds (package
+	// leader) and that the candidates wait for, "tick" that of a job that is being run for one of its due times (package
+	// schedule), and "lock" one about which nothing more is known. A "semaphore" (package semaphore) stands for all its locks.
+	// There is a Holder for each permit, so a session with several permits is in the list several times. One of the Waiters
+	// holds the gate and looks for a permit that is released; it waits for no particular session, so it has no WaitingSince
+	// and no blockers. The key is that of the gate. Locks in rows of a semaphore are not merged.
+	Kind string `json:"kind"`
 	// Used is how many permits of a semaphore are held, and Limit how many there are. Limit comes from the name registry
 	// and is 0 if it is unknown. Both are 0 for other locks.
 	Used  int `json:"used"`
 	Limit int `json:"limit"`
 
-	// Space says what kind of key it is.
-	Space Space `json:"space"`
+	// Space says what kind of key it is: "bigint" is one of a single bigint, which names hash to, "pair" one of two integers, and
+	// "other" one that only extensions use, such as Citus; Objsubid says which.
+	Space string `json:"space"`
 	// Objsubid is the space as pg_locks shows it: 1 bigint, 2 pair, others belong to extensions.
 	Objsubid int16 `json:"objsubid"`
 	// Number is the bigint. In other spaces it is class<<32 | uint32(object), as [pglock.Key.Int64] packs pairs. In JSON
@@ -133,33 +139,19 @@ type Lock struct {
 	Waiters []Waiter `json:"waiters"`
 }
 
-// LockKind is what a lock is used for.
-type LockKind string
-
+// What a lock is used for.
 const (
-	// KindLock is a lock about which nothing more is known.
-	KindLock LockKind = "lock"
-	// KindLeader is the lock that an elected leader holds (package leader) and that the candidates wait for.
-	KindLeader LockKind = "leader"
-	// KindTick is the lock of a job that is being run for one of its due times (package schedule).
-	KindTick LockKind = "tick"
-	// KindSemaphore is a semaphore (package semaphore), whose locks are shown as one. There is a Holder for each permit,
-	// so a session with several permits is in the list several times. One of the Waiters holds the gate and looks for a
-	// permit that is released; it waits for no particular session, so it has no WaitingSince and no blockers. The key is
-	// that of the gate. Locks in rows of a semaphore are not merged.
-	KindSemaphore LockKind = "semaphore"
+	kindLock      = "lock"
+	kindLeader    = "leader"
+	kindTick      = "tick"
+	kindSemaphore = "semaphore"
 )
 
-// Space is a kind of advisory key.
-type Space string
-
+// The kinds of advisory keys.
 const (
-	// SpaceBigint is the space of keys of one bigint, which names hash to.
-	SpaceBigint Space = "bigint"
-	// SpacePair is the space of keys of two integers.
-	SpacePair Space = "pair"
-	// SpaceOther is every space that only extensions use, such as Citus; [Lock.Objsubid] says which.
-	SpaceOther Space = "other"
+	spaceBigint = "bigint"
+	spacePair   = "pair"
+	spaceOther  = "other"
 )
 
 // ID returns the lock's identity in its database, for maps and ==.
@@ -176,13 +168,14 @@ func (l Lock) RawKey() string {
 // Expected reports whether waits for the lock belong to normal work: candidates of an election wait for the leader's lock,
 // callers of a semaphore for a permit, and processes for the run of a job that another one does.
 func (l Lock) Expected() bool {
-	return l.Kind == KindLeader || l.Kind == KindSemaphore || l.Kind == KindTick
+	return l.Kind == kindLeader || l.Kind == kindSemaphore || l.Kind == kindTick
 }
 
 // Holder is a session or prepared transaction that holds a lock.
 type Holder struct {
-	// Mode is how it holds the lock.
-	Mode Mode `json:"mode"`
+	// Mode is how it holds the lock: "exclusive", "shared", or another one of PostgreSQL's lock modes as pg_locks writes it,
+	// such as "RowExclusiveLock", which extensions can use on their own keys.
+	Mode string `json:"mode"`
 	// SeenSince is when it was first seen to hold the lock, in an unbroken sequence of snapshots up to this one. It has
 	// held the lock at least since then. [Take] sets it only for a lock in a row, to when the process took the lock; the
 	// command pglock sets it and Code for others.
@@ -198,7 +191,7 @@ type Holder struct {
 // Waiter is a session that waits for a lock.
 type Waiter struct {
 	// Mode is how it wants to hold the lock.
-	Mode Mode `json:"mode"`
+	Mode string `json:"mode"`
 	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and if Hidden names it.
 	WaitingSince *time.Time `json:"waiting_since"`
 	Session
@@ -306,22 +299,19 @@ type Blocker struct {
 	GID string `json:"gid"`
 	// Holder identifies a process ([Lease.Holder]).
 	Holder string `json:"holder"`
-	// Kind says why it blocks the waiter.
-	Kind BlockKind `json:"kind"`
+	// Kind says why it blocks the waiter: "hard" if it holds the lock in a mode that conflicts with what the waiter wants, and
+	// "soft" if it does not, but waits for it in a conflicting mode, ahead in the queue. A blocker whose lock was no longer
+	// seen also counts as soft.
+	Kind string `json:"kind"`
 	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks, whose
 	// holders the snapshot has, and for a soft block.
-	Mode Mode `json:"mode"`
+	Mode string `json:"mode"`
 }
 
-// BlockKind says why a session blocks a waiter.
-type BlockKind string
-
+// Why a session blocks a waiter.
 const (
-	// BlockHard means that it holds the lock in a mode that conflicts with what the waiter wants.
-	BlockHard BlockKind = "hard"
-	// BlockSoft means that it does not hold the lock in such a mode, but waits for it in a conflicting mode, ahead in the
-	// queue. A blocker whose lock was no longer seen also counts as soft.
-	BlockSoft BlockKind = "soft"
+	blockHard = "hard"
+	blockSoft = "soft"
 )
 
 // Find returns the advisory lock of key in the connected database, or false if no session holds it or waits for it.

@@ -52,7 +52,7 @@ func TestSnapshotKeysAreDecodedInBothSpaces(t *testing.T) {
 		lock := find(t, s, key)
 		class, object, pair := key.Pair()
 		if lock.Key != text || lock.ID() != key.ID() || lock.Number != key.Int64() ||
-			(lock.Space == monitor.SpacePair) != pair || (pair && (lock.Class != class || lock.Object != object)) {
+			(lock.Space == "pair") != pair || (pair && (lock.Class != class || lock.Object != object)) {
 			t.Errorf("%s was decoded to %+v", text, lock)
 		}
 	}
@@ -72,7 +72,7 @@ func TestSnapshotAQueueOfTenWaiters(t *testing.T) {
 	s := take(t, db.Pool(t))
 	requireServerState(t, db, s)
 	lock := find(t, s, pglock.Int64Key(-5))
-	if len(lock.Holders) != 1 || lock.Holders[0].PID != pidOf(holder) || lock.Holders[0].Mode != monitor.ModeExclusive {
+	if len(lock.Holders) != 1 || lock.Holders[0].PID != pidOf(holder) || lock.Holders[0].Mode != "exclusive" {
 		t.Errorf("holders: %+v", lock.Holders)
 	}
 	for i, waiter := range lock.Waiters {
@@ -96,12 +96,12 @@ func TestSnapshotCompatibleHoldersAreNotBlockers(t *testing.T) {
 	s := take(t, db.Pool(t))
 	requireServerState(t, db, s)
 	lock := find(t, s, pglock.Int64Key(9))
-	if len(lock.Holders) != 2 || lock.Holders[0].Mode != monitor.ModeShared || lock.Holders[1].Mode != monitor.ModeShared {
+	if len(lock.Holders) != 2 || lock.Holders[0].Mode != "shared" || lock.Holders[1].Mode != "shared" {
 		t.Errorf("holders: %+v", lock.Holders)
 	}
 	requireBlockers(t, lock, writer,
-		monitor.Blocker{PID: pidOf(first), Kind: monitor.BlockHard}, monitor.Blocker{PID: pidOf(second), Kind: monitor.BlockHard})
-	requireBlockers(t, lock, reader, monitor.Blocker{PID: writer, Kind: monitor.BlockSoft})
+		monitor.Blocker{PID: pidOf(first), Kind: "hard"}, monitor.Blocker{PID: pidOf(second), Kind: "hard"})
+	requireBlockers(t, lock, reader, monitor.Blocker{PID: writer, Kind: "soft"})
 }
 
 func TestSnapshotAHolderThatWaitsForAStrongerMode(t *testing.T) {
@@ -114,9 +114,9 @@ func TestSnapshotAHolderThatWaitsForAStrongerMode(t *testing.T) {
 	s := take(t, db.Pool(t))
 	requireServerState(t, db, s)
 	lock := find(t, s, pglock.Int64Key(9))
-	requireBlockers(t, lock, pidOf(upgrader), monitor.Blocker{PID: pidOf(other), Kind: monitor.BlockHard})
+	requireBlockers(t, lock, pidOf(upgrader), monitor.Blocker{PID: pidOf(other), Kind: "hard"})
 	// It holds the lock in a mode that does not conflict, and blocks only because it waits.
-	requireBlockers(t, lock, reader, monitor.Blocker{PID: pidOf(upgrader), Kind: monitor.BlockSoft})
+	requireBlockers(t, lock, reader, monitor.Blocker{PID: pidOf(upgrader), Kind: "soft"})
 }
 
 func TestSnapshotPreparedTransactionsHoldLocks(t *testing.T) {
@@ -146,7 +146,7 @@ func TestSnapshotPreparedTransactionsHoldLocks(t *testing.T) {
 		}
 	}
 	requireBlockers(t, lock, waiter,
-		monitor.Blocker{GID: gids[0], Kind: monitor.BlockHard}, monitor.Blocker{GID: gids[1], Kind: monitor.BlockHard})
+		monitor.Blocker{GID: gids[0], Kind: "hard"}, monitor.Blocker{GID: gids[1], Kind: "hard"})
 }
 
 func requireBlockers(t *testing.T, lock monitor.Lock, pid int32, want ...monitor.Blocker) {

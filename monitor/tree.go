@@ -12,7 +12,7 @@ import (
 // monitor draw this tree, so they agree, with the siblings folded that are alike ([Tree.Branches]).
 //
 // A session can wait for several others. Shown is, in this order of preference: one in a deadlock with it; one that holds
-// the lock ([BlockHard]); the longest of its waits, of which a session with parallel workers can have several; the
+// the lock ([blockHard]); the longest of its waits, of which a session with parallel workers can have several; the
 // smallest process ID.
 //
 // Unlike a session, a process can do several things at once, so one that waits for a lock in a row may still release another
@@ -36,7 +36,7 @@ type Node struct {
 	// Blocker is the session that Wait is shown to wait for, and Kind says why. Blocker is nil if the session does not
 	// wait, or if it is unknown for whom.
 	Blocker *Node
-	Kind    BlockKind
+	Kind    string
 	// ClosesCycle says that the session is the root of a cycle: Blocker is itself below it.
 	ClosesCycle bool
 	// Children are the sessions that are shown to wait for this one, the longest wait first.
@@ -87,10 +87,10 @@ func (n *Node) Parent() *Node {
 
 // Held returns the lock that the session holds and for which most of the sessions below it wait, as [Wait.Label] writes it,
 // and how it holds that lock. It is false if none of them waits for a lock of the session.
-func (n *Node) Held() (label string, mode Mode, ok bool) {
+func (n *Node) Held() (label string, mode string, ok bool) {
 	waiting, most := map[string]int{}, 0
 	for _, child := range n.Children {
-		if child.Kind != BlockHard {
+		if child.Kind != blockHard {
 			continue
 		}
 		name := child.Wait.Label()
@@ -102,7 +102,7 @@ func (n *Node) Held() (label string, mode Mode, ok bool) {
 }
 
 // blockedIn returns how the blocker of n holds what n waits for.
-func (n *Node) blockedIn() Mode {
+func (n *Node) blockedIn() string {
 	if n.Wait.Lock != nil {
 		return conflictingMode(n.Wait.Lock.Holders, n.Blocker.ID(), n.Wait.Mode)
 	}
@@ -167,7 +167,7 @@ func (t *Tree) edge(waiter *Node, wait Wait, b Blocker) edge {
 
 // compare orders the edges of one session by preference.
 func (e edge) compare(other edge) int {
-	return cmp.Or(compareBool(!e.inCycle, !other.inCycle), compareBool(e.Kind != BlockHard, other.Kind != BlockHard),
+	return cmp.Or(compareBool(!e.inCycle, !other.inCycle), compareBool(e.Kind != blockHard, other.Kind != blockHard),
 		compareSince(e.wait.WaitingSince, other.wait.WaitingSince), e.ID().compare(other.ID()))
 }
 
@@ -201,7 +201,7 @@ func (t *Tree) chooseBlockers() {
 		for i, b := range wait.BlockedBy {
 			blocker := t.nodes[edges[1+i]]
 			inCycle := blocker.group == n.group
-			if best.node != nil && b.Kind == BlockSoft && best.Kind == BlockHard && !inCycle {
+			if best.node != nil && b.Kind == blockSoft && best.Kind == blockHard && !inCycle {
 				continue // as most edges of a long queue
 			}
 			if e := (edge{b, wait, blocker, inCycle}); best.node == nil || e.compare(*best) < 0 {

@@ -62,11 +62,11 @@ func checkEdge(t testing.TB, s *monitor.Snapshot, tree *monitor.Tree, n *monitor
 		t.Errorf("%v is shown with the wait %v of %d", n.ID(), n.Wait, len(waits))
 		return
 	}
-	best, kind, cyclic := "", monitor.BlockKind(""), false
+	best, kind, cyclic := "", string(""), false
 	for _, wait := range waits {
 		for _, b := range wait.BlockedBy {
 			inCycle := reaches(s, b.ID(), n.ID())
-			rank := fmt.Sprint(!inCycle, b.Kind != monitor.BlockHard, wait.WaitingSince == nil) + since(wait) + fmt.Sprintf("%08d", b.PID) + b.GID
+			rank := fmt.Sprint(!inCycle, b.Kind != "hard", wait.WaitingSince == nil) + since(wait) + fmt.Sprintf("%08d", b.PID) + b.GID
 			if best == "" || rank < best {
 				best, kind, cyclic = rank, b.Kind, inCycle
 			}
@@ -86,7 +86,7 @@ func checkEdge(t testing.TB, s *monitor.Snapshot, tree *monitor.Tree, n *monitor
 		return
 	}
 	id := n.Blocker.ID()
-	if got := fmt.Sprint(!cyclic, n.Kind != monitor.BlockHard, n.Wait.WaitingSince == nil) + since(*n.Wait) + fmt.Sprintf("%08d", id.PID) + id.GID; got != best {
+	if got := fmt.Sprint(!cyclic, n.Kind != "hard", n.Wait.WaitingSince == nil) + since(*n.Wait) + fmt.Sprintf("%08d", id.PID) + id.GID; got != best {
 		t.Errorf("%v is shown with %s, want %s", n.ID(), got, best)
 	}
 }
@@ -166,9 +166,9 @@ func randomWaits(r *rand.Rand) *monitor.Snapshot {
 			waiter.WaitingSince = &at
 		}
 		for pid := range int32(sessions + 1) {
-			b := monitor.Blocker{PID: pid, Kind: []monitor.BlockKind{monitor.BlockHard, monitor.BlockSoft}[r.IntN(2)]}
+			b := monitor.Blocker{PID: pid, Kind: []string{"hard", "soft"}[r.IntN(2)]}
 			if pid == 0 {
-				b.GID, b.Kind = "prepared", monitor.BlockHard
+				b.GID, b.Kind = "prepared", "hard"
 			}
 			if pid != waiter.PID && r.IntN(3) == 0 {
 				waiter.BlockedBy = append(waiter.BlockedBy, b)
@@ -249,9 +249,9 @@ func queue(waiters int32) *monitor.Snapshot {
 	for pid := int32(2); pid < waiters+2; pid++ {
 		since := time.Unix(int64(pid), 0)
 		waiter := monitor.Waiter{Session: monitor.Session{PID: pid}, WaitingSince: &since,
-			BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.BlockHard}}}
+			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}}
 		for ahead := int32(2); ahead < pid; ahead++ {
-			waiter.BlockedBy = append(waiter.BlockedBy, monitor.Blocker{PID: ahead, Kind: monitor.BlockSoft})
+			waiter.BlockedBy = append(waiter.BlockedBy, monitor.Blocker{PID: ahead, Kind: "soft"})
 		}
 		lock.Waiters = append(lock.Waiters, waiter)
 	}
@@ -275,7 +275,7 @@ func TestTreeOfALongCycle(t *testing.T) {
 	s := &monitor.Snapshot{}
 	for pid := int32(1); pid <= sessions; pid++ {
 		s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Waiter: monitor.Waiter{Session: monitor.Session{PID: pid},
-			BlockedBy: []monitor.Blocker{{PID: (pid+sessions-2)%sessions + 1, Kind: monitor.BlockHard}}}})
+			BlockedBy: []monitor.Blocker{{PID: (pid+sessions-2)%sessions + 1, Kind: "hard"}}}})
 	}
 	depth, tree := 0, s.Tree()
 	for at, n := range tree.All() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -94,7 +93,6 @@ type watch struct {
 	only     view.Filter
 	check    check
 	options  []monitor.Option // set by the flags
-	schema   bool
 	events   bool
 	record   recordFlags
 	http     httpFlags
@@ -125,7 +123,6 @@ func newMonitor() *cobra.Command {
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
 	flags.StringArrayVar(&m.keys, "key", nil, "show only this `KEY`; may be repeated")
-	flags.BoolVar(&m.schema, "json-schema", false, "print the JSON Schema of --output json, and exit")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only contended locks")
 	flags.BoolVar(&m.all, "all", false, "show waits of every kind, also without any advisory lock")
 	flags.BoolVar(&m.events, "events", false, "print events of contended keys instead of snapshots")
@@ -161,10 +158,6 @@ func checkDatabases(ctx context.Context, pool *pgxpool.Pool, filter view.Filter)
 
 func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if err := m.dsn.addDatabaseArgument(cmd, args); err != nil {
-		return err
-	}
-	if m.schema {
-		_, err := io.WriteString(cmd.OutOrStdout(), monitor.JSONSchema())
 		return err
 	}
 	filter, err := m.filter(cmd)

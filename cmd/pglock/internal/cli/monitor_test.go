@@ -95,7 +95,7 @@ func parse(t *testing.T, text string) *monitor.Snapshot {
 
 // locksOf turns a snapshot back into rows of pg_locks.
 func locksOf(db *testenv.DB, s *monitor.Snapshot) (rows []testenv.Lock) {
-	mode := map[monitor.Mode]string{monitor.ModeShared: "ShareLock", monitor.ModeExclusive: "ExclusiveLock"}
+	mode := map[string]string{"shared": "ShareLock", "exclusive": "ExclusiveLock"}
 	for _, lock := range s.Locks {
 		if lock.Database != db.Name() {
 			continue
@@ -117,7 +117,7 @@ func blockersOf(db *testenv.DB, s *monitor.Snapshot) (waits []string) {
 		if waiter.Lock != nil && waiter.Lock.Database == db.Name() {
 			hard := 0
 			for _, b := range waiter.BlockedBy {
-				if b.Kind == monitor.BlockHard {
+				if b.Kind == "hard" {
 					hard++
 				}
 			}

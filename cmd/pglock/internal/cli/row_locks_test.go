@@ -112,7 +112,7 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	wantText(t, command(t, nil, "terminate", "--help").run().stdout, "do not ask (needs --session or --holder)")
 	r := on(t, db, "terminate", "--holder", holder).run()
 	wantCode(t, r, 64)
-	wantText(t, r.stderr, "process "+holder+" billing on ", "It holds 1 lock; 1 session waits for it.", "invoice:42 (row)", "--holder "+holder+" --yes")
+	wantText(t, r.stderr, "process "+holder+" billing on ", "It holds 1 lock; 1 process waits for it.", "invoice:42 (row)", "--holder "+holder+" --yes")
 	r = command(t, nil, "terminate", "-d", db.ConnString(), "--holder", holder, "--dry-run").run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, "It holds 1 lock", "\npglock terminate -", " -d "+db.Name()+" --holder "+holder+" --yes")

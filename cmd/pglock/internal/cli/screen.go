@@ -69,7 +69,7 @@ func (m *watch) signalFunc(db database, pool *pgxpool.Pool, log io.Writer) tui.E
 	if m.readOnly {
 		return nil
 	}
-	return func(ctx context.Context, signal monitor.Signal, c monitor.Target) (monitor.Outcome, error) {
+	return func(ctx context.Context, signal string, c monitor.Target) (monitor.Outcome, error) {
 		return send(ctx, db, pool, log, signal, c)
 	}
 }
@@ -79,7 +79,7 @@ func (m *watch) mayFunc(pool *pgxpool.Pool) tui.MayEnd {
 	if m.readOnly {
 		return nil
 	}
-	return func(ctx context.Context, signal monitor.Signal, c monitor.Target) error {
+	return func(ctx context.Context, signal string, c monitor.Target) error {
 		return monitor.CheckSend(ctx, pool, c, signal)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func newTerminate() *cobra.Command {
-	s := signalRun{signal: monitor.SignalTerminate}
+	s := signalRun{signal: "terminate"}
 	cmd := newSignal(&s, &cobra.Command{
 		Use:   "terminate [PID]",
 		Short: "End a session, and with it all its locks",
@@ -50,7 +50,7 @@ pglock.fence.`,
 }
 
 func newCancel() *cobra.Command {
-	return newSignal(&signalRun{signal: monitor.SignalCancel}, &cobra.Command{
+	return newSignal(&signalRun{signal: "cancel"}, &cobra.Command{
 		Use:   "cancel [PID]",
 		Short: "Cancel a session's statement, such as its wait for a lock",
 		Long: `Cancel the statement that a session runs. This ends its wait for a lock, and
@@ -90,7 +90,7 @@ no database; 64 wrong usage.`
 
 // signalRun is one call of cancel or terminate.
 type signalRun struct {
-	signal  monitor.Signal
+	signal  string
 	dsn     dsn
 	key     string
 	session string
@@ -176,8 +176,8 @@ func (s *signalRun) inspect(
 	if s.dryRun {
 		out = os.Stdout
 		before, does := "", s.signal
-		if does == monitor.SignalCancel && target.CancelIsNoop() {
-			before, does = "To end the session: ", monitor.SignalTerminate
+		if does == "cancel" && target.CancelIsNoop() {
+			before, does = "To end the session: ", "terminate"
 		}
 		shown = append(shown, "", before+view.EndSession(does, target.Ref, db.flags)+" --yes")
 	}
@@ -189,10 +189,10 @@ func (s *signalRun) inspect(
 
 func (s *signalRun) confirm(cmd *cobra.Command, db database, c monitor.Target) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
-		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s --yes",
-			db.target, s.signal, view.EndSession(s.signal, c.Ref, db.flags))
+		return misuse(cmd, "%s: there is no terminal to ask on; to %s this %s, run %s --yes",
+			db.target, s.signal, view.Noun(c), view.EndSession(s.signal, c.Ref, db.flags))
 	}
-	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Ref),
+	return askForYes(fmt.Sprintf("%s: %s %s %s?", db.target, s.signal, view.Noun(c), c.Ref),
 		"cancelled: no signal was sent to "+c.Ref)
 }
 

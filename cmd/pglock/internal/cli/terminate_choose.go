@@ -19,7 +19,7 @@ type chooser func(*monitor.Snapshot) (monitor.Target, error)
 // check refuses arguments that do not choose one session or process.
 func (s *signalRun) check(cmd *cobra.Command, args []string) error {
 	given, ways := len(args), "PID, --key and --session"
-	if s.signal == monitor.SignalTerminate {
+	if s.signal == "terminate" {
 		ways = "PID, --key, --session and --holder"
 	}
 	for _, flag := range []string{"key", "session", "holder"} {

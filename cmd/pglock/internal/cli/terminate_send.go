@@ -11,10 +11,10 @@ import (
 )
 
 // send sends a signal, and logs that it was sent or could not be sent.
-func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
+func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal string,
 	c monitor.Target) (monitor.Outcome, error) {
 	end, trusted := monitor.Terminate, monitor.WithTrustedOwner(db.trusted...)
-	if signal == monitor.SignalCancel {
+	if signal == "cancel" {
 		end = monitor.Cancel
 	}
 	outcome, err := end(ctx, pool, c, trusted)
@@ -23,7 +23,7 @@ func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, s
 }
 
 // record logs a signal, sent or not.
-func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.Target, o monitor.Outcome,
+func record(ctx context.Context, logger *slog.Logger, signal string, c monitor.Target, o monitor.Outcome,
 	err error) {
 	if err == nil {
 		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))
@@ -33,6 +33,6 @@ func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c m
 	if o.Sent {
 		message = "session signalled, effect unknown"
 	}
-	logger.LogAttrs(ctx, slog.LevelError, message, slog.String("signal", string(signal)), slog.Any("", c),
+	logger.LogAttrs(ctx, slog.LevelError, message, slog.String("signal", signal), slog.Any("", c),
 		slog.String("error", oneLine(err.Error())))
 }

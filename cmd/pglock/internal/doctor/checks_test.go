@@ -25,7 +25,7 @@ func TestSuggestedCommandsNameTheServerAndTheSession(t *testing.T) {
 	since := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	s := &monitor.Snapshot{TakenAt: time.Now(), Locks: []monitor.Lock{{Key: "a", Holders: []monitor.Holder{{Session: monitor.Session{PID: 7, Since: &since}}},
 		Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 8}, WaitingSince: new(time.Time),
-			BlockedBy: []monitor.Blocker{{PID: 7, Kind: monitor.BlockHard}}}}}}}
+			BlockedBy: []monitor.Blocker{{PID: 7, Kind: "hard"}}}}}}}
 	for long, level := range map[time.Duration]Level{time.Minute: Warning, 1<<63 - 1: OK} {
 		f := waits(facts{snapshot: s, server: " -d shop"}, long)
 		if f.Level != level || level != OK && !strings.Contains(f.Do, "pglock terminate -d shop --session 7@2026-11-25T12:00:00Z") {
@@ -94,17 +94,17 @@ func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 		t := at.Add(-d)
 		return &t
 	}
-	behindAA := []monitor.Blocker{{Holder: "00000000000000aa", Kind: monitor.BlockHard}}
+	behindAA := []monitor.Blocker{{Holder: "00000000000000aa", Kind: "hard"}}
 	s := &monitor.Snapshot{TakenAt: at, Database: "shop", Locks: []monitor.Lock{{
-		InRow: true, Database: "shop", Key: "invoice:42", Kind: monitor.KindLock,
-		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, SeenSince: ago(time.Hour), Session: process("aa", 400*time.Millisecond)}},
+		InRow: true, Database: "shop", Key: "invoice:42", Kind: "lock",
+		Holders: []monitor.Holder{{Mode: "exclusive", SeenSince: ago(time.Hour), Session: process("aa", 400*time.Millisecond)}},
 		Waiters: []monitor.Waiter{
-			{Mode: monitor.ModeExclusive, WaitingSince: ago(time.Hour), Session: process("bb", time.Minute), BlockedBy: behindAA},
-			{Mode: monitor.ModeExclusive, WaitingSince: ago(2 * time.Minute), Session: process("cc", time.Minute), BlockedBy: behindAA}},
+			{Mode: "exclusive", WaitingSince: ago(time.Hour), Session: process("bb", time.Minute), BlockedBy: behindAA},
+			{Mode: "exclusive", WaitingSince: ago(2 * time.Minute), Session: process("cc", time.Minute), BlockedBy: behindAA}},
 	}, {
-		InRow: true, Database: "shop", Key: "job", Kind: monitor.KindLeader,
-		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, SeenSince: ago(time.Hour), Session: process("dd", -time.Minute)}},
-		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: ago(time.Hour), Session: process("ee", time.Minute)}},
+		InRow: true, Database: "shop", Key: "job", Kind: "leader",
+		Holders: []monitor.Holder{{Mode: "exclusive", SeenSince: ago(time.Hour), Session: process("dd", -time.Minute)}},
+		Waiters: []monitor.Waiter{{Mode: "exclusive", WaitingSince: ago(time.Hour), Session: process("ee", time.Minute)}},
 	}}}
 	f := facts{snapshot: s, server: " -d shop"}
 	if found := waits(f, time.Minute); found.Level != Warning || !strings.HasPrefix(found.What, "aa holds invoice:42 (excl) in a row") ||

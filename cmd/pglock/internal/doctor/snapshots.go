@@ -26,7 +26,7 @@ func rowSnapshots(f facts, old time.Duration) []Finding {
 			Why: "locks in rows are in use in this database. Until the snapshot ends, the server keeps every row version that a lock " +
 				"or an unlock leaves, and finds locks ever more slowly",
 			Do: fmt.Sprintf("have its transactions end sooner; now, wait for the end, or end the session: %s",
-				view.EndSession(monitor.SignalTerminate, monitor.Session{PID: s.Pid, Since: &s.BackendStart.Time}.SessionRef(), f.server)),
+				view.EndSession("terminate", monitor.Session{PID: s.Pid, Since: &s.BackendStart.Time}.SessionRef(), f.server)),
 		})
 	}
 	if all == nil {

@@ -77,7 +77,7 @@ func TestPrometheusReadsHostileNamesBack(t *testing.T) {
 	for i, name := range []string{evil, "bad \xff", "bad \xfe", "", "other"} {
 		s.Locks = append(s.Locks, monitor.Lock{Key: name, Objsubid: 1, Number: int64(i+1) / 2, Database: name, Holders: []monitor.Holder{{Session: monitor.Session{
 			PID: 1, Database: name, State: "idle in transaction", StateSince: &now}}}, Waiters: []monitor.Waiter{
-			{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.BlockHard}}}}})
+			{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}}}})
 	}
 	take := func(context.Context) (*monitor.Snapshot, error) { return s, nil }
 	handler := exporter.New(t.Context(), exporter.Options{MaxKeys: 50, Version: evil, Logger: slog.New(slog.DiscardHandler),

@@ -41,7 +41,7 @@ func TestRulesAreAboutMetricsThatExist(t *testing.T) {
 	holder := monitor.Session{PID: 1, Database: "shop", State: "idle in transaction", StateSince: &since, TransactionSince: &since}
 	s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop",
 		Holders: []monitor.Holder{{Session: holder}},
-		Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.BlockHard}}}}}}}
+		Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}}}}}}
 	values := largest(t, s)
 	for _, name := range []string{"pglock_oldest_holder_seconds", "pglock_idle_blocker_seconds"} {
 		if values[name] != 600 {
@@ -98,7 +98,7 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 func TestExpectedWaitsAndTheirHoldersAreNoReasonForAnAlert(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Hour)
-	for _, kind := range []monitor.LockKind{monitor.KindLeader, monitor.KindSemaphore, monitor.KindTick} {
+	for _, kind := range []string{"leader", "semaphore", "tick"} {
 		s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop", Kind: kind,
 			Holders: []monitor.Holder{{Session: monitor.Session{PID: 1, Since: &since}}},
 			Waiters: []monitor.Waiter{{WaitingSince: &since, Session: monitor.Session{PID: 2}}}}}}

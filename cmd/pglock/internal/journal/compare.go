@@ -72,7 +72,7 @@ type lockParties struct {
 // sessionHold identifies how a session holds a lock. Each grant of a lock in a row has a generation of its own.
 type sessionHold struct {
 	session    sessionID
-	mode       monitor.Mode
+	mode       string
 	generation int64
 }
 

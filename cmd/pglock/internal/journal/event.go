@@ -55,17 +55,17 @@ type Event struct {
 	LockType string `json:"lock_type"`
 	// The lock, as in [monitor.Lock]. These fields are zero for events that are not about one lock. Of a lock of another type
 	// there is Key, which describes it as [monitor.OtherLock.String] does, and Database.
-	Key         string        `json:"key"`
-	Space       monitor.Space `json:"space"`
-	Objsubid    int16         `json:"objsubid"`
-	Number      int64         `json:"number,string"`
-	DatabaseOID uint32        `json:"database_oid"`
-	Database    string        `json:"database"`
+	Key         string `json:"key"`
+	Space       string `json:"space"`
+	Objsubid    int16  `json:"objsubid"`
+	Number      int64  `json:"number,string"`
+	DatabaseOID uint32 `json:"database_oid"`
+	Database    string `json:"database"`
 
 	// Session is the session that the event is about; nil for a deadlock and a gap.
 	Session *Party `json:"session"`
 	// Mode is how the session holds the lock or wants to hold it.
-	Mode monitor.Mode `json:"mode"`
+	Mode string `json:"mode"`
 	// From are the sessions that held the lock before, at most ten. It is set for PassedOn.
 	From []Party `json:"from"`
 	// BlockedBy are the sessions that block the waiter, at most ten. It is set for WaitBegan and HolderBlocked.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/ages"
+	"github.com/pglock-toolkit/pglock/internal/lockmode"
 	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -58,10 +59,10 @@ func (e Event) rootText() string {
 }
 
 func (e Event) modeText() string {
-	if e.Mode == monitor.ModeExclusive && (e.LockType == typeAdvisory || e.LockType == typeRow) {
+	if e.Mode == "exclusive" && (e.LockType == typeAdvisory || e.LockType == typeRow) {
 		return "" // as usual
 	}
-	return inParens(e.Mode.Short())
+	return inParens(lockmode.Short(e.Mode))
 }
 
 func (e Event) waitedText() string {

@@ -39,9 +39,9 @@ func (s *server) any() monitor.Session { return s.sessions[s.rng.IntN(len(s.sess
 func (s *server) add() {
 	s.next++
 	key := pglock.Int64Key(s.rng.Int64())
-	lock := monitor.Lock{Key: key.String(), Names: []string{}, Guesses: []string{}, Kind: monitor.KindLock, Space: monitor.SpaceBigint,
+	lock := monitor.Lock{Key: key.String(), Names: []string{}, Guesses: []string{}, Kind: "lock", Space: "bigint",
 		Objsubid: 1, Number: key.ID().Number, DatabaseOID: 16384, Database: "shop"}
-	lock.Holders = []monitor.Holder{{Mode: monitor.ModeExclusive, Session: s.any()}}
+	lock.Holders = []monitor.Holder{{Mode: "exclusive", Session: s.any()}}
 	lock.Waiters = []monitor.Waiter{}
 	s.locks[lock.Number] = lock
 }
@@ -60,10 +60,10 @@ func (s *server) change() {
 		delete(s.locks, number)
 		return
 	case 1:
-		lock.Holders = []monitor.Holder{{Mode: monitor.ModeShared, Session: s.any()}, {Mode: monitor.ModeShared, Session: s.any()}}
+		lock.Holders = []monitor.Holder{{Mode: "shared", Session: s.any()}, {Mode: "shared", Session: s.any()}}
 	case 2:
 		since := s.at
-		lock.Waiters = append(slices.Clone(lock.Waiters), monitor.Waiter{Mode: monitor.ModeExclusive, WaitingSince: &since,
+		lock.Waiters = append(slices.Clone(lock.Waiters), monitor.Waiter{Mode: "exclusive", WaitingSince: &since,
 			Session: s.any(), BlockedBy: []monitor.Blocker{}})
 	case 3:
 		if len(lock.Waiters) > 0 {
@@ -73,7 +73,7 @@ func (s *server) change() {
 		lock.Guesses = []string{"possibly Rails"}
 	}
 	for i := range lock.Waiters {
-		lock.Waiters[i].BlockedBy = []monitor.Blocker{{PID: lock.Holders[0].PID, Kind: monitor.BlockHard}}
+		lock.Waiters[i].BlockedBy = []monitor.Blocker{{PID: lock.Holders[0].PID, Kind: "hard"}}
 	}
 	s.locks[number] = lock
 }
@@ -113,11 +113,11 @@ func (s *server) snapshot() *monitor.Snapshot {
 	if s.rng.IntN(3) == 0 {
 		at := s.at
 		process := monitor.Session{Lease: &monitor.Lease{Holder: "00112233445566aa", Host: "hü", Expires: &at}}
-		snapshot.Locks = append(snapshot.Locks, monitor.Lock{Key: "@7", Names: []string{}, Guesses: []string{}, Kind: monitor.KindLock,
-			Space: monitor.SpaceBigint, Number: 7, InRow: true,
-			Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Generation: 3, SeenSince: &at, Session: process}},
-			Waiters: slices.Repeat([]monitor.Waiter{{Mode: monitor.ModeShared, WaitingSince: &at, Session: process,
-				BlockedBy: []monitor.Blocker{{Holder: process.Lease.Holder, Kind: monitor.BlockHard}}}}, s.rng.IntN(3))})
+		snapshot.Locks = append(snapshot.Locks, monitor.Lock{Key: "@7", Names: []string{}, Guesses: []string{}, Kind: "lock",
+			Space: "bigint", Number: 7, InRow: true,
+			Holders: []monitor.Holder{{Mode: "exclusive", Generation: 3, SeenSince: &at, Session: process}},
+			Waiters: slices.Repeat([]monitor.Waiter{{Mode: "shared", WaitingSince: &at, Session: process,
+				BlockedBy: []monitor.Blocker{{Holder: process.Lease.Holder, Kind: "hard"}}}}, s.rng.IntN(3))})
 	}
 	return snapshot
 }

@@ -50,12 +50,12 @@ func chainSnapshot(at time.Time, waiter monitor.Session, lock monitor.OtherLock)
 	waiter.PID = 9
 	return &monitor.Snapshot{TakenAt: at, Database: "shop", Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{{
 		Key: "@1", Number: 1, Objsubid: 1, Database: "shop", Names: []string{}, Guesses: []string{},
-		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: holder}},
-		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &began, Session: waiter,
-			BlockedBy: []monitor.Blocker{{PID: 8, Kind: monitor.BlockHard}}}},
+		Holders: []monitor.Holder{{Mode: "exclusive", Session: holder}},
+		Waiters: []monitor.Waiter{{Mode: "exclusive", WaitingSince: &began, Session: waiter,
+			BlockedBy: []monitor.Blocker{{PID: 8, Kind: "hard"}}}},
 	}}, OtherWaits: []monitor.OtherWait{{Lock: lock,
 		Waiter: monitor.Waiter{Mode: "RowExclusiveLock", WaitingSince: &began, Session: holder,
-			BlockedBy: []monitor.Blocker{{PID: 7, Kind: monitor.BlockHard}}}}},
+			BlockedBy: []monitor.Blocker{{PID: 7, Kind: "hard"}}}}},
 		OtherSessions: []monitor.Session{{PID: 7, Application: "flyway-migrate"}}}
 }
 
@@ -90,7 +90,7 @@ func TestAHolderThatEndsKeepsItsName(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for i, holder := range []monitor.Session{{PID: 8, Application: "nightly", User: "app"}, {PID: 8, Hidden: []string{"user", "application"}}} {
 		snapshots = append(snapshots, &monitor.Snapshot{TakenAt: noon.Add(time.Duration(i+1) * time.Second), Cycles: []monitor.Cycle{},
-			Locks: []monitor.Lock{{Key: "@42", Objsubid: 1, Space: monitor.SpaceBigint, Number: 42, Holders: []monitor.Holder{{Session: holder}},
+			Locks: []monitor.Lock{{Key: "@42", Objsubid: 1, Space: "bigint", Number: 42, Holders: []monitor.Holder{{Session: holder}},
 				Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 9, Application: "shop", User: "app"}, WaitingSince: &noon}}}}})
 	}
 	r, err := Of(remember(t, snapshots...), noon, noon.Add(time.Hour))
@@ -107,7 +107,7 @@ func recordedTwice(t *testing.T, later time.Duration) *recording.Past {
 	path := filepath.Join(t.TempDir(), "locks.rec")
 	waits := func(at time.Time) *monitor.Snapshot {
 		return &monitor.Snapshot{TakenAt: at, Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{{Key: "@66", Objsubid: 1, Database: "shop",
-			Space: monitor.SpaceBigint, Number: 66, Holders: []monitor.Holder{{Session: monitor.Session{PID: 8, Application: "gh", User: "app"}}},
+			Space: "bigint", Number: 66, Holders: []monitor.Holder{{Session: monitor.Session{PID: 8, Application: "gh", User: "app"}}},
 			Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 9, Application: "gw", User: "app"}, WaitingSince: &noon}}}}}
 	}
 	calm := func(at time.Time) *monitor.Snapshot {

@@ -66,7 +66,7 @@ func heldByCell(_ Model, r row) string {
 	case 1:
 		return sessionLabel(&holders[0].Session)
 	default:
-		return fmt.Sprintf("%d, %s", len(holders), view.Printable(string(holders[0].Mode)))
+		return fmt.Sprintf("%d, %s", len(holders), view.Printable(holders[0].Mode))
 	}
 }
 
@@ -90,7 +90,7 @@ func treeCell(_ Model, r row) string {
 	if r.fold != nil {
 		text = number(len(r.fold)) + " waiters"
 	}
-	if n.Kind == monitor.BlockSoft {
+	if n.Kind == "soft" {
 		text = "~" + text
 	}
 	switch more := otherHolders(n); {
@@ -110,7 +110,7 @@ func otherHolders(n *monitor.Node) (others int) {
 		return 0
 	}
 	for _, b := range n.Wait.BlockedBy {
-		if b.Kind == monitor.BlockHard && b.ID() != n.Blocker.ID() {
+		if b.Kind == "hard" && b.ID() != n.Blocker.ID() {
 			others++
 		}
 	}
@@ -154,7 +154,7 @@ func modeCell(m Model, r row) string {
 
 // mode returns how the session of a row wants the lock that it waits for, or else how it holds the one that others wait
 // for. It is empty if that is unknown.
-func (r row) mode() monitor.Mode {
+func (r row) mode() string {
 	if wait := r.session.wait(); wait != nil {
 		return wait.Mode
 	}

@@ -85,7 +85,7 @@ func TestTheViewOpensOnTheTreeIfSomethingWaits(t *testing.T) {
 	u.wants("[1] KEYS", "4711 payments, idle in transaction")
 	election := pileUp(2)
 	election.Locks = election.Locks[:1]
-	election.Locks[0].Kind = monitor.KindLeader
+	election.Locks[0].Kind = "leader"
 	open(t, Options{First: election}, 80, 24).wants("[1] KEYS", "Nothing waits but 2 for elections")
 }
 

@@ -112,7 +112,7 @@ func (t *text) more(all int) {
 }
 
 func (m Model) waitPhrase(tree *monitor.Tree, waiter *monitor.Waiter) string {
-	phrase := fmt.Sprintf("wants it %s", view.Printable(string(waiter.Mode)))
+	phrase := fmt.Sprintf("wants it %s", view.Printable(waiter.Mode))
 	switch {
 	case waiter.WaitingSince == nil:
 		phrase += ", waits for an unknown time"
@@ -217,7 +217,7 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 		t.add(1, "blocks %s directly, %s in all", number(len(blocks)), number(p.node.Behind))
 	}
 	for _, wait := range blocks[:min(len(blocks), maxListed)] {
-		t.add(3, "%s, waits for %s (%s) for %s", sessionLabel(&wait.Session), waitLabel(wait), view.Short(string(wait.Mode)),
+		t.add(3, "%s, waits for %s (%s) for %s", sessionLabel(&wait.Session), waitLabel(wait), view.Short(wait.Mode),
 			view.Age(waited(m.snapshot, wait.Waiter)))
 	}
 	t.more(len(blocks))
@@ -226,7 +226,7 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 		ref = p.Lease.Holder
 	}
 	if ref != "" && len(blocks) > 0 && m.options.End != nil {
-		t.command(view.EndSession(monitor.SignalTerminate, ref, m.options.Flags))
+		t.command(view.EndSession("terminate", ref, m.options.Flags))
 	}
 	return t.lines
 }
@@ -241,7 +241,7 @@ func (m Model) held(t *text, p *sessionInfo) {
 	for _, lock := range p.held[:min(len(p.held), maxListed)] {
 		line := label(lock)
 		if h := heldBy(lock, p.ID()); lock.InRow && h != nil {
-			line += fmt.Sprintf(" %s for %s", view.Printable(string(h.Mode)), rowHeld(m.snapshot, h))
+			line += fmt.Sprintf(" %s for %s", view.Printable(h.Mode), rowHeld(m.snapshot, h))
 		}
 		if n := len(lock.Waiters); n > 0 {
 			line += ", " + plural(n, "waiter")

@@ -18,7 +18,7 @@ import (
 
 // pendingSignal is a signal that the user has not yet confirmed.
 type pendingSignal struct {
-	signal monitor.Signal
+	signal string
 	target monitor.Target
 }
 
@@ -44,14 +44,14 @@ type signalMsg struct {
 const signalTimeout = 20 * time.Second
 
 // prepareSignal takes a snapshot to inspect the session of the open pane or the selected row.
-func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
+func (m Model) prepareSignal(signal string) (Model, tea.Cmd) {
 	session, why := m.selectedSession()
 	switch {
 	case m.signalling:
 		return m.addLog("another signal is still under way"), nil
 	case session == nil:
 		return m.addLog(why), nil
-	case session.Lease != nil && signal == monitor.SignalCancel:
+	case session.Lease != nil && signal == "cancel":
 		return m.addLog("a process with locks in rows runs no statement to cancel (t ends it)"), nil
 	case session.Prepared():
 		return m.open(pane{title: "prepared transaction " + view.Who(*session.Session), write: preparedText(*session.Session)})
@@ -72,9 +72,9 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 }
 
 // mayEnd returns a function that asks the server whether a signal would be refused.
-func (m Model) mayEnd() func(monitor.Signal, monitor.Target) error {
+func (m Model) mayEnd() func(string, monitor.Target) error {
 	parent, ask := m.ctx, m.options.MayEnd
-	return func(signal monitor.Signal, target monitor.Target) error {
+	return func(signal string, target monitor.Target) error {
 		if ask == nil {
 			return nil
 		}

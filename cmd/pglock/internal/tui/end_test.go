@@ -13,7 +13,7 @@ import (
 )
 
 // sendNothing replaces sending a signal. These tests do not run the command that calls it.
-func sendNothing(context.Context, monitor.Signal, monitor.Target) (monitor.Outcome, error) {
+func sendNothing(context.Context, string, monitor.Target) (monitor.Outcome, error) {
 	return monitor.Outcome{}, errors.New("a test has sent a signal")
 }
 
@@ -22,7 +22,7 @@ func startWithSignals(t *testing.T, s *monitor.Snapshot) *user {
 }
 
 // confirmationOpens makes the view ask for confirmation, as after the snapshot that it takes for that.
-func (u *user) confirmationOpens(signal monitor.Signal, s *monitor.Snapshot, pid int32) {
+func (u *user) confirmationOpens(signal string, s *monitor.Snapshot, pid int32) {
 	u.t.Helper()
 	target, err := s.Target(monitor.SessionID{PID: pid})
 	if err != nil {
@@ -37,7 +37,7 @@ func TestASignalIsShownAndConfirmed(t *testing.T) {
 	if u.command == nil {
 		t.Fatal("no snapshot is taken")
 	}
-	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
+	u.confirmationOpens("terminate", mixedSnapshot(), 4711)
 	u.golden("terminate")
 	for _, no := range []string{"", "y", "ye", "yess", "no", "YES"} {
 		u.presses(no, "enter")
@@ -45,11 +45,11 @@ func TestASignalIsShownAndConfirmed(t *testing.T) {
 			t.Fatalf("%q confirms", no)
 		}
 		u.wants("cancelled: no signal was sent to session 4711")
-		u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
+		u.confirmationOpens("terminate", mixedSnapshot(), 4711)
 	}
 	u.presses("yes", "esc")
 	u.wants("cancelled: no signal was sent to session 4711")
-	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
+	u.confirmationOpens("terminate", mixedSnapshot(), 4711)
 	u.presses("yes", "enter")
 	if !u.m.signalling || u.command == nil {
 		t.Fatal("no signal is sent")
@@ -57,10 +57,10 @@ func TestASignalIsShownAndConfirmed(t *testing.T) {
 	u.presses("c")
 	u.wants("another signal is still under way")
 	target, _ := mixedSnapshot().Target(monitor.SessionID{PID: 4711})
-	s := pendingSignal{monitor.SignalTerminate, target}
+	s := pendingSignal{"terminate", target}
 	u.send(signalMsg{s, monitor.Outcome{Signal: s.signal, Target: target, Sent: true, Ended: true,
 		Locks: []monitor.LockOutcome{{Lock: target.Holds[0], Holders: []monitor.Holder{holds(session(4712, "worker-1"),
-			monitor.ModeExclusive)}}}}, nil})
+			"exclusive")}}}}, nil})
 	if !u.m.taking {
 		t.Error("no snapshot is taken")
 	}
@@ -71,7 +71,7 @@ func TestASignalIsShownAndConfirmed(t *testing.T) {
 
 func TestCancellingAnIdleSessionIsExplained(t *testing.T) {
 	u := startWithSignals(t, mixedSnapshot())
-	u.confirmationOpens(monitor.SignalCancel, mixedSnapshot(), 4711)
+	u.confirmationOpens("cancel", mixedSnapshot(), 4711)
 	u.wants("idle in transaction: there is no statement to cancel", "Type yes to cancel session 4711")
 }
 
@@ -80,7 +80,7 @@ func TestAFailedSignalIsReported(t *testing.T) {
 	u.send(inspectionMsg{err: errors.New("the server\nis down")})
 	u.wants("the server is down")
 	target, _ := mixedSnapshot().Target(monitor.SessionID{PID: 4711})
-	u.send(signalMsg{pendingSignal{monitor.SignalCancel, target}, monitor.Outcome{},
+	u.send(signalMsg{pendingSignal{"cancel", target}, monitor.Outcome{},
 		fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
 	u.wants("session 4711 was not signalled: not permitted (l: log)")
 }
@@ -88,7 +88,7 @@ func TestAFailedSignalIsReported(t *testing.T) {
 func TestNoConfirmationOpensDuringInput(t *testing.T) {
 	u := startWithSignals(t, mixedSnapshot())
 	u.presses("/y")
-	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
+	u.confirmationOpens("terminate", mixedSnapshot(), 4711)
 	u.presses("es", "enter")
 	if u.m.signalling {
 		t.Error("text of a filter has confirmed a signal")
@@ -105,7 +105,7 @@ func TestKeysThatAreTypedTooEarlyDoNothing(t *testing.T) {
 		t.Errorf("the keys did something:\n%s", u.screen())
 	}
 	u.wantsNot("copied")
-	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
+	u.confirmationOpens("terminate", mixedSnapshot(), 4711)
 	u.presses("enter")
 	u.wants("cancelled: no signal was sent to session 4711")
 	u.presses("s")
@@ -122,15 +122,15 @@ func TestTheConsequencesOfASignalAreOnTheScreen(t *testing.T) {
 			if h := &s.Locks[i].Holders[k]; h.PID == 4711 {
 				h.TransactionSince = ago(time.Minute)
 				for n := range 12 {
-					w := waits(session(int32(5000+n), "crowd"), monitor.ModeExclusive, time.Second)
-					w.BlockedBy = []monitor.Blocker{{PID: 4711, Kind: monitor.BlockHard}}
+					w := waits(session(int32(5000+n), "crowd"), "exclusive", time.Second)
+					w.BlockedBy = []monitor.Blocker{{PID: 4711, Kind: "hard"}}
 					s.Locks[i].Waiters = append(s.Locks[i].Waiters, w)
 				}
 			}
 		}
 	}
 	u := startWithSignals(t, s)
-	u.confirmationOpens(monitor.SignalTerminate, s, 4711)
+	u.confirmationOpens("terminate", s, 4711)
 	u.wants("In all, 16 sessions are blocked by it.", "its transaction is rolled back", "Type yes to terminate")
 }
 
@@ -186,14 +186,14 @@ func TestReadOnlyHasNoKeysThatEndSessions(t *testing.T) {
 func TestTheViewWaitsForASignalUnderWay(t *testing.T) {
 	var g drainer
 	running, release := make(chan struct{}), make(chan struct{})
-	end := g.wrap(func(context.Context, monitor.Signal, monitor.Target) (monitor.Outcome, error) {
+	end := g.wrap(func(context.Context, string, monitor.Target) (monitor.Outcome, error) {
 		close(running)
 		<-release
 		return monitor.Outcome{Sent: true}, nil
 	})
 	results := make(chan signalMsg, 1)
 	go func() {
-		outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Target{})
+		outcome, err := end(t.Context(), "cancel", monitor.Target{})
 		results <- signalMsg{outcome: outcome, err: err}
 	}()
 	<-running
@@ -205,7 +205,7 @@ func TestTheViewWaitsForASignalUnderWay(t *testing.T) {
 	if result := <-results; !result.outcome.Sent || result.err != nil {
 		t.Errorf("the result is %v", result)
 	}
-	outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Target{})
+	outcome, err := end(t.Context(), "cancel", monitor.Target{})
 	if outcome.Sent || !errors.Is(err, errLeft) {
 		t.Errorf("a signal was sent afterwards: %v", err)
 	}
@@ -217,7 +217,7 @@ func TestASignalThatWouldBeRefusedIsNotAskedAbout(t *testing.T) {
 	refusal := fmt.Errorf("%s: %w: it is a session of a superuser", strings.Repeat("long ", 20), monitor.ErrNotPermitted)
 	u := start(t, Options{First: mixedSnapshot(), End: sendNothing,
 		Take: func(context.Context, bool, monitor.SessionID) (*monitor.Snapshot, error) { return mixedSnapshot(), nil },
-		MayEnd: func(_ context.Context, _ monitor.Signal, target monitor.Target) error {
+		MayEnd: func(_ context.Context, _ string, target monitor.Target) error {
 			asked = append(asked, target.PID)
 			return refusal
 		}}, 80, 24)

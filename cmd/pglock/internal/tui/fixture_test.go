@@ -150,7 +150,7 @@ func session(pid int32, application string) monitor.Session {
 
 func lock(key pglock.Key) monitor.Lock {
 	class, object := int32(key.Int64()>>32), int32(key.Int64())
-	l := monitor.Lock{Key: key.String(), Number: key.Int64(), Class: class, Object: object, Space: monitor.SpaceBigint,
+	l := monitor.Lock{Key: key.String(), Number: key.Int64(), Class: class, Object: object, Space: "bigint",
 		Objsubid: int16(key.ID().Space), DatabaseOID: 5, Database: "shop"}
 	if key.Name() != "" {
 		l.Names = []string{key.Name()}
@@ -158,19 +158,19 @@ func lock(key pglock.Key) monitor.Lock {
 	return l
 }
 
-func holds(s monitor.Session, mode monitor.Mode) monitor.Holder {
+func holds(s monitor.Session, mode string) monitor.Holder {
 	return monitor.Holder{Mode: mode, Session: s}
 }
 
-func waits(s monitor.Session, mode monitor.Mode, since time.Duration, blockers ...monitor.Blocker) monitor.Waiter {
+func waits(s monitor.Session, mode string, since time.Duration, blockers ...monitor.Blocker) monitor.Waiter {
 	return monitor.Waiter{Mode: mode, WaitingSince: ago(since), Session: s, BlockedBy: blockers}
 }
 
 func hardBlocker(pid int32) monitor.Blocker {
-	return monitor.Blocker{PID: pid, Kind: monitor.BlockHard}
+	return monitor.Blocker{PID: pid, Kind: "hard"}
 }
 func softBlocker(pid int32) monitor.Blocker {
-	return monitor.Blocker{PID: pid, Kind: monitor.BlockSoft}
+	return monitor.Blocker{PID: pid, Kind: "soft"}
 }
 
 // mixedSnapshot returns a snapshot with locks and sessions of every kind.
@@ -178,31 +178,31 @@ func mixedSnapshot() *monitor.Snapshot {
 	payments := session(4711, "payments")
 	payments.State, payments.StateSince = "idle in transaction", ago(5*time.Minute)
 	invoice := lock(pglock.NewKey("invoice:42"))
-	invoice.Holders = []monitor.Holder{holds(payments, monitor.ModeExclusive)}
+	invoice.Holders = []monitor.Holder{holds(payments, "exclusive")}
 	invoice.Waiters = []monitor.Waiter{
-		waits(session(4712, "worker-1"), monitor.ModeExclusive, 12300*time.Millisecond, hardBlocker(4711)),
-		waits(session(4713, "worker-2"), monitor.ModeExclusive, 9*time.Second, hardBlocker(4711), softBlocker(4712)),
+		waits(session(4712, "worker-1"), "exclusive", 12300*time.Millisecond, hardBlocker(4711)),
+		waits(session(4713, "worker-2"), "exclusive", 9*time.Second, hardBlocker(4711), softBlocker(4712)),
 	}
 	pair := lock(pglock.PairKey(7, -42))
-	pair.Space = monitor.SpacePair
+	pair.Space = "pair"
 	pair.Holders = []monitor.Holder{
-		holds(session(4713, "worker-2"), monitor.ModeShared), holds(session(4714, "reader"), monitor.ModeShared)}
+		holds(session(4713, "worker-2"), "shared"), holds(session(4714, "reader"), "shared")}
 	pair.Waiters = []monitor.Waiter{
-		waits(session(4715, "writer"), monitor.ModeExclusive, 3*time.Second, hardBlocker(4713), hardBlocker(4714)),
-		waits(session(4716, "late reader"), monitor.ModeShared, time.Second, softBlocker(4715)),
+		waits(session(4715, "writer"), "exclusive", 3*time.Second, hardBlocker(4713), hardBlocker(4714)),
+		waits(session(4716, "late reader"), "shared", time.Second, softBlocker(4715)),
 	}
 	prepared := lock(pglock.Int64Key(99))
 	prepared.Holders = []monitor.Holder{holds(monitor.Session{GID: "order 7", PreparedAt: ago(26 * time.Hour),
-		User: "app", Database: "shop"}, monitor.ModeExclusive)}
+		User: "app", Database: "shop"}, "exclusive")}
 	guessed := lock(pglock.Int64Key(4097083626))
 	guessed.Guesses = []string{"goose migrations"}
 	secret := monitor.Session{PID: 4717, User: "other", Database: "shop", Application: "nightly",
 		Hidden: []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
 			"wait_event_type", "wait_event"}}
-	guessed.Holders = []monitor.Holder{holds(secret, monitor.ModeExclusive)}
+	guessed.Holders = []monitor.Holder{holds(secret, "exclusive")}
 	elsewhere := lock(pglock.Int64Key(7))
 	elsewhere.Database, elsewhere.DatabaseOID = "billing", 6
-	elsewhere.Holders = []monitor.Holder{holds(session(4718, "cron"), monitor.ModeExclusive)}
+	elsewhere.Holders = []monitor.Holder{holds(session(4718, "cron"), "exclusive")}
 	return &monitor.Snapshot{
 		TakenAt: noon, ServerVersion: "16.4 (Debian 16.4-1)", Database: "shop", Role: "dba",
 		DetailsHidden: `role dba may not see the details of other roles' sessions: GRANT pg_read_all_stats TO dba`,
@@ -216,15 +216,15 @@ func mixedSnapshot() *monitor.Snapshot {
 func deadlockSnapshot() *monitor.Snapshot {
 	first, second := lock(pglock.Int64Key(1)), lock(pglock.Int64Key(2))
 	a, b := session(4711, "transfer 1"), session(4712, "transfer 2")
-	first.Holders = []monitor.Holder{holds(a, monitor.ModeExclusive)}
-	second.Holders = []monitor.Holder{holds(b, monitor.ModeExclusive)}
-	second.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, 2*time.Second, hardBlocker(4712))}
-	first.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardBlocker(4711))}
+	first.Holders = []monitor.Holder{holds(a, "exclusive")}
+	second.Holders = []monitor.Holder{holds(b, "exclusive")}
+	second.Waiters = []monitor.Waiter{waits(a, "exclusive", 2*time.Second, hardBlocker(4712))}
+	first.Waiters = []monitor.Waiter{waits(b, "exclusive", time.Second, hardBlocker(4711))}
 	return &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba",
 		Locks: []monitor.Lock{first, second},
 		Cycles: []monitor.Cycle{{Certain: true, Since: ago(time.Second), Steps: []monitor.Step{
-			{PID: 4711, Key: "@2", Database: "shop", BlockedBy: 4712, Kind: monitor.BlockHard},
-			{PID: 4712, Key: "@1", Database: "shop", BlockedBy: 4711, Kind: monitor.BlockHard},
+			{PID: 4711, Key: "@2", Database: "shop", BlockedBy: 4712, Kind: "hard"},
+			{PID: 4712, Key: "@1", Database: "shop", BlockedBy: 4711, Kind: "hard"},
 		}}}}
 }
 
@@ -250,9 +250,9 @@ func manyLocks(n int) *monitor.Snapshot {
 	s := &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}
 	for i := range n {
 		l := lock(pglock.NewKey(fmt.Sprintf("job:%d", i)))
-		l.Holders = []monitor.Holder{holds(session(int32(1000+i%2), "worker"), monitor.ModeExclusive)}
+		l.Holders = []monitor.Holder{holds(session(int32(1000+i%2), "worker"), "exclusive")}
 		if i%500 == 0 {
-			l.Waiters = []monitor.Waiter{waits(session(int32(2000+i/500), "client"), monitor.ModeExclusive,
+			l.Waiters = []monitor.Waiter{waits(session(int32(2000+i/500), "client"), "exclusive",
 				time.Duration(i)*time.Millisecond, hardBlocker(int32(1000+i%2)))}
 		}
 		s.Locks = append(s.Locks, l)

@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -16,8 +17,8 @@ import (
 type foldID struct {
 	blocker monitor.SessionID
 	label   string
-	mode    monitor.Mode
-	kind    monitor.BlockKind
+	mode    string
+	kind    string
 }
 
 func foldOf(n *monitor.Node) foldID {
@@ -89,8 +90,8 @@ func (m Model) toggleRow() (Model, tea.Cmd) {
 }
 
 // foldText describes the waiters of a row: how long they have waited, and which is the first and which the last.
-func foldText(s *monitor.Snapshot, fold []*monitor.Node) string {
-	branch := monitor.Branch{Nodes: fold}
+func foldText(s *monitor.Snapshot, nodes []*monitor.Node) string {
+	branch := fold.Branch{Nodes: nodes}
 	names := fmt.Sprintf("%s … %s", sessionLabel(branch.First().Session), sessionLabel(branch.Last().Session))
 	shortest, longest, ok := branch.Waited(s.TakenAt)
 	if !ok {

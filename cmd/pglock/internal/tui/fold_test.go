@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -68,7 +69,7 @@ func TestTheSelectionStaysWithAFold(t *testing.T) {
 }
 
 func TestFewWaitersAreNotFolded(t *testing.T) {
-	u := open(t, Options{First: pileUp(monitor.FoldAbove)}, 120, 40)
+	u := open(t, Options{First: pileUp(fold.Above)}, 120, 40)
 	u.wants("├─ 1000 s1000", "└─ 1004 s1004")
 	u.wantsNot("▸")
 }
@@ -110,7 +111,7 @@ func TestRootsFold(t *testing.T) {
 // Candidates of an election stand below the others' incident, and their leader is no culprit.
 func TestExpectedWaitsAreLast(t *testing.T) {
 	s := pileUp(3)
-	s.Locks[0].Kind = monitor.KindLeader
+	s.Locks[0].Kind = "leader"
 	u := open(t, Options{First: s}, 120, 40)
 	u.wantsSelected("20 s20")
 	u.wants("20 s20, active for 10s, holds @2 (excl): frees 1")

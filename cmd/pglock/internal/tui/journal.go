@@ -29,7 +29,7 @@ func journalText(m Model, width int) []string {
 
 // holdPhrase says how a lock is held, and since when it is known to be.
 func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
-	phrase := "holds it " + view.Printable(string(holder.Mode))
+	phrase := "holds it " + view.Printable(holder.Mode)
 	switch {
 	case holder.Lease != nil:
 		phrase += " for " + rowHeld(s, holder)

@@ -8,7 +8,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 func (m Model) handleKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
@@ -133,9 +132,9 @@ func (m Model) handleCommonKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	case key.Matches(press, k.copy):
 		return m.copy()
 	case key.Matches(press, k.cancel):
-		return m.prepareSignal(monitor.SignalCancel)
+		return m.prepareSignal("cancel")
 	case key.Matches(press, k.terminate):
-		return m.prepareSignal(monitor.SignalTerminate)
+		return m.prepareSignal("terminate")
 	}
 	return m, nil
 }

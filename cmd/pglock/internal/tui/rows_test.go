@@ -20,9 +20,9 @@ func process(holder, application, host string, pid int32) monitor.Session {
 
 func rowLock(name string, holder monitor.Session, generation int64) monitor.Lock {
 	key := pglock.NewKey(name)
-	return monitor.Lock{InRow: true, Key: key.String(), Names: []string{name}, Kind: monitor.KindLock, Space: monitor.SpaceBigint, Objsubid: 1,
+	return monitor.Lock{InRow: true, Key: key.String(), Names: []string{name}, Kind: "lock", Space: "bigint", Objsubid: 1,
 		Number: key.Int64(), Database: "shop",
-		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Generation: generation, SeenSince: ago(40 * time.Second), Session: holder}}}
+		Holders: []monitor.Holder{{Mode: "exclusive", Generation: generation, SeenSince: ago(40 * time.Second), Session: holder}}}
 }
 
 const (
@@ -37,8 +37,8 @@ func withRows(s *monitor.Snapshot) *monitor.Snapshot {
 		process("00112233445566aa", "nightly", "", 0)
 	secret.Hidden = []string{"client"}
 	contended := rowLock("invoice:42", billing, 7)
-	contended.Waiters = []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: ago(75 * time.Second), Session: shop,
-		BlockedBy: []monitor.Blocker{{Holder: billingHolder, Kind: monitor.BlockHard}}}}
+	contended.Waiters = []monitor.Waiter{{Mode: "exclusive", WaitingSince: ago(75 * time.Second), Session: shop,
+		BlockedBy: []monitor.Blocker{{Holder: billingHolder, Kind: "hard"}}}}
 	s.Locks = append(s.Locks, contended, rowLock("invoice:43", billing, 8), rowLock("report:7", secret, 9))
 	return s
 }
@@ -90,7 +90,7 @@ func TestEndingAHolderOfLocksInRows(t *testing.T) {
 	var asked []monitor.SessionID
 	var ended []string
 	o := Options{First: withRows(mixedSnapshot()),
-		End: func(_ context.Context, signal monitor.Signal, target monitor.Target) (monitor.Outcome, error) {
+		End: func(_ context.Context, signal string, target monitor.Target) (monitor.Outcome, error) {
 			ended = append(ended, target.Ref)
 			return monitor.Outcome{Signal: signal, Target: target, Sent: true, Ended: true}, nil
 		},
@@ -104,7 +104,7 @@ func TestEndingAHolderOfLocksInRows(t *testing.T) {
 		u.wants("looking at process 4711@web-1 billing")
 		asked, ended = nil, nil
 		u.send(u.command())
-		u.wants("── terminate process 4711@web-1 billing?", "In all, 1 session is blocked by it.", "the process itself goes on.", "It holds 2 locks",
+		u.wants("── terminate process 4711@web-1 billing?", "In all, 1 process is blocked by it.", "the process itself goes on.", "It holds 2 locks",
 			"invoice:42 (row)", "Type yes to terminate process 4711@web-1 billing:")
 		u.presses("no", "enter")
 		u.wants("cancelled: no signal was sent to process 4711@web-1 billing")
@@ -165,7 +165,7 @@ func TestForeignTextOfProcessesDoesNotControlTheTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range view.Preview(s, target, monitor.SignalTerminate, 80) {
+	for _, line := range view.Preview(s, target, "terminate", 80) {
 		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("the preview contains %q", line)
 		}

@@ -17,7 +17,7 @@ func (s *scene) session(pid int32) monitor.Session { return session(pid, fmt.Spr
 func (s *scene) lock(number int64, holders ...int32) *monitor.Lock {
 	l := lock(pglock.Int64Key(number))
 	for _, pid := range holders {
-		l.Holders = append(l.Holders, holds(s.session(pid), monitor.ModeExclusive))
+		l.Holders = append(l.Holders, holds(s.session(pid), "exclusive"))
 	}
 	s.Locks = append(s.Locks, l)
 	return &s.Locks[len(s.Locks)-1]
@@ -27,7 +27,7 @@ func (s *scene) lock(number int64, holders ...int32) *monitor.Lock {
 func (s *scene) wait(number int64, pid int32, seconds time.Duration, blockers ...monitor.Blocker) {
 	for i := range s.Locks {
 		if l := &s.Locks[i]; l.Number == number {
-			l.Waiters = append(l.Waiters, waits(s.session(pid), monitor.ModeExclusive, seconds*time.Second, blockers...))
+			l.Waiters = append(l.Waiters, waits(s.session(pid), "exclusive", seconds*time.Second, blockers...))
 		}
 	}
 }
@@ -35,5 +35,5 @@ func (s *scene) wait(number int64, pid int32, seconds time.Duration, blockers ..
 // other adds a session that waits for a table, as its parallel workers do.
 func (s *scene) other(table string, pid int32, seconds time.Duration, blockers ...monitor.Blocker) {
 	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: table},
-		Waiter: waits(s.session(pid), monitor.ModeExclusive, seconds*time.Second, blockers...)})
+		Waiter: waits(s.session(pid), "exclusive", seconds*time.Second, blockers...)})
 }

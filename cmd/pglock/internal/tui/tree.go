@@ -3,6 +3,7 @@ package tui
 import (
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -17,7 +18,7 @@ type blockingTree struct {
 // chosenTrees returns whole trees, since a matching session makes no sense without those that block it.
 func (t *tableData) chosenTrees(match matcher) (trees []blockingTree) {
 	list := newSessionList(t.snapshot, t.tree, match)
-	for _, b := range monitor.Fold(list.tree.Roots) { // some roots wait: it is unknown for whom
+	for _, b := range fold.Of(list.tree.Roots) { // some roots wait: it is unknown for whom
 		if b.Folded() && match.filter == nil {
 			trees = append(trees, blockingTree{b.First(), b.Nodes, list, match})
 			continue
@@ -106,7 +107,7 @@ type branch struct {
 // branches returns siblings as they are drawn: those that are alike in one row, unless the user wants to see them or the
 // filter matches some of them.
 func (f *flattener) branches(siblings []*monitor.Node) (all []branch) {
-	for _, b := range monitor.Fold(siblings) {
+	for _, b := range fold.Of(siblings) {
 		var id rowID
 		if b.Folded() {
 			id.fold = foldOf(b.First())

@@ -61,10 +61,10 @@ type Options struct {
 type Take func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Snapshot, error)
 
 // End signals a session or process. The outcome and the error are those of [monitor.Terminate] and [monitor.Cancel].
-type End func(context.Context, monitor.Signal, monitor.Target) (monitor.Outcome, error)
+type End func(context.Context, string, monitor.Target) (monitor.Outcome, error)
 
 // MayEnd returns an error if a signal would be refused. The error is that of [monitor.CheckSend].
-type MayEnd func(context.Context, monitor.Signal, monitor.Target) error
+type MayEnd func(context.Context, string, monitor.Target) error
 
 // Run shows the view until the user leaves it or ctx ends; neither is an error. It then restores the terminal, waits
 // for a signal that is being sent, and returns the last snapshot.
@@ -93,7 +93,7 @@ type drainer struct{ mu sync.RWMutex }
 var errLeft = errors.New("not signalled: the view was left")
 
 func (g *drainer) wrap(end End) End {
-	return func(ctx context.Context, signal monitor.Signal, c monitor.Target) (monitor.Outcome, error) {
+	return func(ctx context.Context, signal string, c monitor.Target) (monitor.Outcome, error) {
 		if !g.mu.TryRLock() {
 			return monitor.Outcome{}, errLeft
 		}

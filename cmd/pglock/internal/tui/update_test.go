@@ -37,7 +37,7 @@ func (u *user) wantsSelected(prefix string) {
 func reordered() *monitor.Snapshot {
 	s := mixedSnapshot()
 	i := slices.IndexFunc(s.Locks, func(l monitor.Lock) bool { return l.Key == "@99" })
-	s.Locks[i].Waiters = []monitor.Waiter{waits(session(4800, "new"), monitor.ModeExclusive, time.Hour)}
+	s.Locks[i].Waiters = []monitor.Waiter{waits(session(4800, "new"), "exclusive", time.Hour)}
 	return s
 }
 
@@ -154,9 +154,9 @@ func TestADeadlockIsFirstInTheTree(t *testing.T) {
 	s := mixedSnapshot()
 	third, fourth := lock(pglock.Int64Key(3)), lock(pglock.Int64Key(4))
 	a, b := session(5001, "transfer 1"), session(5002, "transfer 2")
-	third.Holders, fourth.Holders = []monitor.Holder{holds(a, monitor.ModeExclusive)}, []monitor.Holder{holds(b, monitor.ModeExclusive)}
-	fourth.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, time.Second, hardBlocker(5002))}
-	third.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardBlocker(5001))}
+	third.Holders, fourth.Holders = []monitor.Holder{holds(a, "exclusive")}, []monitor.Holder{holds(b, "exclusive")}
+	fourth.Waiters = []monitor.Waiter{waits(a, "exclusive", time.Second, hardBlocker(5002))}
+	third.Waiters = []monitor.Waiter{waits(b, "exclusive", time.Second, hardBlocker(5001))}
 	s.Locks = append(s.Locks, third, fourth)
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 5001, Key: "@4", Database: "shop", BlockedBy: 5002},
 		{PID: 5002, Key: "@3", Database: "shop", BlockedBy: 5001}}}}

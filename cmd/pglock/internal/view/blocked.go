@@ -78,7 +78,7 @@ func HeldOthers(s *monitor.Snapshot, id monitor.SessionID) (held []string) {
 	for _, wait := range s.OtherWaits {
 		for _, b := range wait.BlockedBy {
 			text := inMode(wait.Lock, b.Mode)
-			if b.ID() == id && b.Kind == monitor.BlockHard && !slices.Contains(held, text) {
+			if b.ID() == id && b.Kind == "hard" && !slices.Contains(held, text) {
 				held = append(held, text)
 			}
 		}
@@ -87,9 +87,9 @@ func HeldOthers(s *monitor.Snapshot, id monitor.SessionID) (held []string) {
 }
 
 // inMode returns a lock and how it is held or wanted, printable. The mode can be unknown.
-func inMode(lock monitor.OtherLock, mode monitor.Mode) string {
+func inMode(lock monitor.OtherLock, mode string) string {
 	if mode == "" {
 		return Printable(lock.String())
 	}
-	return fmt.Sprintf("%s (%s)", Printable(lock.String()), Short(string(mode)))
+	return fmt.Sprintf("%s (%s)", Printable(lock.String()), Short(mode))
 }

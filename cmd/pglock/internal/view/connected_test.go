@@ -15,13 +15,13 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 	waiter := func(pid int32, blockers ...int32) monitor.OtherWait {
 		wait := monitor.OtherWait{Waiter: monitor.Waiter{Session: session(pid)}}
 		for _, blocker := range blockers {
-			wait.BlockedBy = append(wait.BlockedBy, monitor.Blocker{PID: blocker, Kind: monitor.BlockHard})
+			wait.BlockedBy = append(wait.BlockedBy, monitor.Blocker{PID: blocker, Kind: "hard"})
 		}
 		return wait
 	}
 	lock := func(number int64, holder int32) monitor.Lock {
 		key := pglock.Int64Key(number)
-		return monitor.Lock{Key: key.String(), Space: monitor.SpaceBigint, Objsubid: 1, Number: number, Database: "shop",
+		return monitor.Lock{Key: key.String(), Space: "bigint", Objsubid: 1, Number: number, Database: "shop",
 			Holders: []monitor.Holder{{Session: session(holder)}}}
 	}
 	apart := waiter(5, 6)

@@ -16,7 +16,7 @@ func TestTheFilterAppliesToEvents(t *testing.T) {
 		return journal.Party{PID: pid, User: "app", Application: application}
 	}
 	about := func(kind journal.Kind, number int64, database string, session journal.Party, from ...journal.Party) journal.Event {
-		return journal.Event{Kind: kind, Objsubid: 1, Space: monitor.SpaceBigint, Number: number, Database: database,
+		return journal.Event{Kind: kind, Objsubid: 1, Space: "bigint", Number: number, Database: database,
 			Session: &session, From: from}
 	}
 	ended := func(database string, session journal.Party) journal.Event {

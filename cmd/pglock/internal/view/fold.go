@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // FoldText describes the nodes of a fold but the first, which has a row of its own: "… 199 more, 4712 shop to 4990 shop,
 // waited 12s to 13s".
-func FoldText(b monitor.Branch, at time.Time) string {
-	rest := monitor.Branch{Nodes: b.Nodes[1:]}
+func FoldText(b fold.Branch, at time.Time) string {
+	rest := fold.Branch{Nodes: b.Nodes[1:]}
 	text := fmt.Sprintf("… %d more, %s to %s", len(rest.Nodes), Printable(rest.First().Who()), Printable(rest.Last().Who()))
 	shortest, longest, known := rest.Waited(at)
 	switch {
@@ -23,11 +24,11 @@ func FoldText(b monitor.Branch, at time.Time) string {
 }
 
 // folds are the folds of a tree, by each of their nodes.
-type folds map[monitor.SessionID]monitor.Branch
+type folds map[monitor.SessionID]fold.Branch
 
 func foldsOf(t *monitor.Tree) folds {
 	found := folds{}
-	for _, b := range t.Branches() {
+	for _, b := range fold.Branches(t) {
 		if b.Folded() {
 			for _, n := range b.Nodes {
 				found[n.ID()] = b

@@ -77,7 +77,7 @@ func EndCommand(h monitor.Headline, server string) string {
 	case h.Root.Prepared():
 		return EndPrepared(*h.Root.Session)
 	case h.Ref != "":
-		return EndSession(monitor.SignalTerminate, h.Ref, server)
+		return EndSession("terminate", h.Ref, server)
 	}
 	return fmt.Sprintf("pglock terminate%s %d", server, h.Root.PID)
 }
@@ -93,7 +93,7 @@ func EndPrepared(s monitor.Session) string {
 
 // EndSession returns the command that signals the session or process that a [monitor.Target.Ref] names, on the server that the
 // words name ("" or with a space before them).
-func EndSession(signal monitor.Signal, ref, server string) string {
+func EndSession(signal string, ref, server string) string {
 	flag := "session"
 	if !strings.ContainsAny(ref, "@#") {
 		flag = "holder"

@@ -14,17 +14,17 @@ func TestLocksOfOtherTypesHaveModes(t *testing.T) {
 	s := snapshot()
 	orders, t2 := monitor.OtherLock{Type: "relation", Name: "orders"}, monitor.OtherLock{Type: "relation", Name: "t2"}
 	since := s.TakenAt.Add(-time.Second)
-	wait := func(lock monitor.OtherLock, pid int32, mode monitor.Mode, blocker monitor.Blocker) {
+	wait := func(lock monitor.OtherLock, pid int32, mode string, blocker monitor.Blocker) {
 		s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: lock, Waiter: monitor.Waiter{Mode: mode, WaitingSince: &since,
 			Session: monitor.Session{PID: pid}, BlockedBy: []monitor.Blocker{blocker}}})
 	}
-	flyway := monitor.Blocker{PID: 1, Kind: monitor.BlockHard, Mode: "AccessExclusiveLock"}
-	idx := monitor.Blocker{PID: 2, Kind: monitor.BlockHard, Mode: "ShareRowExclusiveLock"}
+	flyway := monitor.Blocker{PID: 1, Kind: "hard", Mode: "AccessExclusiveLock"}
+	idx := monitor.Blocker{PID: 2, Kind: "hard", Mode: "ShareRowExclusiveLock"}
 	wait(orders, 11, "AccessShareLock", flyway)
 	wait(orders, 12, "AccessShareLock", flyway)
 	wait(t2, 13, "RowExclusiveLock", idx)
-	wait(t2, 14, "ShareUpdateExclusiveLock", monitor.Blocker{GID: "order 7", Kind: monitor.BlockHard, Mode: "RowExclusiveLock"})
-	wait(t2, 15, "RowExclusiveLock", monitor.Blocker{PID: 14, Kind: monitor.BlockSoft})
+	wait(t2, 14, "ShareUpdateExclusiveLock", monitor.Blocker{GID: "order 7", Kind: "hard", Mode: "RowExclusiveLock"})
+	wait(t2, 15, "RowExclusiveLock", monitor.Blocker{PID: 14, Kind: "soft"})
 	s.OtherSessions = []monitor.Session{{PID: 1, Application: "flyway"}, {PID: 2, Application: "idx"}, {GID: "order 7"}, {PID: 3}, {PID: 13}}
 	table := Table(s, Filter{}, Server{}, 100)
 	for _, want := range []string{
@@ -45,7 +45,7 @@ func TestLocksOfOtherTypesHaveModes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	preview := strings.Join(Preview(s, c, monitor.SignalTerminate, 100), "\n")
+	preview := strings.Join(Preview(s, c, "terminate", 100), "\n")
 	if want := "relation t2 (ShRowExcl), wanted RowExcl: 13 waits for 1.0s: "; !strings.Contains(preview, want) {
 		t.Errorf("the preview does not have %q:\n%s", want, preview)
 	}
@@ -53,7 +53,7 @@ func TestLocksOfOtherTypesHaveModes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	preview = strings.Join(Preview(s, c, monitor.SignalTerminate, 100), "\n")
+	preview = strings.Join(Preview(s, c, "terminate", 100), "\n")
 	if want := "It waits for relation t2 (RowExcl), blocked by 2."; !strings.Contains(preview, want) {
 		t.Errorf("the preview does not have %q:\n%s", want, preview)
 	}

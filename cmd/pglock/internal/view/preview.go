@@ -11,7 +11,7 @@ import (
 
 // Preview describes a session of the snapshot in lines of at most width columns: the session, what a signal does, and
 // then its keys and their waiters, of which there can be many. Keys with waiters have their own lines.
-func Preview(s *monitor.Snapshot, c monitor.Target, signal monitor.Signal, width int) []string {
+func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []string {
 	lines := []string{"session " + c.Ref}
 	if c.Lease != nil {
 		lines = Wrap(fmt.Sprintf("process %s, %s", Process(c.Session), Lease(c.Lease, s.TakenAt)), width, indent)
@@ -20,7 +20,7 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal monitor.Signal, width
 	}
 	lines = append(lines, "")
 	if c.Behind > 0 {
-		lines = append(lines, "In all, "+behind(c.Behind)+" blocked by it.")
+		lines = append(lines, "In all, "+sessions(c, c.Behind, "is", "are")+" blocked by it.")
 	}
 	for _, warning := range c.Warnings(signal) {
 		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)
@@ -44,11 +44,25 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal monitor.Signal, width
 	return lines
 }
 
-func behind(n int) string {
-	if n == 1 {
-		return "1 session is"
+// Noun is what a target is called: a session, or a process that uses locks in rows. Only processes wait for its locks then.
+func Noun(c monitor.Target) string {
+	if c.Lease != nil {
+		return "process"
 	}
-	return fmt.Sprintf("%d sessions are", n)
+	return "session"
+}
+
+// sessions counts sessions or processes, with the verb that follows.
+func sessions(c monitor.Target, n int, one, more string) string {
+	switch noun := Noun(c); {
+	case n == 0:
+		return "no " + noun + " " + one
+	case n == 1:
+		return "1 " + noun + " " + one
+	case c.Lease != nil:
+		return fmt.Sprintf("%d processes %s", n, more)
+	}
+	return fmt.Sprintf("%d sessions %s", n, more)
 }
 
 func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
@@ -76,7 +90,7 @@ func heldLocks(s *monitor.Snapshot, c monitor.Target, width int) []string {
 	if len(c.Holds) == 1 {
 		them = "it"
 	}
-	lines := []string{fmt.Sprintf("It holds %s; %s for %s.", count(len(c.Holds), "lock"), waiting(c.Waiting()), them)}
+	lines := []string{fmt.Sprintf("It holds %s; %s for %s.", count(len(c.Holds), "lock"), sessions(c, c.Waiting(), "waits", "wait"), them)}
 	var unwanted []string
 	for _, lock := range c.Holds {
 		if len(lock.Waiters) == 0 {
@@ -113,14 +127,10 @@ const maxKeys = 10
 
 // otherWaiters lists the sessions that wait for other locks of the session.
 func otherWaiters(s *monitor.Snapshot, c monitor.Target, width int) (lines []string) {
-	switch n := len(c.OtherWaiters); n {
-	case 0:
+	if len(c.OtherWaiters) == 0 {
 		return nil
-	case 1:
-		lines = append(lines, "1 session waits for its other locks:")
-	default:
-		lines = append(lines, fmt.Sprintf("%d sessions wait for its other locks:", n))
 	}
+	lines = append(lines, sessions(c, len(c.OtherWaiters), "waits", "wait")+" for its other locks:")
 	for i, waiter := range c.OtherWaiters {
 		if i == maxKeys {
 			return append(lines, fmt.Sprintf("%s… and %d more", indent, len(c.OtherWaiters)-maxKeys))
@@ -131,7 +141,7 @@ func otherWaiters(s *monitor.Snapshot, c monitor.Target, width int) (lines []str
 				lock = inMode(waiter.Lock, b.Mode)
 			}
 		}
-		text := fmt.Sprintf("%s, wanted %s: %s", lock, Short(string(waiter.Mode)), wait(s, waiter.Waiter))
+		text := fmt.Sprintf("%s, wanted %s: %s", lock, Short(waiter.Mode), wait(s, waiter.Waiter))
 		for _, line := range Wrap(text, width-len(indent), indent) {
 			lines = append(lines, indent+line)
 		}
@@ -155,16 +165,6 @@ func sharedWith(c monitor.Target, lock monitor.Lock) string {
 		return ""
 	}
 	return ", shared with " + strings.Join(others, ", ")
-}
-
-func waiting(n int) string {
-	switch n {
-	case 0:
-		return "no session waits"
-	case 1:
-		return "1 session waits"
-	}
-	return fmt.Sprintf("%d sessions wait", n)
 }
 
 func wait(s *monitor.Snapshot, w monitor.Waiter) string {

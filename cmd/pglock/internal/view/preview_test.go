@@ -51,12 +51,12 @@ It holds 6 locks; 3 sessions wait for them.
 
 func TestPreview(t *testing.T) {
 	s, c := target(t)
-	got := "\n" + strings.Join(Preview(s, c, monitor.SignalTerminate, 80), "\n") + "\n"
+	got := "\n" + strings.Join(Preview(s, c, "terminate", 80), "\n") + "\n"
 	if got != beforeTermination {
 		t.Errorf("got:%s\nwant:%s", got, beforeTermination)
 	}
 	for width := 20; width < 100; width += 7 {
-		for _, line := range Preview(s, c, monitor.SignalCancel, width) {
+		for _, line := range Preview(s, c, "cancel", width) {
 			if Columns(line) > width {
 				t.Errorf("%d columns, and not %d, has %s", Columns(line), width, line)
 			}
@@ -66,7 +66,7 @@ func TestPreview(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	_, c := target(t)
-	o := monitor.Outcome{Signal: monitor.SignalTerminate, Target: c, Sent: true, Ended: true}
+	o := monitor.Outcome{Signal: "terminate", Target: c, Sent: true, Ended: true}
 	for i, lock := range c.Holds {
 		result := monitor.LockOutcome{Lock: lock}
 		if i == 0 {
@@ -88,7 +88,7 @@ func TestASharedLockStaysHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := strings.Join(Preview(&monitor.Snapshot{Database: "shop"}, c, monitor.SignalTerminate, 80), "\n")
+	before := strings.Join(Preview(&monitor.Snapshot{Database: "shop"}, c, "terminate", 80), "\n")
 	if !strings.Contains(before, "a, shared with 2") {
 		t.Errorf("before, it says\n%s", before)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/lockmode"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -32,11 +33,11 @@ const (
 	unknown = "?"
 )
 
-func sessionRow(role string, mode monitor.Mode, waited string, session monitor.Session) row {
+func sessionRow(role string, mode string, waited string, session monitor.Session) row {
 	if session.Lease != nil {
-		return row{cells: []string{role, "-", Short(string(mode)), waited, Field(session, "user", session.User)}, text: Process(session)}
+		return row{cells: []string{role, "-", Short(mode), waited, Field(session, "user", session.User)}, text: Process(session)}
 	}
-	return row{cells: []string{role, fmt.Sprint(session.PID), Short(string(mode)), waited,
+	return row{cells: []string{role, fmt.Sprint(session.PID), Short(mode), waited,
 		Field(session, "user", session.User),
 		Field(session, "application", session.Application),
 		Field(session, "client", Host(session.Client)),
@@ -50,7 +51,7 @@ func preparedRow(s *monitor.Snapshot, h monitor.Holder) *row {
 	if h.PreparedAt != nil {
 		text += fmt.Sprintf(", %s ago", Age(s.TakenAt.Sub(*h.PreparedAt)))
 	}
-	return &row{cells: []string{"holds", "-", Short(string(h.Mode)), "", Field(h.Session, "user", h.User)}, text: text}
+	return &row{cells: []string{"holds", "-", Short(h.Mode), "", Field(h.Session, "user", h.User)}, text: text}
 }
 
 func gid(gid string) string {
@@ -98,7 +99,7 @@ func Short(word string) string {
 	if abbreviated, ok := abbreviations[word]; ok {
 		return abbreviated
 	}
-	return Printable(monitor.Mode(word).Short())
+	return Printable(lockmode.Short(word))
 }
 
 var abbreviations = map[string]string{
@@ -129,7 +130,7 @@ func Blockers(tree *monitor.Tree, w monitor.Waiter, missing bool) []string {
 		case blocker.PID == 0:
 			who = gid(blocker.GID)
 		}
-		if blocker.Kind == monitor.BlockSoft {
+		if blocker.Kind == "soft" {
 			who = "~" + who
 		}
 		names = append(names, who)

@@ -13,7 +13,7 @@ func limit(d time.Duration) *time.Duration { return &d }
 
 func withDeadlock(s *monitor.Snapshot) {
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 4712, Key: "invoice:42", Database: "shop",
-		BlockedBy: 4711, Kind: monitor.BlockHard}}}, {}}
+		BlockedBy: 4711, Kind: "hard"}}}, {}}
 }
 
 // withTableWait lets a session wait for a table that the holder of invoice:42 has locked.
@@ -21,7 +21,7 @@ func withTableWait(s *monitor.Snapshot) {
 	since := s.TakenAt.Add(-4 * time.Minute)
 	s.OtherWaits = []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Database: "shop", Name: "orders"},
 		Waiter: monitor.Waiter{Session: monitor.Session{PID: 99, Database: "shop"}, Mode: "AccessShareLock", WaitingSince: &since,
-			BlockedBy: []monitor.Blocker{{PID: 4711, Kind: monitor.BlockHard}}}}}
+			BlockedBy: []monitor.Blocker{{PID: 4711, Kind: "hard"}}}}}
 }
 
 func TestStatus(t *testing.T) {
@@ -54,7 +54,7 @@ func TestStatus(t *testing.T) {
 				"longest_wait=240.000s;;180;0 waiters=5;"},
 		"an election": {Filter{}, Limits{Fail: limit(0)}, func(s *monitor.Snapshot) {
 			for i := range s.Locks {
-				s.Locks[i].Kind = monitor.KindLeader
+				s.Locks[i].Kind = "leader"
 			}
 		}, OK, "PGLOCK OK - Nothing waits but 4 for elections, permits and runs of jobs. 3 locks held. | longest_wait=0.000s;;0;0 waiters=4;"},
 		"waits elsewhere": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 30 }, OK,

@@ -23,7 +23,7 @@ func snapshot() *monitor.Snapshot {
 		return monitor.Session{PID: pid, User: "alice", Database: "shop", Application: application,
 			Client: "192.0.2.7:49152", State: state, StateSince: ago(3 * time.Minute), Since: ago(2 * time.Hour)}
 	}
-	blocker := func(pid int32, kind monitor.BlockKind) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: kind} }
+	blocker := func(pid int32, kind string) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: kind} }
 	editor := session(4711, "billing", "idle in transaction")
 	editor.Query = "-- name: Book :exec\nUPDATE invoice\n\tSET paid = true"
 	stranger := session(4714, "billing", "")
@@ -36,26 +36,26 @@ func snapshot() *monitor.Snapshot {
 			`GRANT pg_read_all_stats TO "watcher"`,
 		Locks: []monitor.Lock{
 			{
-				Key: "@5", Space: monitor.SpaceBigint, Objsubid: 1, Number: 5, Database: "shop",
-				Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: session(99, "psql", "idle")}},
+				Key: "@5", Space: "bigint", Objsubid: 1, Number: 5, Database: "shop",
+				Holders: []monitor.Holder{{Mode: "exclusive", Session: session(99, "psql", "idle")}},
 			},
 			{
-				Key: "@7/-42", Space: monitor.SpacePair, Objsubid: 2, Database: "other",
-				Holders: []monitor.Holder{{Mode: monitor.ModeShared, Session: prepared}},
-				Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, Session: session(4716, "psql", "active"),
-					WaitingSince: ago(time.Second), BlockedBy: []monitor.Blocker{{GID: "it's", Kind: monitor.BlockHard}}}},
+				Key: "@7/-42", Space: "pair", Objsubid: 2, Database: "other",
+				Holders: []monitor.Holder{{Mode: "shared", Session: prepared}},
+				Waiters: []monitor.Waiter{{Mode: "exclusive", Session: session(4716, "psql", "active"),
+					WaitingSince: ago(time.Second), BlockedBy: []monitor.Blocker{{GID: "it's", Kind: "hard"}}}},
 			},
 			{
 				Key: "invoice:42", Names: []string{"invoice:42"},
-				Space: monitor.SpaceBigint, Objsubid: 1, Number: 6688477336110245193, Database: "shop",
-				Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: editor}},
+				Space: "bigint", Objsubid: 1, Number: 6688477336110245193, Database: "shop",
+				Holders: []monitor.Holder{{Mode: "exclusive", Session: editor}},
 				Waiters: []monitor.Waiter{
-					{Mode: monitor.ModeExclusive, Session: session(4712, "billing", "active"),
-						WaitingSince: ago(90 * time.Second), BlockedBy: []monitor.Blocker{blocker(4711, monitor.BlockHard)}},
-					{Mode: monitor.ModeShared, Session: stranger, WaitingSince: ago(12 * time.Second),
-						BlockedBy: []monitor.Blocker{blocker(4711, monitor.BlockHard), blocker(4712, monitor.BlockSoft)}},
-					{Mode: monitor.ModeExclusive, Session: gone, BlockedBy: []monitor.Blocker{
-						blocker(4711, monitor.BlockHard), blocker(4712, monitor.BlockSoft), blocker(4714, monitor.BlockSoft)}},
+					{Mode: "exclusive", Session: session(4712, "billing", "active"),
+						WaitingSince: ago(90 * time.Second), BlockedBy: []monitor.Blocker{blocker(4711, "hard")}},
+					{Mode: "shared", Session: stranger, WaitingSince: ago(12 * time.Second),
+						BlockedBy: []monitor.Blocker{blocker(4711, "hard"), blocker(4712, "soft")}},
+					{Mode: "exclusive", Session: gone, BlockedBy: []monitor.Blocker{
+						blocker(4711, "hard"), blocker(4712, "soft"), blocker(4714, "soft")}},
 				},
 			},
 		},
@@ -122,7 +122,7 @@ func TestTheLastQueryOfAnIdleLockerSessionIsNotShown(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, lines := range [][]string{Table(s, Filter{}, Server{Target: "db1"}, 80), Preview(s, target, monitor.SignalTerminate, 80)} {
+			for _, lines := range [][]string{Table(s, Filter{}, Server{Target: "db1"}, 80), Preview(s, target, "terminate", 80)} {
 				text := strings.Join(lines, "\n")
 				if strings.Contains(text, "UPDATE invoice") != shown || !strings.Contains(text, "for 3m00s, session 2h00m") {
 					t.Errorf("%s, process %q: the query should be shown: %v\n%s", state, process, shown, text)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/lockmode"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -44,7 +45,7 @@ func (st *head) setHeadline(s *monitor.Snapshot, tree blocking, flags string) {
 
 func rootOf(h monitor.Headline, flags string) *root {
 	r := &root{party: nodeParty(h.Root), ID: idOf(h.Root.ID()), Database: h.Root.Database, Client: h.Root.Client, State: h.Root.State,
-		Since: h.Since, Mode: h.Mode.Short(), Statement: cut(h.Statement(), maxQuery), Frees: h.Frees, More: h.More,
+		Since: h.Since, Mode: lockmode.Short(h.Mode), Statement: cut(h.Statement(), maxQuery), Frees: h.Frees, More: h.More,
 		Command: view.EndCommand(h, flags)}
 	if h.Lock != "" {
 		r.Lock = &lockName{keyOfLabel(h.Root, h.Lock), h.Lock}

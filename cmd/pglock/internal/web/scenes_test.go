@@ -24,9 +24,9 @@ func pileUp(at time.Time, n int) *monitor.Snapshot {
 	lock.Names, lock.Waiters = []string{lock.Key}, nil
 	for i := range n {
 		since, began := at.Add(-time.Minute+time.Duration(i)*100*time.Millisecond), noon.Add(-time.Hour)
-		lock.Waiters = append(lock.Waiters, monitor.Waiter{Mode: monitor.ModeExclusive, WaitingSince: &since,
+		lock.Waiters = append(lock.Waiters, monitor.Waiter{Mode: "exclusive", WaitingSince: &since,
 			Session:   monitor.Session{PID: int32(1000 + i), Application: fmt.Sprintf("waiter-%d", i), State: "active", Since: &began},
-			BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.BlockHard}}})
+			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}})
 	}
 	return s
 }
@@ -37,7 +37,7 @@ func elsewhere() *monitor.Snapshot {
 	for pid := int32(71); pid <= 72; pid++ {
 		s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 7, Name: "customers"},
 			Waiter: monitor.Waiter{Mode: "AccessShareLock", Session: monitor.Session{PID: pid, Application: "web"},
-				BlockedBy: []monitor.Blocker{{PID: 70, Kind: monitor.BlockHard, Mode: "AccessExclusiveLock"}}}})
+				BlockedBy: []monitor.Blocker{{PID: 70, Kind: "hard", Mode: "AccessExclusiveLock"}}}})
 	}
 	s.OtherSessions = append(s.OtherSessions, monitor.Session{PID: 70, Application: "vacuum-full", State: "active"})
 	return s
@@ -50,10 +50,10 @@ func inRows() *monitor.Snapshot {
 		return monitor.Session{Application: application, User: "app", Lease: &monitor.Lease{Holder: holder, Host: "web-1", PID: 77, Expires: &expires}}
 	}
 	s := &monitor.Snapshot{TakenAt: noon, Database: "shop"}
-	s.Locks = []monitor.Lock{{InRow: true, Key: "billing:run", Names: []string{"billing:run"}, Space: monitor.SpaceBigint, Objsubid: 1, Number: 5,
-		Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Generation: 4711, SeenSince: &held, Session: process("aa", "billing")}},
-		Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &began, Session: process("bb", hostile),
-			BlockedBy: []monitor.Blocker{{Holder: "aa", Kind: monitor.BlockHard}}}}}}
+	s.Locks = []monitor.Lock{{InRow: true, Key: "billing:run", Names: []string{"billing:run"}, Space: "bigint", Objsubid: 1, Number: 5,
+		Holders: []monitor.Holder{{Mode: "exclusive", Generation: 4711, SeenSince: &held, Session: process("aa", "billing")}},
+		Waiters: []monitor.Waiter{{Mode: "exclusive", WaitingSince: &began, Session: process("bb", hostile),
+			BlockedBy: []monitor.Blocker{{Holder: "aa", Kind: "hard"}}}}}}
 	return s
 }
 

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/lockmode"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -22,8 +24,8 @@ type node struct {
 	Behind   int       `json:"behind"`
 	Deadlock bool      `json:"deadlock"`
 	// Fold is set for a fold, whose members follow as far as there is room. In is the ID of the fold that a member is in.
-	Fold *fold  `json:"fold"`
-	In   string `json:"in"`
+	Fold *foldRow `json:"fold"`
+	In   string   `json:"in"`
 	details
 }
 
@@ -38,8 +40,8 @@ type wait struct {
 	More  int        `json:"more"` // number of other blockers
 }
 
-// fold is what a row says of several nodes.
-type fold struct {
+// foldRow is what a row says of several nodes.
+type foldRow struct {
 	Count    int        `json:"count"`
 	Sent     int        `json:"sent"` // how many of them follow
 	First    party      `json:"first"`
@@ -105,14 +107,14 @@ func (b blocking) longest() (since *time.Time) {
 
 // placed is a branch in the tree.
 type placed struct {
-	monitor.Branch
+	fold.Branch
 	depth int
 }
 
 // rows returns the first rows of the trees, and how many sessions were left out. Members of folds take what room there is.
 func (b blocking) rows(flags string) (rows []node, left int) {
 	var branches []placed
-	for depth, branch := range b.tree.Branches() {
+	for depth, branch := range fold.Branches(b.tree) {
 		if len(branches) == maxNodes {
 			left += len(branch.Nodes)
 			continue
@@ -164,16 +166,16 @@ func foldOf(branch placed, first node, sent int) node {
 	last := nodeParty(branch.Last())
 	folded := node{ID: fmt.Sprintf("fold-%s-%s", parent, short(first.Wait.Lock.Label+" "+first.Mode)), Depth: first.Depth,
 		Wait: first.Wait, Mode: first.Mode}
-	folded.Fold = &fold{Count: len(branch.Nodes), Sent: sent, First: first.party, Last: last, Youngest: branch.Last().Wait.WaitingSince}
+	folded.Fold = &foldRow{Count: len(branch.Nodes), Sent: sent, First: first.party, Last: last, Youngest: branch.Last().Wait.WaitingSince}
 	return folded
 }
 
 func (b blocking) node(n *monitor.Node, depth int, flags string) node {
 	shown := node{ID: idOf(n.ID()), Depth: depth, party: nodeParty(n), Behind: n.Behind, Deadlock: n.Deadlock, details: b.detailsOf(n, flags)}
 	if n.Wait != nil {
-		shown.Wait, shown.Mode = waitOf(n), n.Wait.Mode.Short()
+		shown.Wait, shown.Mode = waitOf(n), lockmode.Short(n.Wait.Mode)
 	} else if label, mode, ok := n.Held(); ok {
-		shown.Holds, shown.Mode = &lockName{keyOfLabel(n, label), label}, mode.Short()
+		shown.Holds, shown.Mode = &lockName{keyOfLabel(n, label), label}, lockmode.Short(mode)
 	}
 	return shown
 }
@@ -186,11 +188,11 @@ func (b blocking) detailsOf(n *monitor.Node, flags string) details {
 	}
 	switch {
 	case n.Lease != nil:
-		d.Lease, d.Command = n.Lease.Expires, view.EndSession(monitor.SignalTerminate, n.Lease.Holder, flags)
+		d.Lease, d.Command = n.Lease.Expires, view.EndSession("terminate", n.Lease.Holder, flags)
 	case n.Prepared():
 		d.StateSince, d.Command = n.PreparedAt, view.EndPrepared(*n.Session)
 	case d.Since != nil && n.LeaderPID == 0:
-		d.Command = view.EndSession(monitor.SignalTerminate, n.SessionRef(), flags)
+		d.Command = view.EndSession("terminate", n.SessionRef(), flags)
 	}
 	return d
 }
@@ -216,7 +218,7 @@ func waitOf(n *monitor.Node) *wait {
 	shown := &wait{Lock: lockName{keyOf(n.Wait), n.Wait.Label()}, Since: n.Wait.WaitingSince, More: max(0, len(n.Wait.BlockedBy)-1)}
 	if n.Blocker != nil {
 		shown.party = nodeParty(n.Blocker)
-		shown.Soft = n.Kind == monitor.BlockSoft
+		shown.Soft = n.Kind == "soft"
 	}
 	return shown
 }

@@ -12,8 +12,8 @@ func chain() *monitor.Snapshot {
 	owner := monitor.Session{PID: 9, Application: "ddl-owner", State: "idle in transaction", Database: "shop"}
 	s.Locks[0].Holders[0].State = "active"
 	s.OtherWaits = []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: "t"},
-		Waiter: monitor.Waiter{Mode: monitor.ModeShared, Session: s.Locks[0].Holders[0].Session,
-			BlockedBy: []monitor.Blocker{{PID: 9, Kind: monitor.BlockHard}}}}}
+		Waiter: monitor.Waiter{Mode: "shared", Session: s.Locks[0].Holders[0].Session,
+			BlockedBy: []monitor.Blocker{{PID: 9, Kind: "hard"}}}}}
 	s.OtherSessions = []monitor.Session{owner}
 	return s
 }
@@ -37,7 +37,7 @@ func TestPageTreeFollowsLocksOfAllKinds(t *testing.T) {
 func TestPageTreeBeginsWithADeadlock(t *testing.T) {
 	t.Parallel()
 	s := snapshot(noon)
-	hard := func(pid int32) []monitor.Blocker { return []monitor.Blocker{{PID: pid, Kind: monitor.BlockHard}} }
+	hard := func(pid int32) []monitor.Blocker { return []monitor.Blocker{{PID: pid, Kind: "hard"}} }
 	wait := func(pid, blocker int32) monitor.Waiter {
 		return monitor.Waiter{Session: monitor.Session{PID: pid}, BlockedBy: hard(blocker)}
 	}
@@ -63,7 +63,7 @@ func TestPageTreeIsBounded(t *testing.T) {
 	s.Locks[0].Waiters = nil
 	for pid := int32(2); pid <= 5000; pid++ {
 		s.Locks[0].Waiters = append(s.Locks[0].Waiters, monitor.Waiter{Session: monitor.Session{PID: pid},
-			BlockedBy: []monitor.Blocker{{PID: pid - 1, Kind: monitor.BlockSoft}}})
+			BlockedBy: []monitor.Blocker{{PID: pid - 1, Kind: "soft"}}})
 	}
 	st := newState(Live{Snapshot: s}, Options{}, "")
 	if len(st.Tree) != maxNodes || st.MoreSessions != 5000-maxNodes || st.Tree[maxNodes-1].Depth != maxNodes-1 {

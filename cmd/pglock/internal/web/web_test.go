@@ -34,9 +34,9 @@ func snapshot(at time.Time) *monitor.Snapshot {
 	since := at.Add(-time.Minute)
 	lock := func(number int64, key string, holder, waiter monitor.Session) monitor.Lock {
 		return monitor.Lock{Key: key, Names: []string{key}, Objsubid: 1, Number: number, Database: "shop",
-			Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: holder}},
-			Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &since, Session: waiter,
-				BlockedBy: []monitor.Blocker{{PID: holder.PID, Kind: monitor.BlockHard}}}}}
+			Holders: []monitor.Holder{{Mode: "exclusive", Session: holder}},
+			Waiters: []monitor.Waiter{{Mode: "exclusive", WaitingSince: &since, Session: waiter,
+				BlockedBy: []monitor.Blocker{{PID: holder.PID, Kind: "hard"}}}}}
 	}
 	return &monitor.Snapshot{TakenAt: at, ServerVersion: "15.18 (Debian 15.18-0+deb12u1)", Database: "shop", Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{
 		lock(1, "invoice:1", session(1, "root"), session(2, hostile)),

@@ -1,4 +1,4 @@
-package monitor_test
+package fold_test
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // drawn returns the branches of a tree, a line each: "  2..9 (8)" is a fold of eight sessions one level deep.
 func drawn(t *monitor.Tree) (lines []string) {
-	for depth, b := range t.Branches() {
+	for depth, b := range fold.Branches(t) {
 		line := fmt.Sprintf("%s%d", strings.Repeat("  ", depth), b.First().PID)
 		if b.Folded() {
 			line += fmt.Sprintf("..%d (%d)", b.Last().PID, len(b.Nodes))
@@ -23,16 +24,27 @@ func drawn(t *monitor.Tree) (lines []string) {
 	return lines
 }
 
+// queue returns a snapshot of sessions that wait for one key.
+func queue(waiters int32) *monitor.Snapshot {
+	lock := monitor.Lock{Key: "@1", Holders: []monitor.Holder{{Session: monitor.Session{PID: 1}}}}
+	for pid := int32(2); pid < waiters+2; pid++ {
+		since := time.Unix(int64(pid), 0)
+		lock.Waiters = append(lock.Waiters, monitor.Waiter{Session: monitor.Session{PID: pid}, WaitingSince: &since,
+			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}})
+	}
+	return &monitor.Snapshot{TakenAt: time.Unix(1000, 0), Locks: []monitor.Lock{lock}}
+}
+
 func TestFoldOfALongQueue(t *testing.T) {
 	t.Parallel()
 	s := queue(200)
 	requireOrder(t, drawn(s.Tree()), "1", "  2..201 (200)")
 	tree := s.Tree()
-	folded := monitor.Fold(tree.Roots[0].Children)[0]
+	folded := fold.Of(tree.Roots[0].Children)[0]
 	if shortest, longest, ok := folded.Waited(s.TakenAt); !ok || shortest != 799*time.Second || longest != 998*time.Second {
 		t.Errorf("the waits are %v to %v, %v", shortest, longest, ok)
 	}
-	requireOrder(t, drawn(queue(monitor.FoldAbove).Tree()), "1", "  2", "  3", "  4", "  5", "  6")
+	requireOrder(t, drawn(queue(fold.Above).Tree()), "1", "  2", "  3", "  4", "  5", "  6")
 }
 
 func requireOrder(t *testing.T, got []string, want ...string) {
@@ -47,9 +59,9 @@ func TestFoldKeepsWhatDiffers(t *testing.T) {
 	t.Parallel()
 	s := queue(10)
 	lock := &s.Locks[0]
-	lock.Waiters[3].Mode = monitor.ModeShared
+	lock.Waiters[3].Mode = "shared"
 	s.OtherWaits = []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Name: "t"}, Waiter: monitor.Waiter{
-		Session: monitor.Session{PID: 99}, BlockedBy: []monitor.Blocker{{PID: 7, Kind: monitor.BlockHard}}}}}
+		Session: monitor.Session{PID: 99}, BlockedBy: []monitor.Blocker{{PID: 7, Kind: "hard"}}}}}
 	requireOrder(t, drawn(s.Tree()), "1", "  2..11 (8)", "  5", "  7", "    99")
 }
 
@@ -74,7 +86,7 @@ func TestFoldLosesNothing(t *testing.T) {
 		for depth, n := range tree.All() {
 			depths[n.ID()] = depth
 		}
-		for depth, b := range tree.Branches() {
+		for depth, b := range fold.Branches(tree) {
 			for _, n := range b.Nodes {
 				if at, left := depths[n.ID()]; !left || at != depth {
 					t.Fatalf("seed %d: %v is drawn at depth %d, want %d; %v", seed, n.ID(), depth, at, left)
@@ -87,7 +99,7 @@ func TestFoldLosesNothing(t *testing.T) {
 			}
 			if b.Folded() {
 				folds++
-				if len(b.Nodes) <= monitor.FoldAbove {
+				if len(b.Nodes) <= fold.Above {
 					t.Fatalf("seed %d: a fold of %d", seed, len(b.Nodes))
 				}
 			}
@@ -108,9 +120,9 @@ func randomPileUp(r *rand.Rand) *monitor.Snapshot {
 		lock := monitor.Lock{Key: fmt.Sprintf("@%d", number), Number: number, Objsubid: 1}
 		for range r.IntN(60) {
 			since := time.Unix(r.Int64N(900), 0)
-			lock.Waiters = append(lock.Waiters, monitor.Waiter{WaitingSince: &since, Mode: []monitor.Mode{monitor.ModeShared, monitor.ModeExclusive}[r.IntN(2)],
+			lock.Waiters = append(lock.Waiters, monitor.Waiter{WaitingSince: &since, Mode: []string{"shared", "exclusive"}[r.IntN(2)],
 				Session:   monitor.Session{PID: 1 + r.Int32N(200)},
-				BlockedBy: []monitor.Blocker{{PID: 1 + r.Int32N(3), Kind: monitor.BlockHard}}})
+				BlockedBy: []monitor.Blocker{{PID: 1 + r.Int32N(3), Kind: "hard"}}})
 		}
 		s.Locks = append(s.Locks, lock)
 	}
