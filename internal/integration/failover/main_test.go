@@ -96,7 +96,7 @@ func (c *campaign) run(times int) *oracle {
 	end := c.startWorkers()
 	for i := range times {
 		c.awaitWork()
-		c.failOver(c.modes[i%len(c.modes)], i/len(c.modes)%2 == 0)
+		c.failOver(c.modes[i%len(c.modes)])
 		if c.Failed() {
 			break
 		}
@@ -187,7 +187,7 @@ func (c *campaign) await(wanted map[string]int) {
 	}
 }
 
-func (c *campaign) failOver(m mode, rewind bool) {
+func (c *campaign) failOver(m mode) {
 	h, p := c.history, c.pair
 	e := h.begins(m, p.port(), p.server(p.standby).Port())
 	p.fail(m)
@@ -196,37 +196,29 @@ func (c *campaign) failOver(m mode, rewind bool) {
 	e.promoted = h.now()
 	e.switched = p.switched()
 	if m.livesOn() {
-		c.shadow(e, old, rewind)
+		c.shadow(e, old)
 	} else {
 		e.end = h.now() + lease
-		p.rebuild(old, rewind)
-		if !rewind {
-			p.retire(old)
-		}
+		p.rebuild(old)
+		p.retire(old)
 	}
 	c.tally.Trials.Add(1)
 }
 
 // shadow lets the old primary answer beside the new one for a while.
-func (c *campaign) shadow(e *era, old int, rewind bool) {
+func (c *campaign) shadow(e *era, old int) {
 	if e.mode != zombie {
 		time.Sleep(lease) // an overlap would be seen
 	}
 	c.pair.revive(e.mode, old)
 	e.revived = c.history.now()
-	if !rewind {
-		c.pair.rebuild(old, false)
-	}
+	c.pair.rebuild(old)
 	late := c.startLate()
 	time.Sleep(shadow)
 	late()
 	c.pair.end(old)
 	e.end = c.history.now() + lease
-	if rewind {
-		c.pair.rebuild(old, true)
-	} else {
-		c.pair.retire(old)
-	}
+	c.pair.retire(old)
 }
 
 // startLate starts two processes that have never known the old primary, so that work goes on beside it.

@@ -37,7 +37,7 @@ type place struct {
 }
 
 func newPair(t *testing.T, synchronous bool) *pair {
-	settings := map[string]string{"wal_log_hints": "on", "wal_keep_size": "256MB", "wal_sender_timeout": "5s", "wal_receiver_timeout": "5s"}
+	settings := map[string]string{"wal_keep_size": "256MB", "wal_sender_timeout": "5s", "wal_receiver_timeout": "5s"}
 	if synchronous {
 		settings["synchronous_standby_names"] = "*"
 	}
@@ -198,14 +198,8 @@ func (p *pair) end(old int) {
 	must.Succeed(p.T, p.server(old).Down(context.Background(), pgserver.Immediate))
 }
 
-// rebuild gives the primary a standby: the old one, by pg_rewind, or a new one, by a copy of files.
-func (p *pair) rebuild(old int, rewind bool) {
-	if rewind {
-		must.Succeed(p.T, p.server(old).Rejoin(context.Background(), p.server(p.primary)))
-		return
-	}
-	p.addStandby(3 - p.primary - old)
-}
+// rebuild gives the primary a new standby, at the place that is free.
+func (p *pair) rebuild(old int) { p.addStandby(3 - p.primary - old) }
 
 // retire forgets a server that is down and is no standby.
 func (p *pair) retire(place int) {
