@@ -2,8 +2,6 @@ package schedule_test
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -16,16 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-func TestMain(m *testing.M) {
-	if connString := os.Getenv(runOn); connString != "" {
-		if err := runJobs(connString); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	testenv.Main(m)
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestScheduleInMemory(t *testing.T) {
 	server := locktest.NewServer()
