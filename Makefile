@@ -83,10 +83,9 @@ test-matrix: ## Run the conformance suites on many versions of servers and poole
 	@cd internal/integration/matrix && CGO_ENABLED=0 go run . -only='$(ONLY)'
 
 .PHONY: test-browser
-test-browser: ## Show the page of pglock monitor --http in a headless Chromium, and take pictures in .tmp/pictures
-	@mkdir -p .tmp/pictures
+test-browser: ## Show the page of pglock monitor --http in a headless Chromium
 	@PGLOCK_TEST_BROWSER="$${PGLOCK_TEST_BROWSER:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome)}" \
-		PGLOCK_TEST_PICTURES=$(CURDIR)/.tmp/pictures go test -count=1 -run=Browser -v ./cmd/pglock/internal/web
+		go test -count=1 -run=Browser -v ./cmd/pglock/internal/web
 
 .PHONY: test-languages
 test-languages: ## Run the programs of docs/languages.md, in Python, Node.js, Java and Ruby

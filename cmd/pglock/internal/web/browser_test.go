@@ -1,14 +1,11 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -24,9 +21,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
-
-// picturesVariable is the environment variable with the directory for screenshots of the page.
-const picturesVariable = "PGLOCK_TEST_PICTURES"
 
 // browserVariable is the environment variable with the path of a Chromium.
 const browserVariable = "PGLOCK_TEST_BROWSER"
@@ -300,31 +294,4 @@ func TestBrowserFitsAPhone(t *testing.T) {
 	if found := page.text(scrolling); found != "" {
 		t.Errorf("on a phone a part of the page scrolls: %s", found)
 	}
-}
-
-func TestBrowserPictures(t *testing.T) {
-	directory := os.Getenv(picturesVariable)
-	if directory == "" {
-		t.Skip("make test-browser takes pictures")
-	}
-	for name, prepare := range map[string][]chromedp.Action[chromedp.Void]{
-		"wide":       nil,
-		"dark":       {colours("dark")},
-		"phone":      {phone(1400)},
-		"phone-dark": {phone(1400), colours("dark")},
-	} {
-		page := serve(t, nil).browse("/", prepare...)
-		page.picture(filepath.Join(directory, name+".png"))
-	}
-}
-
-// picture writes a picture of the page to a file.
-func (b *tab) picture(file string) {
-	b.t.Helper()
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	must.Succeed(b.t, err)
-	if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
-		b.t.Errorf("%s: %v", file, err)
-	}
-	must.Succeed(b.t, os.WriteFile(file, picture, 0o644))
 }
