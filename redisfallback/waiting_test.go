@@ -68,50 +68,6 @@ func TestProgramWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
 	}
 }
 
-// TestProgramWaiterAThousandWaitersCostAClusterLittle: there each key costs a separate command.
-func TestProgramWaiterAThousandWaitersCostAClusterLittle(t *testing.T) {
-	t.Parallel()
-	const keys = 1000
-	nodes := testenv.NewRedisCluster(t, 3)
-	admin := newCluster(t, nodes)
-	l := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	defer cancel()
-	for i := range keys {
-		key := pglock.NewKey(strconv.Itoa(i))
-		if err := admin.Set(ctx, "pglock:"+key.String(), "theirs", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		waiting.Go(func() {
-			if _, err := l.Lock(ctx, key); !errors.Is(err, context.Canceled) {
-				t.Errorf("a waiter: %v", err)
-			}
-		})
-	}
-	testenv.WaitUntil(t, "all are in line", func() bool { return inLines(t, nodes) == keys })
-	wantFewCommands(t, nodes, 15*time.Second) // a round of polls every 20 s, and at most two rounds of frequent ones
-}
-
-// wantFewCommands counts the commands that each server gets in a time in which a thousand waiters wait.
-func wantFewCommands(t *testing.T, nodes []*testenv.RedisServer, while time.Duration) {
-	t.Helper()
-	before := make([]int64, len(nodes))
-	for i, node := range nodes {
-		before[i] = commands(t, newClient(t, node.URL()))
-	}
-	start := time.Now()
-	time.Sleep(while)
-	for i, node := range nodes {
-		rate := float64(commands(t, newClient(t, node.URL()))-before[i]) / time.Since(start).Seconds()
-		t.Logf("%.1f commands/s", rate)
-		if rate >= 100 {
-			t.Errorf("a thousand waiters cost a server %.1f commands a second", rate)
-		}
-	}
-}
-
 // inLine counts the waiters, each process once for a key.
 func inLine(t *testing.T, admin *redis.Client) (total int) {
 	t.Helper()

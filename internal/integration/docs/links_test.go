@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,36 +32,6 @@ func TestDocsLinksLeadSomewhere(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestDocsEveryPageIsTwoClicksFromREADME follows the links of README.md, and those of the pages that they lead to.
-func TestDocsEveryPageIsTwoClicksFromREADME(t *testing.T) {
-	start := filepath.Join(root, "README.md")
-	reached := map[string]bool{start: true}
-	for range 2 {
-		for page := range maps.Clone(reached) {
-			for _, next := range linkedPages(t, page) {
-				reached[next] = true
-			}
-		}
-	}
-	for _, page := range pages(t) {
-		if !reached[page] {
-			t.Errorf("%s is not reachable from README.md by two links; docs/README.md is the map of all pages", page)
-		}
-	}
-}
-
-// linkedPages returns the pages that the links of a page lead to.
-func linkedPages(t *testing.T, page string) (linked []string) {
-	t.Helper()
-	for _, match := range link.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {
-		target, _, _ := strings.Cut(match[1], "#")
-		if strings.HasSuffix(target, ".md") && !strings.Contains(target, "://") {
-			linked = append(linked, filepath.Join(filepath.Dir(page), target))
-		}
-	}
-	return linked
 }
 
 func hasHeading(text, anchor string) bool {

@@ -111,32 +111,6 @@ func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
 	wantText(t, r.stderr, "the recording covers")
 }
 
-func TestReplayFiltersKeys(t *testing.T) {
-	t.Parallel()
-	file, _, _ := recorded(t)
-	for _, test := range []struct {
-		args       []string
-		has, lacks string
-	}{
-		{[]string{"--key", "@42"}, "@42", "@43"},
-		{[]string{"--key", "@43"}, "no advisory locks match the filters", "@42"},
-		{[]string{"--key", "@43", "--key", "@42"}, "@42", "no advisory locks match"},
-		{[]string{"--key", "@42", "--events"}, "@42: ", "@43"},
-		{[]string{"--key", "@42", "--events"}, "session ended", "@43"},
-		{[]string{"--key", "@43", "--events"}, "", "session ended"},
-	} {
-		args := append([]string{"replay", file}, test.args...)
-		r := command(t, nil, args...).run()
-		wantCode(t, r, 0)
-		wantText(t, r.stdout, test.has)
-		if strings.Contains(r.stdout, test.lacks) {
-			t.Errorf("%q shows %s:\n%s", test.args, test.lacks, r.stdout)
-		}
-	}
-	r := command(t, nil, "replay", file, "--key", "@").run()
-	wantCode(t, r, 64)
-}
-
 // A recording shows who blocked whom, since when, and which code.
 func TestReplayAtATimeShowsHoldersAndCode(t *testing.T) {
 	t.Parallel()

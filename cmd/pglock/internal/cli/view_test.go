@@ -3,12 +3,9 @@ package cli_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -213,39 +210,6 @@ func TestViewCopiesThroughTheTerminal(t *testing.T) {
 		copied, err := m.command("show-buffer").Output()
 		return err == nil && string(copied) == "invoice:42"
 	})
-}
-
-func TestViewSendsOnlyWhatChanges(t *testing.T) {
-	t.Parallel()
-	s := newViewFixture(t)
-	for key := range 16 {
-		s.connect("nightly").exec(fmt.Sprintf("SELECT pg_advisory_lock(%d)", 1000+key))
-	}
-	m := on(t, s.DB, "monitor").inTerminal(80, 24)
-	m.shows("@1015")
-	sent := filepath.Join(t.TempDir(), "sent")
-	m.run("pipe-pane", "cat >"+sent)
-	begin, snapshots := clock(t, m.screen()), 0
-	testenv.WaitUntil(t, "it has been renewed some times", func() bool {
-		const day = 24 * time.Hour
-		snapshots = int(((clock(t, m.screen()) - begin + day) % day) / time.Second) // at most one each second
-		return snapshots >= 3
-	})
-	bytes, err := os.ReadFile(sent)
-	must.Succeed(t, err)
-	if screen := len(m.screen()); len(bytes) == 0 || len(bytes) > screen*snapshots/3 {
-		t.Errorf("%d bytes were sent for %d snapshots without changes, and a screen has %d", len(bytes), snapshots, screen)
-	}
-}
-
-var clockPattern = regexp.MustCompile(`\d\d:\d\d:\d\d`)
-
-// clock returns the time of day on the screen's clock.
-func clock(t *testing.T, screen string) time.Duration {
-	t.Helper()
-	shown, err := time.Parse(time.TimeOnly, clockPattern.FindString(screen))
-	must.Succeed(t, err)
-	return shown.Sub(shown.Truncate(24 * time.Hour))
 }
 
 func TestViewPrintsTablesOnADumbTerminal(t *testing.T) {

@@ -156,30 +156,6 @@ func TestUnchangedScreensAreNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestUpdateDoesNotChangeOlderModels(t *testing.T) {
-	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	u.presses("down", "/work")
-	kept := u.m
-	before := kept.View().Content
-	u.presses("xyz", "esc", "2", "end", "s", "S", "w", "i", "pgdown")
-	u.snapshotArrives(deadlockSnapshot())
-	u.send(snapshotMsg{err: errors.New("gone")})
-	if after := kept.View().Content; after != before {
-		t.Errorf("an older model shows\n%s\ninstead of\n%s", after, before)
-	}
-}
-
-func TestLogsOfOneModelDoNotMix(t *testing.T) {
-	m := start(t, Options{First: mixedSnapshot()}, 80, 24).m
-	for i := range 3 { // so that the slice has spare capacity
-		m = m.addLog(fmt.Sprint("entry ", i))
-	}
-	one, other := m.addLog("one"), m.addLog("other")
-	if !strings.HasSuffix(one.log.latest(noon), "one") || !strings.HasSuffix(other.log.latest(noon), "other") {
-		t.Errorf("the logs end with %q and %q", one.log.latest(noon), other.log.latest(noon))
-	}
-}
-
 func TestKeysThatOtherCommandsReadAreCopied(t *testing.T) {
 	strange := lock(pglock.NewKey("x$(id)"))
 	for _, test := range []struct {
