@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	golangmigrate "github.com/golang-migrate/migrate/v4"
 	"github.com/jackc/pgx/v5"
 	tern "github.com/jackc/tern/v2/migrate"
 
@@ -20,32 +21,26 @@ var printing = map[string]struct {
 	up, down func(t *testing.T, connString string)
 }{
 	"goose": {
-		up: func(t *testing.T, connString string) { byGoose(t, connString) },
+		up: func(t *testing.T, connString string) {
+			_, err := gooseProvider(t, open(t, connString)).Up(t.Context())
+			must.Succeed(t, err)
+		},
 		down: func(t *testing.T, connString string) {
 			_, err := gooseProvider(t, open(t, connString)).Down(t.Context())
 			must.Succeed(t, err)
 		},
 	},
 	"golang-migrate": {
-		up: func(t *testing.T, connString string) { byGolangMigrate(t, connString) },
-		down: func(t *testing.T, connString string) {
-			m := newGolangMigrate(t, open(t, connString))
-			must.Succeed(t, m.Down())
-			source, database := m.Close()
-			must.Succeed(t, errors.Join(source, database))
-		},
+		up:   func(t *testing.T, connString string) { byGolangMigrate(t, connString, (*golangmigrate.Migrate).Up) },
+		down: func(t *testing.T, connString string) { byGolangMigrate(t, connString, (*golangmigrate.Migrate).Down) },
 	},
 	"Atlas": {
-		up:   func(t *testing.T, connString string) { byAtlas(t, connString) },
+		up:   func(t *testing.T, connString string) { applyByAtlas(t, open(t, connString), "plain") },
 		down: func(t *testing.T, connString string) { applyByAtlas(t, open(t, connString), "down") },
 	},
 	"dbmate": {
-		up: func(t *testing.T, connString string) {
-			must.Succeed(t, newDbmate(t, connString, dbmateFiles(t)).Migrate())
-		},
-		down: func(t *testing.T, connString string) {
-			must.Succeed(t, newDbmate(t, connString, dbmateFiles(t)).Rollback())
-		},
+		up:   func(t *testing.T, connString string) { must.Succeed(t, newDbmate(t, connString).Migrate()) },
+		down: func(t *testing.T, connString string) { must.Succeed(t, newDbmate(t, connString).Rollback()) },
 	},
 	"tern": {
 		up:   func(t *testing.T, connString string) { migrateByTern(t, connString, 1) },

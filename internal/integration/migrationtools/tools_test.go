@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -32,40 +31,28 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// tools apply what is printed for them to the database of a connection string, in one session where possible, and return
-// its search_path afterwards.
-var tools = map[string]func(t *testing.T, connString string) (searchPath string){
-	"psql":           byPsql,
-	"golang-migrate": byGolangMigrate,
-	"goose":          byGoose,
-	"Atlas":          byAtlas,
-	"dbmate":         byDbmate,
-}
-
-func TestLongToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
+// The file runs nothing of the tenant, and leaves the session's search_path as it was. The other tools run the same file
+// (see TestWhatIsPrintedForAToolInstallsTheSchemaAndRemovesIt); on a search_path of traps, their own statements would
+// already run the tenant's code.
+func TestLongPrintedFileInstallsTheSameOnADatabaseOfTraps(t *testing.T) {
 	fresh := testenv.Database(t)
 	must.Succeed(t, migrations.Up(t.Context(), fresh.Pool(t)))
 	want := definitions(t, fresh)
-	for name, run := range tools {
-		t.Run(name+" with operators in public", func(t *testing.T) {
-			wantSame(t, run, want, `"$user", public`, func(tenant *testenv.Tenant) { tenant.PlantOperators("public") })
-		})
-	}
-	// On such a path the other tools' own statements would already run the tenant's code.
-	t.Run("psql on a search_path of traps", func(t *testing.T) {
-		wantSame(t, byPsql, want, "trap, public, pg_catalog", (*testenv.Tenant).PlantSearchPath)
+	t.Run("operators in public", func(t *testing.T) {
+		wantSame(t, want, `"$user", public`, func(tenant *testenv.Tenant) { tenant.PlantOperators("public") })
+	})
+	t.Run("a search_path of traps", func(t *testing.T) {
+		wantSame(t, want, "trap, public, pg_catalog", (*testenv.Tenant).PlantSearchPath)
 	})
 }
 
-// wantSame runs a tool in a database with traps, and compares.
-func wantSame(
-	t *testing.T, run func(*testing.T, string) string, want, searchPath string, plant func(*testenv.Tenant),
-) {
+// wantSame runs the file with psql in a database with traps, and compares.
+func wantSame(t *testing.T, want, searchPath string, plant func(*testenv.Tenant)) {
 	t.Helper()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	plant(tenant)
-	if after := run(t, db.ConnString()); after != searchPath {
+	if after := byPsql(t, db.ConnString()); after != searchPath {
 		t.Errorf("search_path was %s and is %s", searchPath, after)
 	}
 	if got := definitions(t, db); got != want {
@@ -81,6 +68,7 @@ func wantSame(
 	tenant.WantNothingGained("after the migrations")
 }
 
+// byPsql returns the session's search_path afterwards.
 func byPsql(t *testing.T, connString string) string {
 	file := filepath.Join(t.TempDir(), "pglock.sql")
 	must.Succeed(t, os.WriteFile(file, []byte(printed(t, "plain")), 0o600))
@@ -99,32 +87,17 @@ func psql(t *testing.T, arguments ...string) string {
 	return lines[len(lines)-1]
 }
 
-func byGolangMigrate(t *testing.T, connString string) string {
-	db := open(t, connString)
-	m := newGolangMigrate(t, db)
-	must.Succeed(t, m.Up())
-	path := searchPath(t, db)
-	source, database := m.Close()
-	must.Succeed(t, errors.Join(source, database))
-	return path
-}
-
-func newGolangMigrate(t *testing.T, db *sql.DB) *golangmigrate.Migrate {
+func byGolangMigrate(t *testing.T, connString string, run func(*golangmigrate.Migrate) error) {
 	t.Helper()
-	driver, err := pgxdriver.WithInstance(db, &pgxdriver.Config{})
+	driver, err := pgxdriver.WithInstance(open(t, connString), &pgxdriver.Config{})
 	must.Succeed(t, err)
 	files, err := iofs.New(migrations.FS, ".")
 	must.Succeed(t, err)
 	m, err := golangmigrate.NewWithInstance("pglock", files, "pgx5", driver)
 	must.Succeed(t, err)
-	return m
-}
-
-func byGoose(t *testing.T, connString string) string {
-	db := open(t, connString)
-	_, err := gooseProvider(t, db).Up(t.Context())
-	must.Succeed(t, err)
-	return searchPath(t, db)
+	must.Succeed(t, run(m))
+	source, database := m.Close()
+	must.Succeed(t, errors.Join(source, database))
 }
 
 func gooseProvider(t *testing.T, db *sql.DB) *goose.Provider {
@@ -133,12 +106,6 @@ func gooseProvider(t *testing.T, db *sql.DB) *goose.Provider {
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
 	must.Succeed(t, err)
 	return provider
-}
-
-func byAtlas(t *testing.T, connString string) string {
-	db := open(t, connString)
-	applyByAtlas(t, db, "plain")
-	return searchPath(t, db)
 }
 
 func applyByAtlas(t *testing.T, db *sql.DB, format string) {
@@ -186,22 +153,9 @@ func (r *revisions) DeleteRevision(_ context.Context, version string) error {
 	return nil
 }
 
-// byDbmate runs one more migration, which sees the search_path that the first leaves.
-func byDbmate(t *testing.T, connString string) (searchPath string) {
-	files := dbmateFiles(t)
-	files["20260101000001_seen.sql"] = &fstest.MapFile{Data: []byte("-- migrate:up\n" +
-		"CREATE TABLE public.seen AS SELECT pg_catalog.current_setting('search_path')\n-- migrate:down\n")}
-	must.Succeed(t, newDbmate(t, connString, files).Migrate())
-	must.Succeed(t, open(t, connString).QueryRowContext(t.Context(), "TABLE public.seen").Scan(&searchPath))
-	return searchPath
-}
-
-func dbmateFiles(t *testing.T) fstest.MapFS {
-	return fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, "dbmate"))}}
-}
-
-func newDbmate(t *testing.T, connString string, files fs.FS) *dbmate.DB {
+func newDbmate(t *testing.T, connString string) *dbmate.DB {
 	t.Helper()
+	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, "dbmate"))}}
 	server, err := url.Parse(connString)
 	must.Succeed(t, err)
 	db := dbmate.New(server)
@@ -209,22 +163,14 @@ func newDbmate(t *testing.T, connString string, files fs.FS) *dbmate.DB {
 	return db
 }
 
-// open returns a database with one connection, so that a tool's settings can be seen there.
 func open(t *testing.T, connString string) *sql.DB {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)
 	must.Succeed(t, err)
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // files have many statements
 	db := stdlib.OpenDB(*config)
-	db.SetMaxIdleConns(1)
 	t.Cleanup(func() { _ = db.Close() }) // golang-migrate closes it too
 	return db
-}
-
-func searchPath(t *testing.T, db *sql.DB) (path string) {
-	t.Helper()
-	must.Succeed(t, db.QueryRowContext(t.Context(), "SHOW search_path").Scan(&path))
-	return path
 }
 
 func printed(t *testing.T, format string) string {
