@@ -18,10 +18,9 @@ var (
 	// ErrNoSession means that there is no such session or process: it has ended, its process ID now belongs to another session,
 	// or the snapshot does not have it. Nothing was signalled.
 	ErrNoSession = errors.New("no such session")
-	// ErrNotPermitted means that the server refused the signal. The error says which right is missing.
+	// ErrNotPermitted means that the server refused the signal, and which right is missing, or that the target is the
+	// connection's own session, which it cannot signal.
 	ErrNotPermitted = errors.New("not permitted")
-	// ErrOwnSession means that the target is the connection's own session, which it cannot signal.
-	ErrOwnSession = errors.New("that is the session of this connection")
 )
 
 // The ways to end a session, or its statement.
@@ -47,7 +46,7 @@ type Target struct {
 	Waits []Wait
 	// OtherWaiters are the sessions that it blocks directly with locks that are not advisory.
 	OtherWaiters []OtherWait
-	// Behind is how many sessions it blocks, directly or through others, each counted once ([Snapshot.Behind]).
+	// Behind is how many sessions it blocks, directly or through others, each counted once ([Node.Behind]).
 	Behind int
 	// Siblings are the other sessions of the same pglock process, by process ID. They are not signalled.
 	Siblings []Session
@@ -115,7 +114,9 @@ func (s *Snapshot) target(id SessionID) (Target, error) {
 			t.OtherWaiters = append(t.OtherWaiters, wait)
 		}
 	}
-	t.Behind = s.Behind()[id]
+	if n := s.Tree().Node(id); n != nil {
+		t.Behind = n.Behind
+	}
 	for session := range s.Sessions() {
 		if session.sameProcess(t.Session) && session.PID != t.PID {
 			t.Siblings = append(t.Siblings, session)
@@ -166,8 +167,8 @@ func notASession(kind string) string {
 	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
 }
 
-// Waiting counts the waiters for the locks that t holds.
-func (t Target) Waiting() (n int) {
+// waiters counts the waiters for the locks that t holds.
+func (t Target) waiters() (n int) {
 	for _, lock := range t.Holds {
 		n += len(lock.Waiters)
 	}
@@ -259,7 +260,7 @@ func (t Target) LogValue() slog.Value {
 		slog.String("client", t.Client),
 		slog.Int("locks", len(t.Holds)),
 		slog.Any("keys", keys),
-		slog.Int("waiters", t.Waiting()),
+		slog.Int("waiters", t.waiters()),
 		slog.Int("other_waiters", len(t.OtherWaiters)),
 		slog.Int("behind", t.Behind),
 	)

@@ -16,14 +16,12 @@ type Outcome struct {
 	Sent bool
 	// Ended says that the session has ended.
 	Ended bool
-	// StillWaits says that the session waited for a lock of any type, and waits for the same lock afterwards.
-	StillWaits bool
-	// StillBlocks is how many of Target.OtherWaiters wait for the session afterwards.
-	StillBlocks int
 	// Locks are the locks that the session held, in the order of Target.Holds.
 	Locks []LockOutcome
 
 	stateChanged bool
+	stillWaits   bool // it waited for a lock of any type, and waits for the same lock afterwards
+	stillBlocks  int  // how many of Target.OtherWaiters wait for the session afterwards
 }
 
 // LockOutcome is what happened to a lock.
@@ -74,13 +72,13 @@ func (o *Outcome) compare(now *Snapshot) {
 		for _, before := range o.Target.Waits {
 			same := before.Lock != nil && wait.Lock != nil && placeOf(before.Lock) == placeOf(wait.Lock) ||
 				before.Other != nil && wait.Other != nil && *before.Other == *wait.Other
-			o.StillWaits = o.StillWaits || same && wait.ID() == target && !o.Ended
+			o.stillWaits = o.stillWaits || same && wait.ID() == target && !o.Ended
 		}
 	}
 	for _, wait := range now.OtherWaits {
 		for _, before := range o.Target.OtherWaiters {
 			if wait.ID() == before.ID() && !o.Ended && slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == target }) {
-				o.StillBlocks++
+				o.stillBlocks++
 			}
 		}
 	}
@@ -95,7 +93,7 @@ func (o Outcome) Effective() bool {
 	}
 	held := o.count()
 	switch t := o.Target; {
-	case held.kept < len(o.Locks) || len(t.Waits) > 0 && !o.StillWaits || o.StillBlocks < len(t.OtherWaiters):
+	case held.kept < len(o.Locks) || len(t.Waits) > 0 && !o.stillWaits || o.stillBlocks < len(t.OtherWaiters):
 		return true
 	case len(o.Locks) == 0 && len(t.Waits) == 0:
 		return o.stateChanged
@@ -151,7 +149,7 @@ func (o Outcome) String() string {
 		parts = append(parts, "it held no advisory lock")
 	}
 	if all := len(o.Target.OtherWaiters); all > 0 {
-		freed, are := all-o.StillBlocks, "are"
+		freed, are := all-o.stillBlocks, "are"
 		if freed == 1 {
 			are = "is"
 		}
@@ -173,7 +171,7 @@ func (o Outcome) effectText() string {
 		return "has ended"
 	case o.Signal == signalTerminate:
 		return fmt.Sprintf("was signalled to end, and is still there after %v", effectTime)
-	case o.StillWaits:
+	case o.stillWaits:
 		return "was cancelled, and waits still or again"
 	case len(o.Target.Waits) > 0:
 		return "was cancelled, and does not wait any more"
@@ -194,6 +192,6 @@ func (o Outcome) LogValue() slog.Value {
 		slog.Int("passed_on", locks.passed),
 		slog.Int("still_shared", locks.shared),
 		slog.Int("kept", locks.kept),
-		slog.Int("still_blocks", o.StillBlocks),
+		slog.Int("still_blocks", o.stillBlocks),
 	)...)
 }

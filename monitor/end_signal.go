@@ -29,8 +29,8 @@ import (
 // transaction. A connection cannot signal itself. The statement that signals checks again that the session is t.Ref. Between that
 // check and the server's kill(2) there is still an instant in which the process can end and its number can be reused.
 //
-// If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession], [ErrNotPermitted] or
-// [ErrOwnSession]. If the connection breaks, the error says that the signal may have been sent. Rolling back db, if it is
+// If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession] or
+// [ErrNotPermitted]. If the connection breaks, the error says that the signal may have been sent. Rolling back db, if it is
 // a transaction, does not undo the signal.
 //
 // Terminate then waits up to five seconds for the effect, since a process that is busy in the kernel or in an extension ends
@@ -97,7 +97,7 @@ func send(ctx context.Context, db DBTX, t Target, signal string, _ []Option) err
 	case "auxiliary":
 		return fmt.Errorf("%w: %s", ErrNotPermitted, notASession(cmp.Or(t.BackendType, "own process")))
 	case "own":
-		return ErrOwnSession
+		return fmt.Errorf("%w: that is the session of this connection", ErrNotPermitted)
 	case "gone":
 		return fmt.Errorf("%w: it has ended", ErrNoSession)
 	}

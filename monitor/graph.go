@@ -109,20 +109,6 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 	}
 }
 
-// Behind returns for each session how many sessions are behind it: those that wait for it, directly or through
-// others, for any lock. A session counts once, and not as behind itself. Sessions with none behind them are
-// not in the map.
-func (s *Snapshot) Behind() map[SessionID]int {
-	g := newWaitGraph(s)
-	behind := map[SessionID]int{}
-	for i, id := range g.ids {
-		if n := g.behind(i); n > 0 {
-			behind[id] = n
-		}
-	}
-	return behind
-}
-
 // waitGraph numbers the sessions that wait or block others.
 type waitGraph struct {
 	ids     []SessionID

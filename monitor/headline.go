@@ -41,7 +41,9 @@ type Headline struct {
 	// More is how many further roots have sessions or processes behind them.
 	More int
 
-	// Waiting is how many waits there are, and Expected how many belong to normal work and are not among these.
+	// Waiting is how many waits there are, and Expected how many belong to normal work and are not among these. Waits without an
+	// advisory lock that are only counted (Elsewhere) are not among them, nor waits for locks in rows if these could not be
+	// read ([Snapshot.RowLocksMissing]).
 	Waiting, Expected int
 	// Held is how many advisory locks and locks in rows are held.
 	Held int
@@ -190,10 +192,6 @@ func heldSince(root *Node) (since *time.Time) {
 func (s *Snapshot) rowsUnread() bool {
 	return s.RowLocksMissing != "" && !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.InRow })
 }
-
-// Quiet reports whether nothing waits, apart from waits that belong to normal work, waits without an advisory lock that
-// are only counted, and waits for locks in rows if these could not be read ([Snapshot.RowLocksMissing]).
-func (h Headline) Quiet() bool { return h.Waiting == 0 }
 
 // String returns the headline as one sentence, of which the first part says who is at the root. It has names as they are:
 // escape control characters before you write it to a terminal. Some examples:

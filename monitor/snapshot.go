@@ -323,6 +323,3 @@ func (s *Snapshot) Find(key pglock.Key) (Lock, bool) {
 	}
 	return Lock{}, false
 }
-
-// OtherWaiters returns how many sessions of OtherWaits there are.
-func (s *Snapshot) OtherWaiters() int { return len(waitersOf(s.OtherWaits)) }

@@ -41,7 +41,8 @@ type Node struct {
 	ClosesCycle bool
 	// Children are the sessions that are shown to wait for this one, the longest wait first.
 	Children []*Node
-	// Behind is how many sessions are behind this one ([Snapshot.Behind]), here or elsewhere in the tree.
+	// Behind is how many sessions wait for this one, directly or through others, for any lock, here or elsewhere in the tree. A
+	// session counts once, and not as behind itself.
 	Behind int
 	// Longest is the longest wait of this session and those behind it. It is 0 if they have only just begun or their
 	// times are unknown, and negative if none of them waits.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -130,7 +131,7 @@ func (to sink) server(s *monitor.Snapshot) {
 	to.gauge(deadlocks, float64(certain), "certain")
 	to.gauge(deadlocks, float64(possible), "possible")
 	to.gauge(oldestTransaction, float64(oldestSnapshot(s)))
-	to.gauge(otherWaiters, float64(s.OtherWaiters()+s.WaitsElsewhere))
+	to.gauge(otherWaiters, float64(view.OtherWaiters(s)+s.WaitsElsewhere))
 	oldest := time.Duration(0)
 	for _, wait := range s.OtherWaits {
 		oldest = max(oldest, waited(s, wait.Waiter))

@@ -27,9 +27,9 @@ func heldFor(s *monitor.Snapshot, session monitor.Session) time.Duration {
 
 // idleBlockers returns, by database, the longest time that a session which blocks others has been idle in transaction.
 func idleBlockers(s *monitor.Snapshot) map[string]time.Duration {
-	behind, idle := s.Behind(), map[string]time.Duration{}
+	tree, idle := s.Tree(), map[string]time.Duration{}
 	for session := range s.Sessions() {
-		if behind[session.ID()] > 0 && strings.HasPrefix(session.State, "idle in transaction") && session.StateSince != nil {
+		if n := tree.Node(session.ID()); n != nil && n.Behind > 0 && strings.HasPrefix(session.State, "idle in transaction") && session.StateSince != nil {
 			database := valid(session.Database)
 			idle[database] = max(idle[database], s.TakenAt.Sub(*session.StateSince))
 		}

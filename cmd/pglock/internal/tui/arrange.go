@@ -31,7 +31,7 @@ type row struct {
 	// longest is the longest wait for the lock, that of a session or, in the tree, of a session and those behind it. It
 	// is negative if there is none.
 	longest time.Duration
-	// behind is how many sessions are blocked by this one ([monitor.Snapshot.Behind]).
+	// behind is how many sessions are blocked by this one ([monitor.Node.Behind]).
 	behind int
 	// certain reports that the row is part of a certain deadlock.
 	certain bool

@@ -31,7 +31,7 @@ func (m Model) headline() []styled {
 	switch {
 	case m.lost != nil:
 		style = m.styles.dim
-	case h.Quiet():
+	case h.Waiting == 0:
 		style = plain
 	}
 	var lines []styled

@@ -3,6 +3,7 @@ package tui
 import (
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -37,7 +38,7 @@ func chooseLocks(match matcher) (chosen []*monitor.Lock, t totals) {
 		}
 	}
 	t.filtered = t.keys - len(chosen)
-	t.others, t.elsewhere = s.OtherWaiters(), s.WaitsElsewhere
+	t.others, t.elsewhere = view.OtherWaiters(s), s.WaitsElsewhere
 	t.waiters += t.others
 	for i := range s.OtherWaits {
 		t.longest = max(t.longest, waited(s, &s.OtherWaits[i].Waiter))

@@ -18,8 +18,17 @@ func parties(s *monitor.Snapshot) (holders, waiters int) {
 func counts(s *monitor.Snapshot) string {
 	holders, waiters := parties(s)
 	text := fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
-	if others := s.OtherWaiters(); others > 0 {
+	if others := OtherWaiters(s); others > 0 {
 		text += fmt.Sprintf(", %d waiting for other locks", others)
 	}
 	return text
+}
+
+// OtherWaiters counts the sessions that wait for locks that are not advisory, each once.
+func OtherWaiters(s *monitor.Snapshot) int {
+	waiters := map[monitor.SessionID]bool{}
+	for i := range s.OtherWaits {
+		waiters[s.OtherWaits[i].ID()] = true
+	}
+	return len(waiters)
 }

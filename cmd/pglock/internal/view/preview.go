@@ -90,7 +90,11 @@ func heldLocks(s *monitor.Snapshot, c monitor.Target, width int) []string {
 	if len(c.Holds) == 1 {
 		them = "it"
 	}
-	lines := []string{fmt.Sprintf("It holds %s; %s for %s.", count(len(c.Holds), "lock"), sessions(c, c.Waiting(), "waits", "wait"), them)}
+	waiters := 0
+	for _, lock := range c.Holds {
+		waiters += len(lock.Waiters)
+	}
+	lines := []string{fmt.Sprintf("It holds %s; %s for %s.", count(len(c.Holds), "lock"), sessions(c, waiters, "waits", "wait"), them)}
 	var unwanted []string
 	for _, lock := range c.Holds {
 		if len(lock.Waiters) == 0 {

@@ -203,7 +203,7 @@ func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Da
 	holders, waiters := parties(s)
 	return []Datum{
 		{"longest_wait", fmt.Sprintf("%.3fs;%s;%s;0", longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail))},
-		{"waiters", fmt.Sprintf("%d;;;0", waiters+s.OtherWaiters())},
+		{"waiters", fmt.Sprintf("%d;;;0", waiters+OtherWaiters(s))},
 		{"holders", fmt.Sprintf("%d;;;0", holders)},
 		{"lock_table", fmt.Sprintf("%.1f%%;;;0", s.Capacity.Percent())},
 	}

@@ -285,7 +285,7 @@ func (p *page) notes(m marks) []string {
 func total(s *monitor.Snapshot, others int) string {
 	switch {
 	case len(s.Locks) == 0 && others == 0 && len(s.OtherWaits) > 0:
-		return fmt.Sprintf("no advisory locks; %s for other locks", sessionsWait(s.OtherWaiters()))
+		return fmt.Sprintf("no advisory locks; %s for other locks", sessionsWait(OtherWaiters(s)))
 	case len(s.Locks) == 0 && others == 0:
 		return "no advisory locks"
 	case len(s.Locks) == 0:
