@@ -61,17 +61,3 @@ func TestTurnsOfACrowdAreJudged(t *testing.T) {
 		t.Errorf("without turns: p99 %v, most over least %v", p99, uneven)
 	}
 }
-
-func TestFlagsSelectRows(t *testing.T) {
-	for _, args := range [][]string{{"-rounds=0"}, {"-slice=0s"}, {"-only=("}, {"extra"}} {
-		if _, err := parse(args); err == nil {
-			t.Errorf("%q is accepted", args)
-		}
-	}
-	if err := run(t.Context(), []string{"-only=^nothing$"}); err == nil {
-		t.Error("a row that does not exist is run")
-	}
-	if err := run(t.Context(), []string{"-list", "-only=^pairs"}); err != nil {
-		t.Error(err)
-	}
-}

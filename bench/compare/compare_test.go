@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -38,18 +37,5 @@ func TestProgramEveryKindCanBeMeasured(t *testing.T) {
 		if len(r.pair) == 0 || len(r.handoff) < leastPasses || r.rates[1] == 0 || r.rates[8] == 0 {
 			t.Errorf("%s is not measured: %+v", r.name, r)
 		}
-	}
-}
-
-func TestTableForTheDocumentation(t *testing.T) {
-	all := []time.Duration{5, 1340 * time.Microsecond, 48200 * time.Nanosecond}
-	slow := []time.Duration{5 * time.Second, 250 * time.Millisecond}
-	var out bytes.Buffer
-	printTable(&out, []*result{{
-		kind: kind{name: "one"}, pair: all, handoff: slow, rates: map[int]float64{1: 3217, 8: 999, 64: 194185},
-	}})
-	const want = "| one | 48 µs | 1.3 ms | 5.0 s | 5.0 s | 3,217 | 999 | 194,185 | - |\n"
-	if !strings.HasSuffix(out.String(), want) {
-		t.Errorf("got %s", out.String())
 	}
 }

@@ -2,7 +2,6 @@ package contest
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -25,35 +24,6 @@ func TestContestantsTakeTurnsInADifferentOrderEachRound(t *testing.T) {
 	}
 	if want := []Series{{3, 6, 7}, {4, 5, 8}}; !slices.EqualFunc(all, want, slices.Equal[Series]) {
 		t.Errorf("the series are %v, want %v", all, want)
-	}
-}
-
-func TestAnErrorEndsTheContestAndNamesTheContestant(t *testing.T) {
-	broken := errors.New("broken")
-	_, err := Run(t.Context(), Plan{Rounds: 1, Slice: time.Millisecond}, Contestant{
-		Name:    "b",
-		Measure: Rate(4, func(context.Context, int, int) error { return broken }),
-	})
-	if !errors.Is(err, broken) || err.Error() != "b: broken" {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestTheRateCountsTheWorkOfAllAndEachDoesSome(t *testing.T) {
-	const workers = 3
-	var calls [workers]int
-	done, elapsed, err := load(t.Context(), workers, 0, func(_ context.Context, worker, i int) error {
-		if i != calls[worker] {
-			t.Errorf("call %d of worker %d says that it is call %d", calls[worker], worker, i)
-		}
-		calls[worker]++
-		return nil
-	})
-	if sum := calls[0] + calls[1] + calls[2]; err != nil || done != int64(sum) || elapsed <= 0 {
-		t.Errorf("%d units in %v, error %v; %d were done", done, elapsed, err, sum)
-	}
-	if slices.Contains(calls[:], 0) {
-		t.Errorf("the workers did %v units, want at least one each", calls)
 	}
 }
 

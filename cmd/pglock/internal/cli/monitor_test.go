@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -222,36 +221,6 @@ func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%q shows %q, want %q", test.args, got, test.want)
 		}
-	}
-}
-
-func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, nil)
-	db := testenv.On(t, server)
-	p := on(t, db, "monitor", "--interval", "0.05", "--output", "ndjson").start()
-	p.waitForOutput("taken_at")
-	for _, mode := range []pgserver.Mode{pgserver.Fast, pgserver.Immediate} {
-		before := p.stderr.String()
-		must.Succeed(t, server.Down(t.Context(), mode))
-		testenv.WaitUntil(t, "the outage is reported", func() bool {
-			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "trying again")
-		})
-		must.Succeed(t, server.Up(t.Context()))
-		testenv.WaitUntil(t, "it is back", func() bool {
-			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "answers again")
-		})
-		hold(t, db, fmt.Sprintf("SELECT pg_advisory_lock(%d)", 4242+mode))
-		p.waitForOutput(fmt.Sprintf(`"key":"@%d"`, 4242+mode))
-	}
-	p.signal(syscall.SIGTERM)
-	r := p.end()
-	wantCode(t, r, 0)
-	if n := strings.Count(r.stderr, "trying again"); n != 2 {
-		t.Errorf("two outages are reported %d times: %s", n, r.stderr)
-	}
-	for line := range strings.Lines(r.stdout) {
-		parse(t, line)
 	}
 }
 
