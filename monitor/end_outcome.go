@@ -34,8 +34,8 @@ type LockOutcome struct {
 	Holders []Holder
 }
 
-// PassedOn reports whether the lock has a holder now that did not hold it before.
-func (o LockOutcome) PassedOn() bool {
+// passedOn reports whether the lock has a holder now that did not hold it before.
+func (o LockOutcome) passedOn() bool {
 	return slices.ContainsFunc(o.Holders, func(now Holder) bool {
 		return !slices.ContainsFunc(o.Lock.Holders, func(before Holder) bool { return before.ID() == now.ID() })
 	})
@@ -114,7 +114,7 @@ func (o Outcome) count() (f lockCounts) {
 		switch {
 		case result.Kept:
 			f.kept++
-		case result.PassedOn():
+		case result.passedOn():
 			f.passed++
 		case len(result.Holders) > 0:
 			f.shared++

@@ -101,7 +101,7 @@ func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphore
 	if len(unknown)+len(semaphores) == 0 {
 		return nil
 	}
-	err := r.askForNames(ctx, t, unknown, semaphores, o)
+	err := r.askForNames(ctx, t, unknown, semaphores)
 	if t.named {
 		o.memory.keepNames(database, t.names, since)
 	}
@@ -120,7 +120,7 @@ func longest(names int) int64 { return maxNamed / int64(max(names, 1)) }
 
 // askForNames adds the names of keys. It first checks, in the same transaction, that the schema is still trusted.
 // The semaphores come last: if their names cannot be read, as in a schema of an older version, the others remain.
-func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores []int64, o options) error {
+func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores []int64) error {
 	most, mostOfLimit := longest(len(numbers)+len(t.names)), longest(maxLimits*len(semaphores))
 	var named monitordb.RegisteredNamesRow
 	var limited monitordb.RegisteredSemaphoresRow

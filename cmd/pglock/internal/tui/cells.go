@@ -145,7 +145,7 @@ func ownWaitCell(m Model, r row) string {
 }
 
 func modeCell(m Model, r row) string {
-	mode := string(r.mode())
+	mode := r.mode()
 	if m.width < broader {
 		return view.Short(mode)
 	}
