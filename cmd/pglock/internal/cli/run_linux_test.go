@@ -46,7 +46,7 @@ func TestRunNothingOfTheCommandOutlivesAKilledProcess(t *testing.T) {
 func TestRunTheGuardKeepsTheLockOfAKilledPglock(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	p := on(t, db, "run", "k", "--", "sh", "-c", "echo background $$; while :; do sleep 0.01; done").start()
+	p := on(t, db, "run", "--lease", "1h", "k", "--", "sh", "-c", "echo background $$; while :; do sleep 0.01; done").start()
 	p.waitForOutput("background")
 	guard := childOf(t, p.Process.Pid)
 	must.Succeed(t, syscall.Kill(guard, syscall.SIGSTOP))
