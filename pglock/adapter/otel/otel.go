@@ -19,9 +19,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 )
 
 // Option configures [New].
@@ -70,9 +69,13 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 // take transaction locks; pglock.Observers joins it with others.
 func New(opts ...Option) (*pglock.Observer, error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
-	err := options.Apply(&c, opts)
-	if err != nil {
-		return nil, fmt.Errorf("pglock/adapter/otel: %w", err)
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("pglock/adapter/otel: an Option is nil")
+		}
+		if err := opt(&c); err != nil {
+			return nil, fmt.Errorf("pglock/adapter/otel: %w", err)
+		}
 	}
 	m, err := newMetrics(c)
 	if err != nil {

@@ -10,13 +10,13 @@
 package prometheus
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
 	client "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pglock-toolkit/pglock/internal/options"
-	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 )
 
 // Option configures a [Collector].
@@ -50,8 +50,13 @@ type Collector struct {
 // New returns a Collector that has counted nothing.
 func New(opts ...Option) (*Collector, error) {
 	var c config
-	if err := options.Apply(&c, opts); err != nil {
-		return nil, fmt.Errorf("pglock/adapter/prometheus: %w", err)
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("pglock/adapter/prometheus: an Option is nil")
+		}
+		if err := opt(&c); err != nil {
+			return nil, fmt.Errorf("pglock/adapter/prometheus: %w", err)
+		}
 	}
 	labels := func(names ...string) []string {
 		if c.labels != nil {

@@ -1,5 +1,5 @@
-// Package keylabel turns the keys of locks into labels of metrics, of which there must be few: a name such as invoice:42
-// would be a new time series for each invoice.
+// Package keylabel is for adapters of metrics. It turns the keys of locks into labels, of which there must be few: a name
+// such as invoice:42 would be a new time series for each invoice.
 package keylabel
 
 import (
