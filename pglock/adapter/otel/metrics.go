@@ -107,7 +107,7 @@ func (m *metrics) startAtZero(keys []pglock.Key, use pglock.Use) {
 		m.lost.Add(ctx, 0, m.with(keys, use, attribute.String("pglock.reason", string(reason))))
 	}
 	for _, outcome := range keylabel.Failures {
-		m.failed.Add(ctx, 0, m.with(keys, use, attribute.String("pglock.outcome", string(outcome))))
+		m.failed.Add(ctx, 0, m.with(keys, use, attribute.String("pglock.outcome", outcome)))
 	}
 }
 

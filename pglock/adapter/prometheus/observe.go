@@ -63,7 +63,7 @@ func (c *Collector) startAtZero(keys []pglock.Key, use pglock.Use) {
 		c.lost.WithLabelValues(c.with(keys, use, keylabel.Use(use), string(reason))...)
 	}
 	for _, outcome := range keylabel.Failures {
-		c.failed.WithLabelValues(c.with(keys, use, keylabel.Use(use), string(outcome))...)
+		c.failed.WithLabelValues(c.with(keys, use, keylabel.Use(use), outcome)...)
 	}
 }
 

@@ -16,7 +16,7 @@ func attributes(group bool) *syscall.SysProcAttr {
 // adoptOrphans makes this process the parent of descendants whose parents have ended (PR_SET_CHILD_SUBREAPER(2const)).
 func adoptOrphans() {
 	const setChildSubreaper = 36
-	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0) // before Linux 3.4 orphans are not found
+	syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0) //nolint:errcheck // it cannot fail since Linux 3.4
 }
 
 // descendants returns the processes that this one has started or adopted, and those that they have, except the members of

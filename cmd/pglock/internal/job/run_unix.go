@@ -101,7 +101,7 @@ func (j *Job) watch() {
 	}
 	j.status = syscall.WaitStatus(value)
 	close(j.done)
-	_, _, _ = receive(j.control) // nothing follows but the end
+	_, _ = io.Copy(io.Discard, j.control) // nothing follows but the end
 }
 
 // Done is closed when the command has ended. Processes that it started may still run.
