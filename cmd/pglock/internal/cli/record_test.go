@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,7 +30,7 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 		"SET application_name = 'nightly'; SELECT pg_advisory_lock(42) /*controller='reports',action='nightly'*/")
 	must.Succeed(t, err)
 	file = filepath.Join(t.TempDir(), "locks.rec")
-	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "50ms"}, args...)...).start()
+	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "200ms"}, args...)...).start()
 	p.waitForOutput("recording ")
 	got := make(chan error, 1)
 	go func() {
@@ -57,12 +58,12 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 // have been under way.
 func awaitSnapshots(t *testing.T, file string) {
 	t.Helper()
-	want := countSnapshots(t, file) + 2
-	testenv.WaitUntil(t, "the recording has further snapshots", func() bool { return countSnapshots(t, file) >= want })
+	want := countSnapshots(t, file, math.MaxInt) + 2
+	testenv.WaitUntil(t, "the recording has further snapshots", func() bool { return countSnapshots(t, file, want) >= want })
 }
 
-// countSnapshots counts the snapshots of a recording that is being written.
-func countSnapshots(t *testing.T, file string) (n int) {
+// countSnapshots counts the snapshots of a recording that is being written, until there are so many.
+func countSnapshots(t *testing.T, file string, most int) (n int) {
 	t.Helper()
 	past, err := recording.OpenPast(file)
 	if errors.Is(err, recording.ErrCorrupt) {
@@ -73,6 +74,9 @@ func countSnapshots(t *testing.T, file string) (n int) {
 		must.Succeed(t, err)
 		if frame.Snapshot != nil {
 			n++
+		}
+		if n >= most {
+			break
 		}
 	}
 	return n
