@@ -58,6 +58,9 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 		}
 		pause, outage = min(2*pause, maxRetry), err
 		r.again()
+		if r.config.token == "" {
+			r.token = l.tokens.next() // what releases the last attempt may arrive late, and knows it by its token
+		}
 		lock, err = l.take(ctx, r)
 	}
 	// If r.err is set, ctx ended in a queue of this process, behind a call that the server may have answered.

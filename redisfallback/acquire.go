@@ -14,8 +14,11 @@ func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	if r.Wait {
 		b.waiters.shards.probe(ctx)
 	}
-	for {
+	for again := false; ; again = true {
 		g := b.newGrant(r)
+		if again {
+			b.attemptAnew(g.keys) // what gave the last one back may arrive late
+		}
 		err := g.check()
 		if err == nil {
 			err = b.acquire(ctx, g, r)
@@ -76,7 +79,7 @@ func (b *backend) take(ctx context.Context, g *grant, i int, wait bool) error {
 		return b.wait(ctx, g, i)
 	}
 	a := b.attempt(ctx, g, i, b.takeCalls(g, i, noLine, false), false)
-	if a.unavailable() && ctx.Err() == nil {
+	if a.repeatable() && ctx.Err() == nil {
 		// The connection may have been dead for a while. The first attempt may have succeeded, so this one is marked as
 		// a repetition.
 		a = b.attempt(ctx, g, i, b.takeCalls(g, i, noLine, true), false)
@@ -88,12 +91,14 @@ func (b *backend) take(ctx context.Context, g *grant, i int, wait bool) error {
 type attempt struct {
 	err   error
 	split bool // some nodes granted it, but too few
+	late  bool // what undoes it may arrive later, and would undo the next attempt too
 	refusal
 }
 
 func (a attempt) refused() bool { return errors.Is(a.err, driver.ErrNotAcquired) }
 
-func (a attempt) unavailable() bool { return errors.Is(a.err, driver.ErrUnavailable) }
+// repeatable reports whether asking once more, on another connection, makes sense and does no harm.
+func (a attempt) repeatable() bool { return errors.Is(a.err, driver.ErrUnavailable) && !a.late }
 
 // attempt asks once; goOn reports whether the caller asks again after a refusal. A failed attempt leaves nothing
 // behind, except a place in the line if there is only one node.
@@ -118,11 +123,15 @@ func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 		}
 	}
 	if a.refused() && goOn { // it stays in the lines and is woken, but may have got the lock on a node since
-		a.split = b.undo(ctx, b.releaseCalls(g, i, releaseSilent, false), t) || a.split
+		released, _ := b.undo(ctx, b.releaseCalls(g, i, releaseSilent, false), t)
+		a.split = released || a.split
 	} else {
-		b.undo(ctx, b.releaseCalls(g, i, b.offerMillis, true), t)
+		_, answered := b.undo(ctx, b.releaseCalls(g, i, b.offerMillis, true), t)
+		a.late = !answered && !b.redlock()
 	}
-	b.attemptAnew(&g.keys[i])
+	if b.redlock() {
+		b.attemptAnew(g.keys[i : i+1])
+	}
 	return a
 }
 
@@ -130,7 +139,7 @@ func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 func (t *tally) refusal(calls []call) (first refusal) {
 	heard := false
 	for i := range calls {
-		if !t.votes[i].heard {
+		if !t.votes[i].heard || t.votes[i].err != nil {
 			continue // it may be answering just now
 		}
 		if r, ok := calls[i].refusal(); ok && (!heard || r.busy < first.busy) {
@@ -140,14 +149,17 @@ func (t *tally) refusal(calls []call) (first refusal) {
 	return first
 }
 
-// undo releases what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it.
-// The other nodes alone cannot block any caller; they follow when they answer. It reports whether anything was
-// released.
-func (b *backend) undo(ctx context.Context, calls []call, before *tally) bool {
+// undo releases what an attempt may have left on the nodes. Of several, it waits for a quorum of those that did not fail in
+// the attempt: the others alone cannot block any caller, follow when they answer, and know the next attempt by its number. It
+// reports whether anything was released, and whether those answered.
+func (b *backend) undo(ctx context.Context, calls []call, before *tally) (released, answered bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	wanted := min(b.quorum, len(b.nodes)-before.failed)
+	wanted := 1
+	if b.redlock() {
+		wanted = min(b.quorum, len(b.nodes)-before.failed)
+	}
 	// If they do not answer, keys that are left end with their lease. The caller gets the error of the attempt.
 	after, _ := b.roundUntil(ctx, calls, func(t *tally) bool { return t.yes+t.no >= wanted || t.over() })
-	return after.yes > 0
+	return after.yes > 0, after.yes+after.no >= wanted
 }

@@ -33,7 +33,7 @@ type grant struct {
 // holding is one key of a grant.
 type holding struct {
 	names
-	attempt uint64 // on Redlock, the number of an attempt that follows another one, otherwise 0
+	attempt uint64 // the number of an attempt that follows another one, otherwise 0
 }
 
 func (b *backend) newGrant(r driver.Request) *grant {
@@ -84,11 +84,11 @@ func (g *grant) holder(i int) string {
 	return g.place()
 }
 
-// attemptAnew tells the next attempt to acquire a key apart from the last one. On Redlock a release that undoes the
-// last one may reach a node late, when the next one has succeeded there.
-func (b *backend) attemptAnew(h *holding) {
-	if b.redlock() {
-		h.attempt = b.serial.Add(1)
+// attemptAnew tells the next attempt to acquire keys apart from the last one: a release that undoes the last one may reach a
+// node late, when the next one has succeeded there.
+func (b *backend) attemptAnew(keys []holding) {
+	for i := range keys {
+		keys[i].attempt = b.serial.Add(1)
 	}
 }
 

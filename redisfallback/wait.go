@@ -94,7 +94,7 @@ func (b *backend) wait(ctx context.Context, g *grant, i int) error {
 		switch {
 		case a.err == nil:
 			return nil
-		case a.unavailable() && !failed && ctx.Err() == nil: // the connection may have broken
+		case a.repeatable() && !failed && ctx.Err() == nil: // the connection may have broken
 			failed = true
 			continue
 		case !a.refused():
