@@ -32,27 +32,31 @@ func TestProgramDocsTheFirstWorksAsPasted(t *testing.T) {
 	}
 }
 
-// stranger returns the environment of a user who has nothing of pglock.
+// stranger returns the environment of a user who has nothing of pglock. Its git finds pglock's repository in a copy with a
+// release.
 func stranger(t *testing.T) []string {
 	t.Helper()
-	proxy, home := t.TempDir(), t.TempDir()
-	release := filepath.Join(t.TempDir(), "release")
-	build := exec.Command("go", "build", "-o", release, "./release")
-	build.Dir = filepath.Join(root, "internal", "tools")
-	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	serve := exec.Command(release, "serve", "v0.1.0", proxy)
-	serve.Dir = root
-	for _, cmd := range []*exec.Cmd{build, serve} {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	source, home := filepath.Join(t.TempDir(), "source"), t.TempDir()
+	absolute, err := filepath.Abs(root)
+	must.Succeed(t, err)
+	for _, args := range [][]string{
+		{"git", "clone", "--quiet", "--no-tags", "--depth=1", "file://" + absolute, source},
+		{"git", "-C", source, "config", "user.name", "stranger"},
+		{"git", "-C", source, "config", "user.email", "stranger@example.com"},
+		{filepath.Join(source, "internal", "tools", "release.sh"), "tag", "v0.1.0"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
 	caches, err := exec.Command("go", "env", "GOMODCACHE", "GOCACHE").Output()
 	must.Succeed(t, err)
 	known := strings.Fields(string(caches))
+	const path = "github.com/pglock-toolkit/pglock"
 	return append(os.Environ(),
 		"HOME="+home, "GOPATH="+filepath.Join(home, "go"), "GOMODCACHE="+filepath.Join(home, "modules"), "GOCACHE="+known[1],
-		"GOPROXY=file://"+proxy+",file://"+filepath.Join(known[0], "cache", "download"),
-		"GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GOTOOLCHAIN=local", "GOPRIVATE=", "GONOPROXY=", "GOSUMDB=off",
+		"GOPROXY=file://"+filepath.Join(known[0], "cache", "download"), "GONOPROXY="+path+","+path+"/*", "GONOSUMDB=*",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://"+source+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+path,
+		"GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GOTOOLCHAIN=local", "GOSUMDB=off",
 	)
 }
