@@ -13,7 +13,7 @@ import (
 type call struct {
 	request
 	alone *request    // what to send while the lock's slot moves to another node of a Cluster, or nil
-	lane  uint64      // calls of one lane are not reordered
+	lane  int         // calls of one lane are not reordered
 	then  func(*call) // called at the end; must not block
 
 	cmd   *command

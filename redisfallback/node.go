@@ -16,9 +16,9 @@ import (
 
 // node is a server, a Cluster, or the primary that Sentinel names. Calls that are made at the same time share pipelines.
 //
-// A node has a few lanes, each with one pipeline under way at a time. All calls of a grant take the same lane, so they
-// reach the node in their order: a release does not overtake the attempt that it undoes. With two lanes client and server
-// work at the same time.
+// A node has a few lanes, each with one pipeline under way at a time. All calls about a lock take the same lane, so they
+// reach the node in their order: a release does not overtake the attempt that it undoes, nor the next holder's attempt the
+// release. With two lanes client and server work at the same time.
 type node struct {
 	client    redis.UniversalClient
 	name      string
@@ -78,12 +78,38 @@ func (n *node) submitNow(c *call) { n.lanes[c.lane%lanes].AddNow(c) }
 // send sends a batch and ends its calls.
 func (n *node) send(batch []*call) {
 	err := n.ready()
-	if err == nil {
-		n.exchange(batch)
+	for len(batch) > 0 {
+		calls, later := apart(batch)
+		if err == nil {
+			n.exchange(calls)
+		}
+		for _, c := range calls {
+			c.end(err)
+		}
+		batch = later
 	}
+}
+
+// apart returns the first call about each lock, and those that must follow them. In one pipeline a call that has to be sent
+// again in another form would come after the next one about its lock.
+func apart(batch []*call) (calls, later []*call) {
+	if len(batch) == 1 {
+		return batch, nil
+	}
+	seen := make(map[string]bool, len(batch))
+	calls = make([]*call, 0, len(batch))
 	for _, c := range batch {
-		c.end(err)
+		switch {
+		case len(c.keys) > 0 && seen[c.keys[0]]:
+			later = append(later, c)
+		case len(c.keys) > 0:
+			seen[c.keys[0]] = true
+			fallthrough
+		default:
+			calls = append(calls, c)
+		}
 	}
+	return calls, later
 }
 
 // ready returns an error if calls must not be sent. It checks the server before the first one.

@@ -60,7 +60,7 @@ func (b *backend) renewCalls(g *grant, i int) []call {
 func (b *backend) callsAbout(g *grant, i int, s *script, args ...any) []call {
 	calls := b.calls(s, g.keys[i].keys(s.keys), args...)
 	for n := range calls {
-		calls[n].lane = g.serial
+		calls[n].lane = slotOf(g.keys[i].lock)
 	}
 	return calls
 }

@@ -2,7 +2,10 @@ package cli_test
 
 import (
 	"fmt"
+	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,20 +45,40 @@ func TestRunNothingOfTheCommandOutlivesAKilledProcess(t *testing.T) {
 	}
 }
 
-// The server frees the lock when the guard has ended, not when pglock has: a guard that is slow keeps the lock.
-func TestRunTheGuardKeepsTheLockOfAKilledPglock(t *testing.T) {
+// The server frees the lock when the guard has ended, not when pglock has: the guard has the sockets of the lock's sessions.
+func TestRunTheGuardKeepsTheSocketsOfTheLock(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	p := on(t, db, "run", "--lease", "1h", "k", "--", "sh", "-c", "echo background $$; while :; do sleep 0.01; done").start()
-	p.waitForOutput("background")
-	guard := childOf(t, p.Process.Pid)
-	must.Succeed(t, syscall.Kill(guard, syscall.SIGSTOP))
-	must.Succeed(t, p.Process.Kill())
-	wantCode(t, on(t, db, "run", "-n", "k", "--", "true").run(), 75)
-	must.Succeed(t, syscall.Kill(guard, syscall.SIGCONT))
-	wantGone(t, p.stdout.String())
-	wantCode(t, on(t, db, "run", "k", "--", "true").run(), 0)
-	_ = p.Wait() // killed
+	p := on(t, db, "run", "k", "--", "sh", "-c", "echo ready; read line; exit 0").withInput().start()
+	p.waitForOutput("ready")
+	own, kept := connections(t, p.Process.Pid), connections(t, childOf(t, p.Process.Pid))
+	if len(own) == 0 || !maps.Equal(own, kept) {
+		t.Errorf("pglock has the connections %v, its guard %v", own, kept)
+	}
+	p.closeInput()
+	wantCode(t, p.end(), 0)
+}
+
+// connections returns the inodes of the TCP connections that a process has open.
+func connections(t testing.TB, pid int) map[string]bool {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp") // proc_net(5): the tenth field is the inode
+	must.Succeed(t, err)
+	tcp := map[string]bool{}
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) > 9 {
+			tcp["socket:["+fields[9]+"]"] = true
+		}
+	}
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	must.Succeed(t, err)
+	found := map[string]bool{}
+	for _, file := range files {
+		if target, err := os.Readlink(file); err == nil && tcp[target] { // it may have been closed meanwhile
+			found[target] = true
+		}
+	}
+	return found
 }
 
 func TestRunReapsOrphansAsProcess1(t *testing.T) {

@@ -164,10 +164,10 @@ func TestSignalInvalidTargetsOfSignals(t *testing.T) {
 		"terminate 99999999999":           "is not a process ID",
 		"terminate 1 --yes":               "--yes needs --session PID@SINCE",
 		"cancel --key k --yes":            "--yes needs --session PID@SINCE",
-		"cancel --session 1":              `cannot read the session "1"`,
+		"cancel --session 1":              `--session "1": want PID@SESSION_SINCE`,
 		"cancel --session= --yes":         "--yes needs --session",
 		"cancel --key @x":                 "@x",
-		"cancel --session 1@noon":         "RFC 3339",
+		"cancel --session 1@noon":         `--session "1@noon": want PID@SESSION_SINCE`,
 		"terminate --read-only --key abc": "unknown flag: --read-only",
 	} {
 		r := command(t, nil, strings.Fields(line)...).run()
