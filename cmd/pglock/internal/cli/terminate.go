@@ -126,7 +126,7 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	options := []monitor.Option{monitor.WithTrustedOwner(db.trusted...)}
-	pool, err := db.pool(cmd.Context(), "pglock "+string(s.signal))
+	pool, err := db.pool(cmd.Context(), "pglock "+s.signal)
 	if err != nil {
 		return err
 	}
