@@ -20,6 +20,8 @@ import (
 const (
 	// patience is how long something that must happen may take. It is generous for slow machines.
 	patience = 3 * time.Minute
+	// goroutinePatience is how long goroutines may take to end after the last test. Those that never do cost all of it.
+	goroutinePatience = 30 * time.Second
 	// The pause between two checks grows: a check may be a query, or another program.
 	shortestPause, longestPause = 2 * time.Millisecond, 50 * time.Millisecond
 )
@@ -44,13 +46,21 @@ func run(m *testing.M, options []goleak.Option) int {
 	code := m.Run()
 	err := errors.Join(examples.end(), shared.stop(), sharedRedis.stop())
 	if code == 0 {
-		err = errors.Join(err, goleak.Find(options...))
+		err = errors.Join(err, leaked(options))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
 		return max(code, 1)
 	}
 	return code
+}
+
+// leaked waits for goroutines that are about to end: go-redis' dialer, for one, sleeps for a second before it sees that its
+// pool is closed.
+func leaked(options []goleak.Option) error {
+	var err error
+	poll(goroutinePatience, func() bool { err = goleak.Find(options...); return err == nil })
+	return err
 }
 
 // WaitUntil polls until done returns true, and fails the test if that takes more than a minute. what completes the
