@@ -1,6 +1,6 @@
 # What developers and the continuous integration run. `make` lists it.
 
-# The modules, of which docs/architecture.md says why each is one. That of the tools is not in go.work, so that their
+# The modules, of which docs/internals/architecture.md says why each is one. That of the tools is not in go.work, so that their
 # dependencies are nothing to the others.
 modules := $(patsubst %/,%,$(sort $(dir $(shell git ls-files -co --exclude-standard go.mod '*/go.mod'))))
 with_code := $(filter-out ./internal/tools internal/tools,$(modules))
@@ -158,7 +158,7 @@ api: ## Write the public API to docs/api.txt
 	@$(tools)/api >docs/api.txt
 
 .PHONY: check
-check: check-format size check-vet check-systems lint check-generated check-modules check-api ## Check everything but the tests
+check: check-format size sentences check-vet check-systems lint check-generated check-modules check-api ## Check everything but the tests
 
 .PHONY: check-format
 check-format:
@@ -194,6 +194,10 @@ lint: ## Run golangci-lint; .golangci.yml says which linters are off, and why
 size: ## Print what the repository weighs, and fail above the budget
 	@$(build_tool) ./size
 	@$(tools)/size
+
+.PHONY: sentences
+sentences: ## List the longest sentences of the pages for users; fail if there are too many pages
+	@internal/tools/sentences.sh
 
 .PHONY: check-generated
 check-generated:

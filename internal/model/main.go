@@ -1,4 +1,4 @@
-// Command model searches the models of locks for what must not happen, and prints what it has seen. docs/model.md
+// Command model searches the models of locks for what must not happen, and prints what it has seen. docs/internals/model.md
 // explains the models. It needs spin and gcc.
 //
 //	go run ./internal/model [-big=false] [-only NAME]

@@ -69,7 +69,7 @@ func readPage(t *testing.T, path string) string {
 }
 
 const (
-	page = "../../docs/model.md"
+	page = "../../docs/internals/model.md"
 	root = "../../"
 )
 
@@ -164,8 +164,8 @@ func TestModelResultsThatAreIncompleteAreErrors(t *testing.T) {
 var proofs = regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]* \| (session|rows): ` + "`(\\w+)`" + ` \| ([^|]*) \|$`)
 
 // The page names each mutation that breaks something, beside the property that it breaks, and no other.
-func TestModelProvesWhatThePageOfGuaranteesSays(t *testing.T) {
-	text := readPage(t, root+"docs/guarantees.md")
+func TestModelProvesWhatThePageOfEvidenceSays(t *testing.T) {
+	text := readPage(t, root+"docs/internals/evidence.md")
 	named := map[string]bool{}
 	for _, row := range proofs.FindAllStringSubmatch(text, -1) {
 		model, breaks := row[1], row[2]

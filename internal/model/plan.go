@@ -18,7 +18,7 @@ type configuration struct {
 	Live    []string // the properties that say what happens at last; if there are none, the model says what does not happen
 }
 
-// mutation leaves out a step of the argument, or counts what docs/guarantees.md excludes.
+// mutation leaves out a step of the argument, or counts what docs/internals/evidence.md excludes.
 type mutation struct {
 	Name    string // the macro in the model
 	In      string // the configuration in which a counterexample is looked for

@@ -1,5 +1,5 @@
 /*
- * Locks in rows (package rowlock). docs/model.md says how to read this, and which function of the code each action
+ * Locks in rows (package rowlock). docs/internals/model.md says how to read this, and which function of the code each action
  * stands for.
  *
  * As in session.pml nothing is forced to happen, but in LIVE. A transaction of several statements is several actions: others see what

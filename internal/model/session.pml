@@ -1,5 +1,5 @@
 /*
- * The session lease, the identity, the companions and GuardTx. docs/model.md says how to read this, and which function
+ * The session lease, the identity, the companions and GuardTx. docs/internals/model.md says how to read this, and which function
  * of the code each action stands for.
  *
  * Nothing is forced to happen. A message may arrive at any later time, or never, and a process may do nothing for as long

@@ -9,8 +9,8 @@
 //
 // Each process has one row, which it renews three times per lease with one statement, whatever the number of its locks. A
 // process that falls silent loses its locks when the server's clock says that its lease is over, and knows that from its
-// own clock before. The locks of a process that is killed last until then too. docs/guarantees.md has the argument, and
-// what a clock that is set can do.
+// own clock before. The locks of a process that is killed last until then too. docs/internals/evidence.md has the argument,
+// and docs/guarantees.md says what a clock that is set can do.
 //
 // Every call is one READ COMMITTED transaction, and nothing depends on a session: no setting, prepared statement,
 // notification or temporary object. Goroutines that lock and unlock at the same time share a statement and its commit.

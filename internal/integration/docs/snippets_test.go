@@ -175,11 +175,15 @@ func writeSnippet(t *testing.T, dir, code string) {
 // pages returns the paths of README.md and of every page in docs.
 func pages(t *testing.T) []string {
 	t.Helper()
-	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	list := []string{filepath.Join(root, "README.md")}
+	for _, folder := range []string{"docs", "docs/internals"} {
+		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, found...)
 	}
-	return append(docs, filepath.Join(root, "README.md"))
+	return list
 }
 
 func read(t *testing.T, page string) string {

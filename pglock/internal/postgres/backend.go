@@ -10,7 +10,7 @@
 //
 // A lock that is free is taken on a mux session, and only a lock that has to be waited for takes a separate session.
 // Both kinds of session give a [carrier] for the lock that they hold. Queues among goroutines, deadlines and contexts
-// are the front end's. docs/engine.md follows a lock through these packages.
+// are the front end's. docs/internals/engine.md follows a lock through these packages.
 package postgres
 
 import (

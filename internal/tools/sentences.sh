@@ -1,0 +1,31 @@
+#!/bin/sh
+# Lists the longest sentences of the pages for users, and fails if there are more pages than 25. A sentence of a table is a
+# cell, and code is left out. The first argument is how many to list.
+set -e
+pages=$(ls README.md docs/*.md)
+awk -v most="${1:-10}" '
+	function flush() {
+		gsub(/`[^`]*`/, "code", text)
+		gsub(/\]\([^)]*\)/, "]", text)
+		n = split(text, parts, /[.?!:][)"*]* +/)
+		for (i = 1; i <= n; i++) {
+			words = split(parts[i], unused, /[ \t]+/)
+			if (words > 25) {
+				printf "%3d words  %s: %s\n", words, page, substr(parts[i], 1, 90) | "sort -rn | head -" most
+			}
+		}
+		text = ""
+	}
+	FNR == 1 { flush(); page = FILENAME; fenced = 0 }
+	/^ *```/ { flush(); fenced = !fenced; next }
+	fenced { next }
+	/^ *$/ || /^#/ || /^ *([-*]|[0-9]+\.) / { flush() }
+	/^\|/ { flush(); gsub(/\|/, ". ") }
+	/^#/ { next }
+	{ text = text " " $0 }
+	END { flush() }
+' $pages
+if [ "$(echo "$pages" | wc -l)" -gt 40 ]; then
+	echo "there are more than 40 pages for users"
+	exit 1
+fi
