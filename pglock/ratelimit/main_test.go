@@ -52,7 +52,7 @@ func TestRatelimitInMemory(t *testing.T) {
 	})
 }
 
-func TestRatelimitOnPostgreSQL(t *testing.T) {
+func TestRatelimitOnPostgresPassesTheSuite(t *testing.T) {
 	_, pool := installed(t)
 	ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter { return open(t, pool) })
 }

@@ -26,7 +26,7 @@ func TestScheduleInMemory(t *testing.T) {
 	})
 }
 
-func TestScheduleOnPostgreSQL(t *testing.T) {
+func TestScheduleOnPostgresPassesTheSuite(t *testing.T) {
 	_, pool := installed(t)
 	scheduletest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker { return open(t, pool, opts...) })
 }

@@ -21,7 +21,7 @@ var (
 		{"rows", ".", "./pglock/rowlock", "^TestLongSuitePassesDirectly$"},
 		{"primitives", ".", "./pglock/leader ./pglock/semaphore ./pglock/schedule ./pglock/ratelimit", "PassesTheSuite$"},
 		{"monitor", ".", "./monitor", "^TestSnapshot"},
-		{"migrations", ".", "./migrations", "^Test(UpInstalls|EveryMigration|TenProcesses|UpFrom|Key|Locks|Waits|Prepared)"},
+		{"migrations", ".", "./migrations", "^Test(UpInstalls|UpAndDown|Key|Locks|Waits|Prepared)"},
 	}
 	onRedis = []suite{
 		{"locks", ".", "./redisfallback", "^TestSuiteOneServerPassesTheSuite$"},

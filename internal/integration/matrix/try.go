@@ -113,6 +113,7 @@ func awaitPort(ctx context.Context, container, address string) error {
 var (
 	passedTest  = regexp.MustCompile(`(?m)^ *--- PASS`)
 	failedTests = regexp.MustCompile(`(?m)^--- FAIL: \S+`)
+	noTests     = regexp.MustCompile(`(?m)^\S+\s+(\S+)\s.*\[no tests to run\]`)
 )
 
 // run runs the tests, one package after the other, since they share the server.
@@ -124,9 +125,10 @@ func (s suite) run(ctx context.Context, variables []string) result {
 	test.Env = append(os.Environ(), variables...)
 	output, err := test.CombinedOutput()
 	r := result{suite: s.name, passed: len(passedTest.FindAll(output, -1)), took: time.Since(began)}
-	switch failed := failedTests.FindAll(output, -1); {
-	case err == nil && r.passed == 0:
-		r.err = fmt.Errorf("no test ran")
+	failed, without := failedTests.FindAll(output, -1), noTests.FindSubmatch(output)
+	switch {
+	case err == nil && without != nil:
+		r.err = fmt.Errorf("no test ran in %s", without[1])
 	case err != nil:
 		_, _ = os.Stderr.Write(output)
 		r.err = fmt.Errorf("%w; %s", err, bytes.Join(failed, []byte(", ")))
