@@ -1,5 +1,3 @@
-//pglock:allow pglock is measured beside locks that are taken by hand
-
 package main
 
 import (

@@ -1,5 +1,3 @@
-//pglock:allow what the monitor shows includes locks that are taken by hand
-
 package main
 
 import (

@@ -103,7 +103,6 @@ func txLockSome(ctx context.Context) func(pgx.Tx) error {
 	slices.SortFunc(keys, txOrder)
 	return func(tx pgx.Tx) error {
 		for _, key := range keys {
-			//pglock:allow the keys are in the order of LockAllTx
 			if err := pglock.LockTx(ctx, tx, key, opts...); err != nil {
 				return err
 			}

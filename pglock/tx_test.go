@@ -216,11 +216,9 @@ func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			txSendLock(ctx, tx, key, pglock.MaxWait(-1)), nil, "the duration is negative",
 		},
 		"TryLockTx with MaxWait": {
-			//pglock:allow it is to be refused
 			pglock.TryLockTx(ctx, tx, key, pglock.MaxWait(1)), nil, "MaxWait contradicts a call that never waits",
 		},
 		"TryLockTx with MaxWait(0)": {
-			//pglock:allow it is to be refused
 			pglock.TryLockTx(ctx, tx, key, pglock.MaxWait(0)), nil, "MaxWait contradicts a call that never waits",
 		},
 		"a nil option":      {pglock.LockTx(ctx, tx, key, nil), nil, "a TxOption is nil"},

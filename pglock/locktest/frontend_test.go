@@ -1,5 +1,3 @@
-//pglock:allow these are tests: many locks are to be refused, or end with their Locker
-
 package locktest
 
 import (

@@ -91,7 +91,6 @@ func TestSemaphoreMisuseIsAnError(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	//pglock:allow it is to be refused
 	if _, err := sem.TryAcquire(t.Context(), pglock.MaxWait(time.Second)); err == nil {
 		t.Error("TryAcquire with MaxWait is accepted")
 	}

@@ -77,7 +77,6 @@ func TestSQLTxGuardRefusesWhatItCannotGuard(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		lock, err := newLocker(t, server).Lock(t.Context(), pglock.NewKey("balance"))
 		must.Succeed(t, err)
-		//pglock:allow it is to be refused
 		if err := sqltx.GuardTx(t.Context(), lock, db); !errors.Is(err, sqltx.ErrNoTransaction) {
 			t.Errorf("a *sql.DB: the error is %v", err)
 		}

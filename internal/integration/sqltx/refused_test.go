@@ -111,7 +111,6 @@ func TestSQLTxTakesAnyHandleThatIsInATransaction(t *testing.T) {
 			_, err := conn.ExecContext(t.Context(), statement)
 			must.Succeed(t, err)
 			if statement == "BEGIN" {
-				//pglock:allow the connection has begun a transaction itself
 				must.Succeed(t, sqltx.LockTx(t.Context(), conn, pglock.Int64Key(1)))
 				wantLocks(t, server, "@1 exclusive")
 			}

@@ -183,8 +183,7 @@ func TestSQLTxMisuseIsAnError(t *testing.T) {
 		"nil":         sqltx.LockTx(t.Context(), nil, pglock.NewKey("a")),
 		"nil *sql.Tx": sqltx.LockTx(t.Context(), (*sql.Tx)(nil), pglock.NewKey("a")),
 		"no lock":     sqltx.GuardTx(t.Context(), nil, tx),
-		//pglock:allow it is to be refused
-		"MaxWait": sqltx.TryLockTx(t.Context(), tx, pglock.NewKey("a"), pglock.MaxWait(long)),
+		"MaxWait":     sqltx.TryLockTx(t.Context(), tx, pglock.NewKey("a"), pglock.MaxWait(long)),
 	} {
 		if err == nil {
 			t.Errorf("%s is taken", name)
