@@ -1,5 +1,5 @@
 // Command compare measures all kinds of locks that one may choose from, on servers of one machine, and prints the table of
-// docs/choosing.md: how long a free lock takes, how long it takes to pass to another process, and how many are taken a
+// docs/internals/performance.md: how long a free lock takes, how long it takes to pass to another process, and how many are taken a
 // second.
 //
 //	go run ./compare [-rounds N] [-slice DURATION] [-only REGEXP]

@@ -1,5 +1,5 @@
 // Command pglockdev is pglock's tool for programmers: it generates packages of typed keys and locked queries from SQL,
-// and finds mistakes with locks in Go programs. docs/sqlc.md and docs/vet.md describe it.
+// and finds mistakes with locks in Go programs. docs/sqlc.md and docs/testing.md describe it.
 package main
 
 import (

@@ -20,7 +20,7 @@ Find mistakes with locks in Go packages (default ./...):
   pglockplain    a sqlc query with a lock runs on a plain transaction or pool
 
 A comment //pglock:allow on the line or the one above keeps a mistake from being
-reported. docs/vet.md explains each.
+reported. docs/testing.md explains each.
 
 It runs "go vet" with this program as its -vettool, which one can do oneself:
 

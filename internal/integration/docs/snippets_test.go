@@ -33,6 +33,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -61,6 +62,7 @@ var (
 	_ = json.NewEncoder
 	_ = locktest.NewMemory
 	_ = log.Fatal
+	_ = rand.N[int]
 	_ = migrations.Up
 	_ = monitor.Take
 	_ = once.New

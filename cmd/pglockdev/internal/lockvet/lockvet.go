@@ -28,7 +28,7 @@ func Analyzers() []*analysis.Analyzer {
 	all := []*analysis.Analyzer{Unlock, Ignored, Context, Guard, Plain}
 	for i, a := range all {
 		all[i] = allowing(a)
-		all[i].URL = "https://github.com/pglock-toolkit/pglock/blob/main/docs/vet.md#" + a.Name
+		all[i].URL = "https://github.com/pglock-toolkit/pglock/blob/main/docs/testing.md#" + a.Name
 	}
 	return all
 }
