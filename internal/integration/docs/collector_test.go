@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	// docs/observability.md's program imports these two, so this module requires them.
+	// docs/operating.md's program imports these two, so this module requires them.
 	_ "go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	_ "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	metricsv1 "go.opentelemetry.io/proto/otlp/collector/metrics/v1"

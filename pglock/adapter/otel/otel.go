@@ -8,7 +8,7 @@
 // A call that has its lock at once makes no span. A call that really waits makes one, "pglock wait", with an event
 // "pglock.holder" for each session that is in the way.
 //
-// It is a separate module. docs/observability.md lists the metrics.
+// It is a separate module. docs/operating.md lists the metrics.
 package otel
 
 import (

@@ -6,7 +6,7 @@
 //	registry.MustRegister(metrics)
 //	locker, err := pglock.New(pool, pglock.WithObserver(metrics.Observer()))
 //
-// It is a separate module. docs/observability.md lists the metrics, with alerts and a dashboard.
+// It is a separate module. docs/operating.md lists the metrics, with alerts and a dashboard.
 package prometheus
 
 import (

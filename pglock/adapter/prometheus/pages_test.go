@@ -25,7 +25,7 @@ func TestTheDashboardTheAlertsAndThePageNameMetricsThatExist(t *testing.T) {
 	for d := range descriptions {
 		exists[name.FindStringSubmatch(d.String())[1]] = true
 	}
-	const page = "../../../docs/observability.md"
+	const page = "../../../docs/operating.md"
 	for _, file := range []string{"../../../cmd/pglock/grafana/pglock-client.json", "../../../docs/pglock-alerts.yml", page} {
 		text, err := os.ReadFile(file)
 		must.Succeed(t, err)

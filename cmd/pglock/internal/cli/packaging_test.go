@@ -34,7 +34,7 @@ func units(t *testing.T) map[string]string {
 	for _, path := range paths {
 		all[filepath.Base(path)] = readFile(t, path)
 	}
-	page := readFile(t, "../../../../docs/deployment.md")
+	page := readFile(t, "../../../../docs/operating.md")
 	for _, block := range regexp.MustCompile("(?ms)^```ini\n# /etc/systemd/system/(\\S+)\n(.*?)^```").FindAllStringSubmatch(page, -1) {
 		all[block[1]] = block[2]
 	}
