@@ -24,7 +24,7 @@ var foreignNames = words(`
 	WithLocker WithSessionLocker WithLocation WithInstance
 	WithExpiry LockContext TryLockContext WithTries WithRetryDelay UnlockContext ExtendContext Until ErrTaken
 	ErrLockAlreadyExpired RetryStrategy ErrNotObtained ErrLockNotHeld WithContext TryWithContext KeyValidity True Raise
-	AcquireAsync TryAcquireAsync HandleLostToken AcquireReadLockAsync`)
+	None LockNotOwnedError AcquireAsync TryAcquireAsync HandleLostToken AcquireReadLockAsync`)
 
 // TestProgramDocsNamesExist looks up the functions, types and tests that the pages name: every `pkg.Name` of our packages, every
 // `Type.Method`, every other `CamelCase`, and every `TestSomething`.
