@@ -118,6 +118,11 @@ bench-compare: ## Measure all kinds of locks that one may choose from, in one ta
 	@$(prepare) postgres pgbouncer redis
 	@cd bench && go run ./compare
 
+.PHONY: bench-gate
+bench-gate: ## Compare the speed with that of AGAINST, by default the last tag, and fail if it has fallen
+	@$(prepare) postgres pgbouncer redis
+	@cd bench && go run ./gate -against='$(AGAINST)'
+
 .PHONY: release
 release: ## Commit and tag the release of $(VERSION) beside main, and push nothing
 	@internal/tools/release.sh tag $(VERSION)
@@ -158,7 +163,7 @@ api: ## Write the public API to docs/api.txt
 	@$(tools)/api >docs/api.txt
 
 .PHONY: check
-check: check-format size sentences check-vet check-systems lint check-generated check-modules check-api ## Check everything but the tests
+check: check-format size sentences check-vet check-systems lint check-generated check-modules check-api vulnerabilities ## Check everything but the tests
 
 .PHONY: check-format
 check-format:
@@ -198,6 +203,11 @@ size: ## Print what the repository weighs, and fail above the budget
 .PHONY: sentences
 sentences: ## List the longest sentences of the pages for users; fail if there are too many pages
 	@internal/tools/sentences.sh
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Look for known vulnerabilities, in the database of the Go project or that of the URL in VULNDB
+	@$(build_tool) golang.org/x/vuln/cmd/govulncheck
+	@internal/tools/vulnerabilities.sh $(tools)/govulncheck
 
 .PHONY: check-generated
 check-generated:

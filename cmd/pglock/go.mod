@@ -10,7 +10,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/klauspost/compress v1.18.0
+	github.com/klauspost/compress v1.20.2
 	github.com/pglock-toolkit/pglock v0.0.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/common v0.67.4
