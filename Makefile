@@ -103,6 +103,13 @@ test-patroni: ## Let Patroni change primaries under load, PROMOTIONS times
 	@$(prepare) postgres patroni
 	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -run=Patroni -args -promotions='$(or $(PROMOTIONS),3)'
 
+# One function after the other: a run of go test fuzzes one.
+.PHONY: fuzz
+fuzz: ## Fuzz each function for TIME, by default for a minute
+	@set -e; for at in $$(git grep -oE '^func Fuzz[A-Za-z]+' -- '*_test.go' | sed 's/:func /:/'); do \
+		echo "$${at#*:} in $$(dirname $$at)"; \
+		CGO_ENABLED=0 go test -run='^$$' -fuzz="^$${at#*:}$$" -fuzztime=$(or $(TIME),1m) ./$$(dirname $$at); done
+
 .PHONY: model
 model: ## Search the models of locks, and leave out each step of the argument; with FAST=1 without the big configurations
 	@$(prepare) spin race

@@ -99,3 +99,21 @@ func TestLocksAreReadAndWritten(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseLock: what can be read is written as something that reads the same.
+func FuzzParseLock(f *testing.F) {
+	for _, text := range []string{
+		"invoice:{id} shared max_wait=2s", "a:{b=c[]}{d} try savepoint", "{x}", "a{", "{{}}", "k max_wait=1h2m3.004s shared", "{a bigint}",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		lock, err := keytemplate.ParseLock(text)
+		if err != nil {
+			return
+		}
+		if again, err := keytemplate.ParseLock(lock.String()); err != nil || again.String() != lock.String() {
+			t.Errorf("%q is written %q, which reads as %q, %v", text, lock, again, err)
+		}
+	})
+}

@@ -57,3 +57,17 @@ func TestOneLineLeavesOutAttemptsWithTLSIfTheServerHasNone(t *testing.T) {
 		}
 	}
 }
+
+// FuzzDSN: an error has no password, whatever is wrong beside it.
+func FuzzDSN(f *testing.F) {
+	for _, text := range []string{"localhost/shop", "h:1,h:2/?sslmode=verify-full", "[::1]:x/", "%zz", " host=a port=b", "'", `\' dbname=`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, value := range []string{"postgres://u:hunter2@" + text, "password=hunter2 " + text, text + " password=hunter2"} {
+			if _, err := parse(value); err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%q: %v", value, err)
+			}
+		}
+	})
+}

@@ -1,7 +1,7 @@
 // Package cronspec finds the due times of cron expressions in a time zone.
 //
-// robfig/cron reads the expressions, so they mean the same as in pglock/adapter/cron. It is asked in UTC only, and
-// answers for the dates and times that a clock on the wall shows. When such a clock is set, as on the two days a year on
+// robfig/cron reads the expressions. It is asked in UTC only, and answers for the dates and times that a clock on the wall
+// shows. When such a clock is set, as on the two days a year on
 // which daylight saving time begins and ends, this package decides which of its times are due, as cron does:
 //
 //   - If the hours are not *, each time of the day that the expression names is due once a day. A time that is skipped is

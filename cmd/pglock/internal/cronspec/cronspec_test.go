@@ -116,3 +116,21 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParse: what is due was due in the past, in any time zone.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"30 4 * * MON-FRI", "0 0 */2,26 * 5", "0 8 */100,1-7 * 1", "59 23 31 12 *", "0 0 29 2 *", "*-5 ? * * 7"} {
+		f.Add(text, "Europe/Berlin", int64(1_800_000_000))
+	}
+	f.Fuzz(func(t *testing.T, text, zone string, seconds int64) {
+		in, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Skip(err)
+		}
+		now := time.Unix(seconds%(1<<33), 0) // until the year 2242
+		spec, err := cronspec.Parse(text, in)
+		if err == nil && spec.Last(now).After(now) {
+			t.Errorf("%q was due last at %v, after %v", text, spec.Last(now), now)
+		}
+	})
+}
