@@ -174,10 +174,10 @@ func writeSnippet(t *testing.T, dir, code string) {
 	}
 }
 
-// pages returns the paths of README.md and of every page in docs.
+// pages returns the paths of README.md, SKILL.md and every page in docs.
 func pages(t *testing.T) []string {
 	t.Helper()
-	list := []string{filepath.Join(root, "README.md")}
+	list := []string{filepath.Join(root, "README.md"), filepath.Join(root, "SKILL.md")}
 	for _, folder := range []string{"docs", "docs/internals"} {
 		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
 		if err != nil {
