@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lists the longest sentences of the pages for users, and fails if there are more pages than 25. A sentence of a table is a
-# cell, and code is left out. The first argument is how many to list.
+# Lists the longest sentences of the pages for users, code left out. It fails if there are more than 25 pages.
+# The first argument is how many sentences to list.
 set -e
 pages=$(ls README.md docs/*.md)
 awk -v most="${1:-10}" '
@@ -25,7 +25,7 @@ awk -v most="${1:-10}" '
 	{ text = text " " $0 }
 	END { flush() }
 ' $pages
-if [ "$(echo "$pages" | wc -l)" -gt 40 ]; then
-	echo "there are more than 40 pages for users"
+if [ "$(echo "$pages" | wc -l)" -gt 26 ]; then
+	echo "there are more than 25 pages for users"
 	exit 1
 fi
