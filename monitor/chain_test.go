@@ -240,7 +240,7 @@ func behindOf(s *monitor.Snapshot, of monitor.SessionID) int {
 	for grown := true; grown; {
 		grown = false
 		for wait := range s.Waits() {
-			for _, blocker := range wait.BlockedBy {
+			for _, blocker := range wait.BlockedBy.Nearest() {
 				if behind[blocker.ID()] && !behind[wait.ID()] {
 					behind[wait.ID()], grown = true, true
 				}
@@ -306,7 +306,7 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	pool := s.db.Pool(t)
 	taken := take(t, pool)
 	c := inspect(t, pool, pidOf(owner))
-	if c.Application != "ddl-owner" || c.Behind != 2 || len(c.Holds) != 0 || len(c.OtherWaiters) != 1 ||
+	if c.Application != "ddl-owner" || c.Effect("terminate") != (monitor.Effect{Frees: 1, Likely: 1, Then: 1}) || len(c.Holds) != 0 || len(c.OtherWaiters) != 1 ||
 		c.OtherWaiters[0].PID != job || c.OtherWaiters[0].Lock.String() != "relation t" {
 		t.Fatalf("the root is %+v", c)
 	}
@@ -330,8 +330,8 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 	s.waits("SELECT pg_advisory_lock(5555)")
 	pool := s.db.Pool(t)
 	c := inspect(t, pool, pidOf(holder))
-	if c.Behind != 4 || len(c.Holds[0].Waiters) != 1 {
-		t.Errorf("behind it are %d: %+v", c.Behind, c)
+	if e := c.Effect("terminate"); e != (monitor.Effect{Frees: 1, Likely: 2, Then: 2}) || len(c.Holds[0].Waiters) != 1 {
+		t.Errorf("to terminate it %v: %+v", e, c)
 	}
 	w := inspect(t, pool, first)
 	if len(w.Waits) != 1 || w.Waits[0].Other.Type != "transactionid" || len(w.OtherWaiters) == 0 {
@@ -377,7 +377,7 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	}
 	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t), monitor.WithAllWaits())
 	must.Succeed(t, err)
-	headline := taken.HeadlineOf(func(*monitor.Lock) bool { return false }, ours).String()
+	headline := taken.ActionOf(func(*monitor.Lock) bool { return false }, ours).String()
 	where := fmt.Sprintf(" in transaction %s in database %s (excl)", transaction, s.db.Name())
 	if !strings.Contains(headline, " holds row of ") || strings.Count(headline, s.db.Name()) != 1 || !strings.Contains(headline, where) {
 		t.Errorf("in another database the headline is %s", headline)

@@ -1,7 +1,9 @@
 package monitor
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,15 @@ type Cycle struct {
 	Since *time.Time `json:"since"`
 	// Steps are the waits, starting with that of the session with the smallest process ID.
 	Steps []Step `json:"steps"`
+}
+
+// String draws the cycle: "11 → 12 → 11".
+func (c Cycle) String() string {
+	var text strings.Builder
+	for _, step := range c.Steps {
+		fmt.Fprintf(&text, "%d → ", step.PID)
+	}
+	return text.String() + fmt.Sprint(c.Steps[0].PID)
 }
 
 // Step is a wait that is part of a [Cycle].
@@ -69,7 +80,7 @@ func waitEdges(locks []Lock, others []OtherWait) []wait {
 	for _, lock := range locks {
 		candidate := lock.Kind == kindLeader || lock.Kind == kindTick
 		for _, waiter := range lock.Waiters {
-			for _, blocker := range waiter.BlockedBy {
+			for _, blocker := range waiter.BlockedBy.nearest() {
 				all = append(all, wait{Step: Step{
 					PID: waiter.PID, Process: waiter.Process, Key: lock.Key, Database: lock.Database,
 					BlockedBy: blocker.PID, Kind: blocker.Kind,
@@ -78,7 +89,7 @@ func waitEdges(locks []Lock, others []OtherWait) []wait {
 		}
 	}
 	for _, other := range others {
-		for _, blocker := range other.BlockedBy {
+		for _, blocker := range other.BlockedBy.nearest() {
 			all = append(all, wait{Step: Step{
 				PID: other.PID, Process: other.Process, Key: other.Lock.String(), Database: other.Lock.Database,
 				BlockedBy: blocker.PID, Kind: blocker.Kind,

@@ -46,8 +46,6 @@ type Target struct {
 	Waits []Wait
 	// OtherWaiters are the sessions that it blocks directly with locks that are not advisory.
 	OtherWaiters []OtherWait
-	// Behind is how many sessions it blocks, directly or through others, each counted once ([Node.Behind]).
-	Behind int
 	// Siblings are the other sessions of the same pglock process, by process ID. They are not signalled.
 	Siblings []Session
 	// Server is the server of the snapshot.
@@ -114,9 +112,6 @@ func (s *Snapshot) target(id SessionID) (Target, error) {
 			t.OtherWaiters = append(t.OtherWaiters, wait)
 		}
 	}
-	if n := s.Tree().Node(id); n != nil {
-		t.Behind = n.Behind
-	}
 	for session := range s.Sessions() {
 		if session.sameProcess(t.Session) && session.PID != t.PID {
 			t.Siblings = append(t.Siblings, session)
@@ -127,6 +122,17 @@ func (s *Snapshot) target(id SessionID) (Target, error) {
 	return t, nil
 }
 
+// Effect returns what the signal frees. It is the zero Effect for a cancel if there is no wait to cancel: which locks a statement
+// frees when it is cancelled is not known.
+func (t Target) Effect(signal string) Effect {
+	tree := t.snapshot.Tree()
+	n := tree.Node(t.ID())
+	if n == nil || signal == signalCancel && n.Wait == nil {
+		return Effect{}
+	}
+	return newSimulation(t.snapshot, tree.graph).effect([]sent{{n.number, signal != signalCancel}})
+}
+
 func (t *Target) ref() string {
 	switch {
 	case t.Lease != nil:
@@ -135,6 +141,20 @@ func (t *Target) ref() string {
 		return t.SessionRef()
 	}
 	return fmt.Sprintf("%d#%s", t.PID, t.fingerprint())
+}
+
+// ref returns the [Target.Ref] of a session or process of the snapshot, and "" for a prepared transaction.
+func (s *Snapshot) ref(one *Session) string {
+	if one.Prepared() {
+		return ""
+	}
+	if one.Lease == nil && one.Since == nil {
+		if t, err := s.Target(one.ID()); err == nil {
+			return t.Ref
+		}
+		return fmt.Sprint(one.PID)
+	}
+	return (&Target{Session: *one}).ref()
 }
 
 // SessionRef identifies the session by its process ID and the time when it began, as [Target.Ref] does. It is empty if that time
@@ -262,7 +282,6 @@ func (t Target) LogValue() slog.Value {
 		slog.Any("keys", keys),
 		slog.Int("waiters", t.waiters()),
 		slog.Int("other_waiters", len(t.OtherWaiters)),
-		slog.Int("behind", t.Behind),
 	)
 }
 

@@ -113,7 +113,7 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 type waitGraph struct {
 	ids     []SessionID
 	numbers numbering
-	edges   []int           // by wait, in their order: the numbers of the waiter and of its blockers
+	edges   []int           // by wait, in their order: the numbers of the waiter and of its nearest blockers
 	waiting [][]int         // by session: those that wait for it directly
 	group   []int           // by session: its group; sessions in a cycle share a group
 	sets    []bitset        // by group: the sessions in it and behind it
@@ -121,7 +121,7 @@ type waitGraph struct {
 	longest []time.Duration // by group: the longest wait of the sessions in it and behind it
 }
 
-// numbering has the numbers of sessions. A queue of n waiters has about n²/2 edges, so most are found by process ID alone.
+// numbering has the numbers of sessions, most of which are found by process ID alone.
 type numbering struct {
 	byPID  map[int32]int
 	others map[SessionID]int // those without a process ID
@@ -150,7 +150,7 @@ func newWaitGraph(s *Snapshot) *waitGraph {
 		waiter := g.number(wait.ID())
 		g.edges = append(g.edges, waiter)
 		g.waited[waiter] = max(g.waited[waiter], wait.waited(s.TakenAt))
-		for _, blocker := range wait.BlockedBy {
+		for _, blocker := range wait.BlockedBy.nearest() {
 			at := g.number(blocker.ID())
 			g.edges = append(g.edges, at)
 			g.waiting[at] = append(g.waiting[at], waiter)
@@ -171,28 +171,6 @@ func (g *waitGraph) number(id SessionID) int {
 }
 
 func (g *waitGraph) behind(n int) int { return g.sets[g.group[n]].count() - 1 }
-
-// frees returns how many sessions can continue when one has ended: those behind it that are not also behind another root.
-func (g *waitGraph) frees(n int) (freed int) {
-	waits := make([]bool, len(g.sets)) // by group: for a session outside
-	for blocker, waiting := range g.waiting {
-		for _, waiter := range waiting {
-			waits[g.group[waiter]] = waits[g.group[waiter]] || g.group[waiter] != g.group[blocker]
-		}
-	}
-	elsewhere := newBitset(len(g.ids))
-	for group, set := range g.sets {
-		if group != g.group[n] && !waits[group] {
-			elsewhere.join(set)
-		}
-	}
-	for i := range g.ids {
-		if i != n && g.sets[g.group[n]].has(i) && !elsewhere.has(i) {
-			freed++
-		}
-	}
-	return freed
-}
 
 // findGroups finds the groups and the sessions behind them with Tarjan's algorithm. A group is complete when all groups
 // that wait for it are, so each set is computed once. It is not recursive, since chains can be long.

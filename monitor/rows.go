@@ -110,7 +110,7 @@ func (l *Lock) connectRow(at time.Time) {
 	for i := range l.Waiters {
 		w := &l.Waiters[i]
 		for _, h := range l.Holders {
-			if h.ID() != w.ID() && conflict(h.Mode, w.Mode) && !h.Lease.over(at) && len(w.BlockedBy) < maxRowBlockers {
+			if h.ID() != w.ID() && conflict(h.Mode, w.Mode) && !h.Lease.over(at) && len(w.BlockedBy) < maxBlockers {
 				w.BlockedBy = append(w.BlockedBy, Blocker{Holder: h.Lease.Holder, Kind: blockHard})
 			}
 		}
@@ -124,6 +124,3 @@ func (l *Lock) connectRow(at time.Time) {
 		}
 	}
 }
-
-// maxRowBlockers bounds the edges between many waiters and many shared holders.
-const maxRowBlockers = 16

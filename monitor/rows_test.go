@@ -185,7 +185,7 @@ func TestLocksInRowsNeedAGrant(t *testing.T) {
 
 // ofNoKeys returns the headline of no lock at all, to which the locks of other tests on the server add nothing.
 func ofNoKeys(s *monitor.Snapshot) string {
-	return s.HeadlineOf(func(*monitor.Lock) bool { return false }, nil).String()
+	return s.ActionOf(func(*monitor.Lock) bool { return false }, nil).String()
 }
 
 // A role that takes locks makes as many rows as it likes, with texts as long as it likes. Who waits is shown all the same.
@@ -239,7 +239,7 @@ func TestAProcessWhoseLeaseIsOverIsNotWaitedForAndDoesNotWait(t *testing.T) {
 		`INSERT INTO pglock.lease_waiters (space, number, holder, shared, arrival, attempt, since)
 			SELECT 1, n, id, false, 2, 1, now() - interval '1 minute' FROM pglock.holders, generate_series(42, 44) AS n
 			WHERE application = CASE n WHEN 42 THEN 'live' ELSE 'dead' END`)
-	if h := take(t, pool).Headline(); h.Waiting != 3 || h.Frees != 2 || h.Held != 2 || h.Root.Application != "other" {
+	if h := take(t, pool).Action(); h.Waiting != 2 || h.Frees != 0 || h.All() != 2 || h.Held != 2 || h.Whom[0].Application != "other" {
 		t.Fatalf("while all live: %+v", h)
 	}
 	execute(t, pool, `UPDATE pglock.holders SET expires = now() - interval '1 second' WHERE application = 'dead'`)
@@ -248,7 +248,7 @@ func TestAProcessWhoseLeaseIsOverIsNotWaitedForAndDoesNotWait(t *testing.T) {
 		len(inRows(s)[1].Holders) != 1 || len(inRows(s)[1].Waiters) != 0 {
 		t.Errorf("%+v", inRows(s))
 	}
-	if h := s.Headline(); h.Root != nil || h.Waiting != 1 || h.Held != 1 {
+	if h := s.Action(); len(h.Whom) > 0 || h.Waiting != 1 || h.Held != 1 {
 		t.Errorf("%+v", h)
 	}
 }

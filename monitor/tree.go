@@ -11,9 +11,9 @@ import (
 // below the session that it is shown to wait for, and each process that uses locks in rows in the same way. All faces of pglock
 // monitor draw this tree, so they agree, with the siblings folded that are alike ([Tree.Branches]).
 //
-// A session can wait for several others. Shown is, in this order of preference: one in a deadlock with it; one that holds
-// the lock ([blockHard]); the longest of its waits, of which a session with parallel workers can have several; the
-// smallest process ID.
+// A session can wait for several others: for those that hold the lock or, if none of these is in its way, for those ahead in the
+// queue. Shown is, in this order of preference: one in a deadlock with it; one that holds the lock; the longest of its waits, of
+// which a session with parallel workers can have several; the smallest process ID.
 //
 // Unlike a session, a process can do several things at once, so one that waits for a lock in a row may still release another
 // one: a cycle of processes need not be a deadlock, and [Node.Deadlock] is not set.
@@ -42,7 +42,8 @@ type Node struct {
 	// Children are the sessions that are shown to wait for this one, the longest wait first.
 	Children []*Node
 	// Behind is how many sessions wait for this one, directly or through others, for any lock, here or elsewhere in the tree. A
-	// session counts once, and not as behind itself.
+	// session counts once, and not as behind itself, nor as behind one that merely stands ahead of it in a queue for what a third
+	// one holds.
 	Behind int
 	// Longest is the longest wait of this session and those behind it. It is 0 if they have only just begun or their
 	// times are unknown, and negative if none of them waits.
@@ -197,19 +198,15 @@ func (t *Tree) findSessions() {
 func (t *Tree) chooseBlockers() {
 	chosen, edges := make([]edge, len(t.nodes)), t.graph.edges // chosen is by session
 	for wait := range t.snapshot.Waits() {
-		n := t.nodes[edges[0]]
+		n, near := t.nodes[edges[0]], wait.BlockedBy.nearest()
 		best := &chosen[n.number]
-		for i, b := range wait.BlockedBy {
+		for i, b := range near {
 			blocker := t.nodes[edges[1+i]]
-			inCycle := blocker.group == n.group
-			if best.node != nil && b.Kind == blockSoft && best.Kind == blockHard && !inCycle {
-				continue // as most edges of a long queue
-			}
-			if e := (edge{b, wait, blocker, inCycle}); best.node == nil || e.compare(*best) < 0 {
+			if e := (edge{b, wait, blocker, blocker.group == n.group}); best.node == nil || e.compare(*best) < 0 {
 				*best = e
 			}
 		}
-		edges = edges[1+len(wait.BlockedBy):]
+		edges = edges[1+len(near):]
 		if n.Wait == nil || compareSince(wait.WaitingSince, n.Wait.WaitingSince) < 0 {
 			n.Wait = &wait // if it is unknown which sessions block it
 		}

@@ -36,7 +36,7 @@ const maxEvents = 5000
 // newObserver returns an observer of a server, which flags names in the commands that it suggests.
 func newObserver(pool *pgxpool.Pool, flags string, options []monitor.Option) *observer {
 	o := &observer{pool: pool, watcher: monitor.NewWatcher(pool, options...), journal: journal.New()}
-	o.journal.End = func(h monitor.Headline) string { return view.EndCommand(h, flags) }
+	o.journal.End = func(h monitor.Action) string { return view.EndCommand(h, flags) }
 	return o
 }
 

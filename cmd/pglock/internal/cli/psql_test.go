@@ -65,7 +65,7 @@ func TestConnectionTheChainBeyondAdvisoryLocks(t *testing.T) {
 	r = on(t, db, "terminate", fmt.Sprint(owner)).run()
 	wantCode(t, r, 64) // without a terminal there is no confirmation
 	wantText(t, r.stderr, "It holds no advisory lock.", "1 session waits for its other locks:", "relation t (AccExcl), wanted AccShare: ",
-		"In all, 2 sessions are blocked by it.")
+		"Ending it frees 1, then 1 more.")
 }
 
 // queueTable makes conn wait for a lock on a table until the test ends.

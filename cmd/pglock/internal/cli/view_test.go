@@ -95,7 +95,7 @@ func TestViewOfAQueue(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(120, 40)
-	m.shows("[2] TREE", "payments, idle in transaction for ", "holds invoice:42 (excl): frees 2, longest wait ", "1 more root",
+	m.shows("[2] TREE", "payments, idle in transaction for ", "holds invoice:42 (excl): frees 2, longest wait ", "1 more waits",
 		"ran: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))", "4 waiters", "└─ ~") // it opens on the tree, since something waits
 	if colour.FindString(m.colours()) == "" {
 		t.Error("no colours are used although NO_COLOR is not set")

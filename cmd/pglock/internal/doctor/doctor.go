@@ -63,7 +63,7 @@ type Report struct {
 	ServerVersion string    `json:"server_version"`
 	Database      string    `json:"database"`
 	Role          string    `json:"role"`
-	// Headline is what matters most among the present waits ([monitor.Snapshot.Headline]), and End what ends the session or
+	// Headline is what matters most among the present waits ([monitor.Snapshot.Action]), and End what ends the session or
 	// process at their root. Both are as on all faces of the monitor.
 	Headline string `json:"headline"`
 	End      string `json:"end"`
@@ -108,7 +108,7 @@ func report(f facts, o Options) *Report {
 	if f.snapshot != nil {
 		r.TakenAt, r.ServerVersion = f.snapshot.TakenAt, f.snapshot.ServerVersion
 		r.Database, r.Role = f.snapshot.Database, f.snapshot.Role
-		headline := f.snapshot.Headline()
+		headline := f.snapshot.Action()
 		r.Headline, r.End = headline.String(), view.EndCommand(headline, o.Server)
 	}
 	for _, finding := range findings(f, o) {

@@ -10,12 +10,12 @@ import (
 // waits reports what matters most among long waits, as the monitor does.
 func waits(f facts, long time.Duration) Finding {
 	const check = "waits"
-	headline := f.snapshot.Headline()
+	headline := f.snapshot.Action()
 	end := view.EndCommand(headline, f.server)
 	switch longest := f.longestWait(); {
 	case headline.Cycle != nil:
 		return Finding{Check: check, Level: Problem, What: headline.String(), Why: "none of them can continue by itself",
-			Do: "end one of them: " + end + "; and take several keys in the same order, as LockAll and LockAllTx do"}
+			Do: end + "; and take several keys in the same order, as LockAll and LockAllTx do"}
 	case longest <= long && f.snapshot.RowLocksMissing != "":
 		return f.rowsUnknown(check, "it is unknown whether processes wait for locks in rows")
 	case longest <= long:

@@ -76,7 +76,7 @@ type Event struct {
 	// WaitBegan and HolderBlocked if the session that blocks is itself blocked.
 	Root     *Party `json:"root"`
 	RootLock string `json:"root_lock"`
-	// Headline is what mattered most when it happened ([monitor.Headline]), as all faces of the monitor say it. It is set for
+	// Headline is what mattered most when it happened ([monitor.Action]), as all faces of the monitor say it. It is set for
 	// WaitBegan, HolderBlocked and Deadlock.
 	Headline string `json:"headline"`
 	// End is the command, or for a prepared transaction the SQL, that ends the session or process at the root of Headline; empty

@@ -65,7 +65,7 @@ type hold struct {
 // Journal keeps the state with which the next snapshot is compared. It must not be used from two goroutines at once.
 type Journal struct {
 	// End writes what ends the root of a headline, for the events; nil for none, as of the past.
-	End func(monitor.Headline) string
+	End func(monitor.Action) string
 
 	server    monitor.Server // of the last snapshot
 	last      time.Time      // of the last snapshot; zero before the first
@@ -165,7 +165,7 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 // setHeadlines sets the headline of the events that say that something waits.
 func (j *Journal) setHeadlines(events []Event, s *monitor.Snapshot) {
 	headline := sync.OnceValues(func() (text, end string) {
-		h := s.Headline()
+		h := s.Action()
 		if j.End != nil {
 			end = j.End(h)
 		}

@@ -133,7 +133,7 @@ func FuzzRead(f *testing.F) {
 			t.Error(err)
 		}
 		for _, s := range got.snapshots {
-			_, _ = s.Tree(), s.Headline()
+			_, _ = s.Tree(), s.Action().String()
 		}
 	})
 }

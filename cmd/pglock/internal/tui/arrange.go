@@ -11,7 +11,7 @@ import (
 type tableData struct {
 	snapshot *monitor.Snapshot
 	tree     *monitor.Tree
-	headline monitor.Headline
+	headline monitor.Action
 	query    tableQuery
 	rows     []row
 	totals   totals
@@ -50,7 +50,7 @@ type rowID struct {
 
 // arrange runs a query on a snapshot.
 func arrange(s *monitor.Snapshot, q tableQuery) tableData {
-	t := tableData{snapshot: s, tree: s.Tree(), headline: q.only.Headline(s), query: q}
+	t := tableData{snapshot: s, tree: s.Tree(), headline: q.only.Action(s), query: q}
 	match := newMatcher(q, s)
 	var chosen []*monitor.Lock
 	chosen, t.totals = chooseLocks(match)

@@ -66,7 +66,7 @@ func newModel(ctx context.Context, o Options) Model {
 
 // choosePage shows the tree if something waits.
 func (m Model) choosePage() Model {
-	if m.query.only.Headline(m.snapshot).Waiting > 0 {
+	if m.query.only.Action(m.snapshot).Waiting > 0 {
 		m.query.page = pageTree
 	}
 	return m

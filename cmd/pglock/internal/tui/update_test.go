@@ -206,7 +206,7 @@ func TestPausingKeepsTheSnapshot(t *testing.T) {
 		t.Error("no snapshot is taken after r")
 	}
 	u.send(snapshotMsg{snapshot: deadlockSnapshot(), wanted: true})
-	u.wants("PAUSED", "deadlock for 1.0s: ")
+	u.wants("PAUSED", "Deadlock for 1.0s: ")
 	u.presses("p")
 	if u.command == nil || !u.m.taking {
 		t.Error("no snapshot is taken after the pause")

@@ -59,10 +59,10 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 		if len(test.filter.Keys) > 0 {
 			elsewhere = 0
 		}
-		if got := test.filter.Apply(s).WaitsElsewhere; got != elsewhere || test.filter.Headline(s).Elsewhere != elsewhere {
+		if got := test.filter.Apply(s).WaitsElsewhere; got != elsewhere || test.filter.Action(s).Elsewhere != elsewhere {
 			t.Errorf("%s: %d wait elsewhere, want %d", name, got, elsewhere)
 		}
-		if waits := test.filter.Headline(s).Waiting; waits != len(test.waits) {
+		if waits := test.filter.Action(s).Waiting; waits != len(test.waits) {
 			t.Errorf("%s: the headline counts %d waits, want %d", name, waits, len(test.waits))
 		}
 	}

@@ -7,24 +7,24 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Headline returns the headline of the locks that the filter shows.
-func (f Filter) Headline(all *monitor.Snapshot) monitor.Headline {
+// Action returns the best action for the locks that the filter shows.
+func (f Filter) Action(all *monitor.Snapshot) monitor.Action {
 	named := f.named(all)
 	if !f.narrows() {
-		return named.Headline()
+		return named.Action()
 	}
 	f.Waiting = false
-	h := named.HeadlineOf(func(l *monitor.Lock) bool { return f.Shows(*l) }, f.ShowsOther)
+	a := named.ActionOf(func(l *monitor.Lock) bool { return f.Shows(*l) }, f.ShowsOther)
 	if len(f.Keys) == 0 {
-		h.Elsewhere = named.WaitsElsewhere
+		a.Elsewhere = named.WaitsElsewhere
 	}
-	return h
+	return a
 }
 
-// HeadlineLines returns a headline in printable lines of at most width columns: the sentence, what the root runs or ran
-// last, and the command that ends it, unless that is long ago, each but the first indented. A statement that is cut ends with an ellipsis. The command is broken so that a shell reads it as one; it
+// HeadlineLines returns the headline of an action in printable lines of at most width columns: the sentence, what the session that
+// it is about runs or ran last, and the command, unless that is long ago, each but the first indented. A statement that is cut ends with an ellipsis. The command is broken so that a shell reads it as one; it
 // is never cut, so a line of it can be wider.
-func HeadlineLines(h monitor.Headline, on Server, width int) []string {
+func HeadlineLines(h monitor.Action, on Server, width int) []string {
 	lines := Wrap(Printable(h.String()), width, indent)
 	if statement := StatementLine(h); statement != "" {
 		lines = append(lines, Cut(indent+statement, width))
@@ -54,33 +54,22 @@ func WrapCommand(command string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// StatementLine returns what the root of a headline runs or ran last, printable: "ran: SELECT 1". It is empty if that is
+// StatementLine returns what the session that an action is about runs or ran last, printable: "ran: SELECT 1". It is empty if that is
 // unknown.
-func StatementLine(h monitor.Headline) string {
+func StatementLine(h monitor.Action) string {
 	statement := Printable(h.Statement())
 	switch {
 	case statement == "":
 		return ""
-	case h.Root.State == "active":
+	case h.Whom[0].State == "active":
 		return "runs: " + statement
 	}
 	return "ran: " + statement
 }
 
-// EndCommand returns what ends the root of a headline, printable: the command for a shell, or for a prepared transaction a
-// statement of SQL. It is empty if there is no root, or if it is not known well enough. server names the
-// server on a command line, with a space before it, or is empty.
-func EndCommand(h monitor.Headline, server string) string {
-	switch {
-	case h.Root == nil:
-		return ""
-	case h.Root.Prepared():
-		return EndPrepared(*h.Root.Session)
-	case h.Ref != "":
-		return EndSession("terminate", h.Ref, server)
-	}
-	return fmt.Sprintf("pglock terminate%s %d", server, h.Root.PID)
-}
+// EndCommand returns what carries an action out, printable: the command for a shell, or for a prepared transaction a
+// statement of SQL. It is empty if there is none. server names the server on a command line, with a space before it, or is empty.
+func EndCommand(h monitor.Action, server string) string { return Printable(h.Command(server)) }
 
 // EndPrepared returns the SQL that ends a prepared transaction, printable, with the database in which it has to be run.
 func EndPrepared(s monitor.Session) string {

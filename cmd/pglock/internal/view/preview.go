@@ -19,8 +19,10 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 		lines = append(lines, about(s, c.Session, width)...)
 	}
 	lines = append(lines, "")
-	if c.Behind > 0 {
-		lines = append(lines, "In all, "+sessions(c, c.Behind, "is", "are")+" blocked by it.")
+	if signal != "cancel" {
+		lines = append(lines, "Ending it "+c.Effect(signal).String()+".")
+	} else if len(c.Waits) > 0 {
+		lines = append(lines, "Cancelling its wait "+c.Effect(signal).String()+".")
 	}
 	for _, warning := range c.Warnings(signal) {
 		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)

@@ -33,7 +33,7 @@ session 4711@2026-07-05T10:00:00Z
   user alice, database shop, application "billing", client 192.0.2.7:49152
   idle in tx for 3m00s, session 2h00m: UPDATE invoice SET paid = true
 
-In all, 3 sessions are blocked by it.
+Ending it frees 3.
 * it is one of the sessions of pglock process 1f3a9c42, which carry the locks of
   many callers: 6 locks end at once, and that process is notified
 * its transaction is rolled back

@@ -40,7 +40,7 @@ func TestAWaitForALockInARowCountsAsAnyOther(t *testing.T) {
 	sessions, rows := waited(time.Minute), waited(time.Minute)
 	rows.Locks = append(rows.Locks, inRow("@9", time.Hour))
 	limits := Limits{Fail: limit(2 * time.Minute)}
-	if got := Judge(rows, Filter{}, limits, ""); got.Verdict != Critical || !strings.Contains(got.Text, "@9 (row) in database") {
+	if got := Judge(rows, Filter{}, limits, ""); got.Verdict != Critical || !strings.Contains(got.Text, "for @9 (row)") {
 		t.Errorf("%v %s", got.Verdict, got.Text)
 	}
 	if got := Judge(sessions, Filter{}, limits, ""); got.Verdict != OK {

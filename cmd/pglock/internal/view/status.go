@@ -68,7 +68,7 @@ func dataText(data []Datum) string {
 // Judge judges the deadlocks and the longest wait among the locks that the filter shows. Its text is the headline, and what
 // ends the root of it on the server that flags name, as [EndCommand] says.
 func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Judgement {
-	s, headline := filter.shown(all), filter.Headline(all)
+	s, headline := filter.shown(all), filter.Action(all)
 	longest, hidden := longestWait(s)
 	verdict := limits.judge(longest.lasted)
 	text := headline.String()

@@ -26,7 +26,7 @@ func withTableWait(s *monitor.Snapshot) {
 
 func TestStatus(t *testing.T) {
 	const (
-		bare    = "4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3, longest wait 1m30s; 1 more root"
+		bare    = "Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3, longest wait 1m30s; 1 more waits"
 		end     = "; to end it: pglock terminate -d shop --session 4711@2026-07-05T10:00:00Z"
 		billing = bare + end
 	)
@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 		"critical": {Filter{}, Limits{Warn: limit(time.Second), Fail: limit(89 * time.Second)}, nil, Critical,
 			"PGLOCK CRITICAL - " + billing + " | longest_wait=90.000s;1;89;0 "},
 		"a wait for another lock": {Filter{}, Limits{Fail: limit(3 * time.Minute)}, withTableWait, Critical,
-			"PGLOCK CRITICAL - 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 4, longest wait 4m00s; 1 more root" + end + " | " +
+			"PGLOCK CRITICAL - Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 4, longest wait 4m00s; 1 more waits" + end + " | " +
 				"longest_wait=240.000s;;180;0 waiters=5;"},
 		"an election": {Filter{}, Limits{Fail: limit(0)}, func(s *monitor.Snapshot) {
 			for i := range s.Locks {
@@ -66,20 +66,20 @@ func TestStatus(t *testing.T) {
 			s.Locks[0].Waiters = nil
 		}, OK, "PGLOCK OK - Nothing waits for an advisory lock; 2 sessions wait without an advisory lock (--all); locks in rows could not be read. 1 advisory lock held. | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
-			"for invoice:42 behind 4711 in database shop; 4711 billing, idle in transaction"},
+			"for invoice:42 behind 4711 in database shop; Terminate 4711 billing, idle in transaction"},
 		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). 1 lock held. | "},
 		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, withDeadlock, OK, "PGLOCK OK - " + bare + "; 1 deadlock; 1 possible deadlock" + end + " | "},
 		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
 			s.DetailsHidden = "GRANT this"
-		}, Unknown, "PGLOCK UNKNOWN - prepared transaction \"it's\", 1h00m old, holds @7/-42 (shared): frees 1; the server does not report how long 1 waiter has waited; GRANT this; to end it: ROLLBACK PREPARED 'it''s' | longest_wait=0.000s"},
+		}, Unknown, "PGLOCK UNKNOWN - Roll back prepared transaction \"it's\", 1h00m old, holds @7/-42 (shared): frees 1; the server does not report how long 1 waiter has waited; GRANT this; to end it: ROLLBACK PREPARED 'it''s' | longest_wait=0.000s"},
 		"hidden, and others are critical": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[1].Waiters[0].Hidden, s.Locks[1].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
 		}, Critical, "PGLOCK CRITICAL - " + billing + " | "},
 		"hostile names": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[2].Key = "a|b\n\x1b[2J"
-		}, Critical, `PGLOCK CRITICAL - 4711 billing, idle in transaction for 3m00s, holds a/b\n\x1b[2J (excl): frees 3, longest wait 1m30s; 1 more root` + end + ` | longest_wait`},
+		}, Critical, `PGLOCK CRITICAL - Terminate 4711 billing, idle in transaction for 3m00s, holds a/b\n\x1b[2J (excl): frees 3, longest wait 1m30s; 1 more waits` + end + ` | longest_wait`},
 	} {
 		s := snapshot()
 		s.Capacity = monitor.Capacity{Nominal: 1000, Used: 42}

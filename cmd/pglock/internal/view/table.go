@@ -31,7 +31,7 @@ type page struct {
 	all, shown *monitor.Snapshot // shown has only what the filter shows
 	tree       *monitor.Tree     // of all
 	folds      folds
-	headline   monitor.Headline
+	headline   monitor.Action
 	on         Server
 	width      int
 }
@@ -39,7 +39,7 @@ type page struct {
 func newPage(all *monitor.Snapshot, filter Filter, on Server, width int) *page {
 	tree, s := filter.named(all).Tree(), filter.shown(all)
 	return &page{all: all, shown: s, tree: tree, folds: foldsOf(tree),
-		headline: filter.Headline(all), on: on, width: width}
+		headline: filter.Action(all), on: on, width: width}
 }
 
 // OneScreen is like [Table], but returns at most height lines. It says how many locks do not fit, and leaves out locks

@@ -65,8 +65,8 @@ func snapshot() *monitor.Snapshot {
 const inEightyColumns = `
 alice@db1:5432/shop  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
 
-4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3,
-  longest wait 1m30s; 1 more root
+Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl):
+  frees 3, longest wait 1m30s; 1 more waits
   ran: UPDATE invoice SET paid = true
   pglock terminate --session 4711@2026-07-05T10:00:00Z
 
@@ -160,9 +160,10 @@ func TestAKeyHasTheNameFromTheFilter(t *testing.T) {
 const inFiftyColumns = `
 x  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
 
-4711 billing, idle in transaction for 3m00s, holds
-  probably Rails migrations of database shop
-  (excl): frees 3, longest wait 1m30s; 1 more root
+Terminate 4711 billing, idle in transaction for
+  3m00s, holds probably Rails migrations of
+  database shop (excl): frees 3, longest wait
+  1m30s; 1 more waits
   ran: UPDATE invoice SET paid = true
   pglock terminate \
     --session 4711@2026-07-05T10:00:00Z

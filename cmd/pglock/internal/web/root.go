@@ -32,7 +32,7 @@ func (st *head) setHeadline(s *monitor.Snapshot, tree blocking, flags string) {
 	st.Waiting, st.Expected, st.Held = h.Waiting, h.Expected, h.Held
 	st.Longest = tree.longest()
 	st.Headline = h.String()
-	if h.Root == nil {
+	if len(h.Whom) == 0 {
 		return
 	}
 	st.Root = rootOf(h, flags)
@@ -43,12 +43,13 @@ func (st *head) setHeadline(s *monitor.Snapshot, tree blocking, flags string) {
 	}
 }
 
-func rootOf(h monitor.Headline, flags string) *root {
-	r := &root{party: nodeParty(h.Root), ID: idOf(h.Root.ID()), Database: h.Root.Database, Client: h.Root.Client, State: h.Root.State,
-		Since: h.Since, Mode: lockmode.Short(h.Mode), Statement: cut(h.Statement(), maxQuery), Frees: h.Frees, More: h.More,
+func rootOf(h monitor.Action, flags string) *root {
+	first := h.Whom[0]
+	r := &root{party: nodeParty(first), ID: idOf(first.ID()), Database: first.Database, Client: first.Client, State: first.State,
+		Since: h.Since, Mode: lockmode.Short(h.Mode), Statement: cut(h.Statement(), maxQuery), Frees: h.Frees,
 		Command: view.EndCommand(h, flags)}
 	if h.Lock != "" {
-		r.Lock = &lockName{keyOfLabel(h.Root, h.Lock), h.Lock}
+		r.Lock = &lockName{keyOfLabel(first, h.Lock), h.Lock}
 	}
 	return r
 }

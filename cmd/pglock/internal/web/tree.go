@@ -88,11 +88,11 @@ func newBlocking(s *monitor.Snapshot, locks chosen) blocking {
 }
 
 // headline returns what matters most of what is shown.
-func (b blocking) headline(s *monitor.Snapshot) monitor.Headline {
+func (b blocking) headline(s *monitor.Snapshot) monitor.Action {
 	if b.all {
-		return s.Headline()
+		return s.Action()
 	}
-	return s.HeadlineOf(b.has, nil)
+	return s.ActionOf(b.has, nil)
 }
 
 // longest returns when the longest wait began, apart from those that belong to normal work.

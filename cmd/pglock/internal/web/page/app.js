@@ -96,9 +96,8 @@ function showHeadline(s) {
   at("root").classList.toggle("dead", Boolean(r.deadlock));
   showRoot(rootPart, s, now);
   at("root-end").hidden = !r.command || Boolean(moment);
-  const more = r.more ? r.more + (r.more === 1 ? " more root is" : " more roots are") + " in the tree below." : "";
   const others = s.deadlocks.filter(text => text !== r.deadlock).slice(0, 2).map(printable);
-  say(at("root-more"), [...others, more].filter(Boolean).join(" · "));
+  say(at("root-more"), others.join(" · "));
 }
 
 // showStale greys the page out while there are no snapshots, and says what is seen.

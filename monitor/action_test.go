@@ -1,0 +1,237 @@
+package monitor_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+)
+
+var (
+	age    = regexp.MustCompile(`\b([0-9.]+(ms|s)|[0-9]+m[0-9]+s)\b`)
+	number = regexp.MustCompile(`\b[0-9]{3,}\b`)
+)
+
+// general replaces the times and process IDs of a text.
+func general(text string) string {
+	return number.ReplaceAllString(age.ReplaceAllString(text, "AGE"), "N")
+}
+
+// requireHeadline waits for a headline, since a lock can be seen a moment after it is taken.
+func requireHeadline(t *testing.T, db monitor.DBTX, want string, opts ...monitor.Option) (s *monitor.Snapshot) {
+	t.Helper()
+	var got string
+	testenv.WaitUntil(t, "the headline "+want, func() bool {
+		var err error
+		s, err = monitor.Take(t.Context(), db, opts...)
+		must.Succeed(t, err)
+		if text := general(s.Action().String()); text != got {
+			got = text
+			t.Logf("the headline is %s", got)
+		}
+		return got == want
+	})
+	return s
+}
+
+// appName sets the name by which a session is told from others.
+func appName(name string) string { return "SET application_name = '" + name + "'" }
+
+// actionScenes are scenes with the action that a DBA would take.
+var actionScenes = map[string]struct {
+	set  func(idleSessions)
+	want string
+}{
+	"nothing": {func(idleSessions) {}, "Nothing waits. No locks held."},
+	"at the root is the session with the table, not the one that holds the key": {func(s idleSessions) {
+		s.session(appName("ddl-owner"), "BEGIN", "-- why\nLOCK  TABLE t")
+		s.waits("SELECT * FROM t", "SELECT pg_advisory_lock(3333)")
+		s.waits("SELECT pg_advisory_lock(3333)")
+		s.session(appName("other"), "SELECT pg_advisory_lock(1)")
+		s.waits("SELECT pg_advisory_lock(1)")
+	}, "Terminate N ddl-owner, idle in transaction for AGE, holds relation t (AccExcl): frees 1, then 1 more, longest wait AGE; 1 more waits"},
+	"a DDL queue: the ALTER has done nothing yet": {func(s idleSessions) {
+		for range 3 {
+			s.session(appName("report"), "BEGIN", "SELECT * FROM t")
+		}
+		s.waits("ALTER TABLE t ADD w int", appName("flyway"))
+		for range 4 {
+			s.waits("SELECT * FROM t")
+		}
+	}, "Cancel N flyway, which waits for relation t (AccExcl) for AGE: frees 4, longest wait AGE; " +
+		"or terminate 3 sessions that share relation t (N report, N report, N report); all must end: frees 1, then 4 one after another"},
+	"a member of a queue frees none": {func(s idleSessions) {
+		s.session(appName("holder"), "SELECT pg_advisory_lock(7)")
+		for range 3 {
+			s.waits("SELECT pg_advisory_lock(7)", appName("member"))
+		}
+	}, "Terminate N holder, idle for AGE, holds @7 (excl): frees 1, then 2 one after another, longest wait AGE"},
+	"shared holders free only together": {func(s idleSessions) {
+		for range 2 {
+			s.session(appName("reader"), "SELECT pg_advisory_lock_shared(9)")
+		}
+		s.waits("SELECT pg_advisory_lock(9)")
+	}, "Terminate 2 sessions that share @9 (N reader, N reader); all must end: frees 1, longest wait AGE"},
+	"too many holders": {func(s idleSessions) {
+		for range 9 {
+			s.session(appName("reader"), "SELECT pg_advisory_lock_shared(9)")
+		}
+		s.waits("SELECT pg_advisory_lock(9)")
+	}, "1 waits, longest wait AGE, for @9 behind N reader: 9 share it, and all must end"},
+	"a deadlock": {func(s idleSessions) {
+		left := s.session(patience, appName("left"), "BEGIN", "SELECT pg_advisory_xact_lock(1)")
+		right := s.session(patience, appName("right"), "SELECT pg_advisory_lock(2)", "BEGIN", "SELECT 1")
+		s.db.Queue(s.T, left, "SELECT pg_advisory_xact_lock(2)")
+		s.db.Queue(s.T, right, "SELECT pg_advisory_xact_lock(1)")
+	}, "Deadlock for AGE: N → N → N. Terminate N right: frees 1, longest wait AGE"},
+	"a prepared transaction": {func(s idleSessions) {
+		s.session("BEGIN", "SELECT pg_advisory_xact_lock(7)", "PREPARE TRANSACTION 'it''s late'")
+		s.Cleanup(func() { execute(s.T, s.db.Connect(s.T), "ROLLBACK PREPARED 'it''s late'") })
+		s.waits("SELECT pg_advisory_lock(7)")
+	}, `Roll back prepared transaction "it's late", AGE old, holds @7 (excl): frees 1, longest wait AGE`},
+	"a row: what is next in the way is not known": {func(s idleSessions) {
+		s.session(appName("idler"), "SELECT pg_advisory_lock(5)", "BEGIN", "UPDATE t SET v = 1 WHERE id = 1")
+		for range 3 {
+			s.waits("UPDATE t SET v = 2 WHERE id = 1")
+		}
+	}, "Terminate N idler, idle in transaction for AGE, holds row of t in transaction N (excl): frees at least 0, probably 1, then 2 one after another, longest wait AGE"},
+}
+
+func TestActionScenes(t *testing.T) {
+	for name, scene := range actionScenes {
+		t.Run(name, func(t *testing.T) {
+			s := newIdleSessions(t)
+			scene.set(s)
+			requireHeadline(t, s.db.Pool(t), scene.want, monitor.WithAllWaits())
+		})
+	}
+}
+
+// Candidates of an election wait for as long as the leader leads. That is no incident.
+func TestActionLeavesElectionsOut(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db)
+	pool := db.Pool(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 4)
+	lead := func(l *pglock.Locker) {
+		go func() {
+			ended <- leader.Run(ctx, l, invoice, func(ctx context.Context, _ *pglock.Lock) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+	}
+	for range 2 {
+		lead(rowLocker(t, pool))
+		l, err := pglock.New(pool)
+		must.Succeed(t, err)
+		t.Cleanup(func() { _ = l.Close(context.Background()) })
+		lead(l)
+	}
+	h := requireHeadline(t, pool, "Nothing waits but 2 for elections, permits and runs of jobs. 2 locks held.").Action()
+	if h.Waiting != 0 || h.Expected != 2 || len(h.Whom) > 0 {
+		t.Errorf("%+v", h)
+	}
+	session(t, db, "SELECT pg_advisory_lock(7)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(7)")
+	requireHeadline(t, pool, "Terminate N TestActionLeavesElectionsOut, idle for AGE, holds @7 (excl): frees 1, longest wait AGE")
+	cancel()
+	for range cap(ended) {
+		<-ended
+	}
+}
+
+// Silence about advisory locks is not health.
+func TestActionCountsWaitsElsewhere(t *testing.T) {
+	s := newIdleSessions(t)
+	pool := s.db.Pool(t)
+	s.session("BEGIN", "LOCK TABLE t")
+	s.waits("SELECT * FROM t")
+	h := take(t, pool).Action()
+	if text := h.String(); h.Elsewhere == 0 || !strings.Contains(text, "without an advisory lock (--all)") {
+		t.Errorf("%s: %+v", text, h)
+	}
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithAllWaits())
+	must.Succeed(t, err)
+	if h := taken.Action(); h.Signal == "" || h.Elsewhere != 0 || h.Waiting == 0 {
+		t.Errorf("with all waits: %+v", h)
+	}
+}
+
+// Where the blockers could not be read, the headline does not say that nothing waits.
+func TestActionWithoutBlockers(t *testing.T) {
+	t.Parallel()
+	s := queue(3)
+	for i := range s.Locks[0].Waiters {
+		s.Locks[0].Waiters[i].BlockedBy = nil
+	}
+	h := s.Action()
+	if got := h.String(); h.Signal != "" || got != "3 wait, longest wait 16m38s, for @1: it is unknown which sessions block them" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestActionOfLocksInRows(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db, "invoice:42")
+	pool := db.Pool(t)
+	billing := rowLocker(t, pool, pglock.WithApplicationName("billing"))
+	holdRow(t, billing, invoice)
+	requireHeadline(t, pool, "Nothing waits. 1 lock held.")
+	shop := rowLocker(t, pool, pglock.WithApplicationName("shop"))
+	waitRow(t, shop, invoice)
+	s := takeWaiting(t, pool, invoice, 1)
+	testenv.WaitUntil(t, "the wait has lasted for a time", func() bool {
+		s = takeWaiting(t, pool, invoice, 1)
+		return s.Action().Longest > 0
+	})
+	h := s.Action()
+	text := general(h.String())
+	if want := "which holds invoice:42 (excl) in a row for AGE: frees at least 0, probably 1, longest wait AGE"; !strings.HasPrefix(text, "Terminate billing (process ") || !strings.HasSuffix(text, want) {
+		t.Errorf("the headline is %q, want that billing %q", text, want)
+	}
+	if !strings.HasSuffix(h.Command(""), "--holder "+h.Whom[0].Lease.Holder) || h.Whom[0].Application != "billing" || h.Statement() != "" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// The tree goes over several locks, and waits ahead of a shared one count.
+func TestTreeOfLocksInRows(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db, "invoice:42")
+	pool := db.Pool(t)
+	lockers := map[string]*pglock.Locker{}
+	for _, name := range []string{"root", "middle", "last", "reader"} {
+		lockers[name] = rowLocker(t, pool, pglock.WithApplicationName(name))
+	}
+	second := pglock.Int64Key(2)
+	holdRow(t, lockers["root"], invoice, pglock.Shared())
+	holdRow(t, lockers["middle"], second)
+	waitRow(t, lockers["middle"], invoice)
+	takeWaiting(t, pool, invoice, 1)
+	waitRow(t, lockers["reader"], invoice, pglock.Shared()) // behind the exclusive wait
+	takeWaiting(t, pool, invoice, 2)
+	waitRow(t, lockers["last"], second)
+	s := takeWaiting(t, pool, second, 1)
+	var got []string
+	for depth, n := range s.Tree().All() {
+		got = append(got, strings.Repeat("  ", depth)+n.Application)
+		if n.Deadlock || n.ID().Holder != n.Lease.Holder {
+			t.Errorf("%+v", n)
+		}
+	}
+	root := s.Tree().Roots[0]
+	label, mode, ok := root.Held()
+	if root.Behind != 3 || label != "invoice:42 (row)" || mode != "shared" || !ok {
+		t.Errorf("behind the root are %d; it holds %s (%s)", root.Behind, label, mode)
+	}
+	requireOrder(t, got, "root", "  middle", "    reader", "    last")
+}
