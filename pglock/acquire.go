@@ -57,8 +57,7 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 	if err := l.prepare(r, keys, try, opts); err != nil {
 		return nil, err
 	}
-	start := driver.Now()
-	r.caller = ctx
+	r.since, r.caller = driver.Now(), ctx
 	if r.config.bounded && !r.try {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, r.config.maxWait, errMaxWait)
@@ -66,7 +65,7 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 	}
 	lock, err := l.takeInOutage(ctx, r)
 	if err != nil || l.config.observer != nil {
-		waited := driver.Now().Sub(start)
+		waited := driver.Now().Sub(r.since)
 		if err != nil {
 			err = l.explain(ctx, r, err, waited)
 		}

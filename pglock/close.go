@@ -5,27 +5,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Close closes the Locker. First the channel of [Locker.Closing] is closed, and new acquires and waiting ones fail with
-// [ErrClosed]; then Close waits until the held locks have been unlocked. When the time for that is up, it ends those
-// that are still held: their Contexts end, Err is a *[LostError] with reason closed, holders get up to a second to
-// notice and to call Unlock, and then the locks are released. The error says how many locks were ended, and matches the
-// context's error.
+// [ErrClosed]; then Close waits until the held locks have been unlocked. After a second the log names those that are still
+// held. When the time for that is up, it ends them: their Contexts end, Err is a *[LostError] with reason closed, holders
+// get up to a second to notice and to call Unlock, and then the locks are released. The error says how many locks were
+// ended, names the first ten, and matches the context's error.
 //
-// If ctx has a deadline Close returns by then, even if the server does not answer. The last quarter of the time, but
-// at most three seconds, is for the grace, the releases and the end of the sessions; holders have the rest. If ctx is
+// Close returns by ctx's deadline, or within ten seconds if it has none, even if the server does not answer. The last
+// quarter of the time, but at most three seconds, is for the grace, the releases and the end of the sessions; holders have the rest. If ctx is
 // cancelled, or has ended before, Close ends everything at once, which takes up to three seconds. If the server does
 // not confirm a release in time it frees the lock when it notices the end of the session, at the latest when the
 // lease is over.
 //
-// A second Close returns nil at once.
+// A second Close returns nil at once. Under the context of a Lock of this Locker, as in the function of Do, Close would
+// wait for its own caller: it does nothing and returns [ErrSelfDeadlock].
 func (l *Locker) Close(ctx context.Context) error {
+	for lock := range ancestors(ctx) {
+		if lock.hold.locker == l && !l.closed.Load() {
+			return fmt.Errorf("pglock: close: %w: its context descends from that of a Lock of %s, which is held "+
+				"(close when that is unlocked)", ErrSelfDeadlock, keyText(lock.info().name(), 0))
+		}
+	}
 	if !l.refuse() {
 		return nil
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, closeWithoutDeadline)
+		defer cancel()
 	}
 	if backend, ok := l.backend.(driver.Drainer); ok {
 		backend.Drain()
@@ -59,6 +73,8 @@ func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-ch
 		holders, cancel = context.WithDeadline(ctx, deadline.Add(-kept))
 		defer cancel()
 	}
+	late := time.AfterFunc(lateWhenClosed, l.warnOfHeld)
+	defer late.Stop()
 	select {
 	case <-l.drained:
 		return nil, nil, nil
@@ -70,7 +86,44 @@ func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-ch
 		return nil, nil, nil
 	}
 	l.notifications.Add(ended...)
-	return ended, noticed, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
+	var locks []*Lock
+	for _, loss := range ended {
+		locks = append(locks, loss.lock)
+	}
+	return ended, noticed, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %s: %w", len(ended), namesOf(locks), cause)
+}
+
+// warnOfHeld writes to the log which locks a Close waits for.
+func (l *Locker) warnOfHeld() {
+	var held []*Lock
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		held = append(held, s.locksLocked()...)
+		s.mu.Unlock()
+	}
+	if len(held) > 0 {
+		l.config.env.Logger.Warn("close waits for locks that are still held", "locks", len(held), "held", namesOf(held))
+	}
+}
+
+// namesOf names the first of locks: each with its use and its chosen token, and since when it is held.
+func namesOf(locks []*Lock) string {
+	var names []string
+	for _, k := range locks[:min(len(locks), mostNamed)] {
+		info, tag := k.info(), ""
+		if info.Use.Kind != UseLock {
+			tag = ", " + string(info.Use.Kind)
+		}
+		if k.token == 0 {
+			tag += ", token " + shorttext.Quote(info.Token)
+		}
+		names = append(names, fmt.Sprintf("%s (since %s%s)", keyText(info.name(), len(info.Keys)-1), wallTime(k.since).Format(time.RFC3339), tag))
+	}
+	if more := len(locks) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // closeBy returns when Close, which has waited for the holders, must have finished.
@@ -219,6 +272,9 @@ const (
 	closeSteps      = 3               // grace, releases, end of the sessions
 	afterClose      = 50 * time.Millisecond
 	graceWhenClosed = time.Second
+	lateWhenClosed  = time.Second // after that the log names what is held
+
+	closeWithoutDeadline = 10 * time.Second
 )
 
 var errNotInTime = errors.New("not everything ended in time: the rest continues in the background")

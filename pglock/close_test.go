@@ -3,6 +3,7 @@ package pglock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +130,43 @@ func TestCloseReturnsInABlackHole(t *testing.T) {
 	if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close returned %v", err)
 	}
+}
+
+// A Close that has no deadline waits for ten seconds. After one the log names what is held; the error names the first ten.
+func TestCloseWithoutADeadlineSaysWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLogBook()
+		l, err := locktest.NewMemory(log.option())
+		must.Succeed(t, err)
+		for i := range 12 {
+			mustLock(t, l, pglock.Keyf("k%d", i), pglock.WithToken("nightly"))
+		}
+		start, result := time.Now(), make(chan error)
+		go func() { result <- l.Close(context.Background()) }()
+		time.Sleep(2 * time.Second)
+		lines := log.lines("close waits for locks that are still held", "locks=12", "since 2000-01-01T00:00:00Z", "nightly", "and 2 more")
+		if len(lines) != 1 {
+			t.Errorf("the log says %q", log.lines(""))
+		}
+		err = <-result
+		if !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), "nightly") != 10 || !strings.Contains(err.Error(), "and 2 more") {
+			t.Errorf("Close returned %v", err)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// Under the context of a lock Close would wait for its own caller.
+func TestCloseIsRefusedInsideDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := locktest.NewMemory()
+		must.Succeed(t, err)
+		err = l.Do(t.Context(), pglock.NewKey("k"), func(ctx context.Context, lock *pglock.Lock) error { return l.Close(ctx) })
+		if !errors.Is(err, pglock.ErrSelfDeadlock) || !strings.Contains(err.Error(), `"k"`) {
+			t.Errorf("Close returned %v", err)
+		}
+		must.Succeed(t, l.Close(t.Context()))
+	})
 }

@@ -146,10 +146,7 @@ func (e *WaitError) Error() string {
 	}
 	switch {
 	case len(e.Holders) > 0:
-		fmt.Fprintf(&b, ": held by %s", holderText(e.Holders[0]))
-		if more := len(e.Holders) - 1; more > 0 {
-			fmt.Fprintf(&b, " and %d more", more)
-		}
+		b.WriteString(": held by " + holdersText(e.Holders))
 	case e.Waited == 0 && e.Err == nil && len(e.Keys) > 1 && !e.firstHeld:
 		b.WriteString(": at least one is already held")
 	case e.Waited == 0 && e.Err == nil:
@@ -221,6 +218,17 @@ func failed(attempt string, key Key, more int, err error) error {
 func keyText(key Key, more int) string {
 	text := shorttext.Quote(key.String())
 	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func holdersText(holders []Holder) string {
+	if len(holders) == 0 {
+		return "an unknown session"
+	}
+	text := holderText(holders[0])
+	if more := len(holders) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -11,7 +11,8 @@ import (
 
 func init() {
 	hooks.Backend = func(locker any) (driver.Backend, error) { return locker.(*Locker).openBackend() }
-	hooks.Logger = func(locker any) *slog.Logger { return locker.(*Locker).logger() }
+	hooks.Logger = func(locker any) *slog.Logger { return locker.(*Locker).config.env.Logger }
+	hooks.Watch = func(locker any, w *hooks.Waits) (stop func()) { return locker.(*Locker).watch(w) }
 	hooks.Observer = func(locker any) any { return observerOr(locker.(*Locker).config.observer) }
 	hooks.HandoffLimit = func(locker any) (int, time.Duration) {
 		c := locker.(*Locker).config
@@ -49,13 +50,6 @@ func (l *Locker) openBackend() (driver.Backend, error) {
 		return nil, err
 	}
 	return l.backend, nil
-}
-
-func (l *Locker) logger() *slog.Logger {
-	if l.config.logs {
-		return l.config.env.Logger
-	}
-	return slog.Default()
 }
 
 // observerOr returns o, or an Observer without functions if it is nil.

@@ -40,6 +40,7 @@ type Locker struct {
 	drained   chan struct{} // closed when there are none
 
 	notifications combine.Queue[loss]
+	waits         waitWatch
 }
 
 type lockerConfig struct {
@@ -48,10 +49,10 @@ type lockerConfig struct {
 	handoffs   int
 	handoffFor time.Duration
 	observer   *Observer
+	warnAfter  time.Duration
 
 	boundGuards bool     // WithGuardIdleTimeout was given
 	forPostgres []string // names of options that are for PostgreSQL only
-	logs        bool     // WithLogger was given
 }
 
 const (
@@ -60,6 +61,7 @@ const (
 	maxLease          = 24 * time.Hour
 	defaultHandoffs   = 1000
 	defaultHandoffFor = 20 * time.Millisecond
+	defaultWarnAfter  = 5 * time.Second
 	holdersWithin     = time.Second // how long a failed wait asks for the holders
 )
 
@@ -129,8 +131,8 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 func (c *lockerConfig) postgresOnly(name string) { c.forPostgres = append(c.forPostgres, name) }
 
 func newLockerConfig(opts []Option) (lockerConfig, error) {
-	c := lockerConfig{handoffs: defaultHandoffs, handoffFor: defaultHandoffFor}
-	c.env.Logger, c.env.Lease = slog.New(slog.DiscardHandler), defaultLease
+	c := lockerConfig{handoffs: defaultHandoffs, handoffFor: defaultHandoffFor, warnAfter: defaultWarnAfter}
+	c.env.Logger, c.env.Lease = slog.Default(), defaultLease
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("pglock: an Option is nil")

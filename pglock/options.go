@@ -118,13 +118,29 @@ func AllowPooler() Option {
 	})
 }
 
-// WithLogger makes the Locker log to l: lost locks and names that could not be recorded as warnings, sessions that were opened and closed as debug messages. The default discards. A nil logger is an error.
+// WithLogger makes the Locker log to l: lost locks, waits that last ([WithWarnAfter]), locks that a Close waits for, and
+// names that could not be recorded as warnings, sessions that were opened and closed as debug messages. The default is
+// what [slog.Default] returns when the Locker is made; [slog.DiscardHandler] ends the log. A nil logger is an error.
 func WithLogger(l *slog.Logger) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if l == nil {
 			return errors.New("pglock: WithLogger: the logger is nil")
 		}
-		c.env.Logger, c.logs = l, true
+		c.env.Logger = l
+		return nil
+	})
+}
+
+// WithWarnAfter sets how long a call waits until the log says so, with the key, the holder, and since when; the line comes
+// again each time the wait has doubled. There is one for each key, however many calls of this process wait for it. The
+// default is 5 s. Candidates for a leader's lock and runs of a job (packages leader and schedule) wait silently. A d that is
+// not positive is an error.
+func WithWarnAfter(d time.Duration) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if d <= 0 {
+			return fmt.Errorf("pglock: WithWarnAfter(%v): the duration is not positive", d)
+		}
+		c.warnAfter = d
 		return nil
 	})
 }

@@ -42,6 +42,7 @@ type request struct {
 	try    bool         // never waits
 	config lockConfig
 	token  driver.Token
+	since  driver.Instant
 	caller context.Context // of the call, or derived from it by the Observer
 	cancel func(error)     // ends the wait for the backend, when Close does
 	waited bool            // it did not get the lock at once

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -104,8 +105,8 @@ type loss struct {
 // reportLosses tells the log and Observers of losses, in the background: no lock's end waits for them, however slow they are.
 func reportLosses(losses []loss) {
 	for _, l := range losses {
-		if l.logs {
-			l.lock.hold.locker.config.env.Logger.Warn("lock lost", "key", Key{k: l.lock.key[0]}, "reason", l.err.Reason, "error", l.err.Err)
+		if info := l.lock.info(); l.logs && !hooks.IsInternal(string(info.Use.Kind)) {
+			l.lock.hold.locker.warn("lock lost", info.name(), info.Use.Kind, "reason", l.err.Reason, "error", l.err.Err)
 		}
 		l.lock.reportLost(l.err)
 	}

@@ -16,6 +16,7 @@ func (r *request) reportWait(l *Locker) {
 		return
 	}
 	r.waited = true
+	l.watchWaits()
 	o := l.config.observer
 	if o == nil || o.WaitStarted == nil {
 		return
@@ -32,6 +33,14 @@ func (r *request) info() LockInfo {
 		info.Use = *r.config.use
 	}
 	return info
+}
+
+// name is the key by which the caller of a primitive knows the lock, or else its first own.
+func (i LockInfo) name() Key {
+	if i.Use.Kind != UseLock {
+		return i.Use.Key
+	}
+	return i.Keys[0]
 }
 
 // info is what the Observer learns of l.

@@ -22,7 +22,17 @@ var (
 	Observer func(locker any) any
 	// HandoffLimit returns the limit of WithHandoffLimit, or the default.
 	HandoffLimit func(locker any) (n int, d time.Duration)
+	// Watch lets the log tell of waits in a primitive's queue as of those for locks, until stop is called.
+	Watch func(locker any, w *Waits) (stop func())
 )
+
+// Waits are the calls of this process that wait for something of a primitive.
+type Waits struct {
+	Use  any // a pglock.Use
+	Keys any // the []pglock.Key of the locks whose holders they wait for
+	// Now returns since when the first of them waits, and how many there are. It is called from any goroutine.
+	Now func() (since driver.Instant, calls int)
+}
 
 // HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with
 // opts, a []pglock.LockOption, without asking the server. It is for queues outside of the Locker. They keep the handoff
@@ -44,6 +54,11 @@ const (
 	UseTickMark      = "tick mark"      // by which the monitor recognises a tick
 	UseSemaphoreGate = "semaphore gate" // the place at the head of a semaphore's line
 )
+
+// IsInternal reports whether a lock with a use of this kind is one that users do not see.
+func IsInternal(kind string) bool {
+	return kind == UseLeaderMark || kind == UseTickMark || kind == UseSemaphoreGate
+}
 
 // LockSettings are what the LockOptions of a call ask for.
 type LockSettings struct {

@@ -70,7 +70,7 @@ func (l *Labeler) Of(keys []pglock.Key, use pglock.Use) string {
 
 // Internal reports whether a primitive takes the lock for its own purposes, which its users do not see.
 func Internal(use pglock.Use) bool {
-	return use.Kind == hooks.UseSemaphoreGate || use.Kind == hooks.UseLeaderMark || use.Kind == hooks.UseTickMark
+	return hooks.IsInternal(string(use.Kind))
 }
 
 // Use returns a label that says what a lock is for.

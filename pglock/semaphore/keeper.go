@@ -38,7 +38,10 @@ func (s *Semaphore) head() (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
-		s.keeping, s.blocked = false, false
+		if s.unwatch != nil {
+			s.unwatch()
+		}
+		s.keeping, s.blocked, s.unwatch = false, false, nil
 		return nil, false
 	}
 	return s.queue[0].ctx, true

@@ -12,6 +12,7 @@ import (
 // waiter is one call that wants permits. It is served when got has as many slots as weight.
 type waiter struct {
 	ctx    context.Context // for its values
+	since  driver.Instant
 	weight int
 	try    bool // it fails if it would have to wait
 	got    []held
@@ -48,12 +49,25 @@ func (s *Semaphore) enter(w *waiter) {
 
 // markLocked notes that all calls in the queue have to wait.
 func (s *Semaphore) markLocked() {
+	if s.unwatch == nil {
+		s.unwatch = hooks.Watch(s.locker, &hooks.Waits{Use: s.use(), Keys: s.someSlots(), Now: s.longestWait})
+	}
 	for _, w := range s.queue {
 		if !w.marked {
 			w.marked = true
 			close(w.waits)
 		}
 	}
+}
+
+// longestWait returns since when the first call waits, and how many there are.
+func (s *Semaphore) longestWait() (since driver.Instant, calls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return 0, 0
+	}
+	return s.queue[0].since, len(s.queue)
 }
 
 // leave removes w from the queue, and reports false if w has already been served or has failed.

@@ -41,6 +41,7 @@ type Semaphore struct {
 	mine       []*pglock.Lock     // locks of the slots that are held here, by slot
 	recent     []int              // slots that were given back here, the latest one last
 	turn       turn
+	unwatch    func() // ends what the log is told of the queue; nil while no call has to wait
 }
 
 // New returns the semaphore named by key, with n permits. Semaphores with equal keys on the same server are one
@@ -149,7 +150,7 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 		return nil, s.failed(weight, err)
 	}
 	start := driver.Now()
-	w := &waiter{ctx: context.WithoutCancel(ctx), weight: weight, try: try || o.Bounded && o.MaxWait == 0, ready: make(chan struct{}), waits: make(chan struct{})}
+	w := &waiter{ctx: context.WithoutCancel(ctx), since: start, weight: weight, try: try || o.Bounded && o.MaxWait == 0, ready: make(chan struct{}), waits: make(chan struct{})}
 	if ctx.Err() != nil {
 		return nil, s.explain(ctx, w, context.Cause(ctx), 0)
 	}
@@ -275,7 +276,7 @@ const (
 func (s *Semaphore) whoHolds(ctx context.Context) (all []pglock.Holder) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
 	defer cancel()
-	for _, slot := range s.keys[1:min(len(s.keys), 1+holdersAsked)] {
+	for _, slot := range s.someSlots() {
 		holders, err := s.locker.Holders(ctx, slot)
 		if err != nil {
 			return all
@@ -284,6 +285,9 @@ func (s *Semaphore) whoHolds(ctx context.Context) (all []pglock.Holder) {
 	}
 	return all
 }
+
+// someSlots returns the keys of slots whose holders are asked for.
+func (s *Semaphore) someSlots() []pglock.Key { return s.keys[1:min(len(s.keys), 1+holdersAsked)] }
 
 func (s *Semaphore) failed(weight int, err error) error {
 	return fmt.Errorf("pglock/semaphore: acquire %d of %d permits of %s: %w", weight, s.n, shorttext.Quote(s.key.String()), err)

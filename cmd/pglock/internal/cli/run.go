@@ -257,9 +257,11 @@ func inOneLine(_ []string, a slog.Attr) slog.Attr {
 
 func (r *run) options(db database, command string) []pglock.Option {
 	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease)), pglock.WithNames(), pglock.WithTrustedOwner(db.trusted...)}
+	var log slog.Handler = slog.DiscardHandler
 	if r.verbose {
-		options = append(options, pglock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: inOneLine}))))
+		log = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: inOneLine})
 	}
+	options = append(options, pglock.WithLogger(slog.New(log)))
 	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
 		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))
 	}

@@ -1,0 +1,146 @@
+package pglock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+// logBook is a log that a test reads.
+type logBook struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written sync.Cond
+}
+
+func newLogBook() *logBook {
+	b := &logBook{}
+	b.written.L = &b.mu
+	return b
+}
+
+// await waits for a line that contains each of texts.
+func (b *logBook) await(texts ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.linesLocked(texts)) == 0 {
+		b.written.Wait()
+	}
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.written.Broadcast()
+	return b.text.Write(p)
+}
+
+func (b *logBook) option() pglock.Option {
+	return pglock.WithLogger(slog.New(slog.NewTextHandler(b, nil)))
+}
+
+// lines returns the lines that contain each of texts.
+func (b *logBook) lines(texts ...string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.linesLocked(texts)
+}
+
+func (b *logBook) linesLocked(texts []string) (found []string) {
+	for line := range strings.Lines(b.text.String()) {
+		all := true
+		for _, text := range texts {
+			all = all && strings.Contains(line, text)
+		}
+		if all {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// Ten thousand calls wait for two keys for 41 s: the log says so of each key after 5, 10, 20 and 40 s, once for all of them.
+func TestWaitsThatLastAreLoggedOnceForEachDoubling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLogBook()
+		server := locktest.NewServer()
+		l, err := server.Locker(log.option())
+		must.Succeed(t, err)
+		other, err := server.Locker()
+		must.Succeed(t, err)
+		here := mustLock(t, l, pglock.NewKey("here"))
+		elsewhere := mustLock(t, other, pglock.NewKey("elsewhere"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		for range 5000 {
+			for _, key := range []string{"here", "elsewhere"} {
+				calls.Go(func() { _, _ = l.Lock(ctx, pglock.NewKey(key)) })
+			}
+		}
+		elector, err := leader.New(l, pglock.NewKey("elsewhere"))
+		must.Succeed(t, err)
+		calls.Go(func() { _ = elector.Run(ctx, nil) })
+		time.Sleep(4900 * time.Millisecond)
+		if early := log.lines(""); len(early) > 0 {
+			t.Errorf("after 4.9 s the log says\n%s", early)
+		}
+		time.Sleep(36100 * time.Millisecond)
+		for _, key := range []string{"key=here", "key=elsewhere"} {
+			lines := log.lines(`msg="waiting for a lock"`, key, "calls=5000")
+			if len(lines) != 4 || !strings.Contains(lines[0], "waited=5s") || !strings.Contains(lines[3], "waited=40s") {
+				t.Errorf("%s: the lines are\n%s", key, strings.Join(lines, ""))
+			}
+		}
+		if all := log.lines(""); len(all) != 8 {
+			t.Errorf("the log is\n%s", strings.Join(all, ""))
+		}
+		if held := log.lines("key=here", "this process, since 2000-01-01T00:00:00Z"); len(held) != 4 {
+			t.Errorf("the holder in this process is not named: %s", log.lines("key=here"))
+		}
+		cancel()
+		calls.Wait()
+		mustUnlock(t, here)
+		mustUnlock(t, elsewhere)
+		must.Succeed(t, errors.Join(l.Close(t.Context()), other.Close(t.Context())))
+	})
+}
+
+// The log names the holder in another process, and of a permit the semaphore.
+func TestWaitsThatLastNameTheirHolders(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	log := newLogBook()
+	l := openLocker(t, db, log.option(), pglock.WithWarnAfter(50*time.Millisecond))
+	other := openLocker(t, db, pglock.WithApplicationName("billing"))
+	lock := mustLock(t, other, pglock.NewKey("k"))
+	full, err := semaphore.New(other, pglock.NewKey("reports"), 1)
+	must.Succeed(t, err)
+	permit, err := full.Acquire(t.Context())
+	must.Succeed(t, err)
+	permits, err := semaphore.New(l, pglock.NewKey("reports"), 1)
+	must.Succeed(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	calls.Go(func() { _, _ = l.Lock(ctx, pglock.NewKey("k")) })
+	calls.Go(func() { _, _ = permits.Acquire(ctx) })
+	for _, what := range []string{"key=k ", `key=reports use="semaphore permit"`} {
+		log.await(what, "billing (pglock ")
+	}
+	cancel()
+	calls.Wait()
+	mustUnlock(t, lock)
+	must.Succeed(t, permit.Release(t.Context()))
+}
