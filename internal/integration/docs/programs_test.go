@@ -218,8 +218,6 @@ func (p program) environment(t *testing.T) []string {
 		return []string{"DATABASE_URL=" + testenv.PgBouncer(t, db, testenv.TransactionPooling)}
 	case "redis":
 		return []string{"REDIS_URL=" + testenv.RedisURL(t)}
-	case "operating":
-		return []string{"DATABASE_URL=" + db.ConnString(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + collector(t)}
 	}
 	return []string{"DATABASE_URL=" + db.ConnString()}
 }
