@@ -83,7 +83,7 @@ test-matrix: ## Run the conformance suites on many versions of servers and poole
 	@cd internal/integration/matrix && CGO_ENABLED=0 go run . -only='$(ONLY)'
 
 .PHONY: test-browser
-test-browser: ## Show the page of pglock monitor --http in a headless Chromium
+test-browser: ## Show the page of pglock serve in a headless Chromium
 	@PGLOCK_TEST_BROWSER="$${PGLOCK_TEST_BROWSER:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome)}" \
 		go test -count=1 -run=Browser -v ./cmd/pglock/internal/web
 

@@ -1,10 +1,14 @@
-// Command pglock runs programs under PostgreSQL advisory locks, and shows who holds such locks and who waits for them.
+// Command pglock shows who holds which lock of a PostgreSQL server and who waits, says what to do about it, and runs programs
+// under advisory locks.
 //
-//	pglock run KEY -- COMMAND ARGS…   run a command while holding a lock, as flock(1) does with a file
 //	pglock monitor                    who holds which lock, who waits for whom, and since when
-//	pglock exporter                   the same as metrics for Prometheus
+//	pglock check                      the same as one line and an exit code, for Nagios and the like
+//	pglock watch                      what happens, printed, told to a command, and recorded
+//	pglock serve                      the same as a page for browsers, and as metrics for Prometheus
+//	pglock replay, pglock report      what was recorded
 //	pglock terminate PID              end a session, after showing all that ends with it; pglock cancel PID
-//	pglock doctor                     check a server for problems with locks
+//	pglock doctor                     what endangers locks on a server
+//	pglock run KEY -- COMMAND ARGS…   run a command while holding a lock, as flock(1) does with a file
 //	pglock key NAME…                  the number of a name, and the SQL that takes it
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
 //
@@ -22,7 +26,7 @@
 //
 //	0          done; of run, the command's own code
 //	1          another error
-//	1, 2, 3    of monitor --fail-if-waiting: WARNING, CRITICAL, UNKNOWN, as for Nagios plugins
+//	1, 2, 3    of check: WARNING, CRITICAL, UNKNOWN, as for Nagios plugins
 //	64         wrong usage: a flag, a key or a connection string
 //	65         schema pglock belongs to a role that is not trusted, or is not pglock's
 //	66         the session to signal does not exist (any more)
@@ -39,7 +43,8 @@
 // The commands are in internal/cli. They parse, connect, and call: package pglock for locks, package monitor for
 // snapshots, package migrations for the schema. What they need beyond that is internal/job (a command under a lock, and
 // its signals), internal/view (snapshots as text), internal/tui (the view that fills the screen), internal/doctor (what
-// hurts locks on a server), internal/exporter and grafana (metrics, and a dashboard for them) and internal/term (terminals).
+// hurts locks on a server), internal/web (the page), internal/exporter and grafana (metrics, and a dashboard for them) and
+// internal/term (terminals).
 // Nothing here knows how a lock is taken.
 package main
 

@@ -1,4 +1,4 @@
-// Package grafana contains a dashboard for the metrics of pglock exporter.
+// Package grafana contains a dashboard for the metrics of pglock serve.
 package grafana
 
 import _ "embed"

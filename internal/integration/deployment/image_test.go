@@ -62,7 +62,7 @@ func TestProgramImageRunsWithoutAnythingElseInIt(t *testing.T) {
 	must.Succeed(t, err)
 	address := listener.Addr().String()
 	must.Succeed(t, listener.Close())
-	container := docker(t, append(run, "--detach", name, "exporter", "--listen", address)...)
+	container := docker(t, append(run, "--detach", name, "serve", "--listen", address)...)
 	t.Cleanup(func() { docker(t, "rm", "--force", container) })
 	var metrics string
 	testenv.WaitUntil(t, "metrics of the container", func() bool {

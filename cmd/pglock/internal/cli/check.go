@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -13,80 +14,128 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// check holds the flags that make pglock monitor a Nagios plugin.
-type check struct {
-	warn, fail      seconds
-	ignoreDeadlocks bool
+const checkHelp = `It prints one line, as a Nagios plugin does, within five seconds: what waits,
+what to do about it, and performance data.
+
+Exit codes: 0 OK; 1 WARNING or 2 CRITICAL if a session has waited that long for
+a lock of any type; 2 also for a deadlock; 3 UNKNOWN if it could not look at all
+of it: no answer, a missing right, or flags that are wrong. If only one of the
+limits is given, the other does not apply.
+
+Waits of candidates for an election, for a permit of a semaphore and for the run
+of a job are expected, and do not count.`
+
+// checkTimeout bounds a check, with connecting to the server. Monitoring systems give up after ten seconds.
+const checkTimeout = 4500 * time.Millisecond
+
+// checkRun is one call of check.
+type checkRun struct {
+	dsn        *dsn
+	filters    filters
+	warn, fail seconds
 }
 
-func (c *check) addTo(cmd *cobra.Command) {
-	cmd.Flags().Var(&c.fail, "fail-if-waiting",
-		"with --once: be CRITICAL when a session has waited longer than `duration`")
-	cmd.Flags().Var(&c.warn, "warn-if-waiting",
-		"with --once: be a WARNING when a session has waited longer than `duration`")
-	cmd.Flags().BoolVar(&c.ignoreDeadlocks, "ignore-deadlocks", false,
-		"with --fail-if-waiting: count deadlocks without being CRITICAL for them")
-}
-
-func (c *check) wanted(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed("fail-if-waiting") || cmd.Flags().Changed("warn-if-waiting")
-}
-
-// neverWarns reports whether everything that could be a WARNING is already CRITICAL.
-func (c *check) neverWarns(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed("fail-if-waiting") && cmd.Flags().Changed("warn-if-waiting") && c.warn >= c.fail
-}
-
-func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
-	limits.IgnoreDeadlocks = c.ignoreDeadlocks
-	if cmd.Flags().Changed("warn-if-waiting") {
-		limits.Warn = (*time.Duration)(&c.warn)
+func newCheck(server *dsn) *cobra.Command {
+	c := checkRun{dsn: server, warn: seconds(10 * time.Second), fail: seconds(time.Minute)}
+	cmd := &cobra.Command{
+		Use:   "check [DATABASE]",
+		Short: "Check for long waits and deadlocks, for Nagios and the like",
+		Long:  checkHelp,
+		Example: `  pglock check
+  pglock check -d postgres://db1/shop --warning 30s --critical 5m
+  pglock check --key nightly-report --critical 1h`,
+		Args: cobra.ArbitraryArgs, // wrong ones are UNKNOWN too
 	}
-	if cmd.Flags().Changed("fail-if-waiting") {
-		limits.Fail = (*time.Duration)(&c.fail)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		verdict, line, err := c.verdict(cmd, args)
+		if err != nil {
+			return unknown(err)
+		}
+		return exitWith(verdict, line)
 	}
-	return limits
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return unknown(misuse(cmd, "%w", err)) })
+	flags := cmd.Flags()
+	flags.VarP(&c.warn, "warning", "w", "WARNING if a session has waited longer than `duration`")
+	flags.VarP(&c.fail, "critical", "c", "CRITICAL if a session has waited longer than `duration`")
+	c.filters.addTo(cmd)
+	c.filters.addAdvisoryTo(cmd)
+	return cmd
 }
 
-// runCheck always prints one line, since monitoring systems show only that.
-func (m *watch) runCheck(cmd *cobra.Command, filter view.Filter) error {
-	db, err := m.dsn.resolve(cmd)
-	var snapshot *monitor.Snapshot
+func (c *checkRun) verdict(cmd *cobra.Command, args []string) (view.Verdict, string, error) {
+	if len(args) > 1 {
+		return view.Unknown, "", misuse(cmd, "expected one database")
+	}
+	filter, err := c.filters.filter(cmd)
 	if err == nil {
-		m.readOptions(db)
-		snapshot, err = m.checkServer(cmd, db, filter)
+		err = c.dsn.addDatabaseArgument(cmd, args)
 	}
 	if err != nil {
-		return exitWith(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
+		return view.Unknown, "", err
 	}
-	return exitWith(view.Status(snapshot, filter, m.check.limits(cmd), db.flags))
+	limits, err := c.limits(cmd)
+	if err != nil {
+		return view.Unknown, "", err
+	}
+	db, err := c.dsn.resolve(cmd)
+	if err != nil {
+		return view.Unknown, "", err
+	}
+	s, err := c.look(cmd.Context(), db, filter)
+	if err != nil {
+		return view.Unknown, "", err
+	}
+	verdict, line := view.Status(s, filter, limits, db.flags)
+	return verdict, line, nil
 }
 
-func (m *watch) checkServer(cmd *cobra.Command, db database, filter view.Filter) (*monitor.Snapshot, error) {
-	return job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
-		pool, err := db.pool(ctx, "pglock monitor")
+func (c *checkRun) limits(cmd *cobra.Command) (limits view.Limits, err error) {
+	warn, fail := cmd.Flags().Changed("warning"), cmd.Flags().Changed("critical")
+	if warn || !fail {
+		limits.Warn = (*time.Duration)(&c.warn)
+	}
+	if fail || !warn {
+		limits.Fail = (*time.Duration)(&c.fail)
+	}
+	if limits.Warn != nil && limits.Fail != nil && *limits.Warn >= *limits.Fail {
+		return limits, misuse(cmd, "--warning must be less than --critical, or it never warns")
+	}
+	return limits, nil
+}
+
+func (c *checkRun) look(ctx context.Context, db database, filter view.Filter) (*monitor.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	s, err := job.While(ctx, job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
+		pool, err := db.pool(ctx, "pglock check")
 		if err != nil {
 			return nil, err
 		}
-		defer pool.Close()
-		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-		defer cancel()
-		snapshot, err := monitor.Take(ctx, pool, m.options...)
+		defer closeLater(pool)
+		s, err := monitor.Take(ctx, pool, c.filters.options(db)...)
 		if err == nil {
 			err = checkDatabases(ctx, pool, filter) // without them all is well
 		}
-		if err != nil {
-			return nil, db.failed(err)
-		}
-		return snapshot, nil
+		return s, err
 	})
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, db.failed(fmt.Errorf("no answer within %v: %w", checkTimeout, err))
+	case err != nil:
+		return nil, db.failed(err)
+	}
+	return s, nil
 }
 
-// checkTimeout bounds a check of a server that accepts connections and then does not answer. Monitoring systems give up
-// soon after it.
-const checkTimeout = 30 * time.Second
+// closeLater closes a pool without waiting for a server that does not answer.
+func closeLater(pool interface{ Close() }) { go pool.Close() }
 
-// exitWith returns the exit code of the verdict as an error, or nil for 0.
+// unknown prints the line of a check that could not look.
+func unknown(err error) error {
+	return exitWith(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
+}
+
+// exitWith prints the line of a check, and returns the exit code of the verdict as an error, or nil for 0.
 func exitWith(verdict view.Verdict, line string) error {
 	if _, err := fmt.Fprintln(os.Stdout, line); err != nil || verdict == view.OK {
 		return err

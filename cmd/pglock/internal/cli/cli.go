@@ -5,13 +5,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 )
@@ -29,62 +27,72 @@ func Main(args []string) int {
 // Command returns the command with its subcommands, to generate manual pages and completions.
 func Command() *cobra.Command { return newRoot() }
 
+const rootHelp = `PostgreSQL locks: who holds which, who waits, and what to do about it.
+
+Usage: pglock [COMMAND] [FLAGS], for example: pglock -d postgres://db1/shop
+
+  monitor    the locks of a server: a view, or text or JSON (the default)
+  check      one line and an exit code, for Nagios and the like
+  watch      events as they happen: printed, for a command, and recorded
+  serve      a page for browsers, and metrics for Prometheus
+  replay     a recording, in the view; report: the sum of its waits
+  report     FILE…
+  terminate  end a session, after a preview; cancel: only its statement
+  cancel     PID
+  doctor     what endangers locks on a server, and what mends it
+  run        a command under a lock, as flock(1) does with a file
+  key        the number of a named lock, and the SQL that takes it
+  migrate    install schema pglock, for names, fencing and locks in rows
+  help       COMMAND; version; completion bash|zsh|fish|powershell
+
+  -d, --dsn URL           the database: a URL, keyword=value pairs or a name
+                          (default $DATABASE_URL, or what psql uses)
+      --trust-owner ROLE  use schema pglock also if this role owns it: its
+                          code may run with your rights
+`
+
+// help is the template of the help of a command: examples come before explanations.
+const help = `{{if not .HasParent}}{{.Long}}{{else}}{{.Short}}.
+
+Usage: {{.UseLine}}
+{{if .HasExample}}
+{{.Example}}
+{{end}}{{with .Long}}
+{{.}}
+{{end}}{{if .HasAvailableSubCommands}}
+{{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name .NamePadding}} {{.Short}}
+{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+{{.LocalFlags.FlagUsagesWrapped 80 | trimTrailingWhitespaces}}
+{{end}}{{end}}`
+
 func newRoot() *cobra.Command {
+	var server dsn
+	monitor := newMonitor(&server)
 	root := group(&cobra.Command{
-		Use:   "pglock",
-		Short: "PostgreSQL advisory locks: take them, see them, name them",
-		Long: `pglock runs commands under PostgreSQL advisory locks, and shows who holds such
-locks and who waits.
-
-Locks are named by a KEY:
-
-  invoice:42     a name, as in pglock.NewKey("invoice:42") and in SQL
-                 pglock.key('invoice:42')
-  @42            the lock that SQL knows as pg_advisory_lock(42)
-  @7/-42         the lock that SQL knows as pg_advisory_lock(7, -42)
-  @@home         the name "@home"
-
-The server is given by --dsn, by DATABASE_URL, or as for psql: by PGHOST and the
-other variables, PGSERVICE and ~/.pgpass.
-
-Exit codes: 64 wrong usage; 65 schema pglock belongs to an untrusted role, or is
-not pglock's; 66 no such session; 69 no database, or one that cannot keep locks;
-70 the lock was lost; 75 another session holds the lock; 77 the role may not do
-that; 78 doctor found something; 126 the command cannot be executed; 127 it was
-not found; 128+n ended by signal n; 1 other errors.`,
-		Example: `  pglock run nightly-report -- ./report.sh
-  pglock monitor`,
+		Use:     "pglock",
+		Short:   "PostgreSQL locks: who holds which, who waits, and what to do about it",
+		Long:    rootHelp,
+		Example: "  pglock -d postgres://db1/shop\n  pglock run nightly-report -- ./report.sh",
 		Version: moduleVersion(),
 	})
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		monitor.SetContext(cmd.Context())
+		if err := monitor.ParseFlags(nil); err != nil { // merges the flags of all commands
+			return err
+		}
+		return monitor.RunE(monitor, nil)
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if err.Error() == "flag needs an argument: 'h' in -h" { // without an argument it shows the help, unlike in psql
-			return errors.Join(cmd.Help(), &exit{})
-		}
-		return misuse(cmd, "%w", err)
-	})
-	root.AddCommand(newRun(), newMonitor(), newReplay(), newReport(), newExporter(), newCancel(), newTerminate(), newDoctor(),
-		newKey(), newMigrate(), newVersion())
+	root.SetHelpTemplate(help)
+	root.SetUsageTemplate(help)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	server.addTo(root.PersistentFlags())
+	root.AddCommand(monitor, newCheck(&server), newWatch(&server), newServe(&server), newReplay(), newReport(), newTerminate(&server),
+		newCancel(&server), newDoctor(&server), newRun(&server), newKey(), newMigrate(&server), newVersion())
 	refuseUnknown(root)
-	completeNoFiles(root)
 	return root
-}
-
-// completeNoFiles makes shells complete arguments and values of flags to files only where a command says that they are files.
-func completeNoFiles(cmd *cobra.Command) {
-	if cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = cobra.NoFileCompletions
-	}
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		if _, known := cmd.GetFlagCompletionFunc(flag.Name); !known && flag.Annotations == nil {
-			complete(cmd, flag.Name)
-		}
-	})
-	for _, sub := range cmd.Commands() {
-		completeNoFiles(sub)
-	}
 }
 
 // refuseUnknown makes cobra's own commands fail for an unknown argument. By default they print the help and succeed.

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
@@ -28,28 +29,18 @@ import (
 // connectTimeout is how long a host may take to answer if connect_timeout is not set.
 const connectTimeout = 10 * time.Second
 
-// dsn holds the flags that name the database, and the roles whose schema may be used there.
+// dsn holds the flags that name the database, and the roles whose schema may be used there. All commands share them.
 type dsn struct {
 	value   string
 	trusted []string
-	// host, port and user are like psql's flags, and name is like its argument, the database.
-	host, port, user, name string
+	name    string // the argument DATABASE of a command, as psql has it
 }
 
-func (d *dsn) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&d.value, "dsn", "d", "",
+func (d *dsn) addTo(flags *pflag.FlagSet) {
+	flags.StringVarP(&d.value, "dsn", "d", "",
 		"the database, a `URL`, keyword=value pairs or a name (default $DATABASE_URL, or what psql uses)")
-	cmd.Flags().StringArrayVar(&d.trusted, "trust-owner", nil,
+	flags.StringArrayVar(&d.trusted, "trust-owner", nil,
 		"use schema pglock also if this `ROLE` owns it: its code may run with your rights")
-}
-
-// addPsqlTo adds psql's flags for a server. Its -h replaces the one of help.
-func (d *dsn) addPsqlTo(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.Bool("help", false, "help for "+cmd.Name())
-	flags.StringVarP(&d.host, "host", "h", "", "the server's `host`, or the directory of its socket")
-	flags.StringVarP(&d.port, "port", "p", "", "the server's `port`")
-	flags.StringVarP(&d.user, "username", "U", "", "the `role` to connect as")
 }
 
 // addDatabaseArgument reads the name of a database from the arguments, as psql does.
@@ -67,27 +58,16 @@ func (d *dsn) addDatabaseArgument(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// connString returns the connection string of the flags other than --dsn, if there are any.
+// connString returns the connection string of the bare name of a database, if there is one.
 func (d *dsn) connString() (value string, ok bool) {
 	name := d.name
 	if name == "" && isName(d.value) {
 		name = strings.TrimSpace(d.value)
 	}
-	var pairs []string
-	for _, given := range [][2]string{{"host", d.host}, {"port", d.port}, {"user", d.user}, {"dbname", name}} {
-		if given[1] != "" {
-			pairs = append(pairs, pair(given[0], given[1]))
-		}
+	if name == "" {
+		return "", false
 	}
-	return strings.Join(pairs, " "), len(pairs) > 0
-}
-
-// pair writes a keyword and its value for a connection string.
-func pair(keyword, value string) string {
-	if databaseName.MatchString(value) {
-		return keyword + "=" + value // readable in a command that is shown
-	}
-	return keyword + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "'"
+	return "dbname=" + name, true
 }
 
 // isName reports whether a text is the bare name of a database, and neither a URL nor keyword=value pairs.
@@ -125,11 +105,8 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	}
 	other := ""
 	if located, ok := d.connString(); ok {
-		if value != "" && !isName(value) {
-			return database{}, misuse(cmd, "--host, --port and --username contradict a connection string")
-		}
 		value = located
-		if d.host+d.port+d.user == "" && os.Getenv("DATABASE_URL") != "" { // another database of that server
+		if os.Getenv("DATABASE_URL") != "" { // another database of that server
 			value, other = "", cmp.Or(d.name, strings.TrimSpace(d.value))
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,57 +17,51 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-const doctorHelp = `Check a server for settings and sessions that endanger advisory locks, as the
-role and in the database that you connect with: use those of your program. It
-changes nothing, needs no rights, and says for each finding why it matters and
-what to do.
+const doctorHelp = `It changes nothing, needs no rights, and says for each finding why it matters
+and what to do, with the statement that does it. Incidents come first: waits, a
+full lock table, prepared transactions, late leases; then what locks cannot rely
+on: a proxy, a standby, a server that only pretends to lock, schema pglock.
 
-It checks for a proxy, a hot standby, and a server that only pretends to lock;
-the role's timeouts, where they are set, and its default isolation level; how
-soon the server notices a dead client; how many connections are left; how full
-the lock table is; the version of schema pglock, its owner and trusted owners,
-and the role's rights; event triggers; prepared transactions that hold advisory
-locks, and long waits.
+With --app it also checks what the role and the database need to take locks: use
+those of your program. These are timeouts, isolation level, keepalives, rights
+and room for connections.
 
 Findings are problems (locks cannot be relied on, or are about to fail),
 warnings (something works worse than it could, or breaks in some uses), and
-notes. The JSON has version, taken_at, server_version, database, role, worst,
-and findings with check, level, what, why, do, sql and optional. Names of checks
-and of these fields do not change within a version. --ignore CHECK leaves out
-the findings of a check, such as proxy where PgBouncer pools sessions; they do
-not count for the exit code.
+notes. The JSON has all, also what is ok; names of checks and fields do not
+change within a version. --ignore CHECK leaves out the findings of a check, such
+as proxy where PgBouncer pools sessions; they do not count for the exit code.
 
 Exit codes: 0 no finding is as bad as --fail-on; 78 one is; 69 no database;
 64 wrong usage; 1 other errors.`
 
 // doctorRun is one call of doctor.
 type doctorRun struct {
-	dsn      dsn
-	output   format
-	failOn   level
-	longWait seconds
-	ignore   []string
+	dsn     *dsn
+	output  format
+	failOn  level
+	ignore  []string
+	app     bool
+	verbose bool
 }
 
-func newDoctor() *cobra.Command {
-	e := doctorRun{failOn: level(doctor.Warning), longWait: seconds(time.Minute)}
+func newDoctor(server *dsn) *cobra.Command {
+	e := doctorRun{dsn: server, failOn: level(doctor.Warning)}
 	cmd := &cobra.Command{
 		Use:   "doctor [DATABASE]",
-		Short: "Check a server for settings and sessions that endanger locks",
+		Short: "Check a server for what endangers locks, and how to mend it",
 		Long:  doctorHelp,
 		Example: `  pglock doctor
-  pglock doctor --fail-on problem -o json |
-    jq -r '.findings[] | select(.level == "problem") | .sql[]'
-  pglock doctor --ignore proxy --ignore log-lock-waits`,
+  pglock doctor --app -d postgres://app@db1/shop
+  pglock doctor --ignore proxy -o json | jq -r '.findings[].sql[]'`,
 		Args: arguments(0, 1, "one database"),
 		RunE: e.command,
 	}
-	e.dsn.addTo(cmd)
-	e.dsn.addPsqlTo(cmd)
-	e.output.addTo(cmd)
+	e.output.addTo(cmd, formatText, formatJSON)
 	flags := cmd.Flags()
 	flags.Var(&e.failOn, "fail-on", "fail if a finding is at least this bad: `note|warning|problem`")
-	flags.Var(&e.longWait, "long-wait", "report sessions that have waited longer than this `duration`")
+	flags.BoolVar(&e.app, "app", false, "check also what an application needs that takes locks")
+	flags.BoolVarP(&e.verbose, "verbose", "v", false, "print also what is ok")
 	complete(cmd, "fail-on", failLevels...)
 	flags.StringArrayVar(&e.ignore, "ignore", nil, "leave out the findings of this `CHECK`; may be repeated")
 	complete(cmd, "ignore", doctor.Checks...)
@@ -125,8 +118,7 @@ func (e *doctorRun) examine(ctx context.Context, db database) (*doctor.Report, e
 		return nil, err
 	}
 	defer pool.Close()
-	report, err := doctor.Examine(ctx, pool, doctor.Options{LongWait: time.Duration(e.longWait), Trusted: db.trusted, Ignore: e.ignore,
-		Server: db.flags})
+	report, err := doctor.Examine(ctx, pool, doctor.Options{App: e.app, Trusted: db.trusted, Ignore: e.ignore, Server: db.flags})
 	if err != nil {
 		return nil, db.failed(err)
 	}
@@ -135,8 +127,8 @@ func (e *doctorRun) examine(ctx context.Context, db database) (*doctor.Report, e
 
 func (e *doctorRun) print(w io.Writer, db database, r *doctor.Report) error {
 	switch e.output {
-	case formatTable:
-		_, err := io.WriteString(w, lines(reportLines(db.target, r, width())))
+	case formatText:
+		_, err := io.WriteString(w, lines(e.reportLines(db.target, r, width())))
 		return err
 	case formatJSON:
 		encoder := json.NewEncoder(w)
@@ -147,7 +139,7 @@ func (e *doctorRun) print(w io.Writer, db database, r *doctor.Report) error {
 }
 
 // reportLines formats a report as text. Each statement has its own line, unwrapped, so that it can be copied.
-func reportLines(target string, r *doctor.Report, width int) []string {
+func (e *doctorRun) reportLines(target string, r *doctor.Report, width int) []string {
 	version, _, _ := strings.Cut(r.ServerVersion, " ") // packagers append their own version
 	all := []string{fmt.Sprintf("%s  PostgreSQL %s  role %s", view.Printable(target), view.Printable(version),
 		view.Printable(r.Role)), ""}
@@ -160,7 +152,9 @@ func reportLines(target string, r *doctor.Report, width int) []string {
 	}
 	counts := map[doctor.Level]int{}
 	for _, f := range r.Findings {
-		counts[f.Level]++
+		if counts[f.Level]++; f.Level == doctor.OK && !e.verbose {
+			continue
+		}
 		all = append(all, hanging(string(f.Level), f.What, width)...)
 		all = append(all, hanging("  why", f.Why, width)...)
 		all = append(all, hanging("  do", f.Do, width)...)

@@ -25,7 +25,7 @@ func TestDoctorFailsWhenSomethingIsBadEnough(t *testing.T) {
 		{"&default_transaction_isolation=serializable", "problem", 0, doctor.Warning},
 	} {
 		dsn := []string{"DATABASE_URL=" + db.ConnString() + test.options}
-		r := command(t, dsn, "doctor", "--fail-on", test.failOn, "-o", "json").run()
+		r := command(t, dsn, "doctor", "--app", "--fail-on", test.failOn, "-o", "json").run()
 		wantCode(t, r, test.code)
 		var report doctor.Report
 		if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
@@ -41,7 +41,7 @@ func TestDoctorFindingsFitEightyColumns(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	poor := db.Role(t, "pglock_poor")
-	r := command(t, []string{"DATABASE_URL=" + poor}, "doctor").run()
+	r := command(t, []string{"DATABASE_URL=" + poor}, "doctor", "--verbose").run()
 	wantText(t, r.stdout, "/"+db.Name(), "role pglock_poor", "note     ", "  why    ", "  do     ",
 		"GRANT pg_read_all_stats TO", "ok       the server is a primary\n", " notes, ", " ok\n")
 	for line := range strings.Lines(r.stdout) {
@@ -57,7 +57,7 @@ func TestDoctorNeedsAServer(t *testing.T) {
 	r := command(t, []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}, "doctor").run()
 	wantCode(t, r, 69)
 	wantNoSecret(t, r)
-	for _, args := range [][]string{{"--fail-on", "ok"}, {"--output", "xml"}, {"now", "then"}, {"--long-wait", "-1"}} {
+	for _, args := range [][]string{{"--fail-on", "ok"}, {"--output", "xml"}, {"now", "then"}} {
 		wantCode(t, command(t, nil, append([]string{"doctor"}, args...)...).run(), 64)
 	}
 }

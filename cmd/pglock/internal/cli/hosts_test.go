@@ -15,7 +15,7 @@ func TestHostsThatAreSilentArePassedOver(t *testing.T) {
 	target := "DATABASE_URL=" + fmt.Sprintf("host=%s,%s port=%d,%d user=%s password='%s' dbname=%s connect_timeout=2",
 		silent.IP, server.Host, silent.Port, server.Port, server.User, server.Password, server.Database)
 	for _, args := range [][]string{
-		{"migrate", "version"}, {"monitor", "--once"}, {"monitor", "--fail-if-waiting=1m", "--once"}, {"doctor"},
+		{"migrate", "version"}, {"monitor", "--once"}, {"check", "--critical=1m"}, {"doctor"},
 		{"run", "--tick", "@hourly", "k", "--", "true"},
 	} {
 		t.Run(fmt.Sprint(args[0], len(args)), func(t *testing.T) {
@@ -23,8 +23,8 @@ func TestHostsThatAreSilentArePassedOver(t *testing.T) {
 			wantCode(t, command(t, []string{target}, args...).run(), 0)
 		})
 	}
-	t.Run("exporter", func(t *testing.T) {
+	t.Run("serve", func(t *testing.T) {
 		t.Parallel()
-		scrape(t, command(t, []string{target}, "exporter", "--listen", "127.0.0.1:0").start())
+		scrape(command(t, []string{target}, "serve", "--listen", "127.0.0.1:0").start())
 	})
 }

@@ -19,12 +19,14 @@ func newKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key NAME…",
 		Short: "Show the number of a lock, and the SQL that takes it",
-		Long: `Show the number of a lock in PostgreSQL, how pg_locks shows it, and the SQL that
-takes it.
+		Long: `It also says how pg_locks shows the lock. No database is needed. The SQL by name
+needs schema pglock (pglock migrate up). All commands take keys in these forms:
 
-A NAME may also be a number (@42), a pair of numbers (@7/-42), or a name that
-begins with @ (@@home). No database is needed. The SQL by name needs schema
-pglock (pglock migrate up).`,
+  invoice:42     a name, as in pglock.NewKey("invoice:42") and in SQL
+                 pglock.key('invoice:42')
+  @42            the lock that SQL knows as pg_advisory_lock(42)
+  @7/-42         the lock that SQL knows as pg_advisory_lock(7, -42)
+  @@home         the name "@home"`,
 		Example: `  pglock key invoice:42
   pglock key --output json @42 @7/-42`,
 		Args: arguments(1, -1, "at least one NAME"),
@@ -40,7 +42,7 @@ pglock (pglock migrate up).`,
 			return printKeys(cmd.OutOrStdout(), described, output)
 		},
 	}
-	output.addTo(cmd)
+	output.addTo(cmd, formatText, formatJSON)
 	return cmd
 }
 

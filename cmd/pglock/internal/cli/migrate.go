@@ -21,7 +21,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func newMigrate() *cobra.Command {
+func newMigrate(server *dsn) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "migrate",
 		Short: "Install, upgrade or remove schema pglock",
@@ -33,12 +33,11 @@ With other migration tools, run what "pglock migrate print" writes.`,
 		Example: `  pglock migrate up
   pglock migrate print > migrations/20260101_pglock.sql`,
 	})
-	cmd.AddCommand(newMigrateUp(), newMigrateDown(), newMigrateVersion(), newMigratePrint())
+	cmd.AddCommand(newMigrateUp(server), newMigrateDown(server), newMigrateVersion(server), newMigratePrint())
 	return cmd
 }
 
-func newMigrateUp() *cobra.Command {
-	var dsn dsn
+func newMigrateUp(server *dsn) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Install schema pglock, or upgrade it",
@@ -55,7 +54,7 @@ those that "pglock migrate print" shows are taken away.`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+			return withPool(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 				if err := migrations.Up(ctx, pool, db.migrating()); err != nil {
 					return err
 				}
@@ -73,12 +72,10 @@ those that "pglock migrate print" shows are taken away.`,
 			})
 		},
 	}
-	dsn.addTo(cmd)
 	return cmd
 }
 
-func newMigrateDown() *cobra.Command {
-	var dsn dsn
+func newMigrateDown(server *dsn) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "down",
@@ -95,14 +92,14 @@ It asks first. Without a terminal to ask on, it needs --yes.`,
 		Example: "  pglock migrate down --yes",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := dsn.resolve(cmd)
+			db, err := server.resolve(cmd)
 			if err == nil && !yes {
 				err = confirm(cmd, db)
 			}
 			if err != nil {
 				return err
 			}
-			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+			return withPool(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 				if _, err := migrations.Version(ctx, pool, db.migrating()); errors.Is(err, pglock.ErrSchemaMissing) {
 					say(cmd.ErrOrStderr(), "%s: schema pglock is not installed, so nothing was removed", db.target)
 					return nil
@@ -115,7 +112,6 @@ It asks first. Without a terminal to ask on, it needs --yes.`,
 			})
 		},
 	}
-	dsn.addTo(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -145,8 +141,7 @@ func askForYes(question, otherwise string) error {
 	return nil
 }
 
-func newMigrateVersion() *cobra.Command {
-	var dsn dsn
+func newMigrateVersion(server *dsn) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of schema pglock",
@@ -155,7 +150,7 @@ func newMigrateVersion() *cobra.Command {
 		Example: "  pglock migrate version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+			return withPool(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 				version, err := migrations.Version(ctx, pool, db.migrating())
 				if err != nil {
 					return err
@@ -166,7 +161,6 @@ func newMigrateVersion() *cobra.Command {
 			})
 		},
 	}
-	dsn.addTo(cmd)
 	return cmd
 }
 

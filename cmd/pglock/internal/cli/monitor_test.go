@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -196,7 +195,7 @@ func TestMonitorWhatIsHiddenIsLabelled(t *testing.T) {
 	}
 }
 
-func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
+func TestMonitorKeysChooseWhatIsShown(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
 	fillDatabase(t, db)
@@ -207,7 +206,6 @@ func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 		{[]string{"--key", "invoice:42"}, []string{"invoice:42"}},
 		{[]string{"--key", "@6688477336110245193", "--key", "@7/-42"}, []string{"invoice:42", "@7/-42"}},
 		{[]string{"--key", "@7"}, nil},
-		{[]string{"--waiting", "--key", "@99", "--key", "@9223372036854775807"}, []string{"@99"}},
 	} {
 		snapshot := parse(t, on(t, db, append([]string{"monitor", "--once", "-o", "json"}, test.args...)...).run().stdout)
 		var got []string
@@ -221,21 +219,6 @@ func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%q shows %q, want %q", test.args, got, test.want)
 		}
-	}
-}
-
-func TestMonitorTablesAreSetApart(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	p := on(t, db, "monitor", "--interval", "50ms").start()
-	testenv.WaitUntil(t, "there are two tables", func() bool {
-		return strings.Count(p.stdout.String(), "/"+db.Name()) >= 2
-	})
-	p.signal(syscall.SIGTERM)
-	r := p.end()
-	wantCode(t, r, 0)
-	if tables := strings.Split(r.stdout, "\n\npostgres@"); len(tables) < 2 || strings.Contains(r.stdout, "\x1b") {
-		t.Errorf("stdout is %q", r.stdout)
 	}
 }
 
@@ -259,7 +242,7 @@ func TestMonitorNeedsAServerAtFirst(t *testing.T) {
 	r := command(t, []string{"DATABASE_URL=" + silentServer(t)}, "monitor", "--once").run()
 	wantCode(t, r, 69)
 	for _, args := range [][]string{{"--interval", "0"}, {"--interval", "-1"}, {"--interval", "soon"}, {"--output", "xml"},
-		{"--key", ""}, {"--key", "@x"}, {"--once", "--interval", "1s"}, {"k", "l"}, {"u:p@h/x"}} {
+		{"--key", ""}, {"--key", "@x"}, {"k", "l"}, {"u:p@h/x"}} {
 		wantCode(t, command(t, nowhere, append([]string{"monitor"}, args...)...).run(), 64)
 	}
 }

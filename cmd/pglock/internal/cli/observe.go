@@ -18,7 +18,7 @@ type observer struct {
 	pool    *pgxpool.Pool
 	watcher *monitor.Watcher
 
-	// noting is held while a snapshot is noted, which asks the server, and writes.
+	// noting is held while a snapshot is noted, which asks the server, and records.
 	noting   sync.Mutex
 	journal  *journal.Journal
 	recorder *recorder // nil if nothing is recorded

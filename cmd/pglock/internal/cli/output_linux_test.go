@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bufio"
 	"os"
 	"strings"
 	"testing"
@@ -31,16 +30,14 @@ func TestOutputAClosedOutputIsNoError(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
-	for _, format := range []string{"table", "json"} {
+	for _, format := range []string{"text", "json"} {
 		reader, writer, err := os.Pipe()
 		must.Succeed(t, err)
-		p := on(t, db, "monitor", "--interval", "0.01", "-o", format)
+		must.Succeed(t, reader.Close())
+		p := on(t, db, "monitor", "-o", format)
 		p.Stdout = writer
 		p.start()
 		must.Succeed(t, writer.Close())
-		_, err = bufio.NewReader(reader).ReadString('\n')
-		must.Succeed(t, err)
-		must.Succeed(t, reader.Close())
 		r := p.end()
 		wantCode(t, r, 141)
 		if strings.Contains(r.stderr, "pipe") {

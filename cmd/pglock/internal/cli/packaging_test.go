@@ -81,7 +81,7 @@ func TestPackagingSystemdUnderstandsTheUnits(t *testing.T) {
 func TestPackagingTheServicesStartAndStop(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	for unit, options := range map[string]string{"exporter": "--listen 127.0.0.1:0 --all --sample 1s", "recorder": "--on-event true"} {
+	for unit, options := range map[string]string{"serve": "--listen 127.0.0.1:0 --interval 5s", "watch": "--on-event true"} {
 		directory := t.TempDir()
 		text := readFile(t, packaging+"systemd/pglock-"+unit+".service")
 		start := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/pglock (.*) \$PGLOCK_\w+_OPTIONS$`).FindStringSubmatch(text)
@@ -90,7 +90,7 @@ func TestPackagingTheServicesStartAndStop(t *testing.T) {
 		}
 		args := append(strings.Fields(strings.ReplaceAll(start[1], "/var/lib/pglock", directory)), strings.Fields(options)...)
 		p := on(t, db, args...).start()
-		p.waitForOutput(map[string]string{"exporter": "/metrics", "recorder": "recording "}[unit])
+		p.waitForOutput(map[string]string{"serve": "/metrics", "watch": "recording "}[unit])
 		p.signal(syscall.SIGTERM)
 		wantCode(t, p.end(), 0)
 	}
@@ -100,14 +100,14 @@ func TestPackagingTheServicesStartAndStop(t *testing.T) {
 func TestPackagingTheManifestsHaveArgumentsThatWork(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
-	for _, name := range []string{"exporter", "cronjob"} {
+	for _, name := range []string{"serve", "cronjob"} {
 		var args []string
 		for _, list := range regexp.MustCompile(`(?m)^ *(?:command|args): (\[.*\])$`).FindAllStringSubmatch(readFile(t, packaging+"kubernetes/"+name+".yaml"), -1) {
 			var some []string
 			must.Succeed(t, json.Unmarshal([]byte(list[1]), &some))
 			args = append(args, some...)
 		}
-		if name == "exporter" {
+		if name == "serve" {
 			args[slices.Index(args, "0.0.0.0:19187")] = "127.0.0.1:0"
 			p := on(t, db, args...).start()
 			p.waitForOutput("/metrics")

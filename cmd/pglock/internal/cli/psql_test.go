@@ -22,14 +22,11 @@ func TestConnectionAsWithPsql(t *testing.T) {
 	passwords := filepath.Join(t.TempDir(), "pgpass")
 	must.Succeed(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
 	variables := []string{"PGPASSFILE=" + passwords}
-	server := []string{"-h", config.Host, "-p", fmt.Sprint(config.Port), "-U", config.User}
 	url := []string{"DATABASE_URL=" + strings.Replace(db.ConnString(), db.Name(), "postgres", 1)}
 	name := fmt.Sprintf("dbname='%s'", db.Name())
 	for _, test := range []struct {
 		env, args []string
 	}{
-		{variables, append(server, db.Name())},
-		{variables, append(server, "-d", db.Name())},
 		{url, []string{db.Name()}},
 		{url, []string{"-d", db.Name()}},
 		{nil, []string{db.ConnString()}},
@@ -39,10 +36,6 @@ func TestConnectionAsWithPsql(t *testing.T) {
 		wantCode(t, r, 0)
 		wantText(t, r.stdout, config.User+"@", "/"+db.Name())
 	}
-	r := command(t, nil, "monitor", "-h").run()
-	wantCode(t, r, 0)
-	wantText(t, r.stdout, "Usage:\n  pglock monitor")
-	wantCode(t, command(t, nil, "monitor", "-d", db.ConnString(), "-h", "elsewhere").run(), 64)
 	wantCode(t, command(t, nil, "monitor", "-d", "a", "b").run(), 64)
 }
 

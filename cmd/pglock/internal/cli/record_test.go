@@ -30,7 +30,7 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 		"SET application_name = 'nightly'; SELECT pg_advisory_lock(42) /*controller='reports',action='nightly'*/")
 	must.Succeed(t, err)
 	file = filepath.Join(t.TempDir(), "locks.rec")
-	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "200ms"}, args...)...).start()
+	p := on(t, db, append([]string{"watch", "--record", file, "--interval", "200ms"}, args...)...).start()
 	p.waitForOutput("recording ")
 	got := make(chan error, 1)
 	go func() {
@@ -48,9 +48,6 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	p.signal(os.Interrupt)
 	r := p.end()
 	wantCode(t, r, 0)
-	if r.stdout != "" {
-		t.Errorf("stdout is %q", r.stdout)
-	}
 	return file, int32(holder.PgConn().PID()), int32(waiter.PgConn().PID())
 }
 
@@ -147,7 +144,7 @@ func TestReplayARecordingOutlivesAKilledRecorder(t *testing.T) {
 	hold(t, db, "SELECT pg_advisory_lock(42)")
 	queue(t, db, "SELECT pg_advisory_lock(42)")
 	file := filepath.Join(t.TempDir(), "locks.rec")
-	p := on(t, db, "monitor", "--record", file, "--interval", "20ms").start()
+	p := on(t, db, "watch", "--record", file, "--interval", "20ms").start()
 	p.waitForOutput("recording ")
 	awaitSnapshots(t, file)
 	p.signal(syscall.SIGKILL)

@@ -20,34 +20,30 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-const replayHelp = `Show a recording of "pglock monitor --record" in the view of "pglock monitor".
-
-It shows the next snapshot every --interval; [ and ] go back and forward by a
-minute, { and } by ten; p pauses. It also reads the rotated files FILE.*. --at
-says where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, by the
-server's clock), or a time with its zone, such as 2026-11-22T01:14:00Z. A time
-of day means the last such time in the recording.
+const replayHelp = `It shows the next snapshot each second; [ and ] go back and forward by a minute,
+{ and } by ten; p pauses. It also reads the rotated files FILE.*. --at says
+where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, by the server's
+clock), or a time with its zone, such as 2026-11-22T01:14:00Z. A time of day
+means the last such time in the recording.
 
 With --output, or without a terminal, it prints the snapshot at --at, or all of
-them. With --events it prints the events of contended keys.
+them; with --events, one line for each event.
 
-It reads from a quarter of an hour before --at (less with thousands of locks), to
-find out since when locks are held and which code took them.`
+It reads from a quarter of an hour before --at (less with thousands of locks),
+to find out since when locks are held and which code took them.`
 
 type replay struct {
-	at       string
-	output   format
-	interval seconds
-	events   bool
-	keys     []string
-	only     view.Filter
+	at      string
+	output  format
+	events  bool
+	filters filters
 }
 
 func newReplay() *cobra.Command {
-	r := replay{interval: seconds(time.Second)}
+	r := replay{}
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Show a recording of pglock monitor",
+		Short: "Show a recording of pglock watch in the view of pglock monitor",
 		Long:  replayHelp,
 		Example: `  pglock replay locks.rec --at 01:14
   pglock replay locks.rec --at 01:14 -o json | jq '.locks[].key'
@@ -58,25 +54,17 @@ func newReplay() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.at, "at", "", "begin at this `TIME`")
-	flags.Var(&r.interval, "interval", "show the next snapshot after this `duration`")
-	flags.BoolVar(&r.events, "events", false, "print events of contended keys instead of snapshots")
-	flags.StringArrayVar(&r.keys, "key", nil, "show only this `KEY`; may be repeated")
-	addSessionFilter(cmd, &r.only)
-	flags.BoolVar(&r.only.Waiting, "waiting", false, "show only contended locks")
-	r.output.addTo(cmd, formatNDJSON)
+	flags.BoolVar(&r.events, "events", false, "print events instead of snapshots")
+	r.filters.addTo(cmd)
+	r.output.addTo(cmd, formatText, formatJSON, formatNDJSON)
 	return cmd
 }
 
 func (r *replay) command(cmd *cobra.Command, args []string) error {
-	if r.interval == 0 {
-		return misuse(cmd, "--interval must be more than 0")
-	}
-	keys, err := parseKeys(cmd, r.keys)
+	filter, err := r.filters.filter(cmd)
 	if err != nil {
 		return err
 	}
-	filter := r.only
-	filter.Keys = keys
 	past, err := openRecording(args[0])
 	if err != nil {
 		return &exit{codeOther, err}
@@ -146,55 +134,47 @@ func parseMoment(text string, last time.Time) (time.Time, error) {
 func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, file string, filter view.Filter) error {
 	p := newPlayer(past)
 	defer p.close()
-	m := watch{output: r.output, events: r.events, interval: r.interval}
-	if m.fillsScreen() {
-		return m.replayOnScreen(ctx, p, at, file, filter)
+	if r.output == formatText && !r.events && fillsScreen() {
+		return replayOnScreen(ctx, p, at, file, filter)
 	}
-	to := m.printer(database{target: file, past: true}, filter)
-	if r.at != "" && !r.events {
-		s, err := p.seek(at)
-		if err != nil {
-			return &exit{codeOther, err}
-		}
-		return to.show(s)
-	}
-	return m.replayAll(ctx, p, at, to, filter)
-}
-
-// replayAll prints the recording from a time on.
-func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to *printer, filter view.Filter) error {
-	s, err := p.seek(from)
+	s, err := p.seek(at)
+	on, separator := view.Server{Target: file, Past: true}, ""
 	for ; ctx.Err() == nil; s, err = p.next() {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return &exit{codeOther, err}
+		case r.events:
+			err = printEvents(os.Stdout, r.output, filter.Events(p.newEvents()))
+		default:
+			if separator != "" && r.output == formatText {
+				_, err = os.Stdout.WriteString(separator)
+			}
+			err, separator = errors.Join(err, printSnapshot(os.Stdout, r.output, s, filter, on)), "\n"
 		}
-		if err := m.print(to, filter, s, p.newEvents()); err != nil {
+		if err != nil || r.at != "" && !r.events {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, file string, filter view.Filter) error {
+func replayOnScreen(ctx context.Context, p *player, at time.Time, file string, filter view.Filter) error {
 	first, err := p.seek(at)
 	if err != nil {
 		return &exit{codeOther, err}
 	}
-	options := m.screen(filter)
-	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, first, p.recentEvents, p.jump
-	options.Take = func(context.Context, bool, monitor.SessionID) (*monitor.Snapshot, error) {
-		s, err := p.next()
-		if errors.Is(err, io.EOF) {
-			return p.last(), nil // the view stays at the end
-		}
-		return s, err
-	}
-	last, err := tui.Run(ctx, options)
-	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, view.Server{Target: file, Past: true}, width(), height())))
-	return errors.Join(err, printErr)
+	last, err := tui.Run(ctx, tui.Options{Interval: time.Second, Filter: filter, All: true, Output: os.Stdout, Target: "REPLAY of " + file,
+		First: first, Events: p.recentEvents, Seek: p.jump,
+		Take: func(context.Context, bool, monitor.SessionID) (*monitor.Snapshot, error) {
+			s, err := p.next()
+			if errors.Is(err, io.EOF) {
+				return p.last(), nil // the view stays at the end
+			}
+			return s, err
+		}})
+	return errors.Join(err, leave(last, filter, view.Server{Target: file, Past: true}))
 }
 
 const (

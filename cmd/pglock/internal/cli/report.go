@@ -10,9 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-const reportHelp = `Sum up the waits in recordings of "pglock monitor --record": for each key, how
-many there were, how long they took, and which sessions held it and waited. Give
-the files of one server, the oldest first.
+const reportHelp = `For each lock it says how many waits there were, how long they took, and which
+sessions held it and waited. Give the files of one server, the oldest first.
 
 A wait shorter than the recording's interval can be missing, and the interval
 limits how exactly its end is known. The server itself logs long waits
@@ -40,7 +39,7 @@ func newReport() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.Var(&s.since, "since", "sum up the last `duration` of the recording (default all)")
-	s.output.addTo(cmd)
+	s.output.addTo(cmd, formatText, formatJSON)
 	return cmd
 }
 

@@ -82,7 +82,7 @@ func TestMonitorShowsLocksInRows(t *testing.T) {
 	if strings.Contains(r.stdout, holder) {
 		t.Errorf("another key was chosen:\n%s", r.stdout)
 	}
-	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "ndjson", "--application", "shop").run().stdout)
+	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "json", "--application", "shop").run().stdout)
 	if len(snapshot.Locks) != 1 || !snapshot.Locks[0].InRow || snapshot.Locks[0].Holders[0].Application != "billing" {
 		t.Errorf("in JSON: %+v", snapshot.Locks)
 	}
@@ -91,16 +91,16 @@ func TestMonitorShowsLocksInRows(t *testing.T) {
 func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
-	r := on(t, db, "monitor", "--once", "--fail-if-waiting", "0", "--database", "no such").run()
+	r := on(t, db, "check", "--critical", "0", "--database", "no such").run()
 	wantCode(t, r, 3)
 	wantText(t, r.stdout, `the server has no database "no such"`)
 	r = on(t, db, "monitor", "--once", "--database", "no such").run()
 	wantCode(t, r, 64)
 	wantText(t, r.stderr, `the server has no database "no such"`)
-	r = on(t, db, "monitor", "--once", "--fail-if-waiting", "0", "--database", db.Name()).run()
+	r = on(t, db, "check", "--critical", "0", "--database", db.Name()).run()
 	wantCode(t, r, 0)
 	contendedRow(t, db)
-	r = on(t, db, "monitor", "--once", "--fail-if-waiting", "0", "--database", db.Name()).run()
+	r = on(t, db, "check", "--critical", "0", "--database", db.Name()).run()
 	wantCode(t, r, 2)
 	wantText(t, r.stdout, "PGLOCK CRITICAL", "billing (process ", " holds invoice:42 (excl) in a row for ", ": frees 1, longest wait ", "pglock terminate", " --holder ", "waiters=1;")
 }
@@ -109,13 +109,13 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
 	held, holder := contendedRow(t, db)
-	wantText(t, command(t, nil, "terminate", "--help").run().stdout, "do not ask (needs --session or --holder)")
+	wantText(t, command(t, nil, "terminate", "--help").run().stdout, "do not ask (needs PID@SINCE or --holder)")
 	r := on(t, db, "terminate", "--holder", holder).run()
 	wantCode(t, r, 64)
 	wantText(t, r.stderr, "process "+holder+" billing on ", "It holds 1 lock; 1 process waits for it.", "invoice:42 (row)", "--holder "+holder+" --yes")
 	r = command(t, nil, "terminate", "-d", db.ConnString(), "--holder", holder, "--dry-run").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "It holds 1 lock", "\npglock terminate -", " -d "+db.Name()+" --holder "+holder+" --yes")
+	wantText(t, r.stdout, "It holds 1 lock", "\npglock terminate -", "/"+db.Name()+" --holder "+holder+" --yes")
 	must.Succeed(t, held.Verify(t.Context()))
 	wantCode(t, on(t, db, "terminate", "--holder", holder, "--dry-run", "--yes").run(), 64)
 	wantCode(t, on(t, db, "terminate", "--holder", "00112233445566aa", "--yes").run(), 66)
@@ -173,7 +173,9 @@ func TestLocksInRowsThatCannotBeReadAreSaidToBeUnknown(t *testing.T) {
 		}
 		const unread = "locks in rows could not be read. No advisory locks held."
 		wantText(t, run("monitor", "--once", "--database", db.Name()).stdout, unread)
-		wantText(t, run("monitor", "--once", "--database", db.Name(), "--fail-if-waiting", "0").stdout, "PGLOCK OK - ", unread)
+		check := command(t, []string{"DATABASE_URL=" + server}, "check", "--database", db.Name(), "--critical", "0").run()
+		wantCode(t, check, 3)
+		wantText(t, check.stdout, "PGLOCK UNKNOWN - ", unread)
 		var report doctor.Report
 		must.Succeed(t, json.Unmarshal([]byte(command(t, []string{"DATABASE_URL=" + server}, "doctor", "-o", "json").run().stdout), &report))
 		for _, check := range []string{"waits", "row-leases"} {
@@ -195,13 +197,12 @@ func TestCommandsThatAreShownTrustTheSameOwner(t *testing.T) {
 	var command []string
 	for _, args := range [][]string{
 		{"monitor", "--once", "--database", db.Name()},
-		{"monitor", "--once", "--database", db.Name(), "--fail-if-waiting", "0"},
-		{"doctor", "--long-wait", "0"},
+		{"check", "--database", db.Name(), "--critical", "0"},
 		{"terminate", "--holder", holder, "--dry-run"},
-		{"monitor", "--events", "--interval", "50ms", "-o", "ndjson", "--database", db.Name()},
+		{"watch", "--interval", "50ms", "-o", "ndjson", "--database", db.Name()},
 	} {
 		p := on(t, db, append(args, "--trust-owner", owner)...).start()
-		if slices.Contains(args, "--events") {
+		if args[0] == "watch" {
 			p.waitForOutput(" --holder ")
 			p.signal(os.Interrupt)
 		}
@@ -220,28 +221,23 @@ func TestCommandsThatAreShownTrustTheSameOwner(t *testing.T) {
 	}
 }
 
-// An exporter that shows no locks in rows says so: in its log once, and in a metric that an alert can watch.
-func TestExporterSaysThatItCannotReadLocksInRows(t *testing.T) {
+// What serves and shows no locks in rows says so: in its log once, and in a metric that an alert can watch.
+func TestServeSaysThatItCannotReadLocksInRows(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
 	owner := ownedByOther(t, db)
 	contendedRow(t, db, owner)
-	p := on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
-	address := metricsAddress(p)
-	const readable, missing = "pglock_row_locks_readable{", `msg="locks in rows are not exported"`
-	for range 2 {
-		metrics := fetch(t, address)
-		wantText(t, metrics, readable+`database="`+db.Name()+`"} 0`)
-		if strings.Contains(metrics, "\npglock_row_waiters{") {
-			t.Errorf("they are exported:\n%s", metrics)
-		}
+	p := serveOn(t, db)
+	const readable, missing = "pglock_row_locks_readable{", `: locks in rows: `
+	if metrics := p.metrics(readable + `database="` + db.Name() + `"} 0`); strings.Contains(metrics, "\npglock_row_waiters{") {
+		t.Errorf("they are exported:\n%s", metrics)
 	}
 	execute(t, db, "ALTER SCHEMA pglock OWNER TO CURRENT_USER")
-	wantText(t, fetch(t, address), readable+`database="`+db.Name()+`"} 1`, "\npglock_row_waiters{")
+	wantText(t, p.metrics(readable+`database="`+db.Name()+`"} 1`), "\npglock_row_waiters{")
 	p.signal(os.Interrupt)
 	r := p.end()
 	wantCode(t, r, 0)
-	wantText(t, r.stderr, missing, owner, "--trust-owner", `msg="locks in rows are exported"`)
+	wantText(t, r.stderr, missing, owner, "--trust-owner")
 	if n := strings.Count(r.stderr, missing); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, r.stderr)
 	}

@@ -17,48 +17,27 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-const runHelp = `Run a command while holding a lock, as flock(1) does with a file.
+const runHelp = `It waits for the lock, runs the command without a shell, as flock(1) does, and
+releases the lock. If pglock dies, even by SIGKILL, all that the command has
+started is killed before the server frees the lock. If the lock is lost, the
+command gets SIGTERM and, after --kill-after, SIGKILL; a command that ignores
+SIGTERM runs beside the next holder for that long.
 
-pglock waits for the lock, runs the command without a shell (with -c 'COMMAND'
-after the key: in one), checks that the lock was held until the command ended,
-and releases it. The exit code is the command's. Processes that the command
-leaves in the background run without the lock. If pglock dies, even by SIGKILL,
-all that the command has started is killed before the server frees the lock.
+The command gets PGLOCK_KEY in its environment and, with schema pglock,
+PGLOCK_FENCE, a number larger than that of every earlier holder.
 
-The command gets PGLOCK_KEY in its environment. If schema pglock is installed,
-it also gets PGLOCK_FENCE, a number larger than that of every earlier holder,
-for systems that can refuse smaller ones, and the key's name is recorded for the
-monitor. A schema of an untrusted role is not used (--trust-owner).
+With --tick it runs once for each due time, on the first machine to start it:
+@hourly, "@every 15m", "30 4 * * *" and so on; it gets PGLOCK_DUE. With --rows
+the lock is in a row of schema pglock, which works through PgBouncer; it
+excludes only others with --rows. docs/cli.md says more.
 
-The command's standard streams are those of pglock. Signals (HUP, INT, QUIT,
-TERM, USR1, USR2, WINCH) are passed on to it; the first four end a wait for the
-lock.
-
-If the lock is lost (the server ended the session, or was unreachable for the
-time of the lease), pglock ends the command with SIGTERM and, after
---kill-after, with SIGKILL; a command that ignores SIGTERM runs beside the next
-holder for that long. Without a terminal, as under cron and systemd, the
-command has its own process group, and signals go to the whole group. On a
-terminal it stays in pglock's group, so that Ctrl-C, Ctrl-Z and job control work
-as usual; pglock then signals the command alone.
-
-With --permits n, up to n commands run at a time, on any number of machines.
-This is a semaphore, not the lock of that key; all commands should give the same
-n. There is no PGLOCK_FENCE.
-
-With --rows the lock is in a row of schema pglock, which works through a pooler
-of transactions too, such as PgBouncer. It excludes others with --rows and those
-of package rowlock, but no session locks. The end of a session does not free it:
-if pglock dies, it is free when --lease has passed.
-
-Exit codes: the command's own; 128+n if signal n ended it, or the wait; 126 it
-cannot be executed, 127 it was not found; 75 another session holds the lock
-(with -n), or still did after -w; 70 the lock was lost; 69 no database, or one
-that cannot keep locks; 65 with --tick or --rows, schema pglock belongs to an
-untrusted role; 64 wrong usage.`
+Exit codes: the command's own, or 0 if the tick has been run; 75 another session
+holds the lock; 70 the lock was lost; 69 no database, or one that cannot keep
+locks; 65 schema pglock is not trusted; 64 wrong usage; 126, 127 the command
+cannot be executed, was not found; 128+n ended by signal n.`
 
 type run struct {
-	dsn          dsn
+	dsn          *dsn
 	nonblock     bool
 	wait         seconds
 	bounded      bool // wait was given
@@ -79,40 +58,37 @@ type run struct {
 	due          time.Time // due time of the tick; zero without one
 }
 
-func newRun() *cobra.Command {
-	r := run{conflictCode: codeHeld, killAfter: seconds(10 * time.Second), lease: seconds(15 * time.Second)}
+func newRun(server *dsn) *cobra.Command {
+	r := run{dsn: server, conflictCode: codeHeld, killAfter: seconds(10 * time.Second), lease: seconds(15 * time.Second)}
 	cmd := &cobra.Command{
 		Use:   "run [flags] KEY -- COMMAND ARGUMENTS…",
 		Short: "Run a command while holding a lock",
-		Long:  runHelp + "\n\n" + tickHelp,
+		Long:  runHelp,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock run -n import -- ./import.sh         # exit code 75 if already running
-  pglock run -x -w 60 deploy -c 'make build && make deploy'
-  pglock run -w 1m deploy -- sh -c 'make build && make deploy'
+  pglock run -w 1m deploy -c 'make build && make deploy'
   pglock run --tick @hourly report -- ./report.sh   # on several machines
-  pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg
-  pglock run --rows nightly-report -- ./report.sh   # through PgBouncer`,
+  pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg`,
 		RunE:              r.command,
 		ValidArgsFunction: completeFiles,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after KEY belong to the command
-	r.dsn.addTo(cmd)
-	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
-	flags.BoolP("exclusive", "x", false, "take the lock exclusively, as with flock(1) (default)")
-	flags.VarP(&r.wait, "wait", "w", "fail if the lock is not free within `duration` (1m30s, or seconds: 0.5)")
-	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared, together with other shared holders")
-	flags.IntVarP(&r.permits, "permits", "p", 0, "take one of `n` permits: up to n commands run at a time")
-	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with code `n` if -n or -w fails")
-	flags.Var(&r.killAfter, "kill-after", "if the lock is lost, send SIGKILL this `duration` after SIGTERM")
-	flags.Var(&r.lease, "lease", "the server frees the lock if pglock is silent for this `duration`")
-	flags.BoolVar(&r.rows, "rows", false, "keep the lock in a row of schema pglock, which passes poolers of transactions")
-	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions (pool_mode = session)")
-	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, whose locks exclude no sessions of other servers")
-	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, \"@every 15m\", \"30 4 * * *\", …")
-	flags.Var(&r.zone, "time-zone", "with --tick: due times are by the clocks of `ZONE`, such as Europe/Berlin (default UTC)")
-	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: run it again until the command succeeds")
-	flags.BoolVarP(&r.verbose, "verbose", "v", false, "print what happens; waiting is always announced on a terminal")
+	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting")
+	flags.BoolP("exclusive", "x", false, "take the lock exclusively (default)")
+	flags.VarP(&r.wait, "wait", "w", "fail if it is not free within `duration`")
+	flags.BoolVarP(&r.shared, "shared", "s", false, "take it shared with others")
+	flags.IntVarP(&r.permits, "permits", "p", 0, "up to `n` commands run at a time")
+	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with `n` if -n or -w fails")
+	flags.Var(&r.killAfter, "kill-after", "from SIGTERM to SIGKILL")
+	flags.Var(&r.lease, "lease", "how long the lock outlasts pglock's silence")
+	flags.BoolVar(&r.rows, "rows", false, "the lock is in a row of schema pglock")
+	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions")
+	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, for itself")
+	flags.Var(&r.tick, "tick", "run it once for each due time")
+	flags.Var(&r.zone, "time-zone", "of the tick, such as Europe/Berlin (default UTC)")
+	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: again, until it succeeds")
+	flags.BoolVarP(&r.verbose, "verbose", "v", false, "print what happens")
 	return cmd
 }
 

@@ -1,8 +1,9 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +13,7 @@ import (
 
 // words returns the flags that name the database of config on another command line, and the trusted owners of its schema,
 // with a space before each. It is empty if none were given, since the environment names the database then. A connection
-// string with a password becomes the flags that psql has.
+// string with a password becomes a URL without it.
 func (d *dsn) words(config *pgx.ConnConfig) string {
 	var flags []string
 	add := func(flag, value string) {
@@ -22,18 +23,9 @@ func (d *dsn) words(config *pgx.ConnConfig) string {
 	}
 	switch value := strings.TrimSpace(d.value); {
 	case value != "" && hasSecret(value):
-		add("-h", config.Host)
-		add("-p", strconv.Itoa(int(config.Port)))
-		add("-U", config.User)
-		add("-d", config.Database)
+		add("-d", fmt.Sprintf("postgres://%s@%s/%s", url.PathEscape(config.User), address(config.Host, config.Port), url.PathEscape(config.Database)))
 	default:
-		add("-h", d.host)
-		add("-p", d.port)
-		add("-U", d.user)
-		add("-d", value)
-		if value == "" {
-			add("-d", d.name)
-		}
+		add("-d", cmp.Or(value, d.name))
 	}
 	for _, role := range d.trusted {
 		add("--trust-owner", role)

@@ -14,18 +14,16 @@ func TestTheFlagsOfACopiedCommandNameTheServerWithoutAPassword(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]string{"-d", "shop"}, " -d shop"},
-		{[]string{"-h", "db1", "-p", "5433", "-U", "app", "-d", "shop"}, " -h db1 -p 5433 -U app -d shop"},
 		{[]string{"-d", "postgres://app@db1:5433/shop?sslmode=require"}, " -d 'postgres://app@db1:5433/shop?sslmode=require'"},
-		{[]string{"-d", "postgres://app:s3cret@db1:5433/shop"}, " -h db1 -p 5433 -U app -d shop"},
-		{[]string{"-d", "postgres://app@db1:5433/shop?password=s3cret"}, " -h db1 -p 5433 -U app -d shop"},
-		{[]string{"-d", "host=db1 user=app password=s3cret dbname='my shop'"}, " -h db1 -p 5432 -U app -d 'my shop'"},
+		{[]string{"-d", "postgres://app:s3cret@db1:5433/shop"}, " -d postgres://app@db1:5433/shop"},
+		{[]string{"-d", "postgres://app@db1:5433/shop?password=s3cret"}, " -d postgres://app@db1:5433/shop"},
+		{[]string{"-d", "host=db1 user=app password=s3cret dbname='my shop'"}, " -d postgres://app@db1:5432/my%20shop"},
 		{[]string{"-d", "shop", "--trust-owner", "migrator", "--trust-owner", "the DBA"}, " -d shop --trust-owner migrator --trust-owner 'the DBA'"},
 		{[]string{"--trust-owner", "migrator"}, " --trust-owner migrator"},
 	} {
 		var d dsn
 		cmd := &cobra.Command{Use: "terminate"}
-		d.addTo(cmd)
-		d.addPsqlTo(cmd)
+		d.addTo(cmd.Flags())
 		if err := cmd.ParseFlags(test.given); err != nil {
 			t.Fatal(err)
 		}

@@ -15,74 +15,59 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-func newTerminate() *cobra.Command {
-	s := signalRun{signal: "terminate"}
+func newTerminate(server *dsn) *cobra.Command {
+	s := signalRun{signal: "terminate", dsn: server}
 	cmd := newSignal(&s, &cobra.Command{
-		Use:   "terminate [PID]",
+		Use:   "terminate [PID|PID@SINCE]",
 		Short: "End a session, and with it all its locks",
-		Long: `End a session: all its locks are freed, and its transaction is rolled back.
-Choose it by the process ID that "pglock monitor" shows, or by a key that only
-it holds. It need not hold an advisory lock. A process of a parallel query means
-the session that runs the query. The server's own processes, and those that send
-to its standbys, are refused.
+		Long: `All its locks are freed, and its transaction is rolled back. The callers of a
+Locker in its process are told of the loss at once. A process of a parallel
+query means the session that runs the query. The server's own processes, and
+those that send to its standbys, are refused.
 
 ` + signalHelp + `
 
-A session of a Locker carries the locks of many callers in its process. They are
-notified of the loss at once.
-
-With --holder it ends a process that holds locks in rows (package rowlock), as
-"pglock monitor" shows it, in the database that you connect to. It lists all
-keys of the process and asks; with --yes it does not. All its locks are free at
-once. The process itself goes on, and is told at its next renewal, a third of
-its lease later at most; until then it believes that it holds them, and only
-GuardTx and fencing tokens keep in order what it writes. The role needs EXECUTE
-on the function pglock.lease_terminate(text) and SELECT on pglock.row_locks and
+--holder ends a process that holds locks in rows, in the connected database: its
+locks are free at once, and it is told at its next renewal; until then only
+GuardTx and fencing tokens keep in order what it writes. The role needs
+EXECUTE on pglock.lease_terminate(text), and SELECT on pglock.row_locks and
 pglock.fence.`,
 		Example: `  pglock terminate 4711
   pglock terminate --key nightly-report
-  pglock terminate --session 4711@2026-11-20T20:47:59.123456Z --yes
+  pglock terminate 4711@2026-11-20T20:47:59.123456Z --yes
   pglock terminate --holder fddbe8c4d687fab3`,
 	})
 	cmd.Flags().StringVar(&s.holder, "holder", "", "the process with this `ID` that holds locks in rows")
-	cmd.Flags().Lookup("yes").Usage = "do not ask (needs --session or --holder)"
+	cmd.Flags().Lookup("yes").Usage = "do not ask (needs PID@SINCE or --holder)"
 	return cmd
 }
 
-func newCancel() *cobra.Command {
-	return newSignal(&signalRun{signal: "cancel"}, &cobra.Command{
-		Use:   "cancel [PID]",
+func newCancel(server *dsn) *cobra.Command {
+	return newSignal(&signalRun{signal: "cancel", dsn: server}, &cobra.Command{
+		Use:   "cancel [PID|PID@SINCE]",
 		Short: "Cancel a session's statement, such as its wait for a lock",
-		Long: `Cancel the statement that a session runs. This ends its wait for a lock, and
-fails its transaction, which frees the transaction's locks. The session keeps
-its session locks. To end an idle session, use "pglock terminate".
+		Long: `This ends its wait for a lock, and fails its transaction, which frees the
+transaction's locks. The session keeps its session locks. To end an idle
+session, use "pglock terminate".
 
 ` + signalHelp,
 		Example: `  pglock cancel 4712
-  pglock cancel --session 4712@2026-11-20T20:48:03.5Z --yes`,
+  pglock cancel 4712@2026-11-20T20:48:03.5Z --yes`,
 	})
 }
 
 // signalHelp is the common part of both help texts.
-const signalHelp = `It first shows what ends with the session, its keys, their waiters, and the
-waiters for its other locks, such as tables and rows, and asks. With --dry-run
-it prints that, and the command that does it, and ends with code 0, or 77 if the
-role may not do that. With --yes it does not ask; then name the session with
---session PID@SINCE, as this command shows it (in "pglock monitor -o json": pid
-and session_since), because the process ID alone may belong to another session
-by then. The server compares both in the statement that signals. If your role
-may not see when a session began (members of pg_read_all_stats may), use
-PID#FINGERPRINT, a hash of the session's user, application and keys. With
---pgbouncer URL, the console of a PgBouncer, the client that uses the session is
-named.
+const signalHelp = `It first shows what ends with the session, its keys and their waiters, and asks.
+With --dry-run it prints that, and the command that does it. --yes does not ask;
+then name the session as PID@SINCE, as this command shows it, since the process
+ID alone may belong to another session by then: the server compares both in the
+statement that signals. If your role may not see when a session began, use
+PID#FINGERPRINT, a hash of the session's user, application and keys.
 
 The role must be a member of the session's role or of pg_signal_backend; only a
-superuser can signal a superuser's session. A prepared transaction has no
-process: end it with ROLLBACK PREPARED. Afterwards the command reports what
-became of each lock. It logs every signal to standard error, in one line of
-pairs: server, session, user, database, application, client, locks, keys (the
-first ten), waiters, other_waiters, behind, signal, sent, ended, freed,
-passed_on, still_shared, kept, still_blocks.
+superuser can signal a superuser's session. End a prepared transaction with
+ROLLBACK PREPARED. Afterwards the command reports what became of each lock, and
+logs the signal to standard error.
 
 Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
 lock is free); 1 not done; 66 no such session; 77 the role may not do that; 69
@@ -90,25 +75,21 @@ no database; 64 wrong usage.`
 
 // signalRun is one call of cancel or terminate.
 type signalRun struct {
-	signal  string
-	dsn     dsn
-	key     string
-	session string
-	holder  string            // of locks in rows; only of terminate
-	id      monitor.SessionID // what was named; zero with a key
-	yes     bool
-	dryRun  bool
+	signal string
+	dsn    *dsn
+	key    string
+	holder string            // of locks in rows; only of terminate
+	id     monitor.SessionID // what was named; zero with a key
+	yes    bool
+	dryRun bool
 }
 
 func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(0, 1, "one PID")
 	cmd.RunE = s.command
-	s.dsn.addTo(cmd)
-	s.dsn.addPsqlTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
-	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
-	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs --session)")
+	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs PID@SINCE)")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "only show what would end, on standard output")
 	return cmd
 }

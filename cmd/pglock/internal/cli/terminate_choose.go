@@ -18,11 +18,11 @@ type chooser func(*monitor.Snapshot) (monitor.Target, error)
 
 // check refuses arguments that do not choose one session or process.
 func (s *signalRun) check(cmd *cobra.Command, args []string) error {
-	given, ways := len(args), "PID, --key and --session"
+	given, ways := len(args), "PID and --key"
 	if s.signal == "terminate" {
-		ways = "PID, --key, --session and --holder"
+		ways = "PID, --key and --holder"
 	}
-	for _, flag := range []string{"key", "session", "holder"} {
+	for _, flag := range []string{"key", "holder"} {
 		if cmd.Flags().Changed(flag) {
 			given++
 		}
@@ -34,8 +34,8 @@ func (s *signalRun) check(cmd *cobra.Command, args []string) error {
 		return misuse(cmd, "expected only one of %s", ways)
 	case s.yes && s.dryRun:
 		return misuse(cmd, "--dry-run contradicts --yes")
-	case s.yes && s.session == "" && s.holder == "":
-		return misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can belong to another session "+
+	case s.yes && s.holder == "" && (len(args) == 0 || !strings.ContainsAny(args[0], "@#")):
+		return misuse(cmd, "--yes needs PID@SINCE, since a process ID alone can belong to another session "+
 			"by now (without --yes this command shows it)")
 	}
 	return nil
@@ -44,14 +44,14 @@ func (s *signalRun) check(cmd *cobra.Command, args []string) error {
 // chooser parses the arguments, before the command connects.
 func (s *signalRun) chooser(cmd *cobra.Command, args []string) (chooser, error) {
 	switch {
-	case len(args) == 1:
-		return s.byPID(cmd, args[0])
 	case s.key != "":
 		return s.byKey(cmd)
 	case s.holder != "":
 		return s.byHolder(cmd)
+	case strings.ContainsAny(args[0], "@#"):
+		return s.bySession(cmd, args[0])
 	}
-	return s.bySession(cmd, s.session)
+	return s.byPID(cmd, args[0])
 }
 
 func (s *signalRun) byPID(cmd *cobra.Command, text string) (chooser, error) {
@@ -84,7 +84,7 @@ var isSessionRef = regexp.MustCompile(`^([1-9][0-9]{0,8})(@\d{4}-\d\d-\d\dT[0-9:
 func (s *signalRun) bySession(cmd *cobra.Command, ref string) (chooser, error) {
 	parts := isSessionRef.FindStringSubmatch(ref)
 	if parts == nil {
-		return nil, misuse(cmd, "--session %q: want PID@SESSION_SINCE, such as 4711@2026-11-20T20:47:59.123456Z, or PID#FINGERPRINT", ref)
+		return nil, misuse(cmd, "%q: want PID@SINCE, such as 4711@2026-11-20T20:47:59.123456Z, or PID#FINGERPRINT", ref)
 	}
 	choose, err := s.byPID(cmd, parts[1])
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// suggestedSession returns the argument for --session that a command without a terminal prints.
+// suggestedSession returns the PID@SINCE that a command without a terminal prints.
 func suggestedSession(t testing.TB, r result) string {
 	t.Helper()
-	found := regexp.MustCompile(`--session (\S+) --yes`).FindStringSubmatch(r.stderr)
+	found := regexp.MustCompile(`pglock (?:terminate|cancel)(?: -d \S+)? (\S+) --yes`).FindStringSubmatch(r.stderr)
 	if found == nil {
-		t.Fatalf("no --session is suggested in\n%s", r.stderr)
+		t.Fatalf("no session is suggested in\n%s", r.stderr)
 	}
 	return found[1]
 }
@@ -41,12 +41,12 @@ func TestSignalAScriptTerminatesASessionByItsReference(t *testing.T) {
 	shown := on(t, db, "terminate", fmt.Sprint(pid)).run()
 	wantCode(t, shown, 64)
 	wantText(t, shown.stderr, "It holds 2 locks; 1 session waits for them.", "invoice:42\n", "waits for", "invoice:43",
-		"there is no terminal to ask on", "pglock terminate --session")
+		"there is no terminal to ask on", "run pglock terminate ")
 	if n := held(t, db, pid); n != 2 {
 		t.Fatalf("the session holds %d locks", n)
 	}
 	session := suggestedSession(t, shown)
-	r := on(t, db, "terminate", "--session", session, "--yes").run()
+	r := on(t, db, "terminate", session, "--yes").run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock passed to the next waiter\n", pid),
 		"  invoice:42 is now held by ")
@@ -55,7 +55,7 @@ func TestSignalAScriptTerminatesASessionByItsReference(t *testing.T) {
 	if n := held(t, db, pid); n != 0 {
 		t.Errorf("the session holds %d locks", n)
 	}
-	again := on(t, db, "terminate", "--session", session, "--yes").run()
+	again := on(t, db, "terminate", session, "--yes").run()
 	wantCode(t, again, 66)
 	wantText(t, again.stderr, ": cannot signal process ", "no such session")
 	if strings.Contains(again.stderr, "monitor:") {
@@ -73,7 +73,7 @@ func TestSignalTheMonitorsJSONIdentifiesASession(t *testing.T) {
 			continue
 		}
 		session := fmt.Sprintf("%d@%s", pid, session.Since.Format(time.RFC3339Nano))
-		wantCode(t, on(t, db, "terminate", "--yes", "--session", session).run(), 0)
+		wantCode(t, on(t, db, "terminate", "--yes", session).run(), 0)
 	}
 	if n := held(t, db, pid); n != 0 {
 		t.Errorf("the session holds %d locks", n)
@@ -84,10 +84,10 @@ func TestSignalAProcessIDThatIsAnotherSessionIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
-	r := on(t, db, "terminate", "--yes", "--session", fmt.Sprintf("%d@2026-11-20T20:47:59Z", pid)).run()
+	r := on(t, db, "terminate", "--yes", fmt.Sprintf("%d@2026-11-20T20:47:59Z", pid)).run()
 	wantCode(t, r, 66)
 	wantText(t, r.stderr, fmt.Sprintf("process %d is session %d@", pid, pid))
-	wantCode(t, on(t, db, "cancel", "--yes", "--session", fmt.Sprintf("%d#aabb", pid)).run(), 66)
+	wantCode(t, on(t, db, "cancel", "--yes", fmt.Sprintf("%d#aabb", pid)).run(), 66)
 	if n := held(t, db, pid); n != 1 {
 		t.Errorf("the session holds %d locks", n)
 	}
@@ -102,8 +102,8 @@ func TestSignalCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *tes
 	wantText(t, shown.stderr, "there is no statement to cancel", "terminating does")
 	dry := on(t, db, "cancel", "--key", "@7", "--dry-run").run()
 	wantCode(t, dry, 0)
-	wantText(t, dry.stdout, fmt.Sprintf("\nTo end the session: pglock terminate --session %d@", pid))
-	r := on(t, db, "cancel", "--session", suggestedSession(t, shown), "--yes").run()
+	wantText(t, dry.stdout, fmt.Sprintf("\nTo end the session: pglock terminate %d@", pid))
+	r := on(t, db, "cancel", suggestedSession(t, shown), "--yes").run()
 	wantCode(t, r, 1)
 	wantText(t, r.stdout, "so there was nothing to cancel:", "@7 is still held by it")
 	if n := held(t, db, pid); n != 1 {
@@ -140,10 +140,10 @@ func TestSignalAMissingRightIsReported(t *testing.T) {
 		"GRANT pg_read_all_stats TO", "pglock terminate")
 	shown.stderr = shown.stdout // where suggestedSession looks
 	first := command(t, poor, "terminate", fmt.Sprint(pid)).run()
-	if wantCode(t, first, 77); !strings.Contains(first.stderr, "which only a superuser can signal") || strings.Contains(first.stderr, "--session") {
+	if wantCode(t, first, 77); !strings.Contains(first.stderr, "which only a superuser can signal") || strings.Contains(first.stderr, "--yes") {
 		t.Errorf("before it asks it says %s", first.stderr)
 	}
-	r := command(t, poor, "terminate", "--session", suggestedSession(t, shown), "--yes").run()
+	r := command(t, poor, "terminate", suggestedSession(t, shown), "--yes").run()
 	wantCode(t, r, 77)
 	wantText(t, r.stderr, "level=ERROR msg=\"session not signalled\"", "which only a superuser can signal")
 	if n := held(t, db, pid); n != 1 {
@@ -154,20 +154,18 @@ func TestSignalAMissingRightIsReported(t *testing.T) {
 func TestSignalInvalidTargetsOfSignals(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
-		"terminate":                       "expected one of PID, --key, --session and --holder",
-		"cancel":                          "expected one of PID, --key and --session (",
+		"terminate":                       "expected one of PID, --key and --holder",
+		"cancel":                          "expected one of PID and --key (",
 		"terminate 1 2":                   "expected one PID",
 		"terminate 1 --key k":             "expected only one of",
-		"cancel --key k --session 1#aa":   "expected only one of",
+		"cancel --key k 1#aa":             "expected only one of",
 		"terminate 0":                     `"0" is not a process ID`,
 		"terminate x":                     `"x" is not a process ID`,
 		"terminate 99999999999":           "is not a process ID",
-		"terminate 1 --yes":               "--yes needs --session PID@SINCE",
-		"cancel --key k --yes":            "--yes needs --session PID@SINCE",
-		"cancel --session 1":              `--session "1": want PID@SESSION_SINCE`,
-		"cancel --session= --yes":         "--yes needs --session",
+		"terminate 1 --yes":               "--yes needs PID@SINCE",
+		"cancel --key k --yes":            "--yes needs PID@SINCE",
 		"cancel --key @x":                 "@x",
-		"cancel --session 1@noon":         `--session "1@noon": want PID@SESSION_SINCE`,
+		"cancel 1@noon":                   `"1@noon": want PID@SINCE`,
 		"terminate --read-only --key abc": "unknown flag: --read-only",
 	} {
 		r := command(t, nil, strings.Fields(line)...).run()
@@ -187,16 +185,16 @@ func TestSignalADryRunShowsTheCommandWithItsServer(t *testing.T) {
 	r := command(t, nil, "terminate", "-d", db.ConnString(), "--dry-run", fmt.Sprint(pid)).run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, "It holds 1 lock; no session waits for it.", "\npglock terminate -")
-	found := regexp.MustCompile(`(?m)^pglock terminate (.*) --session (\S+) --yes$`).FindStringSubmatch(r.stdout)
+	found := regexp.MustCompile(`(?m)^pglock terminate (.*) (\S+) --yes$`).FindStringSubmatch(r.stdout)
 	if found == nil || held(t, db, pid) != 1 {
 		t.Fatalf("the session holds %d locks, and the output is\n%s", held(t, db, pid), r.stdout)
 	}
 	asked := command(t, nil, "terminate", "-d", db.ConnString(), fmt.Sprint(pid)).run()
-	wantText(t, asked.stderr, "run pglock terminate "+found[1]+" --session "+found[2]+" --yes")
+	wantText(t, asked.stderr, "run pglock terminate "+found[1]+" "+found[2]+" --yes")
 	for _, flags := range []string{asked.stderr, r.stdout} {
 		if strings.Contains(strings.ToLower(flags), "password") {
 			t.Errorf("it shows a password: %s", flags)
 		}
 	}
-	wantCode(t, command(t, nil, "terminate", "--dry-run", "--yes", "--session", found[2]).run(), 64)
+	wantCode(t, command(t, nil, "terminate", "--dry-run", "--yes", found[2]).run(), 64)
 }

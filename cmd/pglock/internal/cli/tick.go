@@ -18,34 +18,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-const tickHelp = `With --tick the command runs once for each due time, on the first machine to
-start it. A lock alone only keeps runs from overlapping. A tick is a cron
-expression of five fields, @hourly, @daily, @weekly (from Sunday), @monthly or
-@yearly, or @every and a duration, counted from 1970. The due time is the last
-one by this machine's clock; if that is ahead of the server's clock, pglock
-waits. So all machines may have the same line in their crontabs, even if their
-clocks differ:
-
-  0 * * * *  pglock run --tick @hourly report -- ./report.sh
-
-A crontab line that starts more often than the tick is due starts the command
-soon after a machine that was down comes back:
-
-  */5 * * * *  pglock run --tick "30 4 * * MON-FRI" report -- ./report.sh
-
-Due times are in UTC. With --time-zone they are in that zone, by its clocks:
-where these go forward, a time of the day that is skipped is due at that moment;
-where they go back, a time that comes twice is due once, at first. Only if the
-hours begin with * is it due as the clock shows. All machines must give the same
-zone. Where the crontab has local time and --tick has not, do not start a @daily
-tick near midnight UTC: when clocks change, one day of UTC would have two
-starts, and another one none.
-
-If the tick has already been run, the exit code is 0. A tick counts as run when
-its command starts or, with --until-success, when it has ended with code 0;
-until then the next pglock runs it again. The command gets PGLOCK_DUE in its
-environment. Ticks are recorded in schema pglock.`
-
 // tick is the value of the flag --tick: a cron expression or a period.
 type tick struct {
 	spec, cron string

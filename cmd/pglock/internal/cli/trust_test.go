@@ -3,8 +3,7 @@ package cli_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -49,7 +48,7 @@ func TestLongTrustATenantGainsNothingByAnyCommand(t *testing.T) {
 				{[]string{"migrate", "up"}, 65, tenant.Name()},
 				{[]string{"monitor", "--once", "-o", "json"}, 0, tenant.Name()},
 				{[]string{"monitor", "--once"}, 0, ""},
-				{[]string{"monitor", "--once", "--fail-if-waiting", "1h"}, 0, ""},
+				{[]string{"check", "--critical", "1h"}, 0, ""},
 				{[]string{"doctor"}, 78, tenant.Name()},
 				{[]string{"run", "invoice:42", "--", "true"}, 0, tenant.Name()},
 				{[]string{"run", "-s", "-w", "1", "invoice:42", "--", "true"}, 0, tenant.Name()},
@@ -72,7 +71,7 @@ func TestLongTrustATenantGainsNothingByAnyCommand(t *testing.T) {
 					t.Fatalf("pglock %q made the tenant a superuser", c.args)
 				}
 			}
-			scrape(t, on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start())
+			scrape(serveOn(t, db))
 			must.Succeed(t, holder.Close(context.Background()))
 			tenant.WantNothingGained("after every command")
 		})
@@ -114,7 +113,7 @@ func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
 	} {
 		wantCode(t, on(t, db, args...).run(), 0)
 	}
-	scrape(t, on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start())
+	scrape(serveOn(t, db))
 	must.Succeed(t, writer.Close(context.Background()))
 	tenant.WantNothingGained("after the commands")
 }
@@ -129,18 +128,12 @@ func connectAs(t *testing.T, connString string) *pgx.Conn {
 	return conn
 }
 
-// scrape reads the metrics, and ends the exporter.
-func scrape(t *testing.T, p *process) {
-	t.Helper()
-	p.waitForOutput("metrics are at ")
-	_, address, _ := strings.Cut(p.stderr.String(), "metrics are at ")
-	response, err := http.Get(strings.TrimSpace(address))
-	must.Succeed(t, err)
-	_, err = io.Copy(io.Discard, response.Body)
-	must.Succeed(t, err)
-	must.Succeed(t, response.Body.Close())
-	must.Succeed(t, p.Process.Kill())
-	_ = p.Wait()
+// scrape waits for a snapshot, and ends the process.
+func scrape(p *process) {
+	p.t.Helper()
+	p.metrics("pglock_up 1\n")
+	p.signal(os.Interrupt)
+	wantCode(p.t, p.end(), 0)
 }
 
 // Every command has the flag that names trusted owners.
@@ -169,9 +162,9 @@ func TestTrustOwnerIsAFlagOfEveryCommand(t *testing.T) {
 	r := on(t, db, "run", "a", "--", "sh", "-c", "test -z \"$PGLOCK_FENCE\"").run()
 	wantCode(t, r, 0)
 	wantText(t, r.stderr, "without PGLOCK_FENCE", role)
-	r = on(t, db, "doctor", "--trust-owner", role).run()
+	r = on(t, db, "doctor", "--verbose", "--trust-owner", role).run()
 	wantText(t, r.stdout, "trusted to own schema pglock", "superusers", role)
-	r = on(t, db, "exporter", "--listen", "127.0.0.1:0", "--trust-owner", "no such role").run()
+	r = on(t, db, "serve", "--listen", "127.0.0.1:0", "--trust-owner", "no such role").run()
 	wantCode(t, r, 64)
 	wantCode(t, on(t, db, "run", "--trust-owner", "", "a", "--", "true").run(), 64)
 }

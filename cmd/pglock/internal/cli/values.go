@@ -74,15 +74,15 @@ func (c *exitCode) Type() string   { return "code" }
 type format string
 
 const (
-	formatTable  format = "table"
+	formatText   format = "text"
 	formatJSON   format = "json"
-	formatNDJSON format = "ndjson" // only for some commands
+	formatNDJSON format = "ndjson" // on one line each
 )
 
-// addTo adds the flag, with the formats that all commands have and further ones.
-func (f *format) addTo(cmd *cobra.Command, more ...format) {
-	*f = formatTable
-	choice := formatChoice{f, append([]format{formatTable, formatJSON}, more...)}
+// addTo adds the flag, with the formats that the command has. The first is the default.
+func (f *format) addTo(cmd *cobra.Command, from ...format) {
+	*f = from[0]
+	choice := formatChoice{f, from}
 	cmd.Flags().VarP(choice, "output", "o", fmt.Sprintf("how to print: `%s`", choice.list("|")))
 	complete(cmd, "output", strings.Split(choice.list(" "), " ")...)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
-// visitor asks for pages of pglock monitor --http as a browser does.
+// visitor asks for pages of pglock serve as a browser does.
 type visitor struct {
 	t             testing.TB
 	client        *http.Client

@@ -28,7 +28,7 @@ func TestSuggestedCommandsNameTheServerAndTheSession(t *testing.T) {
 			BlockedBy: []monitor.Blocker{{PID: 7, Kind: "hard"}}}}}}}
 	for long, level := range map[time.Duration]Level{time.Minute: Warning, 1<<63 - 1: OK} {
 		f := waits(facts{snapshot: s, server: " -d shop"}, long)
-		if f.Level != level || level != OK && !strings.Contains(f.Do, "pglock terminate -d shop --session 7@2026-11-25T12:00:00Z") {
+		if f.Level != level || level != OK && !strings.Contains(f.Do, "pglock terminate -d shop 7@2026-11-25T12:00:00Z") {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -69,7 +69,7 @@ type Report struct {
 	End      string `json:"end"`
 	// Worst is the worst level of all findings.
 	Worst Level `json:"worst"`
-	// Findings are sorted, the worst first.
+	// Findings are sorted, the worst first, and among equally bad ones the present incidents.
 	Findings []Finding `json:"findings"`
 }
 
@@ -90,12 +90,14 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, o Options) (*Report, error
 
 // Options say what is reported, and how.
 type Options struct {
-	// LongWait is how long a wait is reported, if it has lasted longer.
-	LongWait time.Duration
+	// App says that what an application needs that takes locks is checked too.
+	App bool
 	// Trusted are additional roles that may own schema pglock. It is an error if one does not exist.
 	Trusted []string
 	// Ignore are the names of checks without findings in the report.
 	Ignore []string
+	// LongWait is how long a wait may last without a finding; zero stands for a minute.
+	LongWait time.Duration
 	// OldSnapshot is the age from which a snapshot is reported; zero stands for ten minutes.
 	OldSnapshot time.Duration
 	// Server are the flags that name the server, with a space before each, for commands that findings suggest.
@@ -134,15 +136,21 @@ func findings(f facts, o Options) []Finding {
 	if f.cockroach != "" {
 		return []Finding{cockroach(f)}
 	}
-	all := []Finding{probe(f), proxy(f), standby(f), isolation(f), waits(f, o.LongWait)}
-	all = append(all, timeouts(f)...)
-	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), lockTable(f), schema(f),
-		eventTriggers(f), lockWaits(f))
-	all = append(all, rights(f)...)
-	all = append(all, trusts(f)...)
+	all := []Finding{waits(f, cmp.Or(o.LongWait, time.Minute)), lockTable(f)}
 	all = append(all, prepared(f)...)
 	all = append(all, rowLeases(f)...)
-	return append(all, rowSnapshots(f, cmp.Or(o.OldSnapshot, 10*time.Minute))...)
+	all = append(all, rowSnapshots(f, cmp.Or(o.OldSnapshot, 10*time.Minute))...)
+	all = append(all, probe(f), proxy(f), standby(f), schema(f))
+	all = append(all, trusts(f)...)
+	all = append(all, watcherRights(f)...)
+	all = append(all, lockWaits(f))
+	if o.App {
+		all = append(all, isolation(f))
+		all = append(all, timeouts(f)...)
+		all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), eventTriggers(f))
+		all = append(all, lockerRights(f)...)
+	}
+	return all
 }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -37,7 +37,7 @@ func examine(t testing.TB, connString string, longWait time.Duration) *doctor.Re
 	pool, err := pgxpool.New(t.Context(), connString)
 	must.Succeed(t, err)
 	defer pool.Close()
-	report, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: longWait})
+	report, err := doctor.Examine(t.Context(), pool, doctor.Options{App: true, LongWait: longWait})
 	must.Succeed(t, err)
 	return report
 }
@@ -121,7 +121,7 @@ func TestAPoolerIsAProblem(t *testing.T) {
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
 		must.Succeed(t, err)
 		t.Cleanup(pool.Close)
-		r, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Minute})
+		r, err := doctor.Examine(t.Context(), pool, doctor.Options{App: true, LongWait: time.Minute})
 		must.Succeed(t, err)
 		want(t, r, "proxy", doctor.Problem, "ErrPooler", "AllowPooler", "--allow-pooler", "--ignore proxy")
 		if r.Worst != doctor.Problem {
@@ -198,7 +198,7 @@ func TestATimeoutThatEndsTheExaminationIsExplained(t *testing.T) {
 	upgrade := db.Connect(t)
 	_, err := upgrade.Exec(t.Context(), "SET statement_timeout = 0; BEGIN; LOCK TABLE pg_catalog.pg_settings")
 	must.Succeed(t, err)
-	_, err = doctor.Examine(t.Context(), db.Pool(t), doctor.Options{LongWait: time.Minute})
+	_, err = doctor.Examine(t.Context(), db.Pool(t), doctor.Options{App: true, LongWait: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "statement timeout") || !strings.Contains(err.Error(), "connection string set it to 0") {
 		t.Errorf("the error is %v", err)
 	}
@@ -210,7 +210,7 @@ func TestACatalogThatIsLockedEndsTheExamination(t *testing.T) {
 	must.Succeed(t, pool.Ping(t.Context()))
 	_, err := db.Connect(t).Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_event_trigger")
 	must.Succeed(t, err)
-	_, err = doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Minute})
+	_, err = doctor.Examine(t.Context(), pool, doctor.Options{App: true, LongWait: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "alters a catalog") {
 		t.Errorf("the error is %v", err)
 	}
@@ -234,7 +234,7 @@ func TestAUnixSocketNeedsNoKeepalives(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
-	r, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Minute})
+	r, err := doctor.Examine(t.Context(), pool, doctor.Options{App: true, LongWait: time.Minute})
 	must.Succeed(t, err)
 	want(t, r, "tcp_keepalives", doctor.OK, "Unix socket")
 }
@@ -328,10 +328,10 @@ func TestAnIgnoredCheckHasNoFindingAndDoesNotCount(t *testing.T) {
 	_, err := db.Connect(t).Exec(t.Context(), "ALTER DATABASE "+quote(db.Name())+" SET default_transaction_isolation = 'serializable'")
 	must.Succeed(t, err)
 	pool.Reset()
-	before, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Hour})
+	before, err := doctor.Examine(t.Context(), pool, doctor.Options{App: true, LongWait: time.Hour})
 	must.Succeed(t, err)
 	want(t, before, "default_transaction_isolation", doctor.Warning)
-	after, err := doctor.Examine(t.Context(), pool, doctor.Options{LongWait: time.Hour, Ignore: []string{"default_transaction_isolation"}})
+	after, err := doctor.Examine(t.Context(), pool, doctor.Options{App: true, LongWait: time.Hour, Ignore: []string{"default_transaction_isolation"}})
 	must.Succeed(t, err)
 	if found := findings(after, "default_transaction_isolation"); len(found) != 0 || after.Worst.AtLeast(doctor.Warning) {
 		t.Errorf("the worst finding is %s: %+v", after.Worst, found)

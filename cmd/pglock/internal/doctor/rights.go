@@ -77,19 +77,26 @@ func schema(f facts) Finding {
 	return Finding{Check: check, Level: OK, What: fmt.Sprintf("schema pglock has version %d, the newest", latest)}
 }
 
-// rights checks rights that plain locks do not need.
-func rights(f facts) []Finding {
+// lockerRights checks rights of a role that takes locks, which plain locks do not need.
+func lockerRights(f facts) []Finding {
+	if f.schema.err != nil {
+		return nil
+	}
+	return []Finding{right("locker-grants", f.schema.MayLock, "the role may record names and draw fencing tokens",
+		Finding{
+			What: fmt.Sprintf("role %s may not record names and draw fencing tokens", quote(f.connection.Role)),
+			Why:  "WithNames and Fence need it; plain locks do not",
+			Do:   "if this role takes locks, have the owner of schema pglock run",
+			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
+		})}
+}
+
+// watcherRights checks rights of a role that watches and ends sessions.
+func watcherRights(f facts) []Finding {
 	role := quote(f.connection.Role)
 	var all []Finding
 	if installed := f.schema.err == nil; installed {
 		all = append(all,
-			right("locker-grants", f.schema.MayLock, "the role may record names and draw fencing tokens",
-				Finding{
-					What: fmt.Sprintf("role %s may not record names and draw fencing tokens", role),
-					Why:  "WithNames and Fence need it; plain locks do not",
-					Do:   "if this role takes locks, have the owner of schema pglock run",
-					SQL:  statements(migrations.LockerGrants(f.connection.Role)),
-				}),
 			right("watcher-grants", f.schema.MayWatch, "the role may read the names of locks",
 				Finding{
 					What: fmt.Sprintf("role %s may not read the names of locks", role),

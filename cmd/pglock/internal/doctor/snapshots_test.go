@@ -43,6 +43,6 @@ func TestAnOldSnapshotIsNamedWhereLocksInRowsAreInUse(t *testing.T) {
 	testenv.WaitUntil(t, "the server has counted the row versions", func() bool {
 		return findings(examine(time.Nanosecond), "old-snapshots")[0].Level == doctor.Warning
 	})
-	want(t, examine(time.Nanosecond), "old-snapshots", doctor.Warning, pid, "the report", "pglock terminate --session "+pid+"@2")
+	want(t, examine(time.Nanosecond), "old-snapshots", doctor.Warning, pid, "the report", "pglock terminate "+pid+"@2")
 	want(t, examine(0), "old-snapshots", doctor.OK, "10m0s")
 }

@@ -22,10 +22,10 @@ func waits(f facts, long time.Duration) Finding {
 		return Finding{Check: check, Level: OK, What: fmt.Sprintf("nothing has waited longer than %v", long)}
 	case end == "":
 		return Finding{Check: check, Level: Warning, What: headline.String(), Why: "it is unknown what is in the way; it may have ended",
-			Do: "look again: pglock monitor --all"}
+			Do: "look again: pglock monitor"}
 	default:
 		return Finding{Check: check, Level: Warning, What: headline.String(), Why: fmt.Sprintf("a wait has lasted %v", longest.Round(time.Second)),
-			Do: "see what is at the root (pglock monitor --all), and end it if it is stuck: " + end}
+			Do: "see what is at the root (pglock monitor), and end it if it is stuck: " + end}
 	}
 }
 

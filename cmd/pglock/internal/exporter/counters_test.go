@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,56 +16,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
-
-// A wait that begins and ends between two scrapes is counted, if a sample shows it.
-func TestSamplesCountWaitsBetweenScrapes(t *testing.T) {
-	db := testenv.Database(t)
-	holder := db.Connect(t)
-	_, err := holder.Exec(t.Context(), "SELECT pg_advisory_lock(7)")
-	must.Succeed(t, err)
-	o := on(t, db)
-	take, taken := o.Take, atomic.Int64{}
-	var shown atomic.Int64 // waits
-	o.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
-		s, err := take(ctx)
-		if err == nil {
-			n := int64(0)
-			for range s.Waits() {
-				n++
-			}
-			shown.Store(n)
-		}
-		taken.Add(1)
-		return s, err
-	}
-	o.Sample = 20 * time.Millisecond
-	url := serve(t, o)
-	scrape(t, url)
-	waiter := db.Connect(t)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := waiter.Exec(context.WithoutCancel(t.Context()), "SET application_name = 'shop'; SELECT pg_advisory_lock(7)")
-		ended <- err
-	}()
-	testenv.WaitUntil(t, "a sample that shows the wait", func() bool { return shown.Load() == 1 })
-	before := taken.Load()
-	testenv.WaitUntil(t, "another sample", func() bool { return taken.Load() > before+1 })
-	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_unlock(7)")
-	must.Succeed(t, err)
-	must.Succeed(t, <-ended)
-	testenv.WaitUntil(t, "a sample that shows no wait", func() bool { return shown.Load() == 0 })
-	labels := fmt.Sprintf(`{application="shop",database=%q,key="@7"}`, db.Name())
-	want(t, scrape(t, url), map[string]string{"pglock_waits_total" + labels: "0", "pglock_wait_seconds_total" + labels: "0"})
-	series := scrape(t, url)
-	want(t, series, map[string]string{"pglock_waits_total" + labels: "1"})
-	if seconds, err := strconv.ParseFloat(series["pglock_wait_seconds_total"+labels], 64); err != nil || seconds <= 0 {
-		t.Errorf("it lasted %q seconds", series["pglock_wait_seconds_total"+labels])
-	}
-	if _, _, body := get(t, url+"/metrics"); !strings.Contains(body, "# HELP pglock_waits_total Waits for advisory locks "+
-		"that snapshots showed since the exporter started. Snapshots are taken every 20ms") {
-		t.Errorf("the help does not say how often:\n%s", body)
-	}
-}
 
 // contendedRow has one process hold a lock in a row, and another wait for it, until the test ends.
 func contendedRow(t *testing.T, db *testenv.DB) pglock.Key {

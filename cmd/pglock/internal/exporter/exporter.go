@@ -1,59 +1,87 @@
-// Package exporter exports snapshots of advisory locks to Prometheus, over HTTP.
-//
-// A scrape takes a snapshot. Concurrent scrapes share one, as do those within a minimal interval, so that many scrapers
-// do not burden the database.
+// Package exporter exports snapshots of locks to Prometheus, over HTTP. Whoever takes the snapshots passes them on with Note;
+// a scrape shows the last one.
 package exporter
 
 import (
-	"context"
-	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
+// maxKeys is how many keys have separate series. The others share the key "other".
+const maxKeys = 50
+
 // Options says what to export, and how.
 type Options struct {
-	// Take takes a snapshot.
-	Take func(context.Context) (*monitor.Snapshot, error)
-	// MaxKeys is how many keys have separate series. The others share the key "(other)".
-	MaxKeys int
-	// Sample, if it is not 0, is how often snapshots are taken to count waits, also without scrapes.
-	Sample time.Duration
-	// MinInterval is how old a snapshot may be to be reused. An error is remembered for the same time.
-	MinInterval time.Duration
+	// Interval is how often a snapshot is taken. One that is older than three intervals is not the present: the server counts as
+	// down then.
+	Interval time.Duration
 	// Version is the exporter's own.
 	Version string
-	// Logger gets a line when the server stops answering, and when it answers again.
-	Logger *slog.Logger
 }
 
-// Exporter is an http.Handler for /metrics, /healthz and a page that links to them. It may serve many requests at
-// once.
+// Exporter is an http.Handler for /metrics and /healthz. Its methods may be called concurrently.
 type Exporter struct {
-	mux           *http.ServeMux
-	source        *source
+	interval      time.Duration
 	keys, rowKeys *keyLabels
+	waits         *waitCounters
 	build         prometheus.Collector // the only metric that is not about the server
+
+	mu    sync.Mutex
+	state state
 }
 
-// New returns an Exporter. When ctx ends, so do snapshots that are being taken, and sampling.
-func New(ctx context.Context, o Options) *Exporter {
-	e := &Exporter{
-		mux:     http.NewServeMux(),
-		source:  newSource(ctx, o),
-		keys:    newKeyLabels(o.MaxKeys),
-		rowKeys: newKeyLabels(o.MaxKeys),
-		build:   version(o.Version),
+// state is what a scrape shows.
+type state struct {
+	// snapshot is nil if the server has not answered.
+	snapshot *monitor.Snapshot
+	noted    time.Time
+	// snapshots and failures count the attempts since the exporter started.
+	snapshots, failures int
+}
+
+// New returns an Exporter that knows no snapshot.
+func New(o Options) *Exporter {
+	return &Exporter{
+		interval: o.Interval,
+		keys:     newKeyLabels(maxKeys),
+		rowKeys:  newKeyLabels(maxKeys),
+		waits:    newWaitCounters(o.Interval),
+		build:    version(o.Version),
 	}
-	e.mux.HandleFunc("GET /metrics", e.metrics)
-	e.mux.HandleFunc("GET /healthz", e.healthz)
-	e.mux.HandleFunc("GET /{$}", e.index)
-	return e
+}
+
+// Note notes a snapshot, or that it could not be taken.
+func (e *Exporter) Note(s *monitor.Snapshot, err error) {
+	if err != nil {
+		s = nil
+	} else {
+		e.waits.note(s)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state.snapshots++; err != nil {
+		e.state.failures++
+	}
+	e.state.snapshot, e.state.noted = s, time.Now()
+}
+
+// now returns the present state, which has no snapshot that is too old.
+func (e *Exporter) now() state {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.state
+	if time.Since(now.noted) > max(3*e.interval, time.Second) {
+		now.snapshot = nil
+	}
+	return now
 }
 
 func version(v string) prometheus.Collector {
@@ -63,29 +91,21 @@ func version(v string) prometheus.Collector {
 	return info
 }
 
+// On returns the handler for an address. On a loopback address it answers only requests for a loopback host.
+func (e *Exporter) On(served net.Addr) http.Handler { return onLoopback(served, e) }
+
 // ServeHTTP implements [http.Handler].
-func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
-
-func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
-	now, err := e.source.state(r.Context())
-	if err != nil {
-		http.Error(w, "the scrape was abandoned", http.StatusServiceUnavailable)
-		return
+func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer places.Keep(r.Context())()
+	switch {
+	case r.Method != http.MethodGet:
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+	case r.URL.Path == "/healthz": // the exporter itself works; pglock_up says whether the server does
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n")) // the client is gone
+	default:
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(e.build, collector{e.now(), e.keys, e.rowKeys, e.waits})
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.build, collector{now, e.keys, e.rowKeys, e.source.waits})
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
-}
-
-// healthz reports that the exporter itself works. pglock_up reports whether the server does.
-func (e *Exporter) healthz(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte("ok\n")) // the client is gone
-}
-
-func (e *Exporter) index(w http.ResponseWriter, _ *http.Request) {
-	const page = "<!doctype html><title>pglock exporter</title>" +
-		"<h1>pglock exporter</h1><p><a href=\"/metrics\">Metrics</a></p>"
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(page)) // the client is gone
 }

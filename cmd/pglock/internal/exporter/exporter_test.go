@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/grafana"
@@ -24,13 +24,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// serve serves an exporter until the test ends, and returns its address.
-func serve(t testing.TB, o exporter.Options) (url string) {
+// serve serves metrics until the test ends, and returns their address. Each scrape takes a snapshot first.
+func serve(t testing.TB, take func(context.Context) (*monitor.Snapshot, error)) (url string) {
 	t.Helper()
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	server := httptest.NewServer(exporter.New(t.Context(), o))
+	e := exporter.New(exporter.Options{Interval: time.Hour, Version: "v1"})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.Note(take(r.Context()))
+		e.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -84,11 +85,10 @@ func want(t testing.TB, series map[string]string, expected map[string]string) {
 	}
 }
 
-// on serves an exporter of a database.
-func on(t testing.TB, db *testenv.DB) exporter.Options {
+// on takes snapshots of a database.
+func on(t testing.TB, db *testenv.DB) func(context.Context) (*monitor.Snapshot, error) {
 	pool := db.Pool(t)
-	return exporter.Options{MaxKeys: 50, Version: "v1",
-		Take: func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool) }}
+	return func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool) }
 }
 
 // wait makes a session wait for a lock until the test ends.
@@ -134,7 +134,7 @@ func TestAScrapeShowsWhatTheServerSays(t *testing.T) {
 		`pglock_deadlocks{certainty="certain"}`:    "0",
 		`pglock_exporter_build_info{version="v1"}`: "1",
 	})
-	for _, name := range []string{"pglock_scrape_duration_seconds", "pglock_lock_table_entries",
+	for _, name := range []string{"pglock_lock_table_entries",
 		"pglock_lock_table_nominal_entries", "pglock_lock_table_advisory_entries", "pglock_snapshot_timestamp_seconds",
 		"pglock_oldest_snapshot_transactions", of("pglock_key_oldest_wait_seconds", "@7"),
 		of("pglock_oldest_wait_seconds", "")} {
@@ -144,67 +144,33 @@ func TestAScrapeShowsWhatTheServerSays(t *testing.T) {
 	}
 }
 
-func TestASnapshotIsShownAgainWithinTheInterval(t *testing.T) {
-	for _, failure := range []error{nil, errors.New("no answer")} {
-		taken := 0
-		take := func(context.Context) (*monitor.Snapshot, error) {
-			taken++
-			return &monitor.Snapshot{}, failure
+// A server that has not answered for three intervals is down, also if it is still being asked.
+func TestAnOldSnapshotIsNotThePresent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := exporter.New(exporter.Options{Interval: 5 * time.Second})
+		e.Note(&monitor.Snapshot{}, nil)
+		up := func() bool {
+			response := httptest.NewRecorder()
+			e.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			return strings.Contains(response.Body.String(), "pglock_up 1\n")
 		}
-		url := serve(t, exporter.Options{Take: take, MinInterval: time.Hour})
-		for range 5 {
-			scrape(t, url)
+		time.Sleep(15 * time.Second)
+		atFirst := up()
+		time.Sleep(time.Millisecond)
+		if later := up(); !atFirst || later {
+			t.Errorf("after three intervals it is up: %v, and later: %v", atFirst, later)
 		}
-		if taken != 1 {
-			t.Errorf("%d snapshots were taken (error: %v)", taken, failure)
-		}
-	}
-}
-
-// A scraper that disconnects does not cancel the snapshot of the others.
-func TestASnapshotOutlivesItsScrape(t *testing.T) {
-	arrived, goOn := make(chan struct{}), make(chan struct{})
-	url := serve(t, exporter.Options{MinInterval: time.Hour, Take: func(ctx context.Context) (*monitor.Snapshot, error) {
-		close(arrived)
-		<-goOn
-		return &monitor.Snapshot{}, ctx.Err()
-	}})
-	ctx, cancel := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
-	must.Succeed(t, err)
-	gone := make(chan error, 1)
-	go func() {
-		response, err := http.DefaultClient.Do(request)
-		if err == nil {
-			err = response.Body.Close()
-		}
-		gone <- err
-	}()
-	<-arrived
-	cancel()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the scrape ended with %v", err)
-	}
-	close(goOn)
-	want(t, scrape(t, url), map[string]string{"pglock_up": "1", "pglock_snapshots_total": "1"})
+	})
 }
 
 func TestPages(t *testing.T) {
-	url := serve(t, exporter.Options{Take: func(context.Context) (*monitor.Snapshot, error) {
-		return nil, errors.New("no answer")
-	}})
+	url := serve(t, func(context.Context) (*monitor.Snapshot, error) { return nil, errors.New("no answer") })
 	status, header, _ := get(t, url+"/metrics")
 	if status != http.StatusOK || header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8; escaping=underscores" {
 		t.Errorf("the metrics come with %d and %v", status, header)
 	}
 	if status, _, body := get(t, url+"/healthz"); status != http.StatusOK || body != "ok\n" {
 		t.Errorf("the health is %d %q", status, body)
-	}
-	if status, _, body := get(t, url+"/"); status != http.StatusOK || !strings.Contains(body, `href="/metrics"`) {
-		t.Errorf("the page is %d %q", status, body)
-	}
-	if status, _, _ := get(t, url+"/nothing"); status != http.StatusNotFound {
-		t.Errorf("a page that is not there has status %d", status)
 	}
 	response, err := http.Post(url+"/metrics", "text/plain", nil)
 	must.Succeed(t, err)
@@ -215,62 +181,22 @@ func TestPages(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Succeed(t, err)
-	arrived, goOn := make(chan struct{}), make(chan struct{})
-	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(arrived)
-		<-goOn
-		_, _ = w.Write([]byte("done"))
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	served, answered := make(chan error, 1), make(chan string, 1)
-	go func() { served <- exporter.Serve(ctx, listener, handler) }()
-	go func() {
-		_, _, body := get(t, "http://"+listener.Addr().String())
-		answered <- body
-	}()
-	<-arrived
-	cancel()
-	close(goOn)
-	if body := <-answered; body != "done" {
-		t.Errorf("the scrape got %q", body)
-	}
-	if err := <-served; err != nil {
-		t.Errorf("Serve returned %v", err)
-	}
-}
-
-func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
-	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })
-	for _, on := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
-		listener, err := net.Listen("tcp", on)
-		must.Succeed(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		served := make(chan error, 1)
-		go func() { served <- exporter.Serve(ctx, listener, handler) }()
-		_, port, err := net.SplitHostPort(listener.Addr().String())
-		must.Succeed(t, err)
+func TestOnLoopbackOnlyLoopbackHostsAreAnswered(t *testing.T) {
+	e := exporter.New(exporter.Options{Interval: time.Second})
+	for _, on := range []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4zero} {
 		for host, local := range map[string]bool{
-			"127.0.0.1": true, "127.0.0.1:" + port: true, "127.8.9.1": true, "localhost": true, "LocalHost.:80": true,
-			"[::1]:" + port: true, "[::ffff:127.0.0.1]": true, "a.localhost": true,
-			"evil.example": false, "evil.example:" + port: false, "localhost.evil.example": false, "10.0.0.1": false,
+			"127.0.0.1": true, "127.0.0.1:9": true, "127.8.9.1": true, "localhost": true, "LocalHost.:80": true,
+			"[::1]:9": true, "[::ffff:127.0.0.1]": true, "a.localhost": true,
+			"evil.example": false, "evil.example:9": false, "localhost.evil.example": false, "10.0.0.1": false,
 			"127.0.0.1.evil.example": false, "notlocalhost": false,
 		} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/metrics", nil)
-			must.Succeed(t, err)
+			request, response := httptest.NewRequest(http.MethodGet, "/metrics", nil), httptest.NewRecorder()
 			request.Host = host
-			response, err := http.DefaultClient.Do(request)
-			must.Succeed(t, err)
-			must.Succeed(t, response.Body.Close())
-			if want := local || strings.HasPrefix(on, "0."); (response.StatusCode == http.StatusOK) != want {
-				t.Errorf("served on %s, asked for %s: %s", on, host, response.Status)
+			e.On(&net.TCPAddr{IP: on}).ServeHTTP(response, request)
+			if want := local || on.IsUnspecified(); (response.Code == http.StatusOK) != want {
+				t.Errorf("served on %s, asked for %s: %d", on, host, response.Code)
 			}
 		}
-		http.DefaultClient.CloseIdleConnections()
-		cancel()
-		must.Succeed(t, <-served)
 	}
 }
 
@@ -280,9 +206,7 @@ func TestTheDashboardKnowsTheMetrics(t *testing.T) {
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	wait(t, db, "SELECT pg_advisory_lock(7)")
 	contendedRow(t, db)
-	o := on(t, db)
-	o.Sample = time.Hour
-	url := serve(t, o)
+	url := serve(t, on(t, db))
 	scrape(t, url)
 	_, _, body := get(t, url+"/metrics")
 	var exported []string

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -44,8 +43,8 @@ func states() map[string]func(context.Context) (*monitor.Snapshot, error) {
 
 func TestPrometheusReadsEveryMetricAndHasNothingToSay(t *testing.T) {
 	for name, take := range states() {
-		handler := exporter.New(t.Context(), exporter.Options{Take: take, MaxKeys: 50, Version: "v1",
-			Logger: slog.New(slog.DiscardHandler)})
+		handler := exporter.New(exporter.Options{Interval: time.Hour, Version: "v1"})
+		handler.Note(take(t.Context()))
 		response := httptest.NewRecorder()
 		handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		text := response.Body.Bytes()
@@ -79,9 +78,8 @@ func TestPrometheusReadsHostileNamesBack(t *testing.T) {
 			PID: 1, Database: name, State: "idle in transaction", StateSince: &now}}}, Waiters: []monitor.Waiter{
 			{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}}}})
 	}
-	take := func(context.Context) (*monitor.Snapshot, error) { return s, nil }
-	handler := exporter.New(t.Context(), exporter.Options{MaxKeys: 50, Version: evil, Logger: slog.New(slog.DiscardHandler),
-		Take: take})
+	handler := exporter.New(exporter.Options{Interval: time.Hour, Version: evil})
+	handler.Note(s, nil)
 	response := httptest.NewRecorder()
 	handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	parser := expfmt.NewTextParser(model.LegacyValidation)

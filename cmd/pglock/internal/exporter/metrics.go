@@ -11,9 +11,7 @@ import (
 )
 
 var (
-	up       = describe("pglock_up", "Whether the last snapshot of the server worked: 1, or 0.")
-	duration = describe("pglock_scrape_duration_seconds",
-		"How long the last snapshot took, including the round trip to the server.")
+	up        = describe("pglock_up", "Whether the server answers: 1, or 0 if there is no snapshot of the last three intervals.")
 	snapshots = describe("pglock_snapshots_total", "Snapshots that were tried since the exporter started.")
 	failures  = describe("pglock_snapshot_errors_total", "Snapshots that failed since the exporter started.")
 
@@ -31,15 +29,15 @@ var (
 	oldestWait = describe("pglock_oldest_wait_seconds", "How long the longest wait has lasted; 0 without waiters. "+
 		"Waits of candidates for an election, for a permit of a semaphore and for the run of a job do not count.", "database")
 	otherWaiters = describe("pglock_other_waiters", "Sessions that wait for locks that are not advisory locks, of any database.")
-	oldestOther  = describe("pglock_oldest_other_wait_seconds", "How long the longest wait for another lock has lasted, "+
-		"of those that are part of a chain with an advisory lock; with --all, of all. It is missing if there are only others.")
+	oldestOther  = describe("pglock_oldest_other_wait_seconds", "How long the longest wait for another lock has lasted; "+
+		"with --advisory of those that are part of a chain with an advisory lock. It is missing if there are only others.")
 	preparedHolders = describe("pglock_prepared_holders",
 		"Holders that are prepared transactions; one for each lock that it holds.", "database")
 	oldestHolder = describe("pglock_oldest_holder_seconds", "The longest time that a holder can have had its lock, at most: "+
 		"the age of its transaction or, outside of one, of its session. Leaders, permits and runs of jobs do not count.", "database")
 	idleBlocker = describe("pglock_idle_blocker_seconds",
 		"The longest time that a session which blocks others has been idle in transaction; 0 without one. It is missing instead of 0 "+
-			"while sessions wait of which it is not known what blocks them: without --all, those without an advisory lock.", "database")
+			"while sessions wait of which it is not known what blocks them: with --advisory, those without an advisory lock.", "database")
 
 	keyHolders    = describe("pglock_key_holders", "Holders of a key that is or was waited for.", "database", "key")
 	keyWaiters    = describe("pglock_key_waiters", "Sessions that wait for a key.", "database", "key")
@@ -65,7 +63,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 type collector struct {
 	state         state
 	keys, rowKeys *keyLabels
-	waits         *waitCounters // nil without sampling
+	waits         *waitCounters
 }
 
 // Describe implements [prometheus.Collector]. A server that does not answer lacks most metrics, so none is promised.
@@ -75,8 +73,7 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // collected, since outdated values are not repeated.
 func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	s, to := c.state, sink(metrics)
-	to.gauge(up, boolean(s.err == nil))
-	to.gauge(duration, s.duration.Seconds())
+	to.gauge(up, boolean(s.snapshot != nil))
 	to.counter(snapshots, s.snapshots)
 	to.counter(failures, s.failures)
 	if s.snapshot == nil {

@@ -10,7 +10,7 @@ import (
 
 var (
 	rowLocksReadable = describe("pglock_row_locks_readable", "Whether locks in rows could be read: 1, or 0, and then "+
-		"pglock_row_locks and the like are missing, and the exporter's log says why. It is 1 where schema pglock has none.", "database")
+		"pglock_row_locks and the like are missing, and pglock's log says why. It is 1 where schema pglock has none.", "database")
 	rowLocks = describe("pglock_row_locks", "Locks in rows that are held or waited for. Of the holders and waiters of "+
 		"locks in rows at most 1000 each are read.", "database")
 	rowHolders      = describe("pglock_row_holders", "Holders of locks in rows; one for each lock that a process holds.", "database")

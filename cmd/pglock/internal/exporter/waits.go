@@ -58,7 +58,7 @@ type waitTotal struct {
 }
 
 func newWaitCounters(every time.Duration) *waitCounters {
-	text := fmt.Sprintf("Snapshots are taken every %v and at scrapes; what they do not show is missing.", every)
+	text := fmt.Sprintf("Snapshots are taken every %v; what they do not show is missing.", every)
 	by := []string{"database", "key", "application"}
 	return &waitCounters{
 		waits: describe("pglock_waits_total", "Waits for advisory locks that snapshots showed since the exporter started. "+
@@ -72,9 +72,6 @@ func newWaitCounters(every time.Duration) *waitCounters {
 
 // note counts the waits of a snapshot that is newer than those before.
 func (c *waitCounters) note(s *monitor.Snapshot) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := map[waitID]*seenWait{}
@@ -138,9 +135,6 @@ func (c *waitCounters) totalLocked(of waitLabels) *waitTotal {
 // sendTo sends the counters, and the names of those keys whose names are not among the shown ones. A new counter is shown
 // as 0 once, so that Prometheus sees it increase.
 func (c *waitCounters) sendTo(to sink, shown map[keyLabel]contention) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for of, total := range c.totals {

@@ -15,7 +15,7 @@ func counted(t *testing.T, c *waitCounters) (waits, seconds map[string]float64) 
 	t.Helper()
 	for range 2 {
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(collector{waits: c})
+		registry.MustRegister(collector{waits: c, keys: newKeyLabels(0), rowKeys: newKeyLabels(0)})
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -73,7 +73,7 @@ func TestNotifyTextHasOneLineForManyEventsOfAKindAndKey(t *testing.T) {
 	for range 199 {
 		g.Events = append(g.Events, g.Events[0])
 	}
-	g.Events[7].Headline, g.Events[7].End = "7 shop\x1b[31m\n: frees 2", "pglock terminate --session 7@2026-11-25T03:52:26Z"
+	g.Events[7].Headline, g.Events[7].End = "7 shop\x1b[31m\n: frees 2", "pglock terminate 7@2026-11-25T03:52:26Z"
 	lines := strings.Split(g.Text(), "\n")
 	if len(lines) != 4 || !strings.HasSuffix(lines[0], ": frees 2") || strings.Contains(lines[0], "\x1b") || lines[1] != g.Events[7].End ||
 		!strings.Contains(lines[2], "(and 199 more of wait-began)") || lines[3] != "3 more events" {

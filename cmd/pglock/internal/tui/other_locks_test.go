@@ -27,7 +27,7 @@ func TestTheDetailsNameLocksOfOtherTypes(t *testing.T) {
 	u.presses("enter")
 	u.wants("4711 waits for no lock", "holds, of locks of other types, what others wait for:", "   relation orders (AccExcl)",
 		"4712 web, waits for relation orders (AccShare) for 1.0s",
-		"pglock terminate -d shop --session 4711@2026-11-20T11:00:00Z")
+		"pglock terminate -d shop 4711@2026-11-20T11:00:00Z")
 	u.wantsNot("holds 0 locks")
 	u = open(t, Options{First: migrationSnapshot(), Flags: " -d shop", End: sendNothing}, 30, 40)
 	u.presses("enter")

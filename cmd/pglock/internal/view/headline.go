@@ -83,9 +83,8 @@ func EndPrepared(s monitor.Session) string {
 // EndSession returns the command that signals the session or process that a [monitor.Target.Ref] names, on the server that the
 // words name ("" or with a space before them).
 func EndSession(signal string, ref, server string) string {
-	flag := "session"
 	if !strings.ContainsAny(ref, "@#") {
-		flag = "holder"
+		ref = "--holder " + ref
 	}
-	return fmt.Sprintf("pglock %s%s --%s %s", signal, server, flag, ref)
+	return fmt.Sprintf("pglock %s%s %s", signal, server, ref)
 }

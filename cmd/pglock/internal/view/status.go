@@ -27,11 +27,7 @@ func (v Verdict) String() string {
 }
 
 // Limits says how long a session may wait for a lock. Nil means no limit.
-type Limits struct {
-	Warn, Fail *time.Duration
-	// IgnoreDeadlocks says that a certain deadlock is only counted, and not CRITICAL.
-	IgnoreDeadlocks bool
-}
+type Limits struct{ Warn, Fail *time.Duration }
 
 // Judgement is the result of a check.
 type Judgement struct {
@@ -79,8 +75,12 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Ju
 		verdict = Unknown
 		text += fmt.Sprintf("; the server does not report how long %s; %s", haveWaited(hidden), s.DetailsHidden)
 	}
+	if verdict == OK && (all.RowLocksMissing != "" || all.BlockersMissing != "") {
+		verdict = Unknown
+		text += "; " + strings.Trim(all.BlockersMissing+"; "+all.RowLocksMissing, "; ")
+	}
 	certain, possible := deadlocks(s)
-	if certain > 0 && !limits.IgnoreDeadlocks {
+	if certain > 0 {
 		if verdict = Critical; headline.Cycle == nil {
 			text = firstDeadlock(s) + "; " + text
 		}

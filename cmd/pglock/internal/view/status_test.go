@@ -27,7 +27,7 @@ func withTableWait(s *monitor.Snapshot) {
 func TestStatus(t *testing.T) {
 	const (
 		bare    = "Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3, longest wait 1m30s; 1 more waits"
-		end     = "; to end it: pglock terminate -d shop --session 4711@2026-07-05T10:00:00Z"
+		end     = "; to end it: pglock terminate -d shop 4711@2026-07-05T10:00:00Z"
 		billing = bare + end
 	)
 	alone := Filter{Keys: []pglock.Key{pglock.Int64Key(5)}}
@@ -64,11 +64,12 @@ func TestStatus(t *testing.T) {
 		"locks in rows that could not be read": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks, s.WaitsElsewhere, s.RowLocksMissing = s.Locks[1:2], 2, "no grant"
 			s.Locks[0].Waiters = nil
-		}, OK, "PGLOCK OK - Nothing waits for an advisory lock; 2 sessions wait without an advisory lock (--all); locks in rows could not be read. 1 advisory lock held. | "},
+		}, Unknown, "PGLOCK UNKNOWN - Nothing waits for an advisory lock; 2 sessions wait without an advisory lock (--all); locks in rows could not be read. 1 advisory lock held.; no grant | "},
+		"blockers that could not be read": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.BlockersMissing = nil, "timed out" },
+			Unknown, "PGLOCK UNKNOWN - Nothing waits. No locks held.; timed out | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
 			"for invoice:42 behind 4711 in database shop; Terminate 4711 billing, idle in transaction"},
-		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). 1 lock held. | "},
-		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, withDeadlock, OK, "PGLOCK OK - " + bare + "; 1 deadlock; 1 possible deadlock" + end + " | "},
+		"a deadlock of another key": {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - Of what the filters show, nothing waits (4 waits are not shown). 1 lock held. | "},
 		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil

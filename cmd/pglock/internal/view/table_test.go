@@ -68,7 +68,7 @@ alice@db1:5432/shop  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
 Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl):
   frees 3, longest wait 1m30s; 1 more waits
   ran: UPDATE invoice SET paid = true
-  pglock terminate --session 4711@2026-07-05T10:00:00Z
+  pglock terminate 4711@2026-07-05T10:00:00Z
 
          PID MODE   WAITED USER  APPLICATION CLIENT    STATE      BLOCKED BY
 invoice:42  @6688477336110245193
@@ -165,8 +165,7 @@ Terminate 4711 billing, idle in transaction for
   database shop (excl): frees 3, longest wait
   1m30s; 1 more waits
   ran: UPDATE invoice SET paid = true
-  pglock terminate \
-    --session 4711@2026-07-05T10:00:00Z
+  pglock terminate 4711@2026-07-05T10:00:00Z
 
 DEADLOCK for 1.0s: 4712 waits for invoice:42
   behind 4716, 4716 waits for @7/-42 behind 4712

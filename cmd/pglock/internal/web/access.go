@@ -85,7 +85,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
 	case !s.hostAllowed(r):
-		http.Error(w, "this host name is not served here (--http-host adds one)", http.StatusMisdirectedRequest)
+		http.Error(w, "this host name is not served here (--host adds one)", http.StatusMisdirectedRequest)
 	case !sameSite(r):
 		s.reload(w, r)
 	case isPage(r) && r.URL.Query().Has("token"):
@@ -98,7 +98,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func unauthorized(w http.ResponseWriter) {
-	http.Error(w, "open the URL that pglock monitor has printed", http.StatusUnauthorized)
+	http.Error(w, "open the URL that pglock serve has printed", http.StatusUnauthorized)
 }
 
 func isPage(r *http.Request) bool { return r.URL.Path == "/" }
@@ -151,7 +151,7 @@ const secretHeader = "Pglock-Secret"
 func (s *site) exchange(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if !same(query.Get("token"), s.Token) {
-		http.Error(w, "the token is wrong: open the URL that pglock monitor has printed", http.StatusUnauthorized)
+		http.Error(w, "the token is wrong: open the URL that pglock serve has printed", http.StatusUnauthorized)
 		return
 	}
 	value := rand.Text()

@@ -126,7 +126,7 @@ func TestBrowserShowsNowAndThen(t *testing.T) {
 	page := s.browse("/")
 	now := page.text("document.body.innerText") + page.text("document.getElementById('keys').textContent")
 	for _, part := range []string{"2 waiting", "1m00s longest", "invoice:1", "12:00:00", "3 leaf", "ending it frees 2", "1 root",
-		"holds invoice:1 (excl)", "pglock terminate -d shop --session 1@2026-01-02T11:00:00Z", "12:01:59 UTC",
+		"holds invoice:1 (excl)", "pglock terminate -d shop 1@2026-01-02T11:00:00Z", "12:01:59 UTC",
 		`<img src=x onerror=alert(1)>\u001b[31m</script>`} {
 		if !strings.Contains(now, part) {
 			t.Errorf("now it does not say %q:\n%s", part, now)
@@ -235,7 +235,7 @@ func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
 		}
 	}
 	page.do(chromedp.KeyEvent(kb.Enter))
-	page.wait(`document.activeElement.querySelector('.details').innerText.includes('pglock terminate -d shop --session 2@')`)
+	page.wait(`document.activeElement.querySelector('.details').innerText.includes('pglock terminate -d shop 2@')`)
 	page.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter)) // the lock that it waits for
 	page.wait(`location.search === '?key=invoice%3A1' && !document.getElementById('only').hidden`)
 }

@@ -118,11 +118,11 @@ func TestBrowserFoldsAPileUp(t *testing.T) {
 func TestBrowserCopiesTheCommand(t *testing.T) {
 	page := serve(t, nil).browse("/")
 	page.text(`(navigator.clipboard.writeText = async text => { window.copied = text; }, document.getElementById('root-copy').click())`)
-	page.wait(`window.copied === 'pglock terminate -d shop --session 1@2026-01-02T11:00:00Z' && document.getElementById('root-copy').textContent === 'Copied'`)
+	page.wait(`window.copied === 'pglock terminate -d shop 1@2026-01-02T11:00:00Z' && document.getElementById('root-copy').textContent === 'Copied'`)
 	page.wait(`document.getElementById('root-copy').textContent === 'Copy command'`)
 	// Without the permission the command is selected.
 	page.text(`(navigator.clipboard.writeText = async () => { throw new Error(); }, document.getElementById('root-copy').click())`)
-	page.wait(`String(getSelection()) === 'pglock terminate -d shop --session 1@2026-01-02T11:00:00Z'`)
+	page.wait(`String(getSelection()) === 'pglock terminate -d shop 1@2026-01-02T11:00:00Z'`)
 }
 
 func TestBrowserShowsThePastAsThePast(t *testing.T) {

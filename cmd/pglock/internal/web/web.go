@@ -1,4 +1,4 @@
-// Package web serves the read-only page of pglock monitor --http: holders and waiters, events, and a timeline of what the
+// Package web serves the read-only page of pglock serve: holders and waiters, events, and a timeline of what the
 // monitor has seen.
 //
 // Access requires a token, which is exchanged for a cookie and a secret. Browsers send cookies to all ports of a host, so
@@ -8,17 +8,13 @@
 package web
 
 import (
-	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -45,7 +41,7 @@ type Options struct {
 	Hosts []string
 	// Secure says that TLS is in use.
 	Secure bool
-	// Clients is how many browsers may be logged in, and how many connections may be open.
+	// Clients is how many browsers may be logged in.
 	Clients int
 }
 
@@ -70,17 +66,8 @@ func New(o Options) http.Handler {
 // NewToken returns a new random token.
 func NewToken() string { return rand.Text() }
 
-// Serve serves until ctx ends, with TLS unless its configuration is nil. Of the connections, four for each client, it closes
-// those that are not logged in first.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler, clients int, secure *tls.Config) error {
-	if err := places.Serve(ctx, listener, handler, 4*clients, secure); err != nil {
-		return fmt.Errorf("serve the page: %w", err)
-	}
-	return nil
-}
-
 // ErrInsecure means that the page is not served beyond loopback without TLS.
-var ErrInsecure = errors.New("beyond loopback the page needs TLS (--http-cert and --http-key), or --insecure-http if " +
+var ErrInsecure = errors.New("beyond loopback it needs TLS (--tls-cert and --tls-key), or --insecure if " +
 	"a proxy adds it")
 
 // Loopback reports whether an address to listen on is reachable only from this machine.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -308,7 +309,7 @@ func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 				Live: func() Live { return live }, Past: recording.NewMemory(1 << 20)})
 			ctx, stop := context.WithCancel(t.Context())
 			served := make(chan error, 1)
-			go func() { served <- Serve(ctx, listener, handler, clients, secure) }()
+			go func() { served <- places.Serve(ctx, listener, handler, 4*clients, secure) }()
 			jar, err := cookiejar.New(nil)
 			must.Succeed(t, err)
 			transport := certificate.Client().Transport.(*http.Transport).Clone()

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/grafana"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+const serveHelp = `It takes a snapshot every --interval, for all who look, and serves until Ctrl-C
+or SIGTERM:
+
+  /         a page with the tree, the events and a timeline; read-only. Only the
+            URL that the command prints opens it, as it has a token.
+  /metrics  for Prometheus, without a token. docs/operating.md lists them.
+  /healthz  whether this process works; pglock_up says whether the server does.
+
+Beyond loopback it needs TLS, or --insecure if a proxy adds it; --host adds a
+name by which the page may be called. Names and labels are those that other
+roles chose, with any character: escape them before you print them.
+
+--print writes the dashboard for Grafana or the alerting rules for Prometheus,
+and exits. Edit the rules to change the thresholds.
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
+as an address in use. It keeps running while the database is unreachable.`
+
+const (
+	// browsers is how many can be logged in at once, and connections how many can be open.
+	browsers, connections = 20, 256
+	// maxPast is how many bytes of recordings are kept in memory for the page.
+	maxPast = 64 << 20
+)
+
+// serveRun is one call of serve.
+type serveRun struct {
+	dsn       *dsn
+	filters   filters
+	listen    string
+	cert, key string
+	insecure  bool
+	hosts     []string
+	interval  seconds
+	file      string // to print
+}
+
+func newServe(server *dsn) *cobra.Command {
+	s := serveRun{dsn: server, interval: seconds(time.Second)}
+	cmd := &cobra.Command{
+		Use:   "serve [DATABASE]",
+		Short: "Serve a page for browsers, and metrics for Prometheus",
+		Long:  serveHelp,
+		Example: `  pglock serve
+  pglock serve --listen 0.0.0.0:19187 --tls-cert cert.pem --tls-key key.pem
+  pglock serve --print rules > pglock.rules.yml`,
+		Args: arguments(0, 1, "one database"),
+		RunE: s.command,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 picks a free one")
+	flags.Var(&s.interval, "interval", "take a snapshot every `duration`")
+	flags.StringVar(&s.cert, "tls-cert", "", "the certificate, a `FILE` in PEM")
+	flags.StringVar(&s.key, "tls-key", "", "the key of the certificate, a `FILE` in PEM")
+	flags.StringArrayVar(&s.hosts, "host", nil, "accept this host `NAME` in requests for the page, besides IP addresses")
+	flags.BoolVar(&s.insecure, "insecure", false, "serve beyond loopback without TLS")
+	flags.StringVar(&s.file, "print", "", "write a `FILE` and exit: dashboard or rules")
+	completeToFiles(cmd, "tls-cert", "tls-key")
+	complete(cmd, "print", "dashboard", "rules")
+	s.filters.addAdvisoryTo(cmd)
+	return cmd
+}
+
+func (s *serveRun) command(cmd *cobra.Command, args []string) error {
+	if err := s.dsn.addDatabaseArgument(cmd, args); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("print") {
+		return s.print(cmd)
+	}
+	if err := s.check(cmd); err != nil {
+		return err
+	}
+	db, err := s.dsn.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		pool, err := db.pool(ctx, "pglock serve")
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer pool.Close()
+		if err := db.checkTrusted(ctx, pool); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, s.serve(ctx, db, pool)
+	})
+	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
+		return nil // there is no other way to end it
+	}
+	return err
+}
+
+func (s *serveRun) print(cmd *cobra.Command) error {
+	text := map[string][]byte{"dashboard": grafana.Dashboard, "rules": exporter.Rules}[s.file]
+	if text == nil {
+		return misuse(cmd, "--print: must be dashboard or rules")
+	}
+	_, err := cmd.OutOrStdout().Write(text)
+	return err
+}
+
+// leastInterval is the shortest time between two snapshots.
+const leastInterval = 10 * time.Millisecond
+
+func (s *serveRun) check(cmd *cobra.Command) error {
+	switch _, _, err := net.SplitHostPort(s.listen); {
+	case err != nil:
+		return misuse(cmd, "--listen: want HOST:PORT, such as 127.0.0.1:19187")
+	case time.Duration(s.interval) < leastInterval:
+		return misuse(cmd, "--interval must be at least %v", leastInterval)
+	case (s.cert == "") != (s.key == ""):
+		return misuse(cmd, "--tls-cert and --tls-key belong together")
+	case s.cert == "" && !s.insecure && !web.Loopback(s.listen):
+		return misuse(cmd, "--listen: %w", web.ErrInsecure)
+	}
+	return nil
+}
+
+// serve serves while it watches the server, until ctx ends.
+func (s *serveRun) serve(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	scheme, secure, err := s.tls()
+	if err != nil {
+		return &exit{codeOther, err}
+	}
+	listener, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return &exit{codeOther, fmt.Errorf("serve: %w", err)}
+	}
+	o := newObserver(pool, db.flags, s.filters.options(db))
+	o.recorder = &recorder{memory: recording.NewMemory(maxPast)}
+	metrics := exporter.New(exporter.Options{Interval: time.Duration(s.interval), Version: moduleVersion()})
+	token := web.NewToken()
+	mux := http.NewServeMux()
+	mux.Handle("/", web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: o.live, Past: o.recorder.memory,
+		Hosts: s.hosts, Secure: secure != nil, Clients: browsers}))
+	mux.Handle("/metrics", metrics.On(listener.Addr()))
+	mux.Handle("/healthz", metrics.On(listener.Addr()))
+	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
+	say(os.Stderr, "%s: open %s", db.target, address)
+	say(os.Stderr, "%s: metrics are at %s://%s/metrics", db.target, scheme, listener.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() {
+		defer cancel()
+		served <- places.Serve(ctx, listener, mux, connections, secure)
+	}()
+	err = s.observe(ctx, db, o, metrics)
+	cancel()
+	return errors.Join(err, <-served)
+}
+
+func (s *serveRun) tls() (scheme string, secure *tls.Config, err error) {
+	if s.cert == "" {
+		return "http", nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	if err != nil {
+		return "", nil, fmt.Errorf("serve: %w", err)
+	}
+	return "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// observe takes snapshots for the page and the metrics.
+func (s *serveRun) observe(ctx context.Context, db database, o *observer, metrics *exporter.Exporter) error {
+	outage, unread := outage{db: db}, ""
+	return o.watch(ctx, time.Duration(s.interval), func(latest *monitor.Snapshot, _ []journal.Event, err error) error {
+		outage.note(err)
+		metrics.Note(latest, err)
+		if latest != nil && latest.RowLocksMissing != unread {
+			if unread = latest.RowLocksMissing; unread != "" {
+				say(os.Stderr, "%s: locks in rows: %s", db.target, unread)
+			}
+		}
+		return nil
+	})
+}
+
+// live returns the current state for the page.
+func (o *observer) live() web.Live {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return web.Live{Snapshot: o.latest, Events: o.events, Lost: o.lost}
+}
