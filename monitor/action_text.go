@@ -155,7 +155,7 @@ func (a Action) elsewhereText() string {
 	if a.filtered {
 		where = " on the whole server"
 	}
-	return fmt.Sprintf("; %s without an advisory lock%s (--all)", plural(a.Elsewhere, "session waits", "sessions wait"), where)
+	return fmt.Sprintf("; %s without an advisory lock%s", plural(a.Elsewhere, "session waits", "sessions wait"), where)
 }
 
 func (a Action) quietText() string {
@@ -208,7 +208,7 @@ func (a Action) Command(flags string) string {
 		case n.Lease != nil:
 			all = append(all, fmt.Sprintf("pglock %s%s --holder %s", a.Signal, flags, a.refs[i]))
 		default:
-			all = append(all, fmt.Sprintf("pglock %s%s --session %s", a.Signal, flags, a.refs[i]))
+			all = append(all, fmt.Sprintf("pglock %s%s %s", a.Signal, flags, a.refs[i]))
 		}
 	}
 	return strings.Join(all, "; ")

@@ -35,7 +35,7 @@ func Text(w io.Writer, r *Report) error {
 	}
 	if r.OtherWaits > 0 {
 		fmt.Fprintf(&b, "\nWaits for other locks, such as those of tables and rows: up to %d at a time.\n", r.OtherWaits)
-		b.WriteString("pglock replay --events lists them if it was recorded with --all.\n")
+		b.WriteString("pglock replay --events lists them unless it was recorded with --advisory.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

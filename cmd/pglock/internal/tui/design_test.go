@@ -174,7 +174,7 @@ func TestTheHeadlineFits(t *testing.T) {
 			at += i
 		}
 	}
-	u := open(t, Options{First: mixedSnapshot(), End: sendNothing}, 50, 40)
+	u := open(t, Options{First: mixedSnapshot(), End: sendNothing}, 44, 40)
 	u.wants("ran: SELECT work()")
 	u.wantsNot("pglock terminate") // half of it would end something else
 }

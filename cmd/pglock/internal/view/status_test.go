@@ -58,13 +58,13 @@ func TestStatus(t *testing.T) {
 			}
 		}, OK, "PGLOCK OK - Nothing waits but 4 for elections, permits and runs of jobs. 3 locks held. | longest_wait=0.000s;;0;0 waiters=4;"},
 		"waits elsewhere": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 30 }, OK,
-			"PGLOCK OK - Nothing waits for an advisory lock; 30 sessions wait without an advisory lock (--all). No locks held. | "},
+			"PGLOCK OK - Nothing waits for an advisory lock; 30 sessions wait without an advisory lock. No locks held. | "},
 		"waits elsewhere than the filter shows": {Filter{Databases: []string{"shop"}}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 1 }, OK,
-			"PGLOCK OK - Nothing waits for an advisory lock; 1 session waits without an advisory lock on the whole server (--all). No locks held. | "},
+			"PGLOCK OK - Nothing waits for an advisory lock; 1 session waits without an advisory lock on the whole server. No locks held. | "},
 		"locks in rows that could not be read": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks, s.WaitsElsewhere, s.RowLocksMissing = s.Locks[1:2], 2, "no grant"
 			s.Locks[0].Waiters = nil
-		}, Unknown, "PGLOCK UNKNOWN - Nothing waits for an advisory lock; 2 sessions wait without an advisory lock (--all); locks in rows could not be read. 1 advisory lock held.; no grant | "},
+		}, Unknown, "PGLOCK UNKNOWN - Nothing waits for an advisory lock; 2 sessions wait without an advisory lock; locks in rows could not be read. 1 advisory lock held.; no grant | "},
 		"blockers that could not be read": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.BlockersMissing = nil, "timed out" },
 			Unknown, "PGLOCK UNKNOWN - Nothing waits. No locks held.; timed out | "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
