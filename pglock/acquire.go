@@ -20,9 +20,10 @@ import (
 // seconds later if it waited in the server's queue. If the server cannot be reached, Lock returns ErrUnavailable after one
 // fresh attempt to connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
 //
-// Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: to take
-// several keys, use [Locker.LockAll] or bound the wait. One such deadlock is found at once: if ctx descends from the
-// Context of a Lock of the same key on this Locker, the error is [ErrSelfDeadlock].
+// A call that would complete a cycle of calls of this process, each of which waits for a lock that the next one
+// holds, fails at once with a *[DeadlockError]. It can be found only if each of them waits under the [Lock.Context] of
+// what it holds: a call whose context descends from that counts as the Lock's holder waiting, unless
+// [context.WithoutCancel] is between. To take several keys, use [Locker.LockAll], or bound the wait.
 func (l *Locker) Lock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, []Key{key}, false, opts)
 }
@@ -247,14 +248,16 @@ func (l *Locker) withdrawLocked(s *shard, r *request) {
 	l.turnBackLocked(s, r)
 }
 
-// awaitTurnLocked waits for r's turn or the end of ctx, and not at all if r would wait for itself. It returns why r
+// awaitTurnLocked waits for r's turn or the end of ctx, and not at all if that would be for ever. It returns why r
 // may not continue. It unlocks s.mu meanwhile; the Observer may panic.
 func (l *Locker) awaitTurnLocked(ctx context.Context, s *shard, r *request) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
-	if err := l.waitsForItself(ctx, r); err != nil {
+	w, err := l.beginWait(ctx, r, true)
+	if err != nil {
 		return err
 	}
+	defer endWait(w)
 	r.reportWait(l)
 	select {
 	case <-r.ready:
@@ -289,6 +292,12 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 
 // askAndWait is ask for a lock that is held by another process. Close ends the wait.
 func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
+	w, err := l.beginWait(ctx, r, false)
+	if err != nil {
+		l.stopAsking(r)
+		return nil, err
+	}
+	defer endWait(w)
 	l.reportWait(r)
 	r.asked = true
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -27,7 +27,7 @@ import (
 // A second Close returns nil at once. Under the context of a Lock of this Locker, as in the function of Do, Close would
 // wait for its own caller: it does nothing and returns [ErrSelfDeadlock].
 func (l *Locker) Close(ctx context.Context) error {
-	for lock := range ancestors(ctx) {
+	for _, lock := range ancestors(ctx) {
 		if lock.hold.locker == l && !l.closed.Load() {
 			return fmt.Errorf("pglock: close: %w: its context descends from that of a Lock of %s, which is held "+
 				"(close when that is unlocked)", ErrSelfDeadlock, keyText(lock.info().name(), 0))

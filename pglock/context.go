@@ -112,3 +112,6 @@ type observedContext struct {
 }
 
 func (c *observedContext) Value(key any) any { return c.values.Value(key) }
+
+// Parent implements [hooks.DerivedContext].
+func (c *observedContext) Parent() context.Context { return c.Context }

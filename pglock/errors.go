@@ -34,9 +34,11 @@ var (
 	ErrTooManyLocks = driver.ErrTooManyLocks
 	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is not a key.
 	ErrInvalidKey = driver.ErrInvalidKey
-	// ErrSelfDeadlock: the context of the call descends from the Context of a Lock that the call would wait for, so
-	// the wait could end only with that context. Use the Lock that is held, or a context from before it.
-	ErrSelfDeadlock = errors.New("the call would wait for itself")
+	// ErrDeadlock: the call would have waited for calls that wait for it. It comes as a *[DeadlockError], which names them.
+	ErrDeadlock = errors.New("deadlock")
+	// ErrSelfDeadlock: the smallest deadlock: the context of the call descends from the Context of a Lock that the call
+	// would wait for. Use the Lock that is held, or a context from before it. It matches ErrDeadlock too.
+	ErrSelfDeadlock error = selfDeadlockError{}
 	// ErrClosed: the Locker has been closed.
 	ErrClosed = driver.ErrClosed
 	// ErrUnsupported: this backend or server cannot do that at all.
@@ -115,6 +117,11 @@ type doneError struct{}
 
 func (doneError) Error() string        { return "already done" }
 func (doneError) Is(target error) bool { return target == ErrNotAcquired }
+
+type selfDeadlockError struct{}
+
+func (selfDeadlockError) Error() string        { return "the call would wait for itself" }
+func (selfDeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
 var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 
@@ -209,7 +216,7 @@ func (e *LostError) Unwrap() []error {
 
 // failed adds what was attempted on which lock, unless err contains that.
 func failed(attempt string, key Key, more int, err error) error {
-	if wait, lost := (*WaitError)(nil), (*LostError)(nil); errors.As(err, &wait) || errors.As(err, &lost) {
+	if wait, lost := (*WaitError)(nil), (*LostError)(nil); errors.As(err, &wait) || errors.As(err, &lost) || errors.Is(err, ErrDeadlock) {
 		return err
 	}
 	return fmt.Errorf("pglock: %s %s: %w", attempt, keyText(key, more), shorttext.Error(err))

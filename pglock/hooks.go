@@ -18,6 +18,9 @@ func init() {
 		c := locker.(*Locker).config
 		return c.handoffs, c.handoffFor
 	}
+	hooks.Await = func(ctx context.Context, locker, name, keys any, some int) (func(), error) {
+		return locker.(*Locker).awaitSome(ctx, name.(Key), keys.([]Key), some)
+	}
 	hooks.HandOff = func(lock any, from, to context.Context, opts any) (any, func(), error) {
 		return lock.(*Lock).handOff(from, to, opts.([]LockOption))
 	}

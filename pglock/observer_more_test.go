@@ -93,7 +93,7 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 		t.Errorf("the outcome of %v is %s", err, keylabel.Outcome(err))
 	}
 	want := []string{
-		"o failed in <nil>: too_many, try true", "o failed in <nil>: self_deadlock, try false", "o released in ohold",
+		"o failed in <nil>: too_many, try true", "o failed in <nil>: deadlock, try false", "o released in ohold",
 		"o failed in <nil>: not_acquired, try true",
 		"o waited in owait", "o failed in owait: not_acquired, try false",
 		"o waited in owait", "o failed in owait: canceled, try false",

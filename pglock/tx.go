@@ -72,7 +72,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 		return failed("lock", key, 0, err)
 	}
 	if wait {
-		if err := txWaitsForItself(ctx, tx, []Key{key}, c.shared); err != nil {
+		if err := txDeadlock(ctx, tx, []Key{key}, c.shared); err != nil {
 			return err
 		}
 		c = c.below(ctx, tx)
@@ -115,7 +115,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	if err := txWaitsForItself(ctx, tx, keys, c.shared); err != nil {
+	if err := txDeadlock(ctx, tx, keys, c.shared); err != nil {
 		return err
 	}
 	if c = c.below(ctx, tx); c.bounded {

@@ -34,6 +34,11 @@ type Waits struct {
 	Now func() (since driver.Instant, calls int)
 }
 
+// Await notes that a call whose context is ctx begins to wait for some of the keys, a []pglock.Key of the locker's locks, which
+// its caller knows by name, a pglock.Key. It returns a *pglock.DeadlockError if that completes a cycle of calls of this process;
+// otherwise end must be called when the call does not wait any more.
+var Await func(ctx context.Context, locker, name, keys any, some int) (end func(), err error)
+
 // HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with
 // opts, a []pglock.LockOption, without asking the server. It is for queues outside of the Locker. They keep the handoff
 // limit themselves, or other processes may never get the lock. from and to are the contexts of the two holders; only their
@@ -88,6 +93,18 @@ var ReadTxOptions func(opts any) (TxSettings, error)
 // InvalidKey returns a pglock.Key that every function refuses with ErrInvalidKey and why. It is for functions that make
 // keys of values and have no error to return.
 var InvalidKey func(why string) any
+
+// DerivedContext is implemented by contexts of this module's packages that end when the one they were made from does.
+type DerivedContext interface {
+	Parent() context.Context
+}
+
+// Placed is implemented by backends that know when two of their Lockers take the same locks.
+type Placed interface {
+	// Place returns what identifies the server and database where g is held, and those where locks are taken now if g is
+	// nil. Equal values, compared with ==, have the same locks; nil is unknown.
+	Place(g driver.Grant) any
+}
 
 // Recorder is implemented by backends whose locks the monitor sees, by number: they have a registry of names. On these
 // backends packages leader and schedule hold one more lock, by whose key the monitor recognizes what the first is for.

@@ -17,7 +17,7 @@ var outcomes = []struct {
 	{context.Canceled, "canceled"},
 	{pglock.ErrNotAcquired, "not_acquired"}, // held by another: a try that was refused, or a wait that was too long
 	{pglock.ErrTooManyLocks, "too_many"},
-	{pglock.ErrSelfDeadlock, "self_deadlock"},
+	{pglock.ErrDeadlock, "deadlock"},
 	{pglock.ErrClosed, "closed"},
 }
 
@@ -39,5 +39,5 @@ var (
 	Reasons = []pglock.LostReason{
 		pglock.LostSession, pglock.LostLease, pglock.LostGone, pglock.LostMaxHold, pglock.LostClosed,
 	}
-	Failures = []string{"not_acquired", "canceled", "unavailable", "too_many", "self_deadlock", "closed", "error"}
+	Failures = []string{"not_acquired", "canceled", "unavailable", "too_many", "deadlock", "closed", "error"}
 )

@@ -31,8 +31,8 @@ import (
 // [pglock.WithLogger], or else [slog.Default].
 //
 // Run returns the cause of ctx's end, which is never nil. It returns earlier only with an error that trying again
-// cannot resolve: one that matches [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or
-// [pglock.ErrPooler], or [ErrRunning] while another Run of e is running. The event [EventEnded] says what ended a term.
+// cannot resolve: one that matches [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported],
+// [pglock.ErrPooler] or [pglock.ErrDeadlock], or [ErrRunning] while another Run of e is running. The event [EventEnded] says what ended a term.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *pglock.Lock) error) error {
 	if lead == nil {
 		return e.failed(errors.New("the function is nil"))
@@ -99,7 +99,7 @@ const reached = time.Minute
 
 // final reports whether a campaign that failed with err would fail again and again.
 func final(err error) bool {
-	for _, sentinel := range []error{pglock.ErrClosed, pglock.ErrInvalidKey, pglock.ErrUnsupported, pglock.ErrPooler} {
+	for _, sentinel := range []error{pglock.ErrClosed, pglock.ErrInvalidKey, pglock.ErrUnsupported, pglock.ErrPooler, pglock.ErrDeadlock} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -23,6 +23,9 @@ func (b *backend) Start(env driver.Config) error {
 // TakesPostgresOption implements [driver.PostgresOptions].
 func (*backend) TakesPostgresOption(string) bool { return true }
 
+// Place implements [hooks.Placed].
+func (b *backend) Place(driver.Grant) any { return b.server }
+
 // Ping implements [driver.Backend].
 func (*backend) Ping(ctx context.Context) error { return context.Cause(ctx) }
 

@@ -227,7 +227,7 @@ type detail struct{}
 
 // selfDeadlock: a call fails at once if its context ends with the Lock that it would wait for.
 func (s *suite) selfDeadlock() {
-	l := s.open()
+	l, sibling := s.open(), s.open()
 	key, other := s.key("k"), s.key("other")
 	for _, held := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		lock, second := s.lock(l, key, held...), s.lock(l, other)
@@ -250,6 +250,8 @@ func (s *suite) selfDeadlock() {
 			}
 			_, err = l.LockAll(ctx, []pglock.Key{s.key("a"), key, s.key("z")}, pglock.MaxWait(time.Hour))
 			s.wantError(err, pglock.ErrSelfDeadlock, "LockAll with the key that is held, with "+name)
+			_, err = sibling.Lock(ctx, key)
+			s.wantError(err, pglock.ErrSelfDeadlock, "another Locker's Lock of the key that is held, with "+name)
 			_, err = l.TryLock(ctx, key)
 			s.wantError(err, pglock.ErrNotAcquired, "TryLock of the key that is held, with "+name)
 		}
@@ -268,15 +270,13 @@ type foreign struct{ context.Context }
 
 // noSelfDeadlock: a call that could be granted waits.
 func (s *suite) noSelfDeadlock() {
-	l, another := s.open(), s.open()
+	l, another := s.open(), NewServer().opener()(s.T)
 	key := s.key("k")
 	lock := s.lock(l, key)
 	inner := lock.Context(s.ctx)
-	s.must(another.Ping(s.ctx)) // what follows bounds waits, not connecting
 	const short = 30 * time.Millisecond
-	_, err := another.Lock(inner, key, pglock.MaxWait(short))
-	s.wantError(err, pglock.ErrNotAcquired, "another Locker's Lock under the Lock's context")
-	_, err = l.Lock(foreign{inner}, key, pglock.MaxWait(short))
+	s.mustUnlock(s.lock(another, key))
+	_, err := l.Lock(foreign{inner}, key, pglock.MaxWait(short))
 	s.wantError(err, pglock.ErrNotAcquired, "Lock under a context of another package")
 	s.mustUnlock(s.lock(l, s.key("another"), pglock.MaxWait(time.Hour)))
 

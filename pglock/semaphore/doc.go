@@ -34,7 +34,8 @@
 //
 // # What is not
 //
-// A goroutine that holds permits and acquires more of the same semaphore may wait for its own permits for ever. Waking
+// A goroutine that holds permits and acquires more of the same semaphore may wait for its own permits. It fails with
+// [pglock.ErrDeadlock] if all permits are held by calls of its process that wait for it, under the permits' contexts. Waking
 // a waiter in another process takes up to 20 ms plus the time of the server's queue. There are no permits for a
 // transaction: take one before the transaction begins, and guard it with [Permit.GuardTx].
 package semaphore

@@ -53,6 +53,9 @@ type severalContext struct {
 	permit *Permit
 }
 
+// Parent implements [hooks.DerivedContext].
+func (c *severalContext) Parent() context.Context { return c.Context }
+
 func (c *severalContext) Err() error {
 	if p := c.permit.Err(); p != nil && c.Context.Err() == nil {
 		<-c.Context.Done() // a slot has ended, and its contexts have just ended or are about to

@@ -228,9 +228,15 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) 
 		case <-w.ready:
 			return observed, awaited, w.err
 		case <-waits:
-			if waits = nil; !w.try {
-				observed, awaited = s.reportWait(ctx), true
+			if waits = nil; w.try {
+				continue
 			}
+			var end func()
+			if end, ended = hooks.Await(ctx, s.locker, s.key, s.keys[1:], w.weight); ended != nil {
+				continue
+			}
+			defer end()
+			observed, awaited = s.reportWait(ctx), true
 		case <-bound:
 			ended = errMaxWait
 		case <-ctx.Done():

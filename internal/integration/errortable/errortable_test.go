@@ -177,7 +177,7 @@ func errorRow(t *testing.T, happened string) (want []error, state string) {
 var errorNames = map[string]error{
 	"ErrNotAcquired": pglock.ErrNotAcquired, "ErrLost": pglock.ErrLost, "ErrUnlocked": pglock.ErrUnlocked,
 	"ErrUnavailable": pglock.ErrUnavailable, "ErrDenied": pglock.ErrDenied, "ErrTooManyLocks": pglock.ErrTooManyLocks,
-	"ErrInvalidKey": pglock.ErrInvalidKey, "ErrSelfDeadlock": pglock.ErrSelfDeadlock, "ErrClosed": pglock.ErrClosed,
+	"ErrInvalidKey": pglock.ErrInvalidKey, "ErrSelfDeadlock": pglock.ErrSelfDeadlock, "ErrDeadlock": pglock.ErrDeadlock, "ErrClosed": pglock.ErrClosed,
 	"ErrPooler": pglock.ErrPooler, "ErrStandby": pglock.ErrStandby, "ErrStaleSnapshot": pglock.ErrStaleSnapshot,
 	"ErrOtherServer": pglock.ErrOtherServer, "ErrUnsupported": pglock.ErrUnsupported,
 	"ErrSchemaMissing": pglock.ErrSchemaMissing, "ErrUntrusted": pglock.ErrUntrusted,

@@ -128,7 +128,7 @@ func zeros(key, use string) []string {
 	for _, reason := range []string{"session", "lease", "gone", "max-hold", "closed"} {
 		lines = append(lines, fmt.Sprintf("pglock.client.lost %s,reason=%s,%s 0", key, reason, use))
 	}
-	for _, outcome := range []string{"not_acquired", "canceled", "unavailable", "too_many", "self_deadlock", "closed", "error"} {
+	for _, outcome := range []string{"not_acquired", "canceled", "unavailable", "too_many", "deadlock", "closed", "error"} {
 		lines = append(lines, fmt.Sprintf("pglock.client.failed %s,outcome=%s,%s 0", key, outcome, use))
 	}
 	return lines

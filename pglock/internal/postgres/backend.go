@@ -16,6 +16,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -61,7 +62,8 @@ type Backend struct {
 	names  *recorder.Names // nil unless they are recorded
 	fences *recorder.Fences
 	runs   *recorder.Runs
-	asking chan struct{} // has room while no caller asks for holders
+	asking chan struct{}          // has room while no caller asks for holders
+	server atomic.Pointer[string] // of the latest session; nil before the first
 }
 
 // New returns a backend that has not dialled yet.
@@ -101,6 +103,7 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session)) (*mux.Sess
 	if err != nil {
 		return nil, err
 	}
+	b.server.Store(&conn.Server)
 	b.budget.Limit(cmp.Or(b.config.MaxKeys, max(1, conn.LockTable/4)))
 	b.env.Logger.Debug("lock session opened", "pid", conn.PID)
 	return mux.NewSession(conn, l, &b.budget, b.env.Logger, onEnd), nil
@@ -131,6 +134,17 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 		return err
 	}
 	return c.Check(ctx)
+}
+
+// Place implements [hooks.Placed]. Behind a proxy that chooses among servers, the next session may be on another one.
+func (b *Backend) Place(held driver.Grant) any {
+	if c, err := ours(held); err == nil {
+		return c.Sessions()[0].Server()
+	}
+	if server := b.server.Load(); server != nil {
+		return *server
+	}
+	return nil
 }
 
 // Record implements [hooks.Recorder].
@@ -173,6 +187,7 @@ var _ interface {
 	driver.Fencer
 	driver.TxGuard
 	driver.Drainer
+	hooks.Placed
 	hooks.Recorder
 	runs.TxStore
 	txlock.Backend

@@ -1,0 +1,116 @@
+package pglock
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// DeadlockError reports that a call would have waited for ever: for a lock whose holder waits, directly or through
+// others, for the call itself. The call has got nothing, and what it held it still holds: give that back, and begin
+// again. It matches [ErrDeadlock], and [ErrSelfDeadlock] if the call would have waited for itself. It does not match
+// [ErrNotAcquired], which is for locks that will be free.
+type DeadlockError struct {
+	// Keys are the requested keys.
+	Keys []Key
+	// Cycle are the calls that wait for each other, this one first. Each waits for what the next one holds, and the
+	// last one for what this one holds.
+	Cycle []DeadlockedCall
+}
+
+// DeadlockedCall is a call in the cycle of a [DeadlockError].
+type DeadlockedCall struct {
+	// Holds is what the call before it waits for, and HeldSince when that was granted: the time is zero if the call
+	// only has its turn at the key.
+	Holds     Key
+	HeldSince time.Time
+	// Waits is the key that it waits for, and WaitsSince when that began.
+	Waits      Key
+	WaitsSince time.Time
+	// Behind says that it waits for Waits in line behind a call that wants it exclusively, which the next one keeps
+	// from it by a shared lock.
+	Behind bool
+}
+
+// deadlock returns the error of w, which would complete the cycle.
+func deadlock(w *wait, cycle []step) error {
+	e := &DeadlockError{Keys: publicKeys(w.keys)}
+	if w.name != nil {
+		e.Keys = []Key{*w.name}
+	}
+	last := cycle[len(cycle)-1]
+	for _, s := range cycle {
+		call := DeadlockedCall{
+			Holds: last.stake.name(last.key), Waits: s.stake.name(s.key), WaitsSince: s.from.since, Behind: s.writer,
+		}
+		if s.from.name != nil {
+			call.Waits = *s.from.name
+		}
+		if last.stake.lock != nil {
+			call.HeldSince = time.Now().Add(-driver.Now().Sub(last.stake.lock.since))
+		}
+		e.Cycle = append(e.Cycle, call)
+		last = s
+	}
+	return e
+}
+
+// name returns the key by which its holder knows the stake in key.
+func (s *stake) name(key driver.Key) Key {
+	if s.lock != nil {
+		if use := s.lock.info().Use; use.Kind != UseLock {
+			return use.Key
+		}
+	}
+	for _, k := range s.keys {
+		if k.KeyID == key.KeyID {
+			key = k
+		}
+	}
+	return Key{k: key}
+}
+
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pglock: lock %s not acquired: ", keyText(e.Keys[0], len(e.Keys)-1))
+	if first := e.Cycle[0]; len(e.Cycle) == 1 {
+		fmt.Fprintf(&b, "%v: its context descends from that of a Lock of %s, which is held%s",
+			ErrSelfDeadlock, keyText(first.Holds, 0), first.line())
+		b.WriteString(" (use that Lock, or a context from before it)")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%v: %s is ", ErrDeadlock, keyText(e.Cycle[0].Waits, 0))
+	for i, call := range e.Cycle[1:] {
+		if i > 0 {
+			b.WriteString(", which is ")
+		}
+		fmt.Fprintf(&b, "held%s%s by a call that waits%s for %s",
+			e.Cycle[i].line(), ago(call.HeldSince), ago(call.WaitsSince), keyText(call.Waits, 0))
+	}
+	fmt.Fprintf(&b, ", which this call holds%s%s", e.Cycle[len(e.Cycle)-1].line(), ago(e.Cycle[0].HeldSince))
+	b.WriteString(" (give up what is held and begin again; take several locks with LockAll, or everywhere in one order)")
+	return b.String()
+}
+
+// line says that another call is ahead.
+func (c DeadlockedCall) line() string {
+	if c.Behind {
+		return " shared, with an exclusive request ahead in line,"
+	}
+	return ""
+}
+
+// ago says how long something has lasted.
+func ago(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" for %v", roundForPeople(max(time.Since(since), time.Microsecond).Round(time.Microsecond)))
+}
+
+// Is makes the error match [ErrDeadlock], and [ErrSelfDeadlock] if there is no other call.
+func (e *DeadlockError) Is(target error) bool {
+	return target == ErrDeadlock || target == ErrSelfDeadlock && len(e.Cycle) == 1
+}

@@ -1,0 +1,348 @@
+package pglock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
+)
+
+// This file finds deadlocks among the calls of this process, of all its Lockers. A call that waits under the context of a
+// Lock keeps that Lock, and so does whatever waits for it: the Lock is stuck. A cycle is complete when its last call
+// begins to wait, so each call looks once, at that moment, and the one that finds itself in a cycle fails.
+//
+// What a call keeps from others is a stake: a Lock that the call's context ends with, or keys that the call has passed in
+// its Locker's queues. What the call waits for, it needs whatever its place in a queue is, so every stake in one of its
+// keys is in its way until the stake ends.
+//
+// Who wins the races:
+//   - Two calls that complete a cycle at the same moment: waits.mu orders them. A call is in its Locker's queue before
+//     it looks, and the first to look does not find the second, so the second one fails. A call that has failed is
+//     forgotten before the mu is free, so no other call finds it in the same cycle.
+//   - A stake that ends during the look (another goroutine unlocks, a loss, MaxHold): the look checks all its stakes
+//     again at the end. No Lock is held again after its end, and no call leaves waits without the mu. So if all of them
+//     still stand, all stood together when the second check began, and no call of the cycle can have been granted by
+//     then. A stake that ends after that is too late: the call fails, as if the other had come a moment later.
+//   - A grant and the failure: the caller of begin decides, as for the end of a context.
+
+// waits are the calls of this process that wait and hold something, or wait for a server.
+var waits = waitGraph{stakes: map[driver.KeyID][]*stake{}, locks: map[*Lock]*stake{}}
+
+type waitGraph struct {
+	mu     sync.Mutex
+	stakes map[driver.KeyID][]*stake // by each of their keys
+	locks  map[*Lock]*stake
+}
+
+// wait is a call that waits.
+type wait struct {
+	locker *Locker // nil for a transaction's lock
+	keys   []driver.Key
+	shared bool
+	some   int      // it waits for so many of the keys; 0 is all
+	name   *Key     // what its caller calls the keys; nil is the one that is in its way
+	held   []*Lock  // whose contexts it waits under
+	passed int      // it has the turn at so many of its keys,
+	turn   *stake   // which are this stake
+	req    *request // nil outside of the queues
+	tx     *txWait  // nil for a Locker's call
+	since  time.Time
+
+	visiting bool // by a look, under waits.mu
+}
+
+// txWait is what is known of the server of a transaction's wait.
+type txWait struct{ here, elsewhere []*Lock }
+
+// stake is what calls that wait keep from others.
+type stake struct {
+	locker *Locker
+	keys   []driver.Key
+	shared bool
+	lock   *Lock   // nil for keys that a call has passed
+	waits  []*wait // at least one
+}
+
+// begin notes that w waits, and returns an error if that completes a cycle; then w does not count any more.
+func (g *waitGraph) begin(w *wait) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.addLocked(w)
+	if cycle := g.cycleLocked(w); cycle != nil {
+		g.removeLocked(w)
+		return deadlock(w, cycle)
+	}
+	return nil
+}
+
+// end notes that w does not wait any more.
+func (g *waitGraph) end(w *wait) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.removeLocked(w)
+}
+
+func (g *waitGraph) addLocked(w *wait) {
+	w.since = time.Now()
+	for _, lock := range w.held {
+		s := g.locks[lock]
+		if s == nil {
+			s = &stake{locker: lock.hold.locker, keys: lock.keys(), shared: lock.hold.shared, lock: lock}
+			g.locks[lock] = s
+			g.placeLocked(s)
+		}
+		s.waits = append(s.waits, w)
+	}
+	if w.passed > 0 {
+		w.turn = &stake{locker: w.locker, keys: w.keys[:w.passed], shared: w.shared, waits: []*wait{w}}
+		g.placeLocked(w.turn)
+	}
+}
+
+func (g *waitGraph) removeLocked(w *wait) {
+	for _, lock := range w.held {
+		s := g.locks[lock]
+		if removeOne(&s.waits, w); len(s.waits) == 0 {
+			delete(g.locks, lock)
+			g.unplaceLocked(s)
+		}
+	}
+	if w.turn != nil {
+		g.unplaceLocked(w.turn)
+	}
+}
+
+func (g *waitGraph) placeLocked(s *stake) {
+	for _, key := range s.keys {
+		g.stakes[key.KeyID] = append(g.stakes[key.KeyID], s)
+	}
+}
+
+func (g *waitGraph) unplaceLocked(s *stake) {
+	for _, key := range s.keys {
+		at := g.stakes[key.KeyID]
+		if removeOne(&at, s); len(at) == 0 {
+			delete(g.stakes, key.KeyID)
+		} else {
+			g.stakes[key.KeyID] = at
+		}
+	}
+}
+
+// cycleLocked returns the cycle that w is in, or nil.
+func (g *waitGraph) cycleLocked(w *wait) []step {
+	for {
+		look := look{graph: g, start: w, free: map[*wait]bool{}}
+		if !look.stuckLocked(w) || look.cycle == nil {
+			return nil
+		}
+		if !slices.ContainsFunc(look.seen, (*stake).ended) {
+			return look.cycle
+		}
+	}
+}
+
+// look is one look for a cycle through start.
+type look struct {
+	graph *waitGraph
+	start *wait
+	path  []step         // from start
+	cycle []step         // the first path that came back to start
+	free  map[*wait]bool // waits that are not stuck
+	seen  []*stake       // Locks that the look relies on
+	steps int
+}
+
+// step is from a call that waits for a key to one that keeps it, as a holder or as the writer ahead of it in line.
+type step struct {
+	from   *wait
+	key    driver.Key
+	stake  *stake
+	writer bool // a call that waits for the key exclusively is between the two
+	to     *wait
+}
+
+// maxSteps bounds a look. Only nested semaphores can need so many steps; then no cycle is found.
+const maxSteps = 1 << 16
+
+// stuckLocked reports whether w can be granted only after the start has been, or after itself. A call that waits
+// for all its keys is stuck if one of them is; one that waits for some is, if too few are not.
+func (k *look) stuckLocked(w *wait) bool {
+	if w.visiting {
+		if w == k.start && k.cycle == nil {
+			k.cycle = slices.Clone(k.path)
+		}
+		return true
+	}
+	if k.steps++; k.free[w] || k.steps > maxSteps {
+		return false
+	}
+	w.visiting = true
+	defer func() { w.visiting = false }()
+	writer, others := w.behindWriter(), 0
+	for _, key := range w.keys {
+		stuck := k.keyStuckLocked(w, key, writer)
+		if stuck && w.some == 0 {
+			return true
+		}
+		if !stuck {
+			others++
+		}
+		if w.some > 0 && others >= w.some {
+			break
+		}
+	}
+	if w.some > others {
+		return true
+	}
+	k.free[w] = true
+	return false
+}
+
+// keyStuckLocked reports whether a stake in the key is in w's way, and stuck.
+func (k *look) keyStuckLocked(w *wait, key driver.Key, writer bool) bool {
+	for _, s := range k.graph.stakes[key.KeyID] {
+		between := w.shared && s.shared && writer
+		if s == w.turn || w.shared && s.shared && !between || !s.keeps(w, key) || s.ended() {
+			continue
+		}
+		k.seen = append(k.seen, s)
+		for _, next := range s.waits {
+			k.path = append(k.path, step{w, key, s, between, next})
+			stuck := k.stuckLocked(next)
+			k.path = k.path[:len(k.path)-1]
+			if stuck {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ended reports whether s has ended since a call began to wait under it.
+func (s *stake) ended() bool { return s.lock != nil && s.lock.Err() != nil }
+
+// keeps reports whether the key of s is the one that w waits for: the same lock on the same server.
+func (s *stake) keeps(w *wait, key driver.Key) bool {
+	switch {
+	case w.tx != nil:
+		_, ok := s.locker.backend.(txlock.Backend)
+		return ok && s.lock != nil && !slices.Contains(w.tx.elsewhere, s.lock)
+	case s.locker.byName != w.locker.byName:
+		return false
+	case s.locker.byName && !slices.ContainsFunc(s.keys, func(k driver.Key) bool { return k.Compare(key) == 0 }):
+		return false
+	case s.locker == w.locker:
+		return true
+	}
+	// Keys that a call has passed are kept from its own Locker's calls only: the server may not have granted them.
+	if s.lock == nil {
+		return false
+	}
+	theirs, ok := s.locker.backend.(hooks.Placed)
+	ours, also := w.locker.backend.(hooks.Placed)
+	if !ok || !also {
+		return false
+	}
+	place := ours.Place(nil)
+	return place != nil && place == theirs.Place(s.lock.hold.grant)
+}
+
+// behindWriter reports whether w, which is shared, waits in its Locker's queue behind an exclusive request. Only
+// the end of the queue grows, so if one is there now, it was there before w.
+func (w *wait) behindWriter() bool {
+	if w.req == nil || !w.shared {
+		return false
+	}
+	e := w.req.entries[len(w.req.entries)-1]
+	e.shard.mu.Lock()
+	defer e.shard.mu.Unlock()
+	for _, r := range e.queue {
+		if r == w.req {
+			return false
+		}
+		if !r.config.shared {
+			return slices.Contains(e.queue, w.req)
+		}
+	}
+	return false
+}
+
+// beginWait notes that r waits at its last entry, in a queue or for the server. It returns nil if no other call can
+// have to wait for this one.
+func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (*wait, error) {
+	held, passed := ancestors(ctx), len(r.entries)
+	if queued {
+		passed--
+	}
+	if len(held) == 0 && passed == 0 {
+		return nil, nil
+	}
+	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, passed: passed}
+	if queued {
+		w.req = r
+	}
+	return w, waits.begin(w)
+}
+
+// endWait ends what beginWait has begun.
+func endWait(w *wait) {
+	if w != nil {
+		waits.end(w)
+	}
+}
+
+// awaitSome is [hooks.Await].
+func (l *Locker) awaitSome(ctx context.Context, name Key, keys []Key, some int) (end func(), err error) {
+	w := &wait{locker: l, keys: plain(keys), some: some, name: &name, held: ancestors(ctx)}
+	if len(w.held) == 0 {
+		return func() {}, nil
+	}
+	if err := waits.begin(w); err != nil {
+		return nil, err
+	}
+	return func() { waits.end(w) }, nil
+}
+
+// txDeadlock returns an error if a wait of tx for the keys would complete a cycle. Only a Lock's own session can tell
+// whether the transaction is on its server, so the first Lock of the cycle is asked, and then the cycle must still be
+// there.
+func txDeadlock(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) error {
+	w := &wait{keys: plain(keys), shared: shared, held: ancestors(ctx), tx: &txWait{}}
+	for len(w.held) > 0 {
+		cycle, err := waits.wouldBegin(w)
+		if err == nil {
+			return nil
+		}
+		first := cycle[0].stake.lock
+		if slices.Contains(w.tx.here, first) {
+			return err
+		}
+		checker := first.hold.locker.backend.(txlock.Backend)
+		if seen, err := checker.SameServer(ctx, tx, first.hold.grant); err == nil && seen {
+			w.tx.here = append(w.tx.here, first)
+		} else {
+			w.tx.elsewhere = append(w.tx.elsewhere, first)
+		}
+	}
+	return nil
+}
+
+// wouldBegin returns the cycle that w would complete if it began now.
+func (g *waitGraph) wouldBegin(w *wait) ([]step, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.addLocked(w)
+	defer g.removeLocked(w)
+	cycle := g.cycleLocked(w)
+	if cycle == nil {
+		return nil, nil
+	}
+	return cycle, deadlock(w, cycle)
+}
