@@ -111,16 +111,16 @@ func wantSnapshots(t testing.TB, got, want []*monitor.Snapshot) {
 
 func TestRecordingReadsBackWhatWasWritten(t *testing.T) {
 	t.Parallel()
-	path, want := record(t, 1, 65)
+	path, want := record(t, 1, 25)
 	got, err := readAll(path)
 	must.Succeed(t, err)
 	wantSnapshots(t, got.snapshots, want)
 	past, err := OpenPast(path)
 	must.Succeed(t, err)
-	if first, last, ok := past.Bounds(); !ok || !first.Equal(want[0].TakenAt) || !last.Equal(want[64].TakenAt) {
+	if first, last, ok := past.Bounds(); !ok || !first.Equal(want[0].TakenAt) || !last.Equal(want[24].TakenAt) {
 		t.Errorf("bounds %v, %v, %v", first, last, ok)
 	}
-	for after, first := range map[time.Duration]int{-time.Hour: 0, 10*time.Second + 1: 10, time.Hour: 64} {
+	for after, first := range map[time.Duration]int{-time.Hour: 0, 10*time.Second + 1: 10, time.Hour: 24} {
 		got, err := readFrom(past, want[0].TakenAt.Add(after))
 		must.Succeed(t, err)
 		wantSnapshots(t, got.snapshots, want[first:])
@@ -228,7 +228,7 @@ func TestRecordingWithWrongBytesIsReadUpToThem(t *testing.T) {
 	must.Succeed(t, err)
 	next, more := record(t, 3, 2)
 	damaged := filepath.Join(t.TempDir(), "damaged.rec")
-	for at := 300; at < len(text); at += 307 {
+	for at := 300; at < len(text); at += 1009 {
 		wrong := bytes.Clone(text)
 		wrong[at] ^= 0x55
 		must.Succeed(t, os.WriteFile(damaged, wrong, 0o600))
@@ -269,23 +269,24 @@ func TestRecordingHasOutages(t *testing.T) {
 // In memory a recording is what it is in files, until there are too many.
 func TestMemoryKeepsTheLatest(t *testing.T) {
 	t.Parallel()
-	m, s := NewMemory(150_000), newServer(1, 20)
+	const most, n = 40_000, 240 // four minutes
+	m, s := NewMemory(most), newServer(1, 20)
 	var want []*monitor.Snapshot
-	for range 600 {
+	for range n {
 		s.change()
 		s.touch()
 		want = append(want, s.snapshot())
 		must.Succeed(t, m.Add(line(t, want[len(want)-1], true)))
 	}
 	first, last, ok := m.Bounds()
-	if !ok || !last.Equal(want[599].TakenAt) || !first.After(want[0].TakenAt) || m.size > 150_000 {
+	if !ok || !last.Equal(want[n-1].TakenAt) || !first.After(want[0].TakenAt) || m.size > most {
 		t.Errorf("%d bytes from %v to %v", m.size, first, last)
 	}
-	n := len(m.Timeline(first, last))
+	kept := len(m.Timeline(first, last))
 	got, err := readFrom(m.Past(), time.Time{})
 	must.Succeed(t, err)
-	wantSnapshots(t, got.snapshots, want[600-n:])
-	got, err = readFrom(m.Past(), want[580].TakenAt)
+	wantSnapshots(t, got.snapshots, want[n-kept:])
+	got, err = readFrom(m.Past(), want[n-20].TakenAt)
 	must.Succeed(t, err)
-	wantSnapshots(t, got.snapshots, want[580:])
+	wantSnapshots(t, got.snapshots, want[n-20:])
 }
