@@ -70,9 +70,9 @@ func lockSlot(key pglock.Key) string {
 // The same with names of semaphores: those that have no locks are not read, and those of the semaphore that came
 // first count.
 func TestNamesOfSemaphoresThatAreNotInUseAreNotRead(t *testing.T) {
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	key := pglock.NewKey("export")
-	migrate(t, db, lockkeys.SemaphoreName(key.String(), 3))
+	register(t, db, lockkeys.SemaphoreName(key.String(), 3))
 	admin := db.Connect(t)
 	execute(t, admin, "SELECT pglock.register('pglock:semaphore:1:' || repeat('x', 900) || i) FROM generate_series(1, 500) AS i",
 		"SELECT pglock.register('pglock:semaphore:' || i || ':export') FROM generate_series(4, 500) AS i")

@@ -13,10 +13,10 @@ import (
 )
 
 func TestNamesRegisteredNamesAreShown(t *testing.T) {
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	// The names are sent as XML, which cannot contain some of these characters.
 	names := []string{"invoice:42", "@home", "日本語/注文", "<a> & \"b\"", "tab\tbell\a\r\n end ", "@7/-42"}
-	migrate(t, db, names...)
+	register(t, db, names...)
 	holder := db.Connect(t)
 	for _, name := range append(names, "unregistered") {
 		execute(t, holder, lockNamed(name))

@@ -296,9 +296,9 @@ func TestLongTrustParametersHaveNoTypesOfTheSearchPath(t *testing.T) {
 
 func TestTrustOfAnotherRolesRegistry(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	owner, admin := connectAs(t, db.Role(t, "owner")), db.Connect(t)
-	migrate(t, db, "job")
+	register(t, db, "job")
 	execute(t, admin, lockNamed("job"), "ALTER SCHEMA pglock OWNER TO "+quoted(owner.Config().User))
 	for what, options := range map[string][]monitor.Option{
 		"copied": nil, "asked": {monitor.WithTrustedOwner(owner.Config().User)},

@@ -37,8 +37,7 @@ func TestWatcherRemembersNamesSeenInQueries(t *testing.T) {
 // It asks the registry for those keys only of which it does not know a name: a name that is registered after its key was
 // locked is found, and what has a name keeps it for a while.
 func TestWatcherAsksTheRegistryOnce(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	first, second := pglock.NewKey("first"), pglock.NewKey("second")
 	registrar := session(t, db, "SELECT pglock.register('first')")
 	session(t, db, "SELECT pg_advisory_lock(key) FROM unnest(ARRAY[pglock.key('fi' || 'rst'), pglock.key('sec' || 'ond')]) AS key")

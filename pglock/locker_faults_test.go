@@ -587,8 +587,7 @@ func TestFaultsFenceOfASchemaThatIsBeingDropped(t *testing.T) {
 	for name, then := range map[string]string{"dropped": "SELECT 1", "replaced": `CREATE SCHEMA pglock; CREATE SEQUENCE pglock.fence;
 		CREATE FUNCTION pglock.fence_draw(integer) RETURNS bigint[] LANGUAGE sql AS 'SELECT ARRAY[nextval(''pglock.fence'')]'`} {
 		t.Run(name, func(t *testing.T) {
-			db := testenv.Database(t)
-			migrate(t, db)
+			db := testenv.Installed(t)
 			l := openLocker(t, db)
 			lock := mustLock(t, l, pglock.NewKey("k"))
 			admin := db.Connect(t)

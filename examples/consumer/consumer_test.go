@@ -16,7 +16,6 @@ import (
 	"github.com/pglock-toolkit/pglock/examples/consumer"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
@@ -33,8 +32,7 @@ func payments(t *testing.T) *once.Scope {
 // Every message is published three times, and deliveries fail before the handler writes, after it has written, and
 // before the acknowledgement. Still each message has its effect once.
 func TestConsumerHandlesEachMessageOnce(t *testing.T) {
-	pool := testenv.Database(t).Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
+	pool := testenv.Installed(t).Pool(t)
 	_, err := pool.Exec(t.Context(), "create table payments (id text not null)")
 	must.Succeed(t, err)
 
@@ -92,8 +90,7 @@ func TestConsumerHandlesEachMessageOnce(t *testing.T) {
 
 // Of two messages with one ID and different contents the second is dropped instead of being delivered for ever.
 func TestConsumerDropsAnotherMessageWithTheSameID(t *testing.T) {
-	pool := testenv.Database(t).Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
+	pool := testenv.Installed(t).Pool(t)
 	called := 0
 	handle := consumer.Once(pool, payments(t), func(context.Context, pgx.Tx, *message.Message) error {
 		called++

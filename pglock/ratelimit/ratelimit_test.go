@@ -38,9 +38,8 @@ func one[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) T {
 }
 
 func TestRatelimitARefusalWritesNothing(t *testing.T) {
-	server := testenv.Database(t)
+	server := testenv.Installed(t)
 	pool := server.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
 	l := open(t, pool)
 	for range slow.Burst {
 		if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || !d.OK {

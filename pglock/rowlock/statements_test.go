@@ -12,7 +12,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -32,8 +31,7 @@ func (s *statements) of(function string) int {
 // counted returns the configuration of a database with the schema, where connections are counted.
 func counted(t *testing.T) (*statements, *pgxpool.Config) {
 	t.Helper()
-	db := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
+	db := testenv.Installed(t)
 	s := &statements{sent: map[string]int{}}
 	config := db.Config(t)
 	config.ConnConfig.TLSConfig, config.ConnConfig.Fallbacks = nil, nil

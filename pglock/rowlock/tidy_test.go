@@ -6,7 +6,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -14,8 +13,7 @@ import (
 // release could find it gone and report a loss.
 func TestALockThatIsBeingReleasedIsNotDroppedAsUnknown(t *testing.T) {
 	t.Parallel()
-	pool := testenv.Database(t).Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
+	pool := testenv.Installed(t).Pool(t)
 	b := newBackend(pool.Config())
 	l, err := pglock.NewWithBackend(b)
 	must.Succeed(t, err)
@@ -47,9 +45,8 @@ func TestALockThatIsBeingReleasedIsNotDroppedAsUnknown(t *testing.T) {
 // What is left of many keys is forgotten bit by bit, but soon.
 func TestPruningGoesOnWhileThereIsMore(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	pool := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
 	b := newBackend(db.Config(t))
 	l, err := pglock.NewWithBackend(b)
 	must.Succeed(t, err)

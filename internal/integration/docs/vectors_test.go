@@ -8,7 +8,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -16,8 +15,7 @@ import (
 func TestDocsKeyVectorsAreThoseOfGoAndSQL(t *testing.T) {
 	var published []struct{ Name, Key string }
 	must.Succeed(t, json.Unmarshal([]byte(read(t, filepath.Join(root, "docs", "key-vectors.json"))), &published))
-	pool := testenv.Database(t).Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
+	pool := testenv.Installed(t).Pool(t)
 	for _, v := range published {
 		inGo := pglock.NewKey(v.Name).Int64()
 		var inSQL int64

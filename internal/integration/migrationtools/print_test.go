@@ -49,8 +49,7 @@ var printing = map[string]struct {
 }
 
 func TestWhatIsPrintedForAToolInstallsTheSchemaAndRemovesIt(t *testing.T) {
-	fresh := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), fresh.Pool(t)))
+	fresh := testenv.Installed(t)
 	want := definitions(t, fresh)
 	for name, tool := range printing {
 		t.Run(name, func(t *testing.T) {

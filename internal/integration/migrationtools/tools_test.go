@@ -35,8 +35,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // (see TestWhatIsPrintedForAToolInstallsTheSchemaAndRemovesIt); on a search_path of traps, their own statements would
 // already run the tenant's code.
 func TestLongPrintedFileInstallsTheSameOnADatabaseOfTraps(t *testing.T) {
-	fresh := testenv.Database(t)
-	must.Succeed(t, migrations.Up(t.Context(), fresh.Pool(t)))
+	fresh := testenv.Installed(t)
 	want := definitions(t, fresh)
 	t.Run("operators in public", func(t *testing.T) {
 		wantSame(t, want, `"$user", public`, func(tenant *testenv.Tenant) { tenant.PlantOperators("public") })

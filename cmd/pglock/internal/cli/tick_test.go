@@ -13,8 +13,7 @@ import (
 
 func TestTicksOnSeveralMachinesRunOnce(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	db := testenv.Installed(t)
 	const machines = 4
 	var started []*process
 	for range machines {
@@ -40,8 +39,7 @@ func TestTicksOnSeveralMachinesRunOnce(t *testing.T) {
 
 func TestTicksCountWhenTheCommandStartsOrSucceeds(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	db := testenv.Installed(t)
 	for _, test := range []struct {
 		flags []string
 		key   string
@@ -98,8 +96,7 @@ func TestTicksThatAreWrongAreMisuse(t *testing.T) {
 
 func TestTicksOfACronExpressionAreDueInTheirZone(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	db := testenv.Installed(t)
 	kiritimati, err := time.LoadLocation("Pacific/Kiritimati") // 14 hours ahead of UTC
 	must.Succeed(t, err)
 	year := func(zone *time.Location) string {
@@ -130,8 +127,7 @@ func TestTicksOfACronExpressionAreDueInTheirZone(t *testing.T) {
 // Machines that wait for the run of another one are no incident.
 func TestWaitsForATickAreExpected(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	db := testenv.Installed(t)
 	tick := []string{"run", "--tick", "@yearly", "--until-success", "report", "--"}
 	first := on(t, db, append(tick, "sleep", "60")...).start()
 	testenv.WaitUntil(t, "the command runs", func() bool {

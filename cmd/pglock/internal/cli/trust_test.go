@@ -138,10 +138,9 @@ func scrape(p *process) {
 
 // Every command has the flag that names trusted owners.
 func TestTrustOwnerIsAFlagOfEveryCommand(t *testing.T) {
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	owner := connectAs(t, db.Role(t, "owner"))
 	role := owner.Config().User
-	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	execute(t, db, "ALTER SCHEMA pglock OWNER TO "+role)
 	for _, args := range [][]string{
 		{"migrate", "version"}, {"migrate", "up"}, {"monitor", "--once"}, {"run", "a", "--", "sh", "-c", "test -n \"$PGLOCK_FENCE\""},

@@ -10,16 +10,14 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
 func TestAnOldSnapshotIsNamedWhereLocksInRowsAreInUse(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	pool := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), pool))
 	old := db.Connect(t)
 	_, err := old.Exec(t.Context(), "SET application_name = 'the report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
 	must.Succeed(t, err)
