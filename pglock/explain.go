@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -29,7 +30,7 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 		wait.Err = contextError(ctx, err)
 	}
 	if !errors.Is(wait.Err, context.Canceled) { // a caller that cancelled does not need them
-		wait.Holders = l.whoHolds(ctx, r.keys)
+		wait.Holders = l.whoHolds(r.keys, ended && !bounded)
 	}
 	return wait
 }
@@ -53,17 +54,58 @@ func contextError(ctx context.Context, err error) error {
 	return err
 }
 
-// whoHolds returns the holders of the first of keys that has any; none if the server does not answer soon.
-func (l *Locker) whoHolds(ctx context.Context, keys []driver.Key) []Holder {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
-	defer cancel()
+// whoHolds returns the holders of the first of keys that has any; none if the server does not answer soon. Calls that want
+// to know at about the same time share one question, since many waits may end together.
+// After the end of a context they do not wait long for the answer.
+func (l *Locker) whoHolds(keys []driver.Key, ended bool) []Holder {
+	within := holdersWithin
+	if ended {
+		within = holdersAtEnd
+	}
+	over := time.NewTimer(within)
+	defer over.Stop()
 	for _, key := range keys {
-		if holders, err := l.holders(ctx, key); err != nil || len(holders) > 0 {
-			return holders
+		q := l.question(key)
+		select {
+		case <-q.answered:
+		case <-over.C:
+			return nil
+		}
+		if len(q.holders) > 0 {
+			return slices.Clone(q.holders)
 		}
 	}
 	return nil
 }
+
+// question is one for the holders of a key, until some time after its answer.
+type question struct {
+	answered chan struct{}
+	holders  []Holder
+}
+
+// question returns the question for the holders of key, and asks it if no call has just done so.
+func (l *Locker) question(key driver.Key) *question {
+	id := l.identityOf(key)
+	asked, other := l.questions.LoadOrStore(id, &question{answered: make(chan struct{})})
+	q := asked.(*question)
+	if !other {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), holdersWithin)
+			defer cancel()
+			q.holders, _ = l.holders(ctx, key)
+			close(q.answered)
+			time.AfterFunc(answerLasts, func() { l.questions.Delete(id) })
+		}()
+	}
+	return q
+}
+
+const (
+	holdersWithin = time.Second
+	holdersAtEnd  = 80 * time.Millisecond
+	answerLasts   = 100 * time.Millisecond
+)
 
 // errMaxWait is the cause of a context that MaxWait has ended.
 var errMaxWait = errors.New("MaxWait has passed")

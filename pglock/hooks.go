@@ -12,6 +12,9 @@ import (
 func init() {
 	hooks.Backend = func(locker any) (driver.Backend, error) { return locker.(*Locker).openBackend() }
 	hooks.Logger = func(locker any) *slog.Logger { return locker.(*Locker).config.env.Logger }
+	hooks.WhoHolds = func(locker, keys any, ended bool) any {
+		return locker.(*Locker).whoHolds(plain(keys.([]Key)), ended)
+	}
 	hooks.Watch = func(locker any, w *hooks.Waits) (stop func()) { return locker.(*Locker).watch(w) }
 	hooks.Observer = func(locker any) any { return observerOr(locker.(*Locker).config.observer) }
 	hooks.HandoffLimit = func(locker any) (int, time.Duration) {

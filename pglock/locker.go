@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,7 @@ type Locker struct {
 
 	notifications combine.Queue[loss]
 	waits         waitWatch
+	questions     sync.Map // of *question, by identity
 }
 
 type lockerConfig struct {
@@ -62,7 +64,6 @@ const (
 	defaultHandoffs   = 1000
 	defaultHandoffFor = 20 * time.Millisecond
 	defaultWarnAfter  = 5 * time.Second
-	holdersWithin     = time.Second // how long a failed wait asks for the holders
 )
 
 // New returns a Locker on the server of pool. It uses the pool's configuration only: the Locker dials sessions of its

@@ -2,7 +2,6 @@ package pglock
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -177,7 +176,7 @@ func (l *Locker) holderOf(w longWait) string {
 	if w.here != nil {
 		return holderText(*w.here)
 	}
-	return holdersText(l.whoHolds(context.Background(), w.asks))
+	return holdersText(l.whoHolds(w.asks, false))
 }
 
 // warn writes a warning about a lock, by the key that its callers know.

@@ -14,6 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
@@ -143,4 +144,68 @@ func TestWaitsThatLastNameTheirHolders(t *testing.T) {
 	calls.Wait()
 	mustUnlock(t, lock)
 	must.Succeed(t, permit.Release(t.Context()))
+}
+
+// slowHolders answers who holds a lock after 50 ms, one call at a time.
+type slowHolders struct {
+	*silentBackend
+	one   chan struct{}
+	asked int
+}
+
+func (b *slowHolders) Holders(ctx context.Context, _ driver.Key) ([]driver.Holder, error) {
+	select {
+	case b.one <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-b.one }()
+	b.asked++
+	time.Sleep(50 * time.Millisecond)
+	return []driver.Holder{{PID: 7}}, nil
+}
+
+// Waits that end together share one question of who holds the lock, and those that are cancelled ask none.
+func TestTheEndOfAContextIsAnsweredWithin100ms(t *testing.T) {
+	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"deadline": after(time.Second), "cancel": cancelledAfter(time.Second),
+	} {
+		for _, keys := range []int{1, 50} {
+			synctest.Test(t, func(t *testing.T) {
+				b := &slowHolders{silentBackend: newSilentBackend(), one: make(chan struct{}, 1)}
+				close(b.free)
+				l, err := pglock.NewWithBackend(b)
+				must.Succeed(t, err)
+				start := time.Now()
+				ctx, cancel := end(t.Context())
+				defer cancel()
+				var locks []*pglock.Lock
+				for i := range keys {
+					locks = append(locks, mustLock(t, l, pglock.Keyf("k%d", i)))
+				}
+				var calls sync.WaitGroup
+				for i := range 200 {
+					calls.Go(func() {
+						_, err := l.Lock(ctx, pglock.Keyf("k%d", i%keys))
+						wait := &pglock.WaitError{}
+						if took := time.Since(start); !errors.As(err, &wait) || took > 1100*time.Millisecond {
+							t.Errorf("%s, %d keys: %v after %v", name, keys, err, took)
+						}
+						if keys == 1 && name == "deadline" && len(wait.Holders) != 1 {
+							t.Errorf("the holder is not named: %v", err)
+						}
+					})
+				}
+				calls.Wait()
+				if cancelled := name == "cancel"; b.asked > keys || cancelled && b.asked > 0 {
+					t.Errorf("%s, %d keys: who holds them was asked %d times", name, keys, b.asked)
+				}
+				for _, lock := range locks {
+					mustUnlock(t, lock)
+				}
+				time.Sleep(2 * time.Second) // the last questions end
+				must.Succeed(t, l.Close(t.Context()))
+			})
+		}
+	}
 }

@@ -22,6 +22,9 @@ var (
 	Observer func(locker any) any
 	// HandoffLimit returns the limit of WithHandoffLimit, or the default.
 	HandoffLimit func(locker any) (n int, d time.Duration)
+	// WhoHolds returns the []pglock.Holder of the first of keys, a []pglock.Key, that has any, as the errors of waits name
+	// them; none if the server does not answer soon. ended says that a context has ended the wait.
+	WhoHolds func(locker, keys any, ended bool) any
 	// Watch lets the log tell of waits in a primitive's queue as of those for locks, until stop is called.
 	Watch func(locker any, w *Waits) (stop func())
 )

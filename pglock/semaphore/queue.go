@@ -50,7 +50,7 @@ func (s *Semaphore) enter(w *waiter) {
 // markLocked notes that all calls in the queue have to wait.
 func (s *Semaphore) markLocked() {
 	if s.unwatch == nil {
-		s.unwatch = hooks.Watch(s.locker, &hooks.Waits{Use: s.use(), Keys: s.someSlots(), Now: s.longestWait})
+		s.unwatch = hooks.Watch(s.locker, &hooks.Waits{Use: s.use(), Keys: s.keys[1:], Now: s.longestWait})
 	}
 	for _, w := range s.queue {
 		if !w.marked {

@@ -269,31 +269,9 @@ func (s *Semaphore) explain(ctx context.Context, w *waiter, err error, waited ti
 	default:
 		return s.failed(w.weight, err)
 	}
-	wait.Holders = s.whoHolds(ctx)
+	wait.Holders = hooks.WhoHolds(s.locker, s.keys[1:], wait.Err != nil).([]pglock.Holder)
 	return s.failed(w.weight, wait)
 }
-
-const (
-	holdersWithin = time.Second // how long a failed wait asks for the holders
-	holdersAsked  = 3           // and for how many slots
-)
-
-// whoHolds returns holders of some of the slots.
-func (s *Semaphore) whoHolds(ctx context.Context) (all []pglock.Holder) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
-	defer cancel()
-	for _, slot := range s.someSlots() {
-		holders, err := s.locker.Holders(ctx, slot)
-		if err != nil {
-			return all
-		}
-		all = append(all, holders...)
-	}
-	return all
-}
-
-// someSlots returns the keys of slots whose holders are asked for.
-func (s *Semaphore) someSlots() []pglock.Key { return s.keys[1:min(len(s.keys), 1+holdersAsked)] }
 
 func (s *Semaphore) failed(weight int, err error) error {
 	return fmt.Errorf("pglock/semaphore: acquire %d of %d permits of %s: %w", weight, s.n, shorttext.Quote(s.key.String()), err)
