@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -40,6 +42,9 @@ func init() {
 		return hooks.LockSettings{
 			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, MaxHold: c.maxHold, Token: c.token, Outage: c.outage,
 		}, err
+	}
+	hooks.HoldersTx = func(ctx context.Context, tx pgx.Tx, keys any) ([]Holder, error) {
+		return holdersTx(ctx, tx, keys.([]Key))
 	}
 	hooks.ReadTxOptions = func(opts any) (hooks.TxSettings, error) {
 		c, err := newTxConfig(opts.([]TxOption))

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -89,6 +91,9 @@ type TxSettings struct {
 	AllowStale, AllowStandby bool
 	Observer                 any // a *pglock.Observer, never nil
 }
+
+// HoldersTx asks in tx for the holders of keys, a []pglock.Key. After an error, tx cannot continue.
+var HoldersTx func(ctx context.Context, tx pgx.Tx, keys any) ([]driver.Holder, error)
 
 // ReadTxOptions returns what opts, a []pglock.TxOption, ask for.
 var ReadTxOptions func(opts any) (TxSettings, error)

@@ -74,8 +74,8 @@ func TestConflictsAreFound(t *testing.T) {
 
 func TestLocksAreReadAndWritten(t *testing.T) {
 	for text, want := range map[string]string{
-		"a:{id = $3[]} max_wait=1500ms savepoint shared": "a:{id=$3[]} shared savepoint max_wait=1.5s",
-		"a:{id}:{nr=other}\ttry":                         "a:{id}:{nr=other} try",
+		"a:{id = $3[]} max_wait=1500ms shared": "a:{id=$3[]} shared max_wait=1.5s",
+		"a:{id}:{nr=other}\ttry":               "a:{id}:{nr=other} try",
 	} {
 		lock, err := keytemplate.ParseLock(text)
 		if err != nil || lock.String() != want {
@@ -103,7 +103,7 @@ func TestLocksAreReadAndWritten(t *testing.T) {
 // FuzzParseLock: what can be read is written as something that reads the same.
 func FuzzParseLock(f *testing.F) {
 	for _, text := range []string{
-		"invoice:{id} shared max_wait=2s", "a:{b=c[]}{d} try savepoint", "{x}", "a{", "{{}}", "k max_wait=1h2m3.004s shared", "{a bigint}",
+		"invoice:{id} shared max_wait=2s", "a:{b=c[]}{d} try", "{x}", "a{", "{{}}", "k max_wait=1h2m3.004s shared", "{a bigint}",
 	} {
 		f.Add(text)
 	}

@@ -16,9 +16,8 @@ type Lock struct {
 
 // Options are those that all locks of a query have in common.
 type Options struct {
-	Try       bool
-	Savepoint bool
-	MaxWait   time.Duration // 0: until the context ends
+	Try     bool
+	MaxWait time.Duration // 0: until the context ends
 }
 
 // ParseLock reads a template and the options that follow it, in any order.
@@ -55,10 +54,8 @@ func (l *Lock) set(option string) (err error) {
 		l.Shared = true
 	case option == "try":
 		l.Try = true
-	case option == "savepoint":
-		l.Savepoint = true
 	case !bounded:
-		return fmt.Errorf("unknown option %q: the options are shared, try, max_wait=2s, savepoint", option)
+		return fmt.Errorf("unknown option %q: the options are shared, try, max_wait=2s", option)
 	default:
 		if l.MaxWait, err = time.ParseDuration(value); err != nil {
 			return fmt.Errorf("option %s: want a duration such as max_wait=500ms", option)
@@ -86,7 +83,7 @@ func (l Lock) String() string {
 		text string
 		set  bool
 	}{
-		{" shared", l.Shared}, {" try", l.Try}, {" savepoint", l.Savepoint}, {" max_wait=" + l.MaxWait.String(), l.MaxWait > 0},
+		{" shared", l.Shared}, {" try", l.Try}, {" max_wait=" + l.MaxWait.String(), l.MaxWait > 0},
 	} {
 		if option.set {
 			text += option.text

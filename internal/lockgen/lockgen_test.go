@@ -109,7 +109,7 @@ func TestGeneratedCode(t *testing.T) {
 	in := read("-- pglock: key user-id:{type text}:{pglock bigint}:{_x uuid}:{invoice_id integer}:{at timestamptz}\n"+
 		"-- pglock: key {t text}:日本語 func=Order -- it's one \\ order\n-- pglock: key b\n"+
 		"-- name: A :exec\n-- pglock: lock {t=$5}:日本語 shared\n-- pglock: lock b\nSELECT 1;\n"+
-		"-- name: B :exec\n-- pglock: lock b max_wait=1500ms savepoint\nSELECT 1;\n", all...)
+		"-- name: B :exec\n-- pglock: lock b max_wait=1500ms\nSELECT 1;\n", all...)
 	in.Texts = true
 	code, err := Generate(in)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestGeneratedCode(t *testing.T) {
 		"\treturn queries.Key(\"user-id:{type text}:{pglock bigint}:{_x uuid}:{invoice_id integer}:{at timestamptz}\", typeValue, pglockValue, x, invoiceID, at)\n",
 		"// Order returns the key {t}:日本語: it's one \\ order.\n//\n// It is taken by A (shared).\n",
 		`, Locks: []string{"{t=$5}:日本語 shared", "b"}},`,
-		`, Locks: []string{"b savepoint max_wait=1.5s"}},`,
+		`, Locks: []string{"b max_wait=1.5s"}},`,
 		"// ASQL is the text of query A.\nconst ASQL = `-- name: A :exec\nSELECT 1\n`\n",
 	} {
 		if !strings.Contains(string(code), want) {

@@ -129,7 +129,7 @@ func (p *project) use(u use) {
 		u.lock.Template[i] = resolved
 	}
 	if locks := u.query.locks; len(locks) > 0 && locks[0].Options != u.lock.Options {
-		p.problems.add(u.at, "the locks of query %s differ in try, max_wait or savepoint: give all of them the same; "+
+		p.problems.add(u.at, "the locks of query %s differ in try or max_wait: give all of them the same; "+
 			"only shared can differ", u.query.Name)
 	}
 	u.query.locks = append(u.query.locks, u.lock)

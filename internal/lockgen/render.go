@@ -31,8 +31,8 @@ package %[2]s
 
 %s
 // Tx returns tx with locks: a query with a lock takes it in the same round trip. It is a pgx.Tx, as in
-// db.New(locks.Tx(tx)), and knows only this project's queries.
-func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
+// db.New(locks.Tx(tx)), and knows only this project's queries. Its options are for all its locks.
+func Tx(tx pgx.Tx, opts ...pglock.TxOption) *querylock.Tx { return queries.Tx(tx, opts...) }
 
 // Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
 // of this package. It is for metrics, whose labels must be few.
@@ -57,11 +57,8 @@ func (p *project) imports() string {
 	if slices.ContainsFunc(p.keys, (*key).hasTime) {
 		s.WriteString("\"time\"\n\n")
 	}
-	s.WriteString("\"github.com/jackc/pgx/v5\"\n\n")
-	if len(p.keys) > 0 {
-		s.WriteString("\"github.com/pglock-toolkit/pglock/pglock\"\n")
-	}
-	s.WriteString("\"github.com/pglock-toolkit/pglock/pglock/querylock\"\n)\n")
+	s.WriteString("\"github.com/jackc/pgx/v5\"\n\n\"github.com/pglock-toolkit/pglock/pglock\"\n" +
+		"\"github.com/pglock-toolkit/pglock/pglock/querylock\"\n)\n")
 	return s.String()
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -15,6 +17,7 @@ import (
 
 // lockRequest is the locks of a query, or of a batch of them.
 type lockRequest struct {
+	on    *Tx
 	query *query // of several, the first with a lock
 	locks []wanted
 }
@@ -26,13 +29,14 @@ const goBack = lockdb.RollbackToSavepoint + ";" + lockdb.ReleaseSavepoint
 // send sends the locks and then the queries, in one batch.
 func (r lockRequest) send(ctx context.Context, tx pgx.Tx, queries []*pgx.QueuedQuery) *batchResults {
 	batch := &pgx.Batch{}
-	if r.query.Savepoint {
+	refusable := r.query.Try || r.query.MaxWait > 0 || r.on.wait
+	if refusable {
 		batch.Queue(lockdb.Savepoint)
 	}
 	for _, run := range runs(r.locks) {
 		r.queue(batch, run)
 	}
-	if r.query.Savepoint {
+	if refusable {
 		batch.Queue(lockdb.ReleaseSavepoint)
 	}
 	ahead := batch.QueuedQueries
@@ -45,7 +49,7 @@ func (r lockRequest) send(ctx context.Context, tx pgx.Tx, queries []*pgx.QueuedQ
 }
 
 func (r lockRequest) queue(batch *pgx.Batch, run run) {
-	var opts []pglock.TxOption
+	opts := slices.Clone(r.on.opts)
 	if run.shared {
 		opts = append(opts, pglock.Shared())
 	}
@@ -74,8 +78,8 @@ type batchResults struct {
 	err   error              // of the locks, or of not sending the batch at all
 }
 
-// locked reads the results of the locks, once. When a lock is refused the batch is over: it is closed here, and with a
-// savepoint the transaction goes back to where it was.
+// locked reads the results of the locks, once. When a lock is refused the batch is over: it is closed here, and the
+// transaction goes back to where it was, if there is a savepoint.
 func (r *batchResults) locked() error {
 	for ; len(r.ahead) > 0 && r.err == nil; r.ahead = r.ahead[1:] {
 		if err := r.read(r.ahead[0]); err != nil {
@@ -100,8 +104,12 @@ func (r *batchResults) refused(err error) error {
 	if !r.saved || !r.isAborted() {
 		return err
 	}
-	if _, back := r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol); back != nil {
-		return errors.Join(err, fmt.Errorf("pglock: roll back to the savepoint: %w", back))
+	_, broken := r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol)
+	if wait := (*pglock.WaitError)(nil); broken == nil && errors.As(err, &wait) && wait.Waited > 0 {
+		wait.Holders, broken = hooks.HoldersTx(r.ctx, r.tx, wait.Keys)
+	}
+	if broken != nil {
+		return errors.Join(err, fmt.Errorf("pglock: roll back to the savepoint: %w", broken))
 	}
 	return err
 }

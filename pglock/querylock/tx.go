@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -21,9 +22,9 @@ import (
 // taken in one order, so that no two of them can deadlock over locks. They last until the transaction ends. No part
 // of the query is executed without them.
 //
-// When a lock is refused (held elsewhere after max_wait, or at once with try; a stale snapshot; a standby) or fails,
-// the transaction is aborted and can only be rolled back. With the option savepoint a refusal leaves it as it was
-// before the query, at the price of one more round trip in that case. An argument that makes no key is
+// When a lock is held elsewhere, after max_wait or at once with try, the transaction is as it was before the query, and the
+// error of max_wait names the holder; that takes some more round trips. After any other failure of a lock (a stale snapshot,
+// a standby, a context that ends) it is aborted and can only be rolled back. An argument that makes no key is
 // [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as there, only
 // max_wait bounds a wait without losing the connection, and a wait for one's own Lock is not detected.
 //
@@ -31,7 +32,10 @@ import (
 // refused. Begin begins a savepoint that takes locks too.
 type Tx struct {
 	inner
-	set *Set
+	set  *Set
+	opts []pglock.TxOption
+	wait bool  // opts bounds the waits
+	err  error // of opts, or of a nil transaction
 }
 
 // inner is the transaction itself, whose other methods are those of the Tx.
@@ -39,16 +43,22 @@ type inner = pgx.Tx
 
 var _ pgx.Tx = (*Tx)(nil)
 
-// Tx returns tx with locks. If tx is a Tx already, the one returned replaces it. A nil tx is answered by the methods,
-// with an error.
-func (s *Set) Tx(tx pgx.Tx) *Tx {
+// Tx returns tx with locks. The options are for all its locks, such as [pglock.WithObserver]; try and max_wait of a query
+// override a [pglock.MaxWait], and [pglock.Shared] is an error. If tx is a Tx already, the one returned replaces it. A nil
+// tx, and options that are wrong, are answered by the methods, with an error.
+func (s *Set) Tx(tx pgx.Tx, opts ...pglock.TxOption) *Tx {
 	if wrapped, ok := tx.(*Tx); ok && wrapped != nil {
 		tx = wrapped.inner
 	}
-	return &Tx{tx, s}
+	settings, err := hooks.ReadTxOptions(opts)
+	switch {
+	case tx == nil:
+		err = errors.New("pglock: the transaction is nil")
+	case settings.Shared:
+		err = errors.New("pglock: Shared: a query's lock is shared if its comment says so")
+	}
+	return &Tx{tx, s, opts, settings.Bounded, err}
 }
-
-var errNil = errors.New("pglock: the transaction is nil")
 
 // Exec implements [pgx.Tx].
 func (t *Tx) Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error) {
@@ -108,8 +118,8 @@ func (t *Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 // send sends a query with its locks, and returns the results when the locks have been granted; nil when the query
 // has none.
 func (t *Tx) send(ctx context.Context, sql string, arguments []any) (pgx.BatchResults, error) {
-	if t.inner == nil {
-		return nil, errNil
+	if t.err != nil {
+		return nil, t.err
 	}
 	query, err := t.set.find(sql)
 	if err != nil {
@@ -119,7 +129,7 @@ func (t *Tx) send(ctx context.Context, sql string, arguments []any) (pgx.BatchRe
 	if err != nil || len(locks) == 0 {
 		return nil, err
 	}
-	request := lockRequest{query, locks}
+	request := lockRequest{t, query, locks}
 	results := request.send(ctx, t.inner, []*pgx.QueuedQuery{{SQL: sql, Arguments: arguments}})
 	if err := results.locked(); err != nil {
 		return nil, err
@@ -129,9 +139,10 @@ func (t *Tx) send(ctx context.Context, sql string, arguments []any) (pgx.BatchRe
 
 // batchRequest is the locks of all queries in the batch.
 func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
+	request.on = t
 	switch {
-	case t.inner == nil:
-		return request, errNil
+	case t.err != nil:
+		return request, t.err
 	case b == nil:
 		return request, errors.New("pglock: the batch is nil")
 	}
@@ -161,14 +172,14 @@ func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
 
 // Begin begins a savepoint, and returns it with locks. Rolling back to it frees the locks that were taken since.
 func (t *Tx) Begin(ctx context.Context) (pgx.Tx, error) {
-	if t.inner == nil {
-		return nil, errNil
+	if t.err != nil {
+		return nil, t.err
 	}
 	nested, err := t.inner.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return t.set.Tx(nested), nil
+	return t.set.Tx(nested, t.opts...), nil
 }
 
 // Prepare refuses: a prepared statement is called by its own name, which does not identify the query.

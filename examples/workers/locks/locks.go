@@ -12,8 +12,8 @@ import (
 )
 
 // Tx returns tx with locks: a query with a lock takes it in the same round trip. It is a pgx.Tx, as in
-// db.New(locks.Tx(tx)), and knows only this project's queries.
-func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
+// db.New(locks.Tx(tx)), and knows only this project's queries. Its options are for all its locks.
+func Tx(tx pgx.Tx, opts ...pglock.TxOption) *querylock.Tx { return queries.Tx(tx, opts...) }
 
 // Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
 // of this package. It is for metrics, whose labels must be few.

@@ -7,7 +7,7 @@ UPDATE invoices SET paid = true WHERE id = @id;
 SELECT id, paid FROM invoices WHERE id = @id;
 
 -- name: OneInvoice :batchone
--- pglock: lock invoice:{id} try savepoint
+-- pglock: lock invoice:{id} try
 SELECT id, paid FROM invoices WHERE id = @id;
 
 -- name: AddInvoices :copyfrom
@@ -17,5 +17,5 @@ INSERT INTO invoices (id, tenant) VALUES (@id, @tenant);
 UPDATE invoices SET note = @note WHERE id = @id;
 
 -- name: SliceInvoices :many
--- pglock: lock invoice:{id=ids} try savepoint
+-- pglock: lock invoice:{id=ids} try
 SELECT id, paid FROM invoices WHERE id = ANY(sqlc.slice(ids)) ORDER BY id;

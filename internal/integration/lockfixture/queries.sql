@@ -24,12 +24,12 @@ UPDATE invoices SET paid = true WHERE id = @id;
 SELECT * FROM invoices WHERE id = @id;
 
 -- name: NoteInvoice :one
--- pglock: lock invoice:{id} max_wait=100ms savepoint
+-- pglock: lock invoice:{id} max_wait=100ms
 UPDATE invoices SET note = @note WHERE id = @id RETURNING * -- and the end is a comment
 ;
 
 -- name: LockedInvoices :many
--- pglock: lock invoice:{id=ids} try savepoint
+-- pglock: lock invoice:{id=ids} try
 SELECT id, paid FROM invoices WHERE id = ANY(@ids::bigint[]) ORDER BY id -- nothing follows
 ;
 

@@ -144,7 +144,7 @@ func TestProgramSqlcFailsWithLines(t *testing.T) {
 	t.Parallel()
 	out, err := run(t, sqlc(t, "newest"), project(t,
 		"lock invoice:{id} shared", "lock invoice:{id=nr} shared",
-		"lock invoice:{id} max_wait=100ms savepoint", "lock tenant:{tenant=note}:invoice:{id}",
+		"lock invoice:{id} max_wait=100ms", "lock tenant:{tenant=note}:invoice:{id}",
 		"WHERE tenant = @tenant;", "WHERE tenant = @tenant;\n-- pglock: lock nightly-report",
 		"-- pglock: lock invoice:{id=invoice_id}", "-- pgclok: lock invoice:{id=invoice_id}",
 		"-- pglock: lock invoice:{id} try\n", "  -- pglock: lock invoice:{id}\n",

@@ -27,53 +27,52 @@ type call struct {
 	keys      []pglock.Key
 	statement string // the query and its locks as a hand-written batch
 	args      []any
-	waits     bool // without a bound
-	savepoint bool // a refusal leaves the transaction as it was
+	waits     bool // without a bound; else a refusal leaves the transaction as it was
 	run       func(ctx context.Context, q *pgxdb.Queries) error
 }
 
 var calls = []call{
-	{"exec", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoice, []any{int64(1)}, true, false,
+	{"exec", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoice, []any{int64(1)}, true,
 		func(ctx context.Context, q *pgxdb.Queries) error { return q.PayInvoice(ctx, 1) }},
-	{"execrows", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoiceRows, []any{int64(1)}, false, false,
+	{"execrows", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoiceRows, []any{int64(1)}, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			n, err := q.PayInvoiceRows(ctx, 1)
 			return want(err, n, 1)
 		}},
-	{"execresult", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoiceResult, []any{int64(1)}, false, false,
+	{"execresult", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoiceResult, []any{int64(1)}, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			tag, err := q.PayInvoiceResult(ctx, 1)
 			return want(err, tag.RowsAffected(), 1)
 		}},
-	{"one", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.GetInvoice, []any{int64(1)}, true, false,
+	{"one", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.GetInvoice, []any{int64(1)}, true,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			invoice, err := q.GetInvoice(ctx, 1)
 			return want(err, invoice.ID, 1)
 		}},
-	{"one with savepoint", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.NoteInvoice, []any{"hello", int64(1)}, false, true,
+	{"one once", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.NoteInvoice, []any{"hello", int64(1)}, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			invoice, err := q.NoteInvoice(ctx, pgxdb.NoteInvoiceParams{ID: 1})
 			return want(err, invoice.ID, 1)
 		}},
 	{"many of an array", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.LockedInvoices,
-		[]any{[]int64{2, 1, 2}}, false, true,
+		[]any{[]int64{2, 1, 2}}, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			invoices, err := q.LockedInvoices(ctx, []int64{2, 1, 2})
 			return want(err, int64(len(invoices)), 2)
 		}},
 	{"many of a slice", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.SliceInvoices,
-		[]any{[]int64{2, 1, 2}}, false, true,
+		[]any{[]int64{2, 1, 2}}, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			invoices, err := q.SliceInvoices(ctx, []int64{2, 1, 2})
 			return want(err, int64(len(invoices)), 2)
 		}},
-	{"batchexec", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.PayInvoices, nil, false, false,
+	{"batchexec", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.PayInvoices, nil, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			var err error
 			q.PayInvoices(ctx, []int64{2, 1, 2}).Exec(func(_ int, e error) { err = errors.Join(err, e) })
 			return err
 		}},
-	{"batchmany", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.PaidInvoices, nil, true, false,
+	{"batchmany", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.PaidInvoices, nil, true,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			var err error
 			q.PaidInvoices(ctx, []int64{2, 1}).Query(func(_ int, rows []pgxdb.PaidInvoicesRow, e error) {
@@ -81,7 +80,7 @@ var calls = []call{
 			})
 			return err
 		}},
-	{"batchone with savepoint", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.OneInvoice, nil, false, true,
+	{"batchone once", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.OneInvoice, nil, false,
 		func(ctx context.Context, q *pgxdb.Queries) error {
 			var err error
 			q.OneInvoice(ctx, []int64{2, 1}).QueryRow(func(_ int, _ pgxdb.OneInvoiceRow, e error) { err = errors.Join(err, e) })
@@ -91,7 +90,7 @@ var calls = []call{
 
 // tries reports whether the query does not wait, so that its error says which lock is held.
 func tries(name string) bool {
-	return slices.Contains([]string{"execresult", "many of an array", "many of a slice", "batchone with savepoint"}, name)
+	return slices.Contains([]string{"execresult", "many of an array", "many of a slice", "batchone once"}, name)
 }
 
 func want(err error, got, want int64) error {
@@ -132,7 +131,12 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 		held := c.keys[0] // of two, the key that is requested last
 		release := hold(t, db, held)
 		tx := begin(t, conn)
-		q := pgxdb.New(pgxlocks.Tx(tx))
+		refusals := 0
+		q := pgxdb.New(pgxlocks.Tx(tx, pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
+			if errors.Is(e.Err, pglock.ErrNotAcquired) {
+				refusals++
+			}
+		}})))
 		if c.waits {
 			result := make(chan error, 1)
 			go func() { result <- c.run(t.Context(), q) }()
@@ -150,17 +154,18 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 		} else if !wait.Keys[0].Equal(held) && tries(c.name) || (wait.Waited == 0) != tries(c.name) {
 			t.Errorf("the key is %v and it waited %v: %v", wait.Keys[0], wait.Waited, err)
 		}
-		if c.savepoint {
-			wantUsable(t, tx)
-			wantLocks(t, db, held)
-			release()
-			must.Succeed(t, c.run(t.Context(), q))
-			wantLocks(t, db, c.keys...)
-			must.Succeed(t, tx.Rollback(t.Context()))
-			return
+		if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) && (len(wait.Holders) == 1) == tries(c.name) {
+			t.Errorf("the holders are %v: %v", wait.Holders, err)
 		}
-		wantAborted(t, tx)
+		if refusals != 1 {
+			t.Errorf("the Observer was told of %d refusals", refusals)
+		}
+		wantUsable(t, tx)
+		wantLocks(t, db, held)
 		release()
+		must.Succeed(t, c.run(t.Context(), q))
+		wantLocks(t, db, c.keys...)
+		must.Succeed(t, tx.Rollback(t.Context()))
 	})
 }
 
@@ -173,7 +178,7 @@ func TestTxRefusesASnapshotOlderThanTheLock(t *testing.T) {
 				t.Errorf("%s: the error is %v", isolation, err)
 			}
 			wantLocks(t, db)
-			if c.savepoint {
+			if !c.waits {
 				wantUsable(t, tx)
 				must.Succeed(t, tx.Rollback(t.Context()))
 			} else {

@@ -30,7 +30,7 @@ type OneInvoiceRow struct {
 	Paid bool
 }
 
-// pglock: lock invoice:{id} try savepoint
+// pglock: lock invoice:{id} try
 func (q *Queries) OneInvoice(ctx context.Context, id []int64) *OneInvoiceBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range id {

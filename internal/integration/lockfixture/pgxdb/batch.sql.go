@@ -21,7 +21,7 @@ type SliceInvoicesRow struct {
 	Paid bool
 }
 
-// pglock: lock invoice:{id=ids} try savepoint
+// pglock: lock invoice:{id=ids} try
 func (q *Queries) SliceInvoices(ctx context.Context, ids []int64) ([]SliceInvoicesRow, error) {
 	rows, err := q.db.Query(ctx, SliceInvoices, ids)
 	if err != nil {

@@ -18,11 +18,11 @@ type Querier interface {
 	// pglock: key nightly-report
 	// pglock: key document:{id uuid}@{version integer}:{seen timestamptz}:{fresh boolean}
 	ListInvoices(ctx context.Context) ([]Invoice, error)
-	// pglock: lock invoice:{id=ids} try savepoint
+	// pglock: lock invoice:{id=ids} try
 	LockedInvoices(ctx context.Context, ids []int64) ([]LockedInvoicesRow, error)
-	// pglock: lock invoice:{id} max_wait=100ms savepoint
+	// pglock: lock invoice:{id} max_wait=100ms
 	NoteInvoice(ctx context.Context, arg NoteInvoiceParams) (Invoice, error)
-	// pglock: lock invoice:{id} try savepoint
+	// pglock: lock invoice:{id} try
 	OneInvoice(ctx context.Context, id []int64) *OneInvoiceBatchResults
 	// pglock: lock invoice:{id}
 	PaidInvoices(ctx context.Context, id []int64) *PaidInvoicesBatchResults
@@ -36,7 +36,7 @@ type Querier interface {
 	// pglock: lock invoice:{id} max_wait=100ms
 	PayInvoices(ctx context.Context, id []int64) *PayInvoicesBatchResults
 	PlainInvoices(ctx context.Context, arg []PlainInvoicesParams) *PlainInvoicesBatchResults
-	// pglock: lock invoice:{id=ids} try savepoint
+	// pglock: lock invoice:{id=ids} try
 	SliceInvoices(ctx context.Context, ids []int64) ([]SliceInvoicesRow, error)
 	// pglock: lock tenant:{tenant}:invoice:{id}
 	// pglock: lock nightly-report shared

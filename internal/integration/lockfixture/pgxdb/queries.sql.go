@@ -81,7 +81,7 @@ type LockedInvoicesRow struct {
 	Paid bool
 }
 
-// pglock: lock invoice:{id=ids} try savepoint
+// pglock: lock invoice:{id=ids} try
 func (q *Queries) LockedInvoices(ctx context.Context, ids []int64) ([]LockedInvoicesRow, error) {
 	rows, err := q.db.Query(ctx, LockedInvoices, ids)
 	if err != nil {
@@ -111,7 +111,7 @@ type NoteInvoiceParams struct {
 	ID   int64
 }
 
-// pglock: lock invoice:{id} max_wait=100ms savepoint
+// pglock: lock invoice:{id} max_wait=100ms
 func (q *Queries) NoteInvoice(ctx context.Context, arg NoteInvoiceParams) (Invoice, error) {
 	row := q.db.QueryRow(ctx, NoteInvoice, arg.Note, arg.ID)
 	var i Invoice

@@ -14,8 +14,8 @@ import (
 )
 
 // Tx returns tx with locks: a query with a lock takes it in the same round trip. It is a pgx.Tx, as in
-// db.New(locks.Tx(tx)), and knows only this project's queries.
-func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
+// db.New(locks.Tx(tx)), and knows only this project's queries. Its options are for all its locks.
+func Tx(tx pgx.Tx, opts ...pglock.TxOption) *querylock.Tx { return queries.Tx(tx, opts...) }
 
 // Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
 // of this package. It is for metrics, whose labels must be few.
@@ -63,16 +63,16 @@ var queries = querylock.NewSet(
 		{Name: "CountInvoices", Digest: "51ce214cbf822f3865f1665b5f68656d"},
 		{Name: "GetInvoice", Digest: "9fcf8cb818c47e86a0e2cbb06f735d02", Locks: []string{"invoice:{id=$1} shared"}},
 		{Name: "ListInvoices", Digest: "6a7ea549cdda1b805901612d60807c57"},
-		{Name: "LockedInvoices", Digest: "05d832391db49e6b738a7ac0f32d956f", Locks: []string{"invoice:{id=$1[]} try savepoint"}},
-		{Name: "NoteInvoice", Digest: "939458a79b052bcdf869a983bf80af4a", Locks: []string{"invoice:{id=$2} savepoint max_wait=100ms"}},
-		{Name: "OneInvoice", Digest: "81b28ada41ce66fbdfa08db8737cba67", Locks: []string{"invoice:{id=$1} try savepoint"}},
+		{Name: "LockedInvoices", Digest: "05d832391db49e6b738a7ac0f32d956f", Locks: []string{"invoice:{id=$1[]} try"}},
+		{Name: "NoteInvoice", Digest: "939458a79b052bcdf869a983bf80af4a", Locks: []string{"invoice:{id=$2} max_wait=100ms"}},
+		{Name: "OneInvoice", Digest: "81b28ada41ce66fbdfa08db8737cba67", Locks: []string{"invoice:{id=$1} try"}},
 		{Name: "PaidInvoices", Digest: "270c1ac798e561187bd9d01b2b0a264e", Locks: []string{"invoice:{id=$1}"}},
 		{Name: "PayInvoice", Digest: "7707756f0658a092f7e9bc101c322b4e", Locks: []string{"invoice:{id=$1}"}},
 		{Name: "PayInvoiceResult", Digest: "ee87eb4ffd245d31f759b2d2355e19af", Locks: []string{"invoice:{id=$1} try"}},
 		{Name: "PayInvoiceRows", Digest: "beec8d7313d35b1b93d443d7580db67d", Locks: []string{"invoice:{id=$1} max_wait=100ms"}},
 		{Name: "PayInvoices", Digest: "09518c89880a8162fa7b76002f2762b2", Locks: []string{"invoice:{id=$1} max_wait=100ms"}},
 		{Name: "PlainInvoices", Digest: "7bc70e1cbb4c4fe3c552b3e9e639e84c"},
-		{Name: "SliceInvoices", Digest: "f8b9f227294c4d95b7e412f2016bb842", Locks: []string{"invoice:{id=$1[]} try savepoint"}},
+		{Name: "SliceInvoices", Digest: "f8b9f227294c4d95b7e412f2016bb842", Locks: []string{"invoice:{id=$1[]} try"}},
 		{Name: "TenantInvoices", Digest: "6818fcfc76ee15cc13a4356d406261b5", Locks: []string{"tenant:{tenant=$1}:invoice:{id=$2}", "nightly-report shared"}},
 		{Name: "TouchDocument", Digest: "5795a89745297be3e0601782fd3c5c2b", Locks: []string{"document:{id=$1}@{version=$2}:{seen=$3}:{fresh=$4}"}},
 	},

@@ -9,4 +9,4 @@ import (
 
 var queries = querylock.NewSet(nil, nil)
 
-func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
+func Tx(tx pgx.Tx, opts ...pglock.TxOption) *querylock.Tx { return queries.Tx(tx, opts...) }
