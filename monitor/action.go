@@ -192,7 +192,7 @@ func (c *chooser) candidate(w simulatedWait) (one candidate, possible bool) {
 			return one, false
 		}
 		one.signals = append(one.signals, sent{b, w.hard})
-		one.allowed = one.allowed && c.s.mayNot(n.Session) == ""
+		one.allowed = one.allowed && n.SignalledBy == ""
 		one.cost = one.add(costOf(n.Session, w.hard, c.held[n.ID()], c.s.TakenAt))
 	}
 	one.Effect = c.m.effect(one.signals)
@@ -214,7 +214,9 @@ func (c *chooser) describe(a Action, chosen candidate) Action {
 		a.Signal = signalRollback
 	}
 	for _, n := range a.Whom {
-		a.Why = cmp.Or(a.Why, c.s.mayNot(n.Session))
+		if n.SignalledBy != "" && a.Why == "" {
+			a.Why = "only " + n.SignalledBy + " may"
+		}
 		a.refs = append(a.refs, c.s.ref(n.Session))
 		for _, lock := range c.held[n.ID()] {
 			if lock.Expected() && a.Signal != signalCancel {

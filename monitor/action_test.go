@@ -235,3 +235,15 @@ func TestTreeOfLocksInRows(t *testing.T) {
 	}
 	requireOrder(t, got, "root", "  middle", "    reader", "    last")
 }
+
+// What the role may not send is no command, and the headline says who may.
+func TestActionThatTheRoleMayNotTake(t *testing.T) {
+	s := newIdleSessions(t)
+	s.session(appName("idler"), "SELECT pg_advisory_lock(7)")
+	s.waits("SELECT pg_advisory_lock(7)")
+	watcher := connectAs(t, s.db.Role(t, "watcher"))
+	taken := requireHeadline(t, watcher, "Terminate N idler, holds @7 (excl): frees 1 (only a superuser may), longest wait AGE")
+	if a := taken.Action(); a.Command("") != "" || a.Signal != "terminate" {
+		t.Errorf("%+v, with the command %q", a, a.Command(""))
+	}
+}

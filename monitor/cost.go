@@ -81,6 +81,3 @@ func (s *Session) untouchable() string {
 }
 
 const autovacuum = "autovacuum worker"
-
-// mayNot says who may signal the session, if the role of the snapshot may not. It is empty if it may, or if that is not known.
-func (s *Snapshot) mayNot(*Session) string { return "" }

@@ -3,7 +3,6 @@ package monitor
 import (
 	"cmp"
 	"iter"
-	"slices"
 	"time"
 )
 
@@ -115,10 +114,7 @@ type waitGraph struct {
 	numbers numbering
 	edges   []int           // by wait, in their order: the numbers of the waiter and of its nearest blockers
 	waiting [][]int         // by session: those that wait for it directly
-	group   []int           // by session: its group; sessions in a cycle share a group
-	sets    []bitset        // by group: the sessions in it and behind it
 	waited  []time.Duration // by session: its longest wait, negative if it does not wait
-	longest []time.Duration // by group: the longest wait of the sessions in it and behind it
 }
 
 // numbering has the numbers of sessions, most of which are found by process ID alone.
@@ -156,7 +152,6 @@ func newWaitGraph(s *Snapshot) *waitGraph {
 			g.waiting[at] = append(g.waiting[at], waiter)
 		}
 	}
-	g.findGroups()
 	return g
 }
 
@@ -170,72 +165,19 @@ func (g *waitGraph) number(id SessionID) int {
 	return n
 }
 
-func (g *waitGraph) behind(n int) int { return g.sets[g.group[n]].count() - 1 }
-
-// findGroups finds the groups and the sessions behind them with Tarjan's algorithm. A group is complete when all groups
-// that wait for it are, so each set is computed once. It is not recursive, since chains can be long.
-func (g *waitGraph) findGroups() {
-	const unseen = -1
-	n := len(g.ids)
-	g.group = slices.Repeat([]int{unseen}, n)
-	index, low, next := slices.Repeat([]int{unseen}, n), make([]int, n), make([]int, n)
-	var open, path []int
-	count := 0
-	for start := range n {
-		if index[start] != unseen {
-			continue
-		}
-		path = append(path, start)
-		for len(path) > 0 {
-			at := path[len(path)-1]
-			if index[at] == unseen {
-				index[at], low[at] = count, count
-				count++
-				open = append(open, at)
-			}
-			if next[at] < len(g.waiting[at]) {
-				to := g.waiting[at][next[at]]
-				next[at]++
-				if index[to] == unseen {
-					path = append(path, to)
-				} else if g.group[to] == unseen {
-					low[at] = min(low[at], index[to])
-				}
-				continue
-			}
-			path = path[:len(path)-1]
-			if len(path) > 0 {
-				below := path[len(path)-1]
-				low[below] = min(low[below], low[at])
-			}
-			if low[at] == index[at] {
-				open = g.completeGroup(at, open)
+// behind returns how many sessions wait for one, directly or through others, and the longest wait of it and these.
+func (g *waitGraph) behind(one int) (behind int, longest time.Duration) {
+	longest = g.waited[one]
+	seen := map[int]bool{one: true}
+	for todo := []int{one}; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo, longest = todo[:len(todo)-1], max(longest, g.waited[at])
+		for _, waiter := range g.waiting[at] {
+			if !seen[waiter] {
+				seen[waiter] = true
+				todo = append(todo, waiter)
 			}
 		}
 	}
-}
-
-// completeGroup removes a group from the end of the open sessions.
-func (g *waitGraph) completeGroup(first int, open []int) []int {
-	set := newBitset(len(g.ids))
-	from := len(open) - 1
-	for open[from] != first {
-		from--
-	}
-	members, longest := open[from:], time.Duration(-1)
-	for _, member := range members {
-		longest = max(longest, g.waited[member])
-		g.group[member] = len(g.sets)
-		set.add(member)
-	}
-	for _, member := range members {
-		for _, waiter := range g.waiting[member] {
-			if !set.has(waiter) {
-				set.join(g.sets[g.group[waiter]])
-				longest = max(longest, g.longest[g.group[waiter]])
-			}
-		}
-	}
-	g.sets, g.longest = append(g.sets, set), append(g.longest, longest)
-	return open[:from]
+	return len(seen) - 1, longest
 }

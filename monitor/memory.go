@@ -18,10 +18,6 @@ type memory struct {
 	database     uint32 // its OID
 	registered   registered
 	registeredAt time.Time
-
-	// copied is the copy of a registry that is not trusted.
-	copied   registered
-	copiedAt time.Time
 }
 
 const (
@@ -91,23 +87,4 @@ func (m *memory) keepNames(database uint32, names registered, since time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.database, m.registered, m.registeredAt = database, names, since
-}
-
-// copy returns the copy of a registry, if it is fresh.
-func (m *memory) copy() (names registered, fresh bool) {
-	if m == nil {
-		return nil, false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.copied, !m.copiedAt.IsZero() && time.Since(m.copiedAt) < keepFor
-}
-
-func (m *memory) keepCopy(names registered) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.copied, m.copiedAt = names, time.Now()
 }

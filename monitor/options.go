@@ -33,10 +33,8 @@ func newOptions(opts []Option) (options, error) {
 // WithTrustedOwner names roles that may own the name registry. Querying a registry can execute its owner's code with the
 // rights of the monitor's role. The current role and superusers are always trusted.
 //
-// A registry of any other role is not queried. It is copied whole if it is a plain table of at most 16 MiB and the
-// monitor was given a connection or pool, not a transaction or a wrapper; a Watcher copies it every 15 seconds. Otherwise
-// [Snapshot.NamesMissing] says why there are no names. Take returns an error for a role that does not exist, and for an
-// empty name.
+// A registry of any other role is not read, and [Snapshot.NamesMissing] says so. Take returns an error for a role that does not
+// exist, and for an empty name.
 func WithTrustedOwner(roles ...string) Option {
 	return func(o *options) error {
 		if slices.Contains(roles, "") {

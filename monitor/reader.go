@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/bytetext"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
@@ -69,6 +70,10 @@ func (r reader) read(ctx context.Context, o options) (tables, error) {
 		t.noBlockers = fmt.Sprintf("pg_blocking_pids: %s", sqlstate.Refusal(err).Message)
 		err = r.send(ctx, func(batch *pgx.Batch) { trust.QueueLook(batch, o.trusted, &t.looked) })
 	}
+	t.server.Database, t.server.Role = bytetext.Clean(t.server.Database), bytetext.Clean(t.server.Role)
+	for i := range t.rows {
+		cleanTexts(&t.rows[i])
+	}
 	if gaveUp(ctx, err) && t.rows != nil && t.looked.Schema == 0 && t.rows[0].SchemaExists {
 		t.unchecked = fmt.Errorf("look up the owners in schema pglock: %s", sqlstate.Refusal(err).Message)
 		return t, nil
@@ -88,10 +93,28 @@ func (r reader) send(ctx context.Context, queue func(*pgx.Batch)) error {
 	return r.sendTo(ctx, readOne(&server), queue)
 }
 
-// sendTo is like send, but also reports which server answered.
+// sendTo is like send, but also reports which server answered. If a text cannot be converted, it asks once more, for texts as
+// the server has them.
 func (r reader) sendTo(ctx context.Context, server func(pgx.Rows) error, queue func(*pgx.Batch)) error {
+	err := r.sendOnce(ctx, false, server, queue)
+	if code := sqlstate.Of(err); ctx.Err() == nil && (code == characterNotInRepertoire || code == untranslatableCharacter) {
+		return r.sendOnce(ctx, true, server, queue)
+	}
+	return err
+}
+
+// The codes of texts that cannot be converted (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+const (
+	characterNotInRepertoire = "22021"
+	untranslatableCharacter  = "22P05"
+)
+
+func (r reader) sendOnce(ctx context.Context, raw bool, server func(pgx.Rows) error, queue func(*pgx.Batch)) error {
 	batch := &pgx.Batch{}
 	batch.Queue(monitordb.PinSearchPath)
+	if raw {
+		batch.Queue(monitordb.SendRawTexts)
+	}
 	batch.Queue(monitordb.Limit, statementTimeout, lockTimeout).Query(server)
 	queue(batch)
 	if r.inTransaction {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/bytetext"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
@@ -30,20 +31,18 @@ func (r registered) sorted() registered {
 // readNames reads the registered names of the locks in t. Users can break the registry, so its failure is separate: t
 // then has everything but the names, and the reason.
 //
-// A registry that belongs to trusted roles is queried for the keys. Nothing in any other registry may be executed, so it
-// is copied ([reader.copyNames]) or not read at all.
+// A registry that belongs to trusted roles is queried for the keys. No other registry is read.
 func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	row := t.rows[0]
 	numbers, semaphores := t.bigints(), t.semaphores()
 	if !row.SchemaExists || !row.Ours || !row.Readable || len(numbers)+len(semaphores) == 0 {
 		return nil
 	}
-	var err error
-	if t.trusted() {
-		err = r.completeNames(ctx, t, numbers, semaphores, o)
-	} else {
-		t.names, err = r.copyNames(ctx, t, numbers, o)
+	if !t.trusted() {
+		t.noNames = "pglock.names was not read: " + cmp.Or(t.unchecked, t.looked.Err()).Error()
+		return nil
 	}
+	err := r.completeNames(ctx, t, numbers, semaphores, o)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -56,8 +55,7 @@ func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 
 // connectionBroke returns err unless it is a refusal by the server or by this package.
 func connectionBroke(err error) error {
-	if sqlstate.Of(err) != "" || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
-		errors.Is(err, errNotCopied) {
+	if sqlstate.Of(err) != "" || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) {
 		return nil
 	}
 	return err
@@ -67,17 +65,10 @@ func connectionBroke(err error) error {
 func (t tables) trusted() bool { return t.unchecked == nil && len(t.looked.Findings) == 0 }
 
 func namesMissingText(t tables, err error) string {
-	reason := cmp.Or(sqlstate.Refusal(err).Message, err.Error())
-	switch {
-	case t.trusted() && t.named:
+	if t.named {
 		return "cannot read " + err.Error()
-	case t.trusted():
-		return "cannot read pglock.names: " + reason
-	case t.unchecked != nil:
-		return fmt.Sprintf("pglock.names could only be copied (%v): %s", t.unchecked, reason)
 	}
-	return fmt.Sprintf("%s, which role %q does not trust, so pglock.names could only be copied: %s",
-		t.looked.Findings[0], t.server.Role, reason)
+	return "cannot read pglock.names: " + cmp.Or(sqlstate.Refusal(err).Message, err.Error())
 }
 
 // bigints returns the numbers that can have names.
@@ -172,7 +163,7 @@ func (r registered) decode(list []byte) error {
 		key := int64(binary.BigEndian.Uint64(rest))
 		var name []byte
 		name, rest, more = bytes.Cut(rest[head:], []byte{0})
-		r[key] = append(r[key], string(name))
+		r[key] = append(r[key], bytetext.Clean(string(name)))
 	}
 	r.sorted()
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
+	"github.com/pglock-toolkit/pglock/internal/bytetext"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
@@ -30,17 +31,17 @@ func sessions(t tables) map[string]Session {
 	found := map[string]Session{}
 	for _, row := range t.rows {
 		if _, known := found[row.Owner]; row.Owner != "" && (!known || row.SessionPid.Valid) {
-			found[row.Owner] = session(row)
+			found[row.Owner] = session(row, t.server)
 		}
 	}
 	return found
 }
 
 // session returns the session or prepared transaction of a row. Its Hidden names what is unknown.
-func session(row monitordb.LocksRow) Session {
+func session(row monitordb.LocksRow, server monitordb.LimitRow) Session {
 	switch {
 	case !row.Pid.Valid:
-		return preparedTransaction(row)
+		return preparedTransaction(row, server)
 	case !row.SessionPid.Valid:
 		return Session{PID: row.Pid.Int32, Database: row.Datname.String, Hidden: slices.Clone(sessionFields)}
 	}
@@ -58,6 +59,7 @@ func visibleSession(row monitordb.LocksRow) Session {
 		Process:     process,
 		Hidden:      []string{},
 	}
+	session.SignalledBy = signalledBy(session.User, row.Refusal)
 	if detailsHidden(row) {
 		session.Hidden = slices.Clone(detailFields)
 		return session
@@ -70,6 +72,17 @@ func visibleSession(row monitordb.LocksRow) Session {
 	session.XminAge, session.XIDAge = number(row.XminAge), number(row.XidAge)
 	session.WaitEventType, session.WaitEvent = row.WaitEventType.String, row.WaitEvent.String
 	return session
+}
+
+// signalledBy says who may signal a session of a user, if the role may not, from why it may not.
+func signalledBy(user string, refusal int32) string {
+	switch refusal {
+	case 1:
+		return fmt.Sprintf("a member of %s or pg_signal_backend", user)
+	case 2:
+		return "a superuser"
+	}
+	return ""
 }
 
 // origin is where a Locker's session comes from. Any role can give its sessions the mark of another role's process, which
@@ -112,7 +125,15 @@ func detailsHiddenText(t tables) string {
 		"GRANT pg_read_all_stats TO %[1]s", quote(t.server.Role))
 }
 
-func preparedTransaction(row monitordb.LocksRow) Session {
+// cleanTexts replaces what is not UTF-8 in the texts of a row. They come from others, and in any encoding.
+func cleanTexts(row *monitordb.LocksRow) {
+	for _, text := range []*pgtype.Text{&row.Datname, &row.Gid, &row.Role, &row.Usename, &row.ApplicationName, &row.State, &row.Query,
+		&row.WaitEventType, &row.WaitEvent, &row.BackendType} {
+		text.String = bytetext.Clean(text.String)
+	}
+}
+
+func preparedTransaction(row monitordb.LocksRow, server monitordb.LimitRow) Session {
 	session := Session{
 		GID:        row.Gid.String,
 		PreparedAt: instant(row.Prepared),
@@ -120,6 +141,9 @@ func preparedTransaction(row monitordb.LocksRow) Session {
 		Database:   row.Datname.String,
 		XIDAge:     number(row.XidAge),
 		Hidden:     []string{},
+	}
+	if row.Gid.Valid && !server.Superuser && session.User != server.Role {
+		session.SignalledBy = fmt.Sprintf("%s or a superuser", session.User)
 	}
 	if !row.Gid.Valid {
 		session.Hidden = slices.Clone(preparedFields)

@@ -79,7 +79,8 @@ func TestSessionARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 		t.Error("the waiter's time is missing, although every role may see it")
 	}
 	for _, session := range []monitor.Session{lock.Holders[0].Session, waiting.Session} {
-		want := monitor.Session{PID: session.PID, User: owner, Database: db.Name(), Application: session.Application}
+		want := monitor.Session{PID: session.PID, User: owner, Database: db.Name(), Application: session.Application,
+			SignalledBy: "a superuser"}
 		if !slices.Equal(session.Hidden, details) {
 			t.Errorf("hidden of %d are %v, want %v", session.PID, session.Hidden, details)
 		}

@@ -252,6 +252,10 @@ type Session struct {
 	WaitEventType string `json:"wait_event_type"`
 	WaitEvent     string `json:"wait_event"`
 
+	// SignalledBy says who may cancel its statement, end it or, for a prepared transaction, roll it back, if the role of the
+	// snapshot may not. It is empty if it may, or if that is not known.
+	SignalledBy string `json:"signalled_by"`
+
 	// Lease is set for a process that uses locks in rows, of which User, Database, Application and Since are known besides.
 	Lease *Lease `json:"lease"`
 

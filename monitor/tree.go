@@ -25,6 +25,7 @@ type Tree struct {
 	snapshot *Snapshot
 	graph    *waitGraph
 	nodes    []*Node
+	cyclic   map[[2]int32]bool // the waits that are part of a certain cycle: who waits, and for whom
 }
 
 // Node is a session, prepared transaction or process in a [Tree].
@@ -52,16 +53,16 @@ type Node struct {
 	Deadlock, Certain bool
 
 	number int
-	group  int // sessions that wait for each other share a group
 }
 
 // Tree returns the blocking tree of the snapshot.
 func (s *Snapshot) Tree() *Tree {
 	g := newWaitGraph(s)
-	t := &Tree{snapshot: s, graph: g, nodes: make([]*Node, len(g.ids))}
+	t := &Tree{snapshot: s, graph: g, nodes: make([]*Node, len(g.ids)), cyclic: map[[2]int32]bool{}}
 	for i, id := range g.ids {
 		missing := &Session{PID: id.PID, GID: id.GID, Hidden: []string{"user"}}
-		t.nodes[i] = &Node{Session: missing, Behind: g.behind(i), Longest: g.longest[g.group[i]], number: i, group: g.group[i]}
+		t.nodes[i] = &Node{Session: missing, number: i}
+		t.nodes[i].Behind, t.nodes[i].Longest = g.behind(i)
 	}
 	t.findSessions()
 	t.markDeadlocks()
@@ -162,9 +163,7 @@ type edge struct {
 }
 
 func (t *Tree) edge(waiter *Node, wait Wait, b Blocker) edge {
-	e := edge{Blocker: b, wait: wait, node: t.Node(b.ID())}
-	e.inCycle = waiter != nil && e.node != nil && waiter.group == e.node.group
-	return e
+	return edge{b, wait, t.Node(b.ID()), waiter != nil && t.cyclic[[2]int32{waiter.PID, b.PID}]}
 }
 
 // compare orders the edges of one session by preference.
@@ -201,8 +200,7 @@ func (t *Tree) chooseBlockers() {
 		n, near := t.nodes[edges[0]], wait.BlockedBy.nearest()
 		best := &chosen[n.number]
 		for i, b := range near {
-			blocker := t.nodes[edges[1+i]]
-			if e := (edge{b, wait, blocker, blocker.group == n.group}); best.node == nil || e.compare(*best) < 0 {
+			if e := (edge{b, wait, t.nodes[edges[1+i]], t.cyclic[[2]int32{n.PID, b.PID}]}); best.node == nil || e.compare(*best) < 0 {
 				*best = e
 			}
 		}
@@ -245,6 +243,7 @@ func (t *Tree) markDeadlocks() {
 		for _, step := range cycle.Steps {
 			if n := t.Node(SessionID{PID: step.PID}); n != nil {
 				n.Deadlock, n.Certain = true, n.Certain || cycle.Certain
+				t.cyclic[[2]int32{step.PID, step.BlockedBy}] = cycle.Certain || t.cyclic[[2]int32{step.PID, step.BlockedBy}]
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func checkEdge(t testing.TB, s *monitor.Snapshot, tree *monitor.Tree, n *monitor
 	best, kind, cyclic := "", string(""), false
 	for _, wait := range waits {
 		for _, b := range wait.BlockedBy.Nearest() {
-			inCycle := reaches(s, b.ID(), n.ID())
+			inCycle := inCertainCycle(s, n.PID, b.PID)
 			rank := fmt.Sprint(!inCycle, b.Kind != "hard", wait.WaitingSince == nil) + since(wait) + fmt.Sprintf("%08d", b.PID) + b.GID
 			if best == "" || rank < best {
 				best, kind, cyclic = rank, b.Kind, inCycle
@@ -98,20 +98,11 @@ func since(w monitor.Wait) string {
 	return w.WaitingSince.UTC().Format("2006-01-02T15:04:05.000000000")
 }
 
-// reaches reports whether a session waits for another one, directly or through others.
-func reaches(s *monitor.Snapshot, from, to monitor.SessionID) bool {
-	before := map[monitor.SessionID]bool{from: true}
-	for grown := true; grown; {
-		grown = false
-		for wait := range s.Waits() {
-			for _, b := range wait.BlockedBy.Nearest() {
-				if before[wait.ID()] && !before[b.ID()] {
-					before[b.ID()], grown = true, true
-				}
-			}
-		}
-	}
-	return before[to]
+// inCertainCycle reports whether a wait is a step of a certain deadlock.
+func inCertainCycle(s *monitor.Snapshot, waiter, blocker int32) bool {
+	return slices.ContainsFunc(s.Cycles, func(c monitor.Cycle) bool {
+		return c.Certain && slices.ContainsFunc(c.Steps, func(step monitor.Step) bool { return step.PID == waiter && step.BlockedBy == blocker })
+	})
 }
 
 // checkCycles checks that each certain deadlock is closed, once, at the top of a tree.

@@ -3,14 +3,12 @@ package monitor_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -52,7 +50,7 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 		pool := poolIn(t, db, mode)
 		s := take(t, pool)
 		requireServerState(t, db, s)
-		for _, want := range []string{"schema pglock", tenant.Name(), "not a plain table"} {
+		for _, want := range []string{"pglock.names was not read", "schema pglock", tenant.Name()} {
 			if !strings.Contains(s.NamesMissing, want) {
 				t.Errorf("%v: %q does not say %q", mode, s.NamesMissing, want)
 			}
@@ -60,117 +58,6 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 		pool.Close()
 	}
 	tenant.WantNothingGained("after snapshots in all modes")
-}
-
-func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	createPlainRegistry(tenant)
-	holder := session(t, db, lockNamed("job"), lockNamed("tab\t and \\ back\nslash"), "SELECT pg_advisory_lock(42)")
-	for _, mode := range queryModes {
-		pool := poolIn(t, db, mode)
-		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
-		must.Succeed(t, err)
-		for _, from := range []monitor.DBTX{pool, conn} {
-			s := take(t, from)
-			if s.NamesMissing != "" {
-				t.Errorf("%v: %s", mode, s.NamesMissing)
-			}
-			for _, name := range []string{"job", "tab\t and \\ back\nslash"} {
-				if lock := find(t, s, pglock.NewKey(name)); !slices.Equal(lock.Names, []string{name}) {
-					t.Errorf("%v: %q has the names %q", mode, name, lock.Names)
-				}
-			}
-			if lock := find(t, s, pglock.Int64Key(42)); len(lock.Names) > 0 {
-				t.Errorf("%v: a false name is shown: %q", mode, lock.Names)
-			}
-		}
-		execute(t, conn, "BEGIN")
-		if s := take(t, conn); !strings.Contains(s.NamesMissing, "transaction of the caller's") {
-			t.Errorf("%v: in a transaction: %q", mode, s.NamesMissing)
-		}
-		if s := take(t, wrapper{pool}); !strings.Contains(s.NamesMissing, "behind a wrapper") {
-			t.Errorf("%v: behind a wrapper: %q", mode, s.NamesMissing)
-		}
-		must.Succeed(t, conn.Close(context.Background()))
-		pool.Close()
-	}
-	// A role that row security applies to gets an error, and does not execute the policy.
-	watcher := connectAs(t, db.Role(t, "watcher"))
-	execute(t, db.Connect(t), "ALTER ROLE "+quoted(watcher.Config().User)+" CREATEROLE")
-	if s := take(t, watcher); !strings.Contains(s.NamesMissing, "row-level security") {
-		t.Errorf("with row security: %q", s.NamesMissing)
-	}
-	must.Succeed(t, watcher.Close(context.Background()))
-	must.Succeed(t, holder.Close(context.Background()))
-	tenant.WantNothingGained("after snapshots in all modes")
-}
-
-func TestTrustARegistryThatIsTooLargeIsNotCopied(t *testing.T) {
-	t.Parallel()
-	wantNotCopied(t, "SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) AS i", "are not copied")
-}
-
-// Compressed, the value takes a few pages; the server would send it as one message of 100 MB.
-func TestTrustARegistryOfLongValuesIsNotCopied(t *testing.T) {
-	t.Parallel()
-	wantNotCopied(t, "VALUES (1, repeat('x', 100000000))", "longer values than names")
-}
-
-// renamer gives pglock.names another table when the monitor has looked at its size.
-type renamer struct{ rename func() }
-
-type lookedUp struct{}
-
-func (r renamer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	return context.WithValue(ctx, lookedUp{}, strings.Contains(query.SQL, "pg_relation_size"))
-}
-
-func (r renamer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	if looked, _ := ctx.Value(lookedUp{}).(bool); looked {
-		r.rename()
-	}
-}
-
-func TestTrustARowThatIsTooLongIsNotReadWhateverTheTablesSizeWas(t *testing.T) {
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	createPlainRegistry(tenant)
-	session(t, db, lockNamed("job"))
-	tenant.Exec("CREATE TABLE pglock.long AS SELECT 1::bigint AS key, repeat('x', 100000000) AS name")
-	config := db.Config(t)
-	config.ConnConfig.Tracer = renamer{func() {
-		tenant.Exec("ALTER TABLE pglock.names RENAME TO short; ALTER TABLE pglock.long RENAME TO names")
-	}}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	must.Succeed(t, err)
-	defer pool.Close()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	s := take(t, pool)
-	runtime.ReadMemStats(&after)
-	if !strings.Contains(s.NamesMissing, "a row has") {
-		t.Errorf("the reason is %q", s.NamesMissing)
-	}
-	if read := after.TotalAlloc - before.TotalAlloc; read > 50<<20 {
-		t.Errorf("the snapshot took %d bytes of memory", read)
-	}
-}
-
-// wantNotCopied takes a snapshot where a tenant's registry has the names that a statement returns.
-func wantNotCopied(t *testing.T, names, why string) {
-	t.Helper()
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	createPlainRegistry(tenant)
-	session(t, db, lockNamed("job"))
-	tenant.Exec(`ALTER TABLE pglock.names DISABLE RULE r, DISABLE TRIGGER t;
-		DROP INDEX pglock.names_fixed_idx; ALTER TABLE pglock.names DROP CONSTRAINT names_check;
-		INSERT INTO pglock.names (key, name) ` + names)
-	if s := take(t, db.Pool(t)); !strings.Contains(s.NamesMissing, why) {
-		t.Errorf("the reason is %q", s.NamesMissing)
-	}
 }
 
 // schemaReplacer replaces the schema after the monitor has checked its owner and before it reads names.
@@ -300,29 +187,15 @@ func TestTrustOfAnotherRolesRegistry(t *testing.T) {
 	owner, admin := connectAs(t, db.Role(t, "owner")), db.Connect(t)
 	register(t, db, "job")
 	execute(t, admin, lockNamed("job"), "ALTER SCHEMA pglock OWNER TO "+quoted(owner.Config().User))
-	for what, options := range map[string][]monitor.Option{
-		"copied": nil, "asked": {monitor.WithTrustedOwner(owner.Config().User)},
-	} {
-		s, err := monitor.Take(t.Context(), db.Pool(t), options...)
-		must.Succeed(t, err)
-		if lock := find(t, s, pglock.NewKey("job")); s.NamesMissing != "" || lock.Key != "job" {
-			t.Errorf("%s: the lock is shown as %q: %s", what, lock.Key, s.NamesMissing)
-		}
+	if s := take(t, db.Pool(t)); !strings.Contains(s.NamesMissing, owner.Config().User) || find(t, s, pglock.NewKey("job")).Key == "job" {
+		t.Errorf("the registry of a role that is not trusted is read: %q", s.NamesMissing)
 	}
-	// Watch does not copy it for each snapshot.
-	emptied := false
-	for s, err := range monitor.NewWatcher(db.Pool(t)).Watch(t.Context(), 1) {
-		must.Succeed(t, err)
-		if lock := find(t, s, pglock.NewKey("job")); lock.Key != "job" {
-			t.Errorf("after the registry was emptied: %v: the lock is shown as %q", emptied, lock.Key)
-		}
-		if emptied {
-			break
-		}
-		execute(t, admin, "DELETE FROM pglock.names")
-		emptied = true
+	s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithTrustedOwner(owner.Config().User))
+	must.Succeed(t, err)
+	if lock := find(t, s, pglock.NewKey("job")); s.NamesMissing != "" || lock.Key != "job" {
+		t.Errorf("the lock is shown as %q: %s", lock.Key, s.NamesMissing)
 	}
-	_, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithTrustedOwner("no such role"))
+	_, err = monitor.Take(t.Context(), db.Pool(t), monitor.WithTrustedOwner("no such role"))
 	if err == nil || !strings.Contains(err.Error(), `"no such role"`) {
 		t.Errorf("a role that does not exist: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Watcher takes snapshots of one server, and remembers names from one to the next: a lock keeps the name that was seen in a
 // query, such as pglock.key('invoice:42'), when its holder runs other statements; and for 15 seconds the name registry is
-// not asked again for keys that stay locked, nor copied again. Its methods may be called from many goroutines at once.
+// not asked again for keys that stay locked. Its methods may be called from many goroutines at once.
 type Watcher struct {
 	db      DBTX
 	options []Option

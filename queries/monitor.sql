@@ -21,7 +21,13 @@ SELECT 1 AS probe;
 -- name: PinSearchPath :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('jit', 'off', true),
-       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true);
+       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
+       pg_catalog.set_config('bytea_output', 'hex', true);
+
+-- For the transaction, sends texts as the server has them: those of other databases, in statements and in names of roles and
+-- databases, are in the encodings of these, and one that cannot be converted to the client's would be an error for all.
+-- name: SendRawTexts :exec
+SELECT pg_catalog.set_config('client_encoding', 'SQL_ASCII', true);
 
 -- Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
 -- takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
@@ -41,6 +47,7 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        pg_catalog.current_setting('server_version')::text AS version,
        pg_catalog.current_database()::text AS database,
        current_user::text AS role,
+       pg_catalog.current_setting('is_superuser')::bool AS superuser,
        pg_catalog.current_setting('max_locks_per_transaction')::int8 AS max_locks_per_transaction,
        pg_catalog.current_setting('max_connections')::int8 AS max_connections,
        pg_catalog.current_setting('max_prepared_transactions')::int8 AS max_prepared_transactions,
@@ -143,6 +150,11 @@ sessions AS (
            pg_catalog.age(a.backend_xmin)::int8 AS xmin_age,
            a.pid AS session_pid, a.usename, a.application_name, a.client_addr, a.client_port, a.state, a.state_change,
            a.query, a.backend_start, a.xact_start, a.wait_event_type, a.wait_event, a.backend_type, a.leader_pid,
+           -- Why the role may not signal the session: it is 1 not its member nor one of pg_signal_backend, or 2 it belongs to a superuser.
+           CASE WHEN a.usesysid IS NULL OR pg_catalog.current_setting('is_superuser')::bool THEN 0
+                WHEN r.rolsuper THEN 2
+                WHEN pg_catalog.pg_has_role(a.usesysid, 'USAGE') OR pg_catalog.pg_has_role('pg_signal_backend', 'USAGE') THEN 0
+                ELSE 1 END AS refusal,
            o.pid IN (SELECT w.pid FROM wanted AS w) AS wanted,
            pg_catalog.row_number() OVER () AS nth
     FROM owners AS o
@@ -150,6 +162,7 @@ sessions AS (
     LEFT JOIN prepared AS x ON x.owner = o.owner
     LEFT JOIN pg_catalog.pg_database AS d ON d.oid = h.database
     LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = o.pid AND COALESCE(h.nth, 1) = 1
+    LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
     WHERE o.advisory OR o.top OR o.pid IN (SELECT w.pid FROM wanted AS w) OR o.owner IN (SELECT c.node FROM chain AS c)
 ),
 connected AS (
@@ -164,7 +177,6 @@ registry AS MATERIALIZED (
                      AND c.conname = 'pglock_toolkit_schema_migrations') AS ours,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE')
                     AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false) AS readable,
-           r.oid AS names_oid, COALESCE(r.relkind = 'r', false) AS plain,
            v.oid IS NOT NULL AS row_locks,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(v.oid, 'SELECT')
                     AND (SELECT pg_catalog.has_sequence_privilege(m.oid, 'SELECT, USAGE') FROM pg_catalog.pg_class AS m
@@ -197,7 +209,7 @@ chained AS (
     WHERE c.owner IN (SELECT h.node FROM chain AS h)
 ),
 facts AS MATERIALIZED (
-    SELECT g.schema_exists, g.ours, g.readable, g.names_oid, g.plain, g.row_locks, g.row_locks_readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
+    SELECT g.schema_exists, g.ours, g.readable, g.row_locks, g.row_locks_readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
            (SELECT count(*) FROM (
                 SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
                                 l.classid, l.objid, l.objsubid
@@ -215,7 +227,6 @@ facts AS MATERIALIZED (
     FROM registry AS g
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
-       f.names_oid, f.plain::bool AS plain,
        f.row_locks::bool AS row_locks, f.row_locks_readable::bool AS row_locks_readable,
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
@@ -228,7 +239,7 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
        s.xid_age, s.xmin_age,
        s.session_pid, s.usename, s.application_name, s.client_addr, s.client_port, s.state, s.state_change, s.query,
        s.backend_start, s.xact_start, s.wait_event_type, s.wait_event, s.backend_type, s.leader_pid,
-       COALESCE(s.wanted, false)::bool AS wanted
+       COALESCE(s.refusal, 0)::int4 AS refusal, COALESCE(s.wanted, false)::bool AS wanted
 FROM facts AS f
 LEFT JOIN sessions AS s ON true;
 
@@ -282,7 +293,7 @@ FROM (SELECT '' AS target, l.database, l.classid, l.objid, l.objsubid, l.pid
       SELECT c.target, NULL, NULL, NULL, NULL, c.pid
       FROM contended AS c WHERE NOT c.granted AND c.owner IN (SELECT h.node FROM chain AS h)) AS w;
 
--- The registered names of keys, of which none is there twice: for each name the key (8 bytes) and the name in UTF-8, with a
+-- The registered names of keys, of which none is there twice: for each name the key (8 bytes) and the name, with a
 -- zero byte between them and the next; a key that has several is a collision. Names that are longer than so many bytes are
 -- left out, and counted. The table is named in a string: a statement that names it would be an error where it does not exist, and would
 -- wait for a session that alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in base64. It
@@ -292,7 +303,7 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
-          '|| pg_catalog.convert_to(n.name, ''UTF8''), pg_catalog.decode(''00'', ''hex'')) '
+          '|| pg_catalog.textsend(n.name), pg_catalog.decode(''00'', ''hex'')) '
           'FILTER (WHERE pg_catalog.octet_length(n.name) <= %2$s), ''base64'') AS names, '
           'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(n.name) > %2$s) AS left_out '
           'FROM (SELECT pg_catalog.unnest(%1$L::int8[]) AS key) AS k JOIN ONLY pglock.names AS n ON n.key = k.key',
@@ -305,7 +316,7 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(t.key) '
-          '|| pg_catalog.convert_to(t.name, ''UTF8''), pg_catalog.decode(''00'', ''hex'')) '
+          '|| pg_catalog.textsend(t.name), pg_catalog.decode(''00'', ''hex'')) '
           'FILTER (WHERE pg_catalog.octet_length(t.name) <= %2$s), ''base64'') AS names, '
           'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(t.name) > %2$s) AS left_out '
           'FROM (SELECT pg_catalog.unnest(%1$L::int8[])) AS s (id), '
@@ -343,26 +354,6 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           '(extract(epoch FROM r.process_since) * 1000000)::bigint AS process_since, '
           '(extract(epoch FROM least(r.expires, pg_catalog.now() + interval ''100 years'')) * 1000000)::bigint AS expires '
           'FROM chosen AS r) '
-          'SELECT pg_catalog.encode(pg_catalog.convert_to((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text, ''UTF8''), ''base64'') AS locks, '
+          'SELECT pg_catalog.encode(pg_catalog.textsend((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text), ''base64'') AS locks, '
           'count(*) FILTER (WHERE r.granted) AS held, count(*) FILTER (WHERE NOT r.granted) AS waiting '
           'FROM pglock.row_locks AS r', @most::pg_catalog.int8, @wanted::pg_catalog.text, @most_wanted::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
-
--- What bounds the copy of a registry. With row_security off, policies are an error and are not executed.
--- name: BoundCopy :exec
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-       pg_catalog.set_config('jit', 'off', true),
-       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
-       pg_catalog.set_config('row_security', 'off', true),
-       pg_catalog.set_config('statement_timeout', @statement_timeout::pg_catalog.text, true),
-       pg_catalog.set_config('lock_timeout', @lock_timeout::pg_catalog.text, true);
-
--- The size of a table, and that of the values that PostgreSQL keeps outside of its pages.
--- name: SizeOfTable :one
-SELECT COALESCE(pg_catalog.pg_relation_size(@oid::pg_catalog.oid), 0)::pg_catalog.int8 AS size,
-       COALESCE((SELECT pg_catalog.pg_relation_size(c.reltoastrelid) FROM pg_catalog.pg_class AS c
-                 WHERE c.oid OPERATOR(pg_catalog.=) @oid::pg_catalog.oid), 0)::pg_catalog.int8 AS outside;
-
--- Looks the table up once, and reads it if it is a plain table, using only the server's own functions: no view, rule,
--- policy, trigger, default or index expression is planned or executed. It does not read tables that inherit from it.
--- name: CopyNames :exec
-COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8');

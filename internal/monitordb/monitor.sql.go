@@ -106,37 +106,6 @@ func (q *Queries) Blockers(ctx context.Context, arg BlockersParams) ([]BlockersR
 	return items, nil
 }
 
-const BoundCopy = `-- name: BoundCopy :exec
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
-       pg_catalog.set_config('jit', 'off', true),
-       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
-       pg_catalog.set_config('row_security', 'off', true),
-       pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true),
-       pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)
-`
-
-type BoundCopyParams struct {
-	StatementTimeout string
-	LockTimeout      string
-}
-
-// What bounds the copy of a registry. With row_security off, policies are an error and are not executed.
-func (q *Queries) BoundCopy(ctx context.Context, arg BoundCopyParams) error {
-	_, err := q.db.Exec(ctx, BoundCopy, arg.StatementTimeout, arg.LockTimeout)
-	return err
-}
-
-const CopyNames = `-- name: CopyNames :exec
-COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8')
-`
-
-// Looks the table up once, and reads it if it is a plain table, using only the server's own functions: no view, rule,
-// policy, trigger, default or index expression is planned or executed. It does not read tables that inherit from it.
-func (q *Queries) CopyNames(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, CopyNames)
-	return err
-}
-
 const Limit = `-- name: Limit :one
 SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
@@ -150,6 +119,7 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        pg_catalog.current_setting('server_version')::text AS version,
        pg_catalog.current_database()::text AS database,
        current_user::text AS role,
+       pg_catalog.current_setting('is_superuser')::bool AS superuser,
        pg_catalog.current_setting('max_locks_per_transaction')::int8 AS max_locks_per_transaction,
        pg_catalog.current_setting('max_connections')::int8 AS max_connections,
        pg_catalog.current_setting('max_prepared_transactions')::int8 AS max_prepared_transactions,
@@ -171,6 +141,7 @@ type LimitRow struct {
 	Version                 string
 	Database                string
 	Role                    string
+	Superuser               bool
 	MaxLocksPerTransaction  int64
 	MaxConnections          int64
 	MaxPreparedTransactions int64
@@ -195,6 +166,7 @@ func (q *Queries) Limit(ctx context.Context, arg LimitParams) (LimitRow, error) 
 		&i.Version,
 		&i.Database,
 		&i.Role,
+		&i.Superuser,
 		&i.MaxLocksPerTransaction,
 		&i.MaxConnections,
 		&i.MaxPreparedTransactions,
@@ -288,6 +260,11 @@ sessions AS (
            pg_catalog.age(a.backend_xmin)::int8 AS xmin_age,
            a.pid AS session_pid, a.usename, a.application_name, a.client_addr, a.client_port, a.state, a.state_change,
            a.query, a.backend_start, a.xact_start, a.wait_event_type, a.wait_event, a.backend_type, a.leader_pid,
+           -- Why the role may not signal the session: it is 1 not its member nor one of pg_signal_backend, or 2 it belongs to a superuser.
+           CASE WHEN a.usesysid IS NULL OR pg_catalog.current_setting('is_superuser')::bool THEN 0
+                WHEN r.rolsuper THEN 2
+                WHEN pg_catalog.pg_has_role(a.usesysid, 'USAGE') OR pg_catalog.pg_has_role('pg_signal_backend', 'USAGE') THEN 0
+                ELSE 1 END AS refusal,
            o.pid IN (SELECT w.pid FROM wanted AS w) AS wanted,
            pg_catalog.row_number() OVER () AS nth
     FROM owners AS o
@@ -295,6 +272,7 @@ sessions AS (
     LEFT JOIN prepared AS x ON x.owner = o.owner
     LEFT JOIN pg_catalog.pg_database AS d ON d.oid = h.database
     LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = o.pid AND COALESCE(h.nth, 1) = 1
+    LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
     WHERE o.advisory OR o.top OR o.pid IN (SELECT w.pid FROM wanted AS w) OR o.owner IN (SELECT c.node FROM chain AS c)
 ),
 connected AS (
@@ -308,7 +286,6 @@ registry AS MATERIALIZED (
                      AND c.conname = 'pglock_toolkit_schema_migrations') AS ours,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE')
                     AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false) AS readable,
-           r.oid AS names_oid, COALESCE(r.relkind = 'r', false) AS plain,
            v.oid IS NOT NULL AS row_locks,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(v.oid, 'SELECT')
                     AND (SELECT pg_catalog.has_sequence_privilege(m.oid, 'SELECT, USAGE') FROM pg_catalog.pg_class AS m
@@ -338,7 +315,7 @@ chained AS (
     WHERE c.owner IN (SELECT h.node FROM chain AS h)
 ),
 facts AS MATERIALIZED (
-    SELECT g.schema_exists, g.ours, g.readable, g.names_oid, g.plain, g.row_locks, g.row_locks_readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
+    SELECT g.schema_exists, g.ours, g.readable, g.row_locks, g.row_locks_readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
            (SELECT count(*) FROM (
                 SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
                                 l.classid, l.objid, l.objsubid
@@ -356,7 +333,6 @@ facts AS MATERIALIZED (
     FROM registry AS g
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
-       f.names_oid, f.plain::bool AS plain,
        f.row_locks::bool AS row_locks, f.row_locks_readable::bool AS row_locks_readable,
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
@@ -369,7 +345,7 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
        s.xid_age, s.xmin_age,
        s.session_pid, s.usename, s.application_name, s.client_addr, s.client_port, s.state, s.state_change, s.query,
        s.backend_start, s.xact_start, s.wait_event_type, s.wait_event, s.backend_type, s.leader_pid,
-       COALESCE(s.wanted, false)::bool AS wanted
+       COALESCE(s.refusal, 0)::int4 AS refusal, COALESCE(s.wanted, false)::bool AS wanted
 FROM facts AS f
 LEFT JOIN sessions AS s ON true
 `
@@ -384,8 +360,6 @@ type LocksRow struct {
 	SchemaExists     bool
 	Ours             bool
 	Readable         bool
-	NamesOid         pgtype.Uint32
-	Plain            bool
 	RowLocks         bool
 	RowLocksReadable bool
 	ConnectedOid     pgtype.Uint32
@@ -422,6 +396,7 @@ type LocksRow struct {
 	WaitEvent        pgtype.Text
 	BackendType      pgtype.Text
 	LeaderPid        pgtype.Int4
+	Refusal          int32
 	Wanted           bool
 }
 
@@ -454,8 +429,6 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 			&i.SchemaExists,
 			&i.Ours,
 			&i.Readable,
-			&i.NamesOid,
-			&i.Plain,
 			&i.RowLocks,
 			&i.RowLocksReadable,
 			&i.ConnectedOid,
@@ -492,6 +465,7 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 			&i.WaitEvent,
 			&i.BackendType,
 			&i.LeaderPid,
+			&i.Refusal,
 			&i.Wanted,
 		); err != nil {
 			return nil, err
@@ -507,7 +481,8 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 const PinSearchPath = `-- name: PinSearchPath :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('jit', 'off', true),
-       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true)
+       pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
+       pg_catalog.set_config('bytea_output', 'hex', true)
 `
 
 // For the transaction, keeps out operators, functions and types that the database's owner may have put on the
@@ -537,7 +512,7 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
-          '|| pg_catalog.convert_to(n.name, ''UTF8''), pg_catalog.decode(''00'', ''hex'')) '
+          '|| pg_catalog.textsend(n.name), pg_catalog.decode(''00'', ''hex'')) '
           'FILTER (WHERE pg_catalog.octet_length(n.name) <= %2$s), ''base64'') AS names, '
           'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(n.name) > %2$s) AS left_out '
           'FROM (SELECT pg_catalog.unnest(%1$L::int8[]) AS key) AS k JOIN ONLY pglock.names AS n ON n.key = k.key',
@@ -554,7 +529,7 @@ type RegisteredNamesRow struct {
 	LeftOut int64
 }
 
-// The registered names of keys, of which none is there twice: for each name the key (8 bytes) and the name in UTF-8, with a
+// The registered names of keys, of which none is there twice: for each name the key (8 bytes) and the name, with a
 // zero byte between them and the next; a key that has several is a collision. Names that are longer than so many bytes are
 // left out, and counted. The table is named in a string: a statement that names it would be an error where it does not exist, and would
 // wait for a session that alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in base64. It
@@ -571,7 +546,7 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(t.key) '
-          '|| pg_catalog.convert_to(t.name, ''UTF8''), pg_catalog.decode(''00'', ''hex'')) '
+          '|| pg_catalog.textsend(t.name), pg_catalog.decode(''00'', ''hex'')) '
           'FILTER (WHERE pg_catalog.octet_length(t.name) <= %2$s), ''base64'') AS names, '
           'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(t.name) > %2$s) AS left_out '
           'FROM (SELECT pg_catalog.unnest(%1$L::int8[])) AS s (id), '
@@ -642,7 +617,7 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           '(extract(epoch FROM r.process_since) * 1000000)::bigint AS process_since, '
           '(extract(epoch FROM least(r.expires, pg_catalog.now() + interval ''100 years'')) * 1000000)::bigint AS expires '
           'FROM chosen AS r) '
-          'SELECT pg_catalog.encode(pg_catalog.convert_to((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text, ''UTF8''), ''base64'') AS locks, '
+          'SELECT pg_catalog.encode(pg_catalog.textsend((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text), ''base64'') AS locks, '
           'count(*) FILTER (WHERE r.granted) AS held, count(*) FILTER (WHERE NOT r.granted) AS waiting '
           'FROM pglock.row_locks AS r', $1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
 `
@@ -682,21 +657,13 @@ func (q *Queries) Savepoint(ctx context.Context) error {
 	return err
 }
 
-const SizeOfTable = `-- name: SizeOfTable :one
-SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0)::pg_catalog.int8 AS size,
-       COALESCE((SELECT pg_catalog.pg_relation_size(c.reltoastrelid) FROM pg_catalog.pg_class AS c
-                 WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid), 0)::pg_catalog.int8 AS outside
+const SendRawTexts = `-- name: SendRawTexts :exec
+SELECT pg_catalog.set_config('client_encoding', 'SQL_ASCII', true)
 `
 
-type SizeOfTableRow struct {
-	Size    int64
-	Outside int64
-}
-
-// The size of a table, and that of the values that PostgreSQL keeps outside of its pages.
-func (q *Queries) SizeOfTable(ctx context.Context, oid interface{}) (SizeOfTableRow, error) {
-	row := q.db.QueryRow(ctx, SizeOfTable, oid)
-	var i SizeOfTableRow
-	err := row.Scan(&i.Size, &i.Outside)
-	return i, err
+// For the transaction, sends texts as the server has them: those of other databases, in statements and in names of roles and
+// databases, are in the encodings of these, and one that cannot be converted to the client's would be an error for all.
+func (q *Queries) SendRawTexts(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SendRawTexts)
+	return err
 }

@@ -29,7 +29,7 @@ func trusts(f facts) []Finding {
 	for _, found := range f.schema.looked.Findings {
 		finding := Finding{Check: check, Level: Problem, What: found.String(),
 			Why: "code of other roles could run with the rights of those that use the schema, or what is recorded could be changed, so " +
-				"pglock does not use it: names are only copied, and Fence and WithNames fail with ErrUntrusted; " + who,
+				"pglock does not use it: no names are shown, and Fence and WithNames fail with ErrUntrusted; " + who,
 			Do: "find out who made it, and remove it", SQL: []string{found.Mend}}
 		switch {
 		case found.Kind == trust.Right:
