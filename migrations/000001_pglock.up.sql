@@ -437,8 +437,7 @@ CREATE FUNCTION pglock.rate_take(
     keys text[], intervals bigint[], tolerances bigint[], amounts bigint[], counts bigint[],
     patiences bigint[]
 ) RETURNS TABLE (granted bigint, start bigint, at bigint)
-LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     seen bigint[];       -- busy_until of each key before its row is locked
     seen_at bigint[];    -- its decided_at
@@ -568,6 +567,7 @@ CREATE TABLE pglock.leases (
     generation bigint,       -- the fencing token: larger than that of every earlier holder
     attempt bigint,          -- the number of the call of its holder that took it
     since timestamptz NOT NULL DEFAULT clock_timestamp(), -- when it was taken, or became free
+    held bigint NOT NULL DEFAULT 0, -- how long it was held, in microseconds, an average of the last times
     CONSTRAINT leases_pkey PRIMARY KEY (space, number)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pglock.leases IS 'The locks in rows: a row for each key that is held, or was not long ago';
@@ -595,15 +595,17 @@ CREATE TABLE pglock.lease_waiters (
 );
 COMMENT ON TABLE pglock.lease_waiters IS 'Who waits for locks in rows: a row for each key and waiting call';
 
--- Makes the commit wait until it is durable. Whether it waits is decided at its end, so the setting is for the rest of
--- the transaction: a holder, a renewal or a lock that a failover forgets is as bad as one that was never written.
-CREATE FUNCTION pglock.lease_durable() RETURNS void
+-- Makes the commit wait until it is durable, or not. Whether it waits is decided at its end, so the setting is for the rest
+-- of the transaction: a holder, a renewal or a lock that a failover forgets is as bad as one that was never written.
+CREATE FUNCTION pglock.lease_durable(needed boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE feature_not_supported USING MESSAGE = 'leases are taken and renewed in READ COMMITTED transactions only';
     END IF;
-    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+    IF NOT needed THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    ELSIF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
 END
@@ -625,7 +627,7 @@ $$;
 CREATE FUNCTION pglock.lease_open(holder uuid, lease_ms bigint, application text, host text, pid integer)
 RETURNS void LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable();
+    PERFORM pglock.lease_durable(true);
     INSERT INTO pglock.holders (id, expires, role, application, host, pid)
     VALUES (lease_open.holder, pglock.lease_until(lease_open.lease_ms), session_user,
             left(lease_open.application, 63), left(lease_open.host, 255), lease_open.pid);
@@ -638,7 +640,7 @@ $$;
 CREATE FUNCTION pglock.lease_renew(holder uuid, lease_ms bigint) RETURNS boolean
 LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable();
+    PERFORM pglock.lease_durable(true);
     UPDATE pglock.holders AS h SET expires = pglock.lease_until(lease_renew.lease_ms)
     WHERE h.id = lease_renew.holder AND NOT h.ended AND h.expires > clock_timestamp();
     RETURN FOUND;
@@ -652,14 +654,18 @@ LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Drops and takes locks of one holder, for many calls of its process at once. A drop is a lock (x), a share (s) or a
--- wait (w), with its generation or arrival. A want is a key of a ticket, and a ticket (1, 2, ...) gets all its keys or
--- none. The first wants are plain: exclusive, not in the queue, and want and ticket have the same number. A key of an
+-- wait (w), with its generation or arrival. A want is a key of a ticket (1, 2, ...), whose keys are in order. A ticket
+-- that does not wait gets all its keys or none. One that waits gets the first keys that are free, keeps them, and stands
+-- in the queue of the next key, and of no other. Later it asks for the keys that it lacks, with its arrival at the first.
+-- The first wants are plain: exclusive, not in the queue, and want and ticket have the same number. A key of an
 -- exclusive ticket is in no other.
 --
 -- The outcome is done, over (the holder is, and nothing was done) or settled (lease_settle was first). There is a
 -- letter for each drop: d (it is), g (it was not held any more) or b (busy: another transaction has the row locked,
--- nothing was done). And one for each ticket: g (granted, and the result is the generation), h (held by others) or b,
--- where the result for what waits is the arrival.
+-- nothing was done). And one for each ticket: g (granted), h (held by others), w (only waited for by others, if the ticket
+-- does not wait) or b. The result of a ticket is its arrival, and the generation of the keys that it gets by this call. If
+-- those are not all, got says how many they are, ahead how many are in the way of the next, and held for how many
+-- microseconds that was held lately.
 --
 -- Lock first, look later: each statement here has a snapshot of its own, and what decides is read after the rows are
 -- locked. In a single statement the look is as old as its beginning: it steals a lock whose holder was renewed
@@ -667,11 +673,13 @@ $$;
 -- statement that locks it. A generation is drawn when the rows are locked, so it is larger than those of the earlier
 -- holders of these keys, whose drops were committed before.
 --
+-- A look without locks comes before that: a ticket that cannot win only reads, so that it is in nobody's way, and a call
+-- of such tickets writes nothing. What it has missed it finds when it looks again.
+--
 -- The order of locks: first the own holder, which waits for pglock.lease_settle only, so that this finds all of a call
 -- done or nothing. Rows of keys that are locked are passed over, so that no transaction that has one locked stalls the
 -- others (a guarded transaction keeps its keys locked, see pglock.lease_guard), and no two calls wait for each other.
--- Only the insertion of new keys waits, for others that insert the same one, in one statement and in the order of the
--- keys. After it nothing waits.
+-- Only the insertion of new keys waits, for a moment.
 --
 -- A row that is locked keeps its place (ctid) until the transaction ends, so it is found again without the index. A
 -- search that is LATERAL with a row lock in it, or a value, is done key by key with the index. As a join it could be
@@ -680,57 +688,49 @@ CREATE FUNCTION pglock.lease_call(
     holder uuid, attempt bigint,
     drop_kinds text[], drop_spaces smallint[], drop_numbers bigint[], drop_values bigint[], plain integer,
     tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], waits boolean[], arrivals bigint[],
-    OUT outcome text, OUT dropped text, OUT taken text, OUT results bigint[]
+    OUT outcome text, OUT dropped text, OUT taken text, OUT results bigint[], OUT got bigint[], OUT ahead bigint[],
+    OUT held bigint[]
 )
-LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     me uuid := holder;
-    live boolean;
-    lowest bigint;
+    writes boolean;
     places tid[];        -- of the plain wants whose rows are locked, and have no holder
     drawn bigint;        -- the generation of those of them that are granted
-    n bigint;
+    n integer;           -- tickets
+    granted bigint;
     letters text[];      -- of each ticket
-    rest integer[];      -- tickets that are left, which lease_take numbers from 1 on
     one record;
+    t record;
 BEGIN
-    PERFORM pglock.lease_durable();
-    SELECT NOT h.ended AND h.expires > clock_timestamp(), h.floor INTO live, lowest
-    FROM pglock.holders AS h WHERE h.id = me FOR KEY SHARE;
-    IF live IS NOT TRUE THEN
-        lease_call.outcome := 'over';
-        RETURN;
-    ELSIF lease_call.attempt <= lowest THEN
-        lease_call.outcome := 'settled';
+    SELECT '{}', '{}', '{}', '{}' INTO results, got, ahead, held;
+    PERFORM pglock.lease_durable(cardinality(tickets) > 0); -- a drop that is forgotten is repeated
+    writes := cardinality(drop_kinds) > 0 OR plain > 0 AND pglock.lease_ahead(spaces[1], numbers[1], false, 0, true) = 0;
+    lease_call.outcome := pglock.lease_enter(me, attempt, writes);
+    IF lease_call.outcome <> 'done' THEN
         RETURN;
     END IF;
-    lease_call.outcome := 'done';
     lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
-    IF cardinality(tickets) = 0 THEN
+    n := (SELECT max(t.ticket) FROM unnest(tickets) AS t (ticket));
+    IF n IS NULL THEN
         RETURN;
     END IF;
 
-    -- The plain wants whose keys are free. What was not found may have no row yet.
+    -- The plain wants whose keys are free. What was not found may have no row yet. Where nothing at all is shared or waited
+    -- for, it is not looked for key by key.
     FOR pass IN 1..2 LOOP
+        EXIT WHEN NOT writes OR plain = 0;
         SELECT array_agg(found.ctid) INTO places
         FROM unnest(spaces[:plain], numbers[:plain]) AS w (space, number)
         CROSS JOIN LATERAL (
             SELECT l.ctid FROM pglock.leases AS l
             WHERE l.space = w.space AND l.number = w.number AND l.holder IS NULL
-            FOR NO KEY UPDATE SKIP LOCKED) AS found;
-        EXIT WHEN pass = 2 OR cardinality(places) = cardinality(tickets);
-        INSERT INTO pglock.leases AS l (space, number)
-        SELECT DISTINCT w.space, w.number FROM unnest(spaces, numbers) AS w (space, number)
-        WHERE (SELECT true FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number) IS NULL
-        ORDER BY 1, 2
-        ON CONFLICT ON CONSTRAINT leases_pkey DO NOTHING;
-        EXIT WHEN NOT FOUND;
+              AND (NOT EXISTS (SELECT FROM pglock.lease_waiters) OR NOT EXISTS (
+                  SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number))
+            FOR NO KEY UPDATE OF l SKIP LOCKED) AS found;
+        EXIT WHEN pass = 2 OR cardinality(places) = n OR NOT pglock.lease_insert(spaces, numbers);
     END LOOP;
-
-    -- Where nothing at all is shared or waited for, it is not looked for key by key.
     IF places IS NOT NULL THEN
         drawn := nextval('pglock.fence');
         UPDATE pglock.leases AS l
@@ -740,43 +740,204 @@ BEGIN
               SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number))
           AND (NOT EXISTS (SELECT FROM pglock.lease_waiters) OR NOT EXISTS (
               SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number));
-        GET DIAGNOSTICS n = ROW_COUNT;
-        IF n = cardinality(tickets) THEN
-            lease_call.taken := repeat('g', n::integer);
-            lease_call.results := array_fill(drawn, ARRAY[n::integer]);
+        GET DIAGNOSTICS granted = ROW_COUNT;
+        IF granted = n THEN
+            lease_call.taken := repeat('g', n);
+            lease_call.results := array_fill(drawn, ARRAY[n]);
             RETURN;
         END IF;
     END IF;
 
     -- All others.
-    letters := array_fill(NULL::text, ARRAY[(SELECT max(t.ticket) FROM unnest(tickets) AS t (ticket))]);
-    lease_call.results := array_fill(0::bigint, ARRAY[cardinality(letters)]);
+    letters := ARRAY(
+        SELECT CASE WHEN drawn = (SELECT l.generation FROM pglock.leases AS l
+                                  WHERE l.space = w.space AND l.number = w.number AND l.holder = me) THEN 'g' END
+        FROM unnest(spaces[:plain], numbers[:plain]) WITH ORDINALITY AS w (space, number, i) ORDER BY w.i);
+    SELECT array_fill(drawn, ARRAY[n]), empty.list, empty.list, empty.list INTO results, got, ahead, held
+    FROM array_fill(0::bigint, ARRAY[n]) AS empty (list);
     FOR one IN
-        SELECT w.i FROM unnest(spaces[:plain], numbers[:plain]) WITH ORDINALITY AS w (space, number, i)
-        JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
-        WHERE l.holder = me AND l.generation = drawn
+        SELECT w.ticket, array_agg(w.space ORDER BY w.i) AS spaces, array_agg(w.number ORDER BY w.i) AS numbers,
+               bool_or(w.shared) AS shared, bool_or(w.waits) AS waits, max(w.arrival) AS arrival
+        FROM unnest(tickets, spaces, numbers, shared, waits, arrivals) WITH ORDINALITY
+            AS w (ticket, space, number, shared, waits, arrival, i)
+        WHERE letters[w.ticket] IS NULL
+        GROUP BY w.ticket
     LOOP
-        letters[one.i] := 'g';
-        lease_call.results[one.i] := drawn;
-    END LOOP;
-    SELECT array_agg(DISTINCT t.ticket ORDER BY t.ticket) INTO rest
-    FROM unnest(tickets) AS t (ticket) WHERE letters[t.ticket] IS NULL;
-    FOR one IN
-        SELECT rest[t.ticket] AS ticket, t.letter, t.value FROM (
-            SELECT array_agg(w.number_here) AS tickets, array_agg(w.space) AS spaces, array_agg(w.number) AS numbers,
-                   array_agg(w.shared) AS shared, array_agg(w.waits) AS waits, array_agg(w.arrival) AS arrivals
-            FROM (SELECT a.*, dense_rank() OVER (ORDER BY a.ticket)::integer AS number_here
-                  FROM unnest(tickets, spaces, numbers, shared, waits, arrivals)
-                      AS a (ticket, space, number, shared, waits, arrival)
-                  WHERE letters[a.ticket] IS NULL) AS w
-        ) AS w
-        CROSS JOIN LATERAL pglock.lease_take(me, attempt, w.tickets, w.spaces, w.numbers, w.shared, w.waits, w.arrivals)
-            AS t (ticket, letter, value)
-    LOOP
-        letters[one.ticket] := one.letter;
-        lease_call.results[one.ticket] := one.value;
+        SELECT * INTO t FROM pglock.lease_take(me, attempt, one.spaces, one.numbers, one.shared, one.waits, one.arrival);
+        IF t.letter IS NULL THEN
+            lease_call.outcome := 'over';
+            RETURN;
+        END IF;
+        letters[one.ticket] := t.letter;
+        lease_call.results[one.ticket] := t.value;
+        lease_call.got[one.ticket] := t.got;
+        lease_call.ahead[one.ticket] := t.ahead;
+        lease_call.held[one.ticket] := t.held;
     END LOOP;
     lease_call.taken := array_to_string(letters, '');
+END
+$$;
+
+-- Whether a call of a holder may go on (done), or is over or settled. A call that writes locks the row of its holder first,
+-- and until its end.
+CREATE FUNCTION pglock.lease_enter(me uuid, attempt bigint, writes boolean) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF writes THEN
+        PERFORM FROM pglock.holders AS h WHERE h.id = me FOR KEY SHARE;
+    END IF;
+    RETURN coalesce((
+        SELECT CASE WHEN h.ended OR h.expires <= clock_timestamp() THEN 'over'
+                    WHEN lease_enter.attempt <= h.floor THEN 'settled' ELSE 'done' END
+        FROM pglock.holders AS h WHERE h.id = me), 'over');
+END
+$$;
+
+-- Adds rows for the keys that have none. False says that all have one. The keys that an open transaction has added are
+-- waited for a moment only, and left out.
+CREATE FUNCTION pglock.lease_insert(spaces smallint[], numbers bigint[]) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '5ms' AS $$
+DECLARE
+    missing bigint := (
+        SELECT count(*) FROM unnest(spaces, numbers) AS w (space, number)
+        WHERE (SELECT true FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number) IS NULL);
+BEGIN
+    IF missing > 0 THEN
+        INSERT INTO pglock.leases AS l (space, number)
+        SELECT DISTINCT w.space, w.number FROM unnest(spaces, numbers) AS w (space, number)
+        WHERE (SELECT true FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number) IS NULL
+        ORDER BY 1, 2
+        ON CONFLICT ON CONSTRAINT leases_pkey DO NOTHING;
+    END IF;
+    RETURN missing > 0;
+EXCEPTION WHEN lock_not_available THEN
+    IF cardinality(numbers) > 1 THEN -- each alone
+        PERFORM pglock.lease_insert(ARRAY[w.space], ARRAY[w.number]) FROM unnest(spaces, numbers) AS w (space, number);
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- How many are in the way of a key: its holder or its readers, and live waiters that arrived earlier, but for readers
+-- before a reader. Only waiters have an arrival, and all others come after them. A holder that is over is in the way of none,
+-- and neither is one that has expired, which lease_expire ends, unless expired is false.
+CREATE FUNCTION pglock.lease_ahead(space smallint, number bigint, shared boolean, arrival bigint, expired boolean)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (
+        SELECT count(*) FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
+        WHERE l.space = lease_ahead.space AND l.number = lease_ahead.number AND l.holder IS NOT NULL
+          AND (h.ended OR lease_ahead.expired AND h.expires <= clock_timestamp()) IS NOT TRUE
+    ) + (
+        SELECT count(*) FROM (
+            SELECT FROM pglock.lease_shares AS s LEFT JOIN pglock.holders AS h ON h.id = s.holder
+            WHERE NOT lease_ahead.shared AND s.space = lease_ahead.space AND s.number = lease_ahead.number
+              AND (lease_ahead.expired AND (h.ended OR h.expires <= clock_timestamp())) IS NOT TRUE
+            LIMIT 1) AS readers
+    ) + (
+        SELECT count(*) FROM pglock.lease_waiters AS q JOIN pglock.holders AS h ON h.id = q.holder
+        WHERE q.space = lease_ahead.space AND q.number = lease_ahead.number
+          AND (lease_ahead.arrival = 0 OR q.arrival < lease_ahead.arrival) AND NOT (q.shared AND lease_ahead.shared)
+          AND NOT h.ended AND h.expires > clock_timestamp()
+    );
+END
+$$;
+
+-- Takes a ticket, or the first keys of one that waits, see lease_call. No letter says that the holder is over.
+CREATE FUNCTION pglock.lease_take(
+    me uuid, attempt bigint, spaces smallint[], numbers bigint[], shared boolean, waits boolean, arrival bigint,
+    OUT letter text, OUT value bigint, OUT got integer, OUT ahead bigint, OUT held bigint
+)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    n integer := cardinality(numbers);
+    may integer := 0; -- how many of the keys it may have
+BEGIN
+    SELECT 'h', arrival, 0 INTO letter, value, got;
+    FOR i IN 1..n LOOP
+        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, true);
+        EXIT WHEN ahead > 0;
+        may := i;
+    END LOOP;
+    held := coalesce((SELECT l.held FROM pglock.leases AS l
+                      WHERE waits AND l.space = spaces[may + 1] AND l.number = numbers[may + 1]), 0);
+    IF may < n AND NOT waits OR may = 0 AND arrival <> 0 AND EXISTS (
+        SELECT FROM pglock.lease_waiters AS q
+        WHERE q.space = spaces[1] AND q.number = numbers[1] AND q.arrival = lease_take.arrival AND q.holder = me
+    ) THEN
+        IF NOT waits AND EXISTS (
+            SELECT FROM pglock.leases AS l
+            WHERE l.space = spaces[may + 1] AND l.number = numbers[may + 1] AND l.holder IS NULL
+              AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number)
+        ) THEN
+            letter := 'w';
+        END IF;
+        RETURN; -- it has only read
+    ELSIF pglock.lease_enter(me, attempt, true) <> 'done' THEN
+        letter := NULL;
+        RETURN;
+    END IF;
+    PERFORM pglock.lease_insert(spaces[:may], numbers[:may]);
+    FOR i IN 1..may LOOP
+        PERFORM FROM pglock.leases AS l WHERE l.space = spaces[i] AND l.number = numbers[i] FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            letter := 'b';
+            EXIT;
+        END IF;
+        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, false);
+        IF ahead > 0 THEN
+            PERFORM pglock.lease_expire(me, spaces[i], numbers[i]);
+            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, false);
+        END IF;
+        EXIT WHEN ahead > 0;
+        got := i;
+    END LOOP;
+    IF got < n AND NOT waits THEN
+        got := 0;
+        RETURN;
+    END IF;
+    IF got > 0 OR arrival = 0 THEN
+        value := nextval('pglock.fence');
+    END IF;
+    IF got > 0 AND arrival <> 0 THEN
+        DELETE FROM pglock.lease_waiters AS q
+        WHERE q.space = spaces[1] AND q.number = numbers[1] AND q.arrival = lease_take.arrival AND q.holder = me;
+    END IF;
+    IF shared THEN
+        INSERT INTO pglock.lease_shares AS s (space, number, generation, holder, attempt)
+        SELECT w.space, w.number, value, me, lease_take.attempt FROM unnest(spaces[:got], numbers[:got]) AS w (space, number);
+    ELSE
+        UPDATE pglock.leases AS l
+        SET holder = me, generation = value, attempt = lease_take.attempt, since = clock_timestamp()
+        FROM unnest(spaces[:got], numbers[:got]) AS w (space, number)
+        WHERE l.space = w.space AND l.number = w.number;
+    END IF;
+    IF got = n THEN
+        letter := 'g';
+        RETURN;
+    END IF;
+    INSERT INTO pglock.lease_waiters AS q (space, number, arrival, holder, attempt, shared)
+    VALUES (spaces[got + 1], numbers[got + 1], value, me, lease_take.attempt, lease_take.shared)
+    ON CONFLICT ON CONSTRAINT lease_waiters_pkey DO NOTHING; -- a busy key, whose queue it stands in
+END
+$$;
+
+-- Ends the holders of a key that have expired, and frees what readers that are over have of it. A share that a guarded
+-- transaction has locked stays.
+CREATE FUNCTION pglock.lease_expire(me uuid, space smallint, number bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE pglock.holders AS expired SET ended = true
+    WHERE NOT expired.ended AND expired.expires <= clock_timestamp() AND expired.ctid = ANY (ARRAY(
+        SELECT h.ctid FROM pglock.holders AS h
+        WHERE NOT h.ended AND h.expires <= clock_timestamp() AND h.id <> me AND h.id IN (
+            SELECT l.holder FROM pglock.leases AS l WHERE l.space = lease_expire.space AND l.number = lease_expire.number
+            UNION ALL
+            SELECT s.holder FROM pglock.lease_shares AS s WHERE s.space = lease_expire.space AND s.number = lease_expire.number)
+        ORDER BY h.id FOR NO KEY UPDATE SKIP LOCKED));
+    DELETE FROM pglock.lease_shares AS freed WHERE freed.ctid = ANY (ARRAY(
+        SELECT s.ctid FROM pglock.lease_shares AS s JOIN pglock.holders AS h ON h.id = s.holder AND h.ended
+        WHERE s.space = lease_expire.space AND s.number = lease_expire.number FOR UPDATE OF s SKIP LOCKED));
 END
 $$;
 
@@ -785,174 +946,51 @@ CREATE FUNCTION pglock.lease_drop(me uuid, kinds text[], spaces smallint[], numb
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     places tid[];
-    done boolean[];        -- of each drop
-    shares_done boolean[];
+    letters text[]; -- of each drop
+    one record;
 BEGIN
     IF cardinality(kinds) = 0 THEN
         RETURN '';
     END IF;
-    SELECT array_agg(found.ctid), array_agg(found.ctid IS NOT NULL ORDER BY d.i) INTO places, done
+    SELECT array_agg(found.ctid), array_agg(CASE WHEN found.ctid IS NOT NULL THEN 'd' END ORDER BY d.i) INTO places, letters
     FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
     LEFT JOIN LATERAL (
         SELECT l.ctid FROM pglock.leases AS l
         WHERE d.kind = 'x' AND l.space = d.space AND l.number = d.number AND l.holder = me AND l.generation = d.value
         FOR NO KEY UPDATE SKIP LOCKED) AS found ON true;
-    UPDATE pglock.leases AS l SET holder = NULL, attempt = NULL, since = clock_timestamp() WHERE l.ctid = ANY (places);
-    IF true = ALL (done) THEN
-        RETURN repeat('d', cardinality(kinds));
-    END IF;
-
-    IF 's' = ANY (kinds) THEN
-        SELECT array_agg(found.ctid), array_agg(found.ctid IS NOT NULL ORDER BY d.i) INTO places, shares_done
+    UPDATE pglock.leases AS l
+    SET holder = NULL, attempt = NULL, since = clock_timestamp(),
+        held = (3 * l.held + extract(epoch FROM clock_timestamp() - l.since) * 1000000) / 4
+    WHERE l.ctid = ANY (places);
+    FOR one IN
+        SELECT d.kind, d.space, d.number, d.value, d.i
         FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
-        LEFT JOIN LATERAL (
+        WHERE letters[d.i] IS NULL
+    LOOP
+        DELETE FROM pglock.lease_waiters AS q
+        WHERE one.kind = 'w' AND q.space = one.space AND q.number = one.number AND q.arrival = one.value AND q.holder = me;
+        DELETE FROM pglock.lease_shares AS dropped WHERE dropped.ctid = ANY (ARRAY(
             SELECT s.ctid FROM pglock.lease_shares AS s
-            WHERE d.kind = 's' AND s.space = d.space AND s.number = d.number AND s.generation = d.value AND s.holder = me
-            FOR UPDATE SKIP LOCKED) AS found ON true;
-        DELETE FROM pglock.lease_shares AS s WHERE s.ctid = ANY (places);
-    END IF;
-    IF 'w' = ANY (kinds) THEN
-        DELETE FROM pglock.lease_waiters AS w
-        USING unnest(kinds, spaces, numbers, drop_values) AS d (kind, space, number, value)
-        WHERE d.kind = 'w' AND w.space = d.space AND w.number = d.number AND w.arrival = d.value AND w.holder = me;
-    END IF;
-    RETURN (
-        SELECT string_agg(CASE
-                WHEN d.kind = 'w' OR done[d.i] OR shares_done[d.i] THEN 'd'
-                WHEN EXISTS (SELECT FROM pglock.leases AS l WHERE d.kind = 'x' AND l.space = d.space
-                        AND l.number = d.number AND l.holder = me AND l.generation = d.value)
-                    OR EXISTS (SELECT FROM pglock.lease_shares AS s WHERE d.kind = 's' AND s.space = d.space
-                        AND s.number = d.number AND s.holder = me AND s.generation = d.value) THEN 'b'
-                ELSE 'g'
-            END, '' ORDER BY d.i)
-        FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i));
-END
-$$;
-
--- Takes tickets of any kind, whose keys have rows: shared ones, those of several keys, and those that have to wait, or
--- whose keys may be those of a holder that is over. See lease_call.
-CREATE FUNCTION pglock.lease_take(
-    me uuid, attempt bigint, tickets integer[], spaces smallint[], numbers bigint[], shared boolean[],
-    waits boolean[], arrivals bigint[]
-) RETURNS TABLE (ticket integer, letter text, value bigint)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-    -- Arrays with an element for each want or ticket, in their order, are read by subscripts: a search in them for each
-    -- element would take the square of their length.
-    mine boolean[];       -- of each want: whether this transaction has locked its row
-    suspects uuid[];
-    generations bigint[]; -- of each ticket, NULL if it is not granted
-    places bigint[];      -- of each ticket in the queue
-BEGIN
-    SELECT array_agg(found.it IS NOT NULL ORDER BY w.i) INTO mine
-    FROM unnest(spaces, numbers) WITH ORDINALITY AS w (space, number, i)
-    LEFT JOIN LATERAL (
-        SELECT true AS it FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number
-        FOR NO KEY UPDATE SKIP LOCKED) AS found ON true;
-
-    -- The holders that have expired are over from here on.
-    SELECT array_agg(DISTINCT h.id) INTO suspects
-    FROM unnest(spaces, numbers) WITH ORDINALITY AS w (space, number, i)
-    CROSS JOIN LATERAL (
-        SELECT l.holder FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number AND l.holder IS NOT NULL
-        UNION ALL
-        SELECT s.holder FROM pglock.lease_shares AS s WHERE s.space = w.space AND s.number = w.number
-    ) AS held
-    JOIN pglock.holders AS h ON h.id = held.holder
-    WHERE mine[w.i] AND NOT h.ended AND h.expires <= clock_timestamp() AND h.id <> me;
-    IF suspects IS NOT NULL THEN
-        SELECT array_agg(x.id) INTO suspects FROM (
-            SELECT h.id FROM pglock.holders AS h
-            WHERE h.id = ANY (suspects) AND NOT h.ended AND h.expires <= clock_timestamp()
-            ORDER BY h.id FOR NO KEY UPDATE SKIP LOCKED) AS x;
-        UPDATE pglock.holders AS h SET ended = true
-        WHERE h.id = ANY (suspects) AND NOT h.ended AND h.expires <= clock_timestamp();
-    END IF;
-
-    -- Shares of holders that are over are in the way of exclusive locks only. A share that a guarded transaction has locked
-    -- stays.
-    IF false = ANY (shared) AND EXISTS (
-        SELECT FROM unnest(spaces, numbers) AS w (space, number)
-        JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
-    ) THEN
-        DELETE FROM pglock.lease_shares AS freed WHERE freed.ctid = ANY (ARRAY(
-            SELECT s.ctid FROM unnest(spaces, numbers, shared) WITH ORDINALITY AS w (space, number, shared, i)
-            JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
-            JOIN pglock.holders AS h ON h.id = s.holder AND h.ended
-            WHERE mine[w.i] AND NOT w.shared
-            FOR UPDATE OF s SKIP LOCKED));
-    END IF;
-
-    -- A ticket is granted if all its keys are free, and no live waiter for any of them arrived earlier, except readers
-    -- before a reader. Only waiters have an arrival; all others come after them.
-    SELECT array_agg(CASE WHEN x.free THEN nextval('pglock.fence') END ORDER BY x.ticket) INTO generations
-    FROM (
-        SELECT w.ticket, bool_and(mine[w.i]
-            AND EXISTS (
-                SELECT FROM pglock.leases AS l
-                WHERE l.space = w.space AND l.number = w.number AND (l.holder IS NULL OR EXISTS (
-                    SELECT FROM pglock.holders AS h WHERE h.id = l.holder AND h.ended)))
-            AND (w.shared OR NOT EXISTS (
-                SELECT FROM pglock.lease_shares AS s WHERE s.space = w.space AND s.number = w.number))
-            AND NOT EXISTS (
-                SELECT FROM pglock.lease_waiters AS q
-                WHERE q.space = w.space AND q.number = w.number AND (w.arrival = 0 OR q.arrival < w.arrival)
-                  AND NOT (q.shared AND w.shared)
-                  AND EXISTS (SELECT FROM pglock.holders AS h
-                              WHERE h.id = q.holder AND NOT h.ended AND h.expires > clock_timestamp()))) AS free
-        FROM unnest(tickets, spaces, numbers, shared, arrivals) WITH ORDINALITY AS w (ticket, space, number, shared, arrival, i)
-        GROUP BY w.ticket
-    ) AS x;
-    IF EXISTS (SELECT FROM unnest(generations) AS g (generation) WHERE g.generation IS NOT NULL) THEN
-        UPDATE pglock.leases AS l
-        SET holder = me, generation = generations[w.ticket], attempt = lease_take.attempt, since = clock_timestamp()
-        FROM unnest(tickets, spaces, numbers, shared) AS w (ticket, space, number, shared)
-        WHERE l.space = w.space AND l.number = w.number AND NOT w.shared AND generations[w.ticket] IS NOT NULL;
-        IF true = ANY (shared) THEN
-            INSERT INTO pglock.lease_shares AS s (space, number, generation, holder, attempt)
-            SELECT w.space, w.number, generations[w.ticket], me, lease_take.attempt
-            FROM unnest(tickets, spaces, numbers, shared) AS w (ticket, space, number, shared)
-            WHERE w.shared AND generations[w.ticket] IS NOT NULL;
-        END IF;
-        IF true = ANY (waits) THEN
-            DELETE FROM pglock.lease_waiters AS q
-            USING unnest(tickets, spaces, numbers, arrivals) AS w (ticket, space, number, arrival)
-            WHERE generations[w.ticket] IS NOT NULL AND w.arrival <> 0
-              AND q.space = w.space AND q.number = w.number AND q.arrival = w.arrival AND q.holder = me;
-        END IF;
-    END IF;
-
-    -- Who waits from now on.
-    IF true = ANY (waits) THEN
-        SELECT array_agg(CASE
-                WHEN x.waits AND x.arrival = 0 AND generations[x.ticket] IS NULL THEN nextval('pglock.fence')
-                ELSE x.arrival
-            END ORDER BY x.ticket) INTO places
-        FROM (SELECT w.ticket, bool_or(w.waits) AS waits, max(w.arrival) AS arrival
-              FROM unnest(tickets, waits, arrivals) AS w (ticket, waits, arrival) GROUP BY w.ticket) AS x;
-        INSERT INTO pglock.lease_waiters AS q (space, number, arrival, holder, attempt, shared)
-        SELECT w.space, w.number, places[w.ticket], me, lease_take.attempt, w.shared
-        FROM unnest(tickets, spaces, numbers, shared, waits, arrivals) AS w (ticket, space, number, shared, waits, arrival)
-        WHERE w.waits AND w.arrival = 0 AND generations[w.ticket] IS NULL;
-    END IF;
-    RETURN QUERY
-        SELECT w.ticket,
-            CASE WHEN generations[w.ticket] IS NOT NULL THEN 'g' WHEN bool_and(mine[w.i]) THEN 'h' ELSE 'b' END,
-            coalesce(generations[w.ticket], places[w.ticket], 0)
-        FROM unnest(tickets) WITH ORDINALITY AS w (ticket, i)
-        GROUP BY w.ticket;
+            WHERE one.kind = 's' AND s.space = one.space AND s.number = one.number AND s.generation = one.value AND s.holder = me
+            FOR UPDATE SKIP LOCKED));
+        letters[one.i] := CASE
+            WHEN FOUND OR one.kind = 'w' THEN 'd'
+            WHEN EXISTS (SELECT FROM pglock.leases AS l WHERE one.kind = 'x' AND l.space = one.space
+                    AND l.number = one.number AND l.holder = me AND l.generation = one.value)
+                OR EXISTS (SELECT FROM pglock.lease_shares AS s WHERE one.kind = 's' AND s.space = one.space
+                    AND s.number = one.number AND s.holder = me AND s.generation = one.value) THEN 'b'
+            ELSE 'g' END;
+    END LOOP;
+    RETURN array_to_string(letters, '');
 END
 $$;
 
 -- Makes sure that a call whose answer was lost has left nothing: what it took is free again, and if it arrives later it
 -- is refused. A call locks its holder's row first and until its end, so this waits for one that is running.
 CREATE FUNCTION pglock.lease_settle(holder uuid, attempt bigint, spaces smallint[], numbers bigint[])
-RETURNS void LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+RETURNS void LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable();
+    PERFORM pglock.lease_durable(true);
     PERFORM FROM pglock.holders AS h WHERE h.id = lease_settle.holder FOR UPDATE;
     UPDATE pglock.holders AS h SET floor = lease_settle.attempt
     WHERE h.id = lease_settle.holder AND h.floor < lease_settle.attempt;
@@ -967,41 +1005,6 @@ BEGIN
     WHERE q.space = w.space AND q.number = w.number
       AND q.holder = lease_settle.holder AND q.attempt = lease_settle.attempt;
 END
-$$;
-
--- Says which of a process's waiting tickets may be granted now, so that it asks for them: whether they are in the
--- queue, how many are ahead, and the latest generation. It only reads.
-CREATE FUNCTION pglock.lease_poll(
-    holder uuid, tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], arrivals bigint[]
-) RETURNS TABLE (ticket integer, ready boolean, queued boolean, ahead bigint, latest bigint)
-LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-    SELECT w.ticket,
-        bool_and(w.ahead = 0 AND NOT EXISTS (
-            SELECT FROM pglock.leases AS l
-            WHERE l.space = w.space AND l.number = w.number AND l.holder IS NOT NULL
-              AND NOT EXISTS (SELECT FROM pglock.holders AS h
-                              WHERE h.id = l.holder AND (h.ended OR h.expires <= clock_timestamp()))
-        ) AND (w.shared OR NOT EXISTS (
-            SELECT FROM pglock.lease_shares AS s
-            WHERE s.space = w.space AND s.number = w.number
-              AND NOT EXISTS (SELECT FROM pglock.holders AS h
-                              WHERE h.id = s.holder AND (h.ended OR h.expires <= clock_timestamp()))))),
-        bool_and(EXISTS (
-            SELECT FROM pglock.lease_waiters AS q
-            WHERE q.space = w.space AND q.number = w.number AND q.arrival = w.arrival AND q.holder = lease_poll.holder)),
-        max(w.ahead),
-        max((SELECT coalesce(max(l.generation), 0) FROM pglock.leases AS l WHERE l.space = w.space AND l.number = w.number))
-    FROM (
-        SELECT w.*, (
-            SELECT count(*) FROM pglock.lease_waiters AS q
-            WHERE q.space = w.space AND q.number = w.number AND q.arrival < w.arrival AND NOT (q.shared AND w.shared)
-              AND EXISTS (SELECT FROM pglock.holders AS h
-                          WHERE h.id = q.holder AND NOT h.ended AND h.expires > clock_timestamp())) AS ahead
-        FROM unnest(tickets, spaces, numbers, shared, arrivals) AS w (ticket, space, number, shared, arrival)
-    ) AS w
-    GROUP BY w.ticket
 $$;
 
 -- Whether a holder holds keys, all with one generation. It only reads.
@@ -1028,7 +1031,7 @@ $$;
 CREATE FUNCTION pglock.lease_fence(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
 RETURNS bigint LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable();
+    PERFORM pglock.lease_durable(true);
     PERFORM FROM pglock.holders AS h WHERE h.id = lease_fence.holder FOR SHARE;
     IF NOT pglock.lease_holds(holder, generation, shared, spaces, numbers) THEN
         RETURN 0;
@@ -1041,9 +1044,7 @@ $$;
 -- not taken by any other holder. If there is no row of the holder and generation, a READ COMMITTED transaction fails. A
 -- transaction with an older snapshot is told so, since the row may be newer than that.
 CREATE FUNCTION pglock.lease_guard(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
-RETURNS text LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+RETURNS text LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     locked bigint;
 BEGIN
@@ -1051,18 +1052,17 @@ BEGIN
         RETURN 'read only';
     END IF;
     IF lease_guard.shared THEN
-        SELECT count(*) INTO locked FROM (
-            SELECT FROM unnest(spaces, numbers) AS w (space, number)
-            JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
-            WHERE s.holder = lease_guard.holder AND s.generation = lease_guard.generation
-            ORDER BY s.space, s.number FOR SHARE OF s) AS x;
+        PERFORM FROM unnest(spaces, numbers) AS w (space, number)
+        JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
+        WHERE s.holder = lease_guard.holder AND s.generation = lease_guard.generation
+        ORDER BY s.space, s.number FOR SHARE OF s;
     ELSE
-        SELECT count(*) INTO locked FROM (
-            SELECT FROM unnest(spaces, numbers) AS w (space, number)
-            JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
-            WHERE l.holder = lease_guard.holder AND l.generation = lease_guard.generation
-            ORDER BY l.space, l.number FOR SHARE OF l) AS x;
+        PERFORM FROM unnest(spaces, numbers) AS w (space, number)
+        JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
+        WHERE l.holder = lease_guard.holder AND l.generation = lease_guard.generation
+        ORDER BY l.space, l.number FOR SHARE OF l;
     END IF;
+    GET DIAGNOSTICS locked = ROW_COUNT;
     IF locked = cardinality(spaces) AND NOT EXISTS (
         SELECT FROM pglock.holders AS h WHERE h.id = lease_guard.holder AND h.ended
     ) THEN
@@ -1074,26 +1074,31 @@ BEGIN
 END
 $$;
 
--- Who holds a key now. A holder's id is not shown.
+-- Who holds a key now, or else who is the first in its queue (waits). A holder's id is not shown.
 CREATE FUNCTION pglock.lease_holders(holder uuid, space smallint, number bigint)
 RETURNS TABLE (
     self boolean, shared boolean, role text, application text, host text, pid integer,
-    process_us bigint, since_us bigint
+    process_us bigint, since_us bigint, waits boolean
 )
 LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT held.holder = lease_holders.holder, held.shared, coalesce(h.role, ''), coalesce(h.application, ''),
         coalesce(h.host, ''), coalesce(h.pid, 0), coalesce((extract(epoch FROM h.since) * 1000000)::bigint, 0),
-        (extract(epoch FROM held.since) * 1000000)::bigint
+        (extract(epoch FROM held.since) * 1000000)::bigint, held.waits
     FROM (
-        SELECT l.holder, false AS shared, l.since, l.generation FROM pglock.leases AS l
+        SELECT l.holder, false AS shared, l.since, l.generation, false AS waits FROM pglock.leases AS l
         WHERE l.space = lease_holders.space AND l.number = lease_holders.number AND l.holder IS NOT NULL
         UNION ALL
-        SELECT s.holder, true, s.since, s.generation FROM pglock.lease_shares AS s
+        SELECT s.holder, true, s.since, s.generation, false FROM pglock.lease_shares AS s
         WHERE s.space = lease_holders.space AND s.number = lease_holders.number
+        UNION ALL
+        (SELECT q.holder, q.shared, q.since, q.arrival, true
+         FROM pglock.lease_waiters AS q JOIN pglock.holders AS h ON h.id = q.holder
+         WHERE q.space = lease_holders.space AND q.number = lease_holders.number AND NOT h.ended AND h.expires > clock_timestamp()
+         ORDER BY q.arrival LIMIT 1)
     ) AS held
     LEFT JOIN pglock.holders AS h ON h.id = held.holder
     WHERE h.id IS NULL OR NOT h.ended AND h.expires > clock_timestamp()
-    ORDER BY held.generation
+    ORDER BY held.waits, held.generation
 $$;
 
 -- Lists what a holder has, so that its process can drop what it does not know: after a failover the server may have
@@ -1119,7 +1124,7 @@ DECLARE
     pruned bigint := 0;
     n bigint;
 BEGIN
-    PERFORM pglock.lease_durable();
+    PERFORM pglock.lease_durable(true);
     SELECT array_agg(x.id) INTO gone FROM (
         SELECT h.id FROM pglock.holders AS h WHERE h.expires < before
         ORDER BY h.id LIMIT lease_prune.most FOR UPDATE SKIP LOCKED) AS x;
@@ -1153,6 +1158,22 @@ BEGIN
     UPDATE pglock.holders AS h SET ended = true
     WHERE left(encode(sha256(uuid_send(h.id)), 'hex'), 16) = lease_terminate.holder AND NOT h.ended;
     RETURN FOUND;
+END
+$$;
+
+-- These functions use the indexes, and are not compiled, whatever is set for the database or a role.
+DO LANGUAGE plpgsql $$
+DECLARE
+    f record;
+BEGIN
+    FOR f IN
+        SELECT p.oid::regprocedure AS signature FROM pg_catalog.pg_proc AS p
+        WHERE p.pronamespace = 'pglock'::regnamespace AND p.prosecdef AND p.proname ~ '^(lease_|rate_|tick|once_prune)'
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan SET jit = off '
+            'SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off '
+            'SET enable_nestloop = on SET enable_indexscan = on', f.signature);
+    END LOOP;
 END
 $$;
 

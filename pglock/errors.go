@@ -138,7 +138,8 @@ type WaitError struct {
 	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.
 	Err error
 
-	firstHeld bool // the server has named the first of Keys as held
+	firstHeld bool   // the server has named the first of Keys as held
+	ahead     string // who is ahead, if no holder is
 }
 
 func (e *WaitError) Error() string {
@@ -154,6 +155,8 @@ func (e *WaitError) Error() string {
 	switch {
 	case len(e.Holders) > 0:
 		b.WriteString(": held by " + holdersText(e.Holders))
+	case e.ahead != "":
+		b.WriteString(": not held, but waited for by " + e.ahead)
 	case e.Waited == 0 && e.Err == nil && len(e.Keys) > 1 && !e.firstHeld:
 		b.WriteString(": at least one is already held")
 	case e.Waited == 0 && e.Err == nil:

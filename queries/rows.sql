@@ -20,7 +20,8 @@ SELECT FROM pglock.lease_end(@holder::pg_catalog.uuid);
 -- Its arrays are texts: pgx makes an object of each element.
 -- name: CallLeases :one
 SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
-       COALESCE(r.taken, '')::pg_catalog.text AS taken, COALESCE(r.results, '{}')::pg_catalog.text AS results
+       COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::pg_catalog.text AS results,
+       r.got::pg_catalog.text AS got, r.ahead::pg_catalog.text AS ahead, r.held::pg_catalog.text AS held
 FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
     pg_catalog.string_to_array(@drop_kinds::pg_catalog.text, NULL), CAST(@drop_spaces::pg_catalog.text AS smallint[]),
     CAST(@drop_numbers::pg_catalog.text AS bigint[]), CAST(@drop_values::pg_catalog.text AS bigint[]),
@@ -31,22 +32,20 @@ FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
 -- name: SettleLeases :exec
 SELECT FROM pglock.lease_settle(@holder::pg_catalog.uuid, @attempt::bigint, @spaces::smallint[], @numbers::bigint[]);
 
--- name: PollLeases :many
-SELECT p.ticket::integer AS ticket, p.ready::boolean AS ready, p.queued::boolean AS queued, p.ahead::bigint AS ahead,
-       p.latest::bigint AS latest
-FROM pglock.lease_poll(@holder::pg_catalog.uuid, @tickets::integer[], @spaces::smallint[], @numbers::bigint[],
-    @shared::boolean[], @arrivals::bigint[]) AS p;
-
+-- The keys of a lock may have different generations. All are looked at, in their order.
 -- name: HoldsLeases :one
-SELECT pglock.lease_holds(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
-    @numbers::bigint[])::boolean AS held;
+SELECT pg_catalog.bool_and(pglock.lease_holds(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
+    (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))::boolean AS held
+FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i;
 
+-- The tokens grow, and 0 says that a key is not held.
 -- name: FenceLeases :one
-SELECT pglock.lease_fence(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
-    @numbers::bigint[])::bigint AS token;
+SELECT pg_catalog.array_agg(pglock.lease_fence(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
+    (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))::bigint[] AS tokens
+FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i;
 
 -- name: LeaseHolders :many
-SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.role::pg_catalog.text AS role,
+SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.waits::boolean AS waits, h.role::pg_catalog.text AS role,
        h.application::pg_catalog.text AS application, h.host::pg_catalog.text AS host, h.pid::integer AS pid,
        h.process_us::bigint AS process_us, h.since_us::bigint AS since_us
 FROM pglock.lease_holders(@holder::pg_catalog.uuid, @space::smallint, @number::bigint) AS h;
@@ -59,7 +58,8 @@ FROM pglock.lease_rows(@holder::pg_catalog.uuid) AS r;
 -- name: PruneLeases :one
 SELECT pglock.lease_prune(@keep_ms::bigint, @most::integer)::bigint AS pruned;
 
--- An idle other than zero bounds how long the transaction may be idle from now on, unless a lower bound is set.
+-- An idle other than zero bounds how long the transaction may be idle from now on, unless a lower bound is set. Of the
+-- outcomes of the keys, stale is the last in the alphabet, and guarded the first.
 -- name: GuardByLeases :one
 SELECT CASE
     WHEN @idle::pg_catalog.text OPERATOR(pg_catalog.<>) '0'
@@ -67,8 +67,9 @@ SELECT CASE
              OR pg_catalog.current_setting('idle_in_transaction_session_timeout')::pg_catalog.interval
                 OPERATOR(pg_catalog.>) CAST(@idle::pg_catalog.text AS pg_catalog.interval))
         AND pg_catalog.set_config('idle_in_transaction_session_timeout', @idle::pg_catalog.text, true) IS NULL THEN ''
-    ELSE pglock.lease_guard(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
-        @numbers::bigint[])
+    ELSE (SELECT pg_catalog.max(pglock.lease_guard(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
+              (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))
+          FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i)
 END::pg_catalog.text AS outcome;
 
 -- A run of a job is recorded durably, whatever synchronous_commit is.

@@ -29,6 +29,9 @@ SET LOCAL client_min_messages = warning;
 -- name: SetNoJIT :exec
 SET LOCAL jit = off;
 
+-- name: SetNoStatementTimeout :exec
+SET LOCAL statement_timeout = 0;
+
 -- Starting workers takes longer than these statements.
 -- name: SetNoWorkers :exec
 SET LOCAL max_parallel_workers_per_gather = 0;

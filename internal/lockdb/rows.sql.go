@@ -25,7 +25,8 @@ func (q *Queries) BeginReadWrite(ctx context.Context) error {
 
 const CallLeases = `-- name: CallLeases :one
 SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
-       COALESCE(r.taken, '')::pg_catalog.text AS taken, COALESCE(r.results, '{}')::pg_catalog.text AS results
+       COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::pg_catalog.text AS results,
+       r.got::pg_catalog.text AS got, r.ahead::pg_catalog.text AS ahead, r.held::pg_catalog.text AS held
 FROM pglock.lease_call($1::pg_catalog.uuid, $2::bigint,
     pg_catalog.string_to_array($3::pg_catalog.text, NULL), CAST($4::pg_catalog.text AS smallint[]),
     CAST($5::pg_catalog.text AS bigint[]), CAST($6::pg_catalog.text AS bigint[]),
@@ -55,6 +56,9 @@ type CallLeasesRow struct {
 	Dropped string
 	Taken   string
 	Results string
+	Got     string
+	Ahead   string
+	Held    string
 }
 
 // Its arrays are texts: pgx makes an object of each element.
@@ -80,6 +84,9 @@ func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) (CallLea
 		&i.Dropped,
 		&i.Taken,
 		&i.Results,
+		&i.Got,
+		&i.Ahead,
+		&i.Held,
 	)
 	return i, err
 }
@@ -94,29 +101,31 @@ func (q *Queries) EndHolder(ctx context.Context, holder pgtype.UUID) error {
 }
 
 const FenceLeases = `-- name: FenceLeases :one
-SELECT pglock.lease_fence($1::pg_catalog.uuid, $2::bigint, $3::boolean, $4::smallint[],
-    $5::bigint[])::bigint AS token
+SELECT pg_catalog.array_agg(pglock.lease_fence($1::pg_catalog.uuid, ($2::bigint[])[i], $3::boolean,
+    ($4::smallint[])[i:i], ($5::bigint[])[i:i]))::bigint[] AS tokens
+FROM pg_catalog.generate_subscripts($5::bigint[], 1) AS i
 `
 
 type FenceLeasesParams struct {
-	Holder     pgtype.UUID
-	Generation int64
-	Shared     bool
-	Spaces     []int16
-	Numbers    []int64
+	Holder      pgtype.UUID
+	Generations []int64
+	Shared      bool
+	Spaces      []int16
+	Numbers     []int64
 }
 
-func (q *Queries) FenceLeases(ctx context.Context, arg FenceLeasesParams) (int64, error) {
+// The tokens grow, and 0 says that a key is not held.
+func (q *Queries) FenceLeases(ctx context.Context, arg FenceLeasesParams) ([]int64, error) {
 	row := q.db.QueryRow(ctx, FenceLeases,
 		arg.Holder,
-		arg.Generation,
+		arg.Generations,
 		arg.Shared,
 		arg.Spaces,
 		arg.Numbers,
 	)
-	var token int64
-	err := row.Scan(&token)
-	return token, err
+	var tokens []int64
+	err := row.Scan(&tokens)
+	return tokens, err
 }
 
 const GuardByLeases = `-- name: GuardByLeases :one
@@ -126,26 +135,28 @@ SELECT CASE
              OR pg_catalog.current_setting('idle_in_transaction_session_timeout')::pg_catalog.interval
                 OPERATOR(pg_catalog.>) CAST($1::pg_catalog.text AS pg_catalog.interval))
         AND pg_catalog.set_config('idle_in_transaction_session_timeout', $1::pg_catalog.text, true) IS NULL THEN ''
-    ELSE pglock.lease_guard($2::pg_catalog.uuid, $3::bigint, $4::boolean, $5::smallint[],
-        $6::bigint[])
+    ELSE (SELECT pg_catalog.max(pglock.lease_guard($2::pg_catalog.uuid, ($3::bigint[])[i], $4::boolean,
+              ($5::smallint[])[i:i], ($6::bigint[])[i:i]))
+          FROM pg_catalog.generate_subscripts($6::bigint[], 1) AS i)
 END::pg_catalog.text AS outcome
 `
 
 type GuardByLeasesParams struct {
-	Idle       string
-	Holder     pgtype.UUID
-	Generation int64
-	Shared     bool
-	Spaces     []int16
-	Numbers    []int64
+	Idle        string
+	Holder      pgtype.UUID
+	Generations []int64
+	Shared      bool
+	Spaces      []int16
+	Numbers     []int64
 }
 
-// An idle other than zero bounds how long the transaction may be idle from now on, unless a lower bound is set.
+// An idle other than zero bounds how long the transaction may be idle from now on, unless a lower bound is set. Of the
+// outcomes of the keys, stale is the last in the alphabet, and guarded the first.
 func (q *Queries) GuardByLeases(ctx context.Context, arg GuardByLeasesParams) (string, error) {
 	row := q.db.QueryRow(ctx, GuardByLeases,
 		arg.Idle,
 		arg.Holder,
-		arg.Generation,
+		arg.Generations,
 		arg.Shared,
 		arg.Spaces,
 		arg.Numbers,
@@ -156,22 +167,24 @@ func (q *Queries) GuardByLeases(ctx context.Context, arg GuardByLeasesParams) (s
 }
 
 const HoldsLeases = `-- name: HoldsLeases :one
-SELECT pglock.lease_holds($1::pg_catalog.uuid, $2::bigint, $3::boolean, $4::smallint[],
-    $5::bigint[])::boolean AS held
+SELECT pg_catalog.bool_and(pglock.lease_holds($1::pg_catalog.uuid, ($2::bigint[])[i], $3::boolean,
+    ($4::smallint[])[i:i], ($5::bigint[])[i:i]))::boolean AS held
+FROM pg_catalog.generate_subscripts($5::bigint[], 1) AS i
 `
 
 type HoldsLeasesParams struct {
-	Holder     pgtype.UUID
-	Generation int64
-	Shared     bool
-	Spaces     []int16
-	Numbers    []int64
+	Holder      pgtype.UUID
+	Generations []int64
+	Shared      bool
+	Spaces      []int16
+	Numbers     []int64
 }
 
+// The keys of a lock may have different generations. All are looked at, in their order.
 func (q *Queries) HoldsLeases(ctx context.Context, arg HoldsLeasesParams) (bool, error) {
 	row := q.db.QueryRow(ctx, HoldsLeases,
 		arg.Holder,
-		arg.Generation,
+		arg.Generations,
 		arg.Shared,
 		arg.Spaces,
 		arg.Numbers,
@@ -182,7 +195,7 @@ func (q *Queries) HoldsLeases(ctx context.Context, arg HoldsLeasesParams) (bool,
 }
 
 const LeaseHolders = `-- name: LeaseHolders :many
-SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.role::pg_catalog.text AS role,
+SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.waits::boolean AS waits, h.role::pg_catalog.text AS role,
        h.application::pg_catalog.text AS application, h.host::pg_catalog.text AS host, h.pid::integer AS pid,
        h.process_us::bigint AS process_us, h.since_us::bigint AS since_us
 FROM pglock.lease_holders($1::pg_catalog.uuid, $2::smallint, $3::bigint) AS h
@@ -197,6 +210,7 @@ type LeaseHoldersParams struct {
 type LeaseHoldersRow struct {
 	Self        bool
 	Shared      bool
+	Waits       bool
 	Role        string
 	Application string
 	Host        string
@@ -217,6 +231,7 @@ func (q *Queries) LeaseHolders(ctx context.Context, arg LeaseHoldersParams) ([]L
 		if err := rows.Scan(
 			&i.Self,
 			&i.Shared,
+			&i.Waits,
 			&i.Role,
 			&i.Application,
 			&i.Host,
@@ -296,63 +311,6 @@ func (q *Queries) OpenHolder(ctx context.Context, arg OpenHolderParams) error {
 		arg.Pid,
 	)
 	return err
-}
-
-const PollLeases = `-- name: PollLeases :many
-SELECT p.ticket::integer AS ticket, p.ready::boolean AS ready, p.queued::boolean AS queued, p.ahead::bigint AS ahead,
-       p.latest::bigint AS latest
-FROM pglock.lease_poll($1::pg_catalog.uuid, $2::integer[], $3::smallint[], $4::bigint[],
-    $5::boolean[], $6::bigint[]) AS p
-`
-
-type PollLeasesParams struct {
-	Holder   pgtype.UUID
-	Tickets  []int32
-	Spaces   []int16
-	Numbers  []int64
-	Shared   []bool
-	Arrivals []int64
-}
-
-type PollLeasesRow struct {
-	Ticket int32
-	Ready  bool
-	Queued bool
-	Ahead  int64
-	Latest int64
-}
-
-func (q *Queries) PollLeases(ctx context.Context, arg PollLeasesParams) ([]PollLeasesRow, error) {
-	rows, err := q.db.Query(ctx, PollLeases,
-		arg.Holder,
-		arg.Tickets,
-		arg.Spaces,
-		arg.Numbers,
-		arg.Shared,
-		arg.Arrivals,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PollLeasesRow
-	for rows.Next() {
-		var i PollLeasesRow
-		if err := rows.Scan(
-			&i.Ticket,
-			&i.Ready,
-			&i.Queued,
-			&i.Ahead,
-			&i.Latest,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const PruneLeases = `-- name: PruneLeases :one

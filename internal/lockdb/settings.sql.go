@@ -75,6 +75,15 @@ func (q *Queries) SetNoJIT(ctx context.Context) error {
 	return err
 }
 
+const SetNoStatementTimeout = `-- name: SetNoStatementTimeout :exec
+SET LOCAL statement_timeout = 0
+`
+
+func (q *Queries) SetNoStatementTimeout(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetNoStatementTimeout)
+	return err
+}
+
 const SetNoWorkers = `-- name: SetNoWorkers :exec
 SET LOCAL max_parallel_workers_per_gather = 0
 `

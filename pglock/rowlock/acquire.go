@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -14,26 +15,52 @@ import (
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
 	b.Record(r.Keys)
 	w := &want{grant: newGrant(r), wait: r.Wait}
+	acquire := b.try
 	if r.Wait {
-		return b.wait(ctx, w)
+		acquire = b.wait
 	}
-	return b.try(ctx, w)
+	if err := acquire(ctx, w); err != nil {
+		return nil, b.leave(w, err)
+	}
+	return w.grant, nil
 }
 
 // try asks without waiting. A row that another transaction has locked for a moment is asked for again, a few times; under a
 // guarded transaction it stays locked.
-func (b *backend) try(ctx context.Context, w *want) (driver.Grant, error) {
+func (b *backend) try(ctx context.Context, w *want) error {
 	for i := 0; ; i++ {
 		switch outcome, err := b.ask(ctx, w); {
 		case err != nil:
-			return nil, err
+			return err
 		case outcome == granted:
-			return w.grant, nil
+			return nil
+		case outcome == queued:
+			return hooks.ErrQueued
 		case outcome != busy || i == busyTries:
-			return nil, driver.ErrNotAcquired
+			return driver.ErrNotAcquired
 		}
 		if !b.pause(ctx, jittered(busyPause<<i)) {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// wait asks until it is granted w, or ctx ends. A server that fails twice in a row is not waited for.
+func (b *backend) wait(ctx context.Context, w *want) error {
+	for failures := 0; ; {
+		outcome, err := b.ask(ctx, w)
+		switch {
+		case err == nil && outcome == granted:
+			return nil
+		case err == nil:
+			failures = 0
+		case failures > 0 || w.arrival == 0 || ctx.Err() != nil || !errors.Is(err, driver.ErrUnavailable) || isUnsettled(err):
+			return err
+		default:
+			failures++
+		}
+		if err := b.rest(ctx, w); err != nil {
+			return err
 		}
 	}
 }
@@ -55,7 +82,7 @@ func (b *backend) ask(ctx context.Context, w *want) (outcome byte, err error) {
 	return c.outcome, c.err
 }
 
-// abandon gives back what the answer to c grants, when it comes.
+// abandon returns the error of a call whose answer is not waited for any more, because of err.
 func (b *backend) abandon(c *call, err error) error {
 	select {
 	case <-c.done: // it was withdrawn
@@ -63,69 +90,43 @@ func (b *backend) abandon(c *call, err error) error {
 	default:
 	}
 	done := make(chan struct{})
-	undo := func() {
+	answered := func() {
 		defer close(done)
 		<-c.done
 		if open, ok := errors.AsType[*driver.UnsettledError](c.err); ok {
 			<-open.Done
 		}
-		if c.err != nil {
-			return
-		}
-		if c.outcome == granted {
-			if c.want.grant.holder.remove(c.want.grant) {
-				b.dropUntilGone(c.want.grant.holder, c.want.grant.drops())
-			}
-		} else if c.want.arrival != 0 {
-			c.want.holder.unqueue(c.want.arrival)
-			b.dropUntilGone(c.want.holder, c.want.queued())
-		}
 	}
-	if !b.background.start(undo) {
+	if !b.background.start(answered) {
 		close(done)
 	}
 	return &driver.UnsettledError{Err: fmt.Errorf("%w: the server has not answered: %w", driver.ErrUnavailable, err), Done: done}
 }
 
-// queued is what is to be dropped to leave the queue.
-func (w *want) queued() []drop { return dropAll("w", w.grant.keys, w.arrival) }
+func isUnsettled(err error) bool { return errors.As(err, new(*driver.UnsettledError)) }
 
-// wait waits in the queue of the server until it is granted w, or ctx ends.
-func (b *backend) wait(ctx context.Context, w *want) (driver.Grant, error) {
-	for i := 0; ; i++ {
-		outcome, err := b.ask(ctx, w)
-		switch {
-		case err != nil:
-			return nil, b.leave(w, err)
-		case outcome == granted:
-			w.holder.unqueue(w.arrival)
-			return w.grant, nil
-		case outcome == busy && i < busyTries:
-			if !b.pause(ctx, jittered(busyPause<<i)) {
-				return nil, b.leave(w, context.Cause(ctx))
-			}
-			continue
-		}
-		if err := b.waiters.wait(ctx, w); err != nil {
-			return nil, b.leave(w, err)
-		}
-	}
-}
-
-// leave leaves the queue, and returns why, and [driver.ErrUnavailable] too if the server has not confirmed it. It goes
-// on in the background then: others would wait behind the place of a live process.
+// leave gives back what w has got, leaves the queue, and returns why, and [driver.ErrUnavailable] too if the server has not
+// confirmed it. It goes on in the background then: others would wait behind the place of a live process. What a call that is
+// under way gets is given back when it has been answered.
 func (b *backend) leave(w *want, why error) error {
-	if errors.As(why, new(*driver.UnsettledError)) { // w belongs to what is under way, which leaves the queue when it is settled
-		return why
-	}
-	if w.arrival == 0 || w.holder.isOver() {
+	open, unsettled := errors.AsType[*driver.UnsettledError](why)
+	if !unsettled && w.arrival == 0 {
 		return why
 	}
 	left := make(chan struct{})
-	h, drops := w.holder, w.queued()
-	h.unqueue(w.arrival)
-	if !b.background.start(func() { defer close(left); b.dropUntilGone(h, drops) }) {
+	leave := func() {
+		defer close(left)
+		if unsettled {
+			<-open.Done
+		}
+		if w.holder != nil {
+			b.dropUntilGone(w.holder, w.holder.forget(w))
+		}
+	}
+	if !b.background.start(leave) {
 		return why
+	} else if unsettled {
+		return &driver.UnsettledError{Err: open.Err, Done: left}
 	}
 	timer := time.NewTimer(answerWithin)
 	defer timer.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,6 @@ type backend struct {
 	runs            *link // records of package schedule
 	env             driver.Config
 	combined        *combine.Queue[*call]
-	waiters         waiters
 	names           *recorder.Names // nil unless they are recorded
 	background      group
 	life            context.Context // ends with Close
@@ -40,7 +40,7 @@ func newBackend(pool *pgxpool.Config) *backend {
 	b := &backend{dialer: newDialer(pool), draining: make(chan struct{})}
 	b.calls, b.renewals = b.dialer.newLink(connections), b.dialer.newLink(1)
 	b.runs = b.dialer.newLink(1)
-	b.combined, b.waiters.backend = newCalls(b), b
+	b.combined = newCalls(b)
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
 }
@@ -173,7 +173,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
 		var err error
 		holds, err = q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
-			Holder: g.holder.id, Generation: g.generation, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(),
+			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
 		})
 		return err
 	})
@@ -190,29 +190,42 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 
 // Holders implements [driver.Backend].
 func (b *backend) Holders(ctx context.Context, k driver.Key) ([]driver.Holder, error) {
+	holders, _, err := b.ahead(ctx, k)
+	return holders, err
+}
+
+// FirstInLine implements [hooks.Queue].
+func (b *backend) FirstInLine(ctx context.Context, k driver.Key) (*driver.Holder, error) {
+	_, first, err := b.ahead(ctx, k)
+	return first, err
+}
+
+// ahead returns who holds a key, or else who is the first in its queue.
+func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Holder, first *driver.Holder, err error) {
 	var rows []lockdb.LeaseHoldersRow
 	id := b.id()
-	err := b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		rows, err = q.LeaseHolders(ctx, lockdb.LeaseHoldersParams{Holder: id, Space: int16(k.Space), Number: k.Number})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	holders := make([]driver.Holder, len(rows))
-	for i, r := range rows {
-		holders[i] = driver.Holder{
+	for _, r := range rows {
+		h := driver.Holder{
 			Shared: r.Shared, Self: r.Self, User: r.Role, Application: r.Application,
 			Client: fmt.Sprintf("%s, process %d", r.Host, r.Pid), SessionSince: time.UnixMicro(r.ProcessUs), Since: time.UnixMicro(r.SinceUs),
 		}
 		if r.Host == "" {
-			holders[i].Client = ""
+			h.Client = ""
+		}
+		if !r.Waits {
+			holders = append(holders, h)
+		} else if len(holders) == 0 {
+			first = &h
 		}
 	}
-	return holders, nil
+	return holders, first, err
 }
 
-// Fence implements [driver.Fencer]. The first token of a grant is its generation. A lock that was passed on within the
+// Fence implements [driver.Fencer]. The first token of a grant is the generation of the key that it got last. A lock that was passed on within the
 // process needs another one.
 func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	g, err := ours(held)
@@ -220,20 +233,22 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 		return 0, err
 	}
 	if g.fenced.CompareAndSwap(false, true) {
-		return g.generation, nil
+		return slices.Max(g.generations), nil
 	}
-	var token int64
-	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		var err error
-		token, err = q.FenceLeases(ctx, lockdb.FenceLeasesParams{
-			Holder: g.holder.id, Generation: g.generation, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(),
+	var tokens []int64
+	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+		tokens, err = q.FenceLeases(ctx, lockdb.FenceLeasesParams{
+			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
 		})
 		return err
 	})
-	if err == nil && token == 0 {
-		err = driver.Lost(driver.LostGone)
+	switch {
+	case err != nil:
+		return 0, err
+	case slices.Contains(tokens, 0):
+		return 0, driver.Lost(driver.LostGone)
 	}
-	return token, err
+	return slices.Max(tokens), nil
 }
 
 // Drain implements [driver.Drainer].
@@ -301,5 +316,6 @@ var _ interface {
 	driver.TxGuard
 	driver.Drainer
 	hooks.Recorder
+	hooks.Queue
 	hooks.PostgresOptions
 } = (*backend)(nil)

@@ -3,9 +3,11 @@ package rowlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -34,7 +36,6 @@ type call struct {
 	want   *want
 
 	tries    int
-	ticket   int32         // of the want, in the statement under way
 	done     chan struct{} // closed when the fields below have been set
 	err      error
 	outcomes string // of the drops, a letter for each
@@ -48,19 +49,46 @@ type drop struct {
 	value int64 // the generation or arrival
 }
 
-// want is a set of keys that is taken as a whole.
+// want is a set of keys that is taken as a whole, or, if it waits, one after another in their order: it keeps what it has,
+// and stands in the queue of the first key that it lacks.
 type want struct {
 	grant   *grant // that it becomes
 	wait    bool
 	arrival int64   // in the queue of the server; 0: it is not there
-	holder  *holder // whose arrival that is
+	holder  *holder // whose arrival that is, and whose generations the grant has
+	place   place
+}
 
-	look // what is known of the lock while it is waited for
+// lacks returns the keys that are still to be taken.
+func (w *want) lacks() []driver.KeyID { return w.grant.keys[len(w.grant.generations):] }
+
+// plain reports whether it is exclusive, for one key, and not in the queue, which pglock.lease_call has first.
+func (w *want) plain() bool { return !w.grant.shared && len(w.lacks()) == 1 && w.arrival == 0 }
+
+// drops is what is to be dropped to leave the queue and to release what it has.
+func (w *want) drops() []drop {
+	drops := w.grant.drops()
+	if w.arrival != 0 {
+		drops = append(drops, drop{"w", w.lacks()[0], w.arrival})
+	}
+	return drops
+}
+
+// moveTo makes w a want of h. What it had from an earlier holder is lost with that.
+func (w *want) moveTo(h *holder) {
+	if w.holder == h {
+		return
+	}
+	if w.holder != nil {
+		w.holder.forget(w)
+	}
+	w.holder, w.arrival, w.grant.generations, w.place = h, 0, w.grant.generations[:0], place{}
 }
 
 // The letters of pglock.lease_call, and the outcomes with which it does nothing.
 const (
 	granted = 'g' // of a want
+	queued  = 'w' // of a want that does not wait: none holds it, but others wait for it
 	gone    = 'g' // of a drop
 	busy    = 'b'
 	over    = "over"
@@ -76,7 +104,7 @@ func (b *backend) submit(c *call) *call {
 
 func (c *call) items() int {
 	if c.want != nil {
-		return len(c.want.grant.keys)
+		return len(c.want.lacks())
 	}
 	return len(c.drops)
 }
@@ -107,10 +135,10 @@ func (b *backend) send(batch []*call) {
 	}
 	s := newStatement(h, batch)
 	var answer lockdb.CallLeasesRow
-	var results []int64
+	var taken []taken
 	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		if answer, err = q.CallLeases(ctx, s.params); err == nil {
-			results, err = numbersOf(answer.Results)
+			taken, err = takenBy(answer)
 		}
 		return err
 	})
@@ -128,7 +156,7 @@ func (b *backend) send(batch []*call) {
 		h.answered(s.params.Attempt)
 		b.combined.Add(batch...)
 	default:
-		b.answer(s, answer, results)
+		b.answer(s, answer.Dropped, taken)
 	}
 }
 
@@ -163,21 +191,6 @@ type statement struct {
 	params lockdb.CallLeasesParams
 }
 
-// item is a key of a want, with its call.
-type item struct {
-	key  driver.KeyID
-	call *call
-}
-
-// rank is 0 for exclusive wants of one key that are not in the queue, which pglock.lease_call has first, and 1 for all
-// others.
-func (it item) rank() int {
-	if w := it.call.want; w.grant.shared || len(w.grant.keys) > 1 || w.arrival != 0 {
-		return 1
-	}
-	return 0
-}
-
 func newStatement(h *holder, batch []*call) *statement {
 	s := &statement{holder: h, batch: batch, params: lockdb.CallLeasesParams{Holder: h.id, Attempt: h.nextAttempt()}}
 	s.addDrops()
@@ -201,67 +214,101 @@ func (s *statement) addDrops() {
 }
 
 func (s *statement) addWants() {
-	var tickets, spaces, numbers, shared, waits, arrivals list
-	for _, it := range s.items() {
-		w := it.call.want
-		if it.call.ticket == 0 {
-			s.wants = append(s.wants, it.call)
-			it.call.ticket = int32(len(s.wants))
+	for _, c := range s.batch {
+		if c.want != nil {
+			c.want.moveTo(s.holder)
+			s.wants = append(s.wants, c)
 		}
-		s.params.Plain += int32(1 - it.rank())
-		tickets.add(int64(it.call.ticket))
-		spaces.add(int64(it.key.Space))
-		numbers.add(it.key.Number)
-		shared.addBool(w.grant.shared)
-		waits.addBool(w.wait)
-		arrivals.add(w.arrival)
+	}
+	slices.SortStableFunc(s.wants, func(x, y *call) int {
+		switch plain := x.want.plain(); {
+		case plain == y.want.plain():
+			return 0
+		case plain:
+			return -1
+		}
+		return 1
+	})
+	var tickets, spaces, numbers, shared, waits, arrivals list
+	for i, c := range s.wants {
+		w, arrival := c.want, c.want.arrival
+		if w.plain() {
+			s.params.Plain++
+		}
+		for _, key := range w.lacks() {
+			tickets.add(int64(i + 1))
+			spaces.add(int64(key.Space))
+			numbers.add(key.Number)
+			shared.addBool(w.grant.shared)
+			waits.addBool(w.wait)
+			arrivals.add(arrival)
+			arrival = 0 // it stands in one queue
+		}
 	}
 	p := &s.params
 	p.Tickets, p.Spaces, p.Numbers = tickets.String(), spaces.String(), numbers.String()
 	p.Shared, p.Waits, p.Arrivals = shared.String(), waits.String(), arrivals.String()
 }
 
-// items returns the keys of the wants in the order in which they are taken.
-func (s *statement) items() []item {
-	items := make([]item, 0, len(s.batch))
-	for _, c := range s.batch {
-		if c.want == nil {
-			continue
+// taken is the answer to a ticket.
+type taken struct {
+	letter byte
+	keys   int   // how many were taken, unless all are granted
+	value  int64 // their generation, and the arrival
+	ahead  int64
+	held   time.Duration
+}
+
+// takenBy reads the answers to the tickets. If all are granted there are no lists but that of the generations.
+func takenBy(answer lockdb.CallLeasesRow) ([]taken, error) {
+	all := make([]taken, len(answer.Taken))
+	for i := range all {
+		all[i].letter = answer.Taken[i]
+	}
+	for _, list := range []struct {
+		text string
+		set  func(t *taken, n int64)
+	}{
+		{answer.Results, func(t *taken, n int64) { t.value = n }},
+		{answer.Got, func(t *taken, n int64) { t.keys = int(n) }},
+		{answer.Ahead, func(t *taken, n int64) { t.ahead = n }},
+		{answer.Held, func(t *taken, n int64) { t.held = time.Duration(n) * time.Microsecond }},
+	} {
+		numbers, err := numbersOf(list.text)
+		if err != nil || len(numbers) > len(all) {
+			return nil, cmp.Or(err, errAnswer)
 		}
-		c.ticket = 0
-		if c.want.holder != s.holder {
-			c.want.holder, c.want.arrival = s.holder, 0
-		}
-		for _, key := range c.want.grant.keys {
-			items = append(items, item{key, c})
+		for i, n := range numbers {
+			list.set(&all[i], n)
 		}
 	}
-	slices.SortFunc(items, func(x, y item) int { return cmp.Or(cmp.Compare(x.rank(), y.rank()), x.key.Compare(y.key)) })
-	return items
+	return all, nil
 }
+
+var errAnswer = errors.New("the server's answer does not fit the call")
 
 // answer tells the calls their outcomes. The attempt stays in flight until all grants are known. A grant that comes when
 // the holder is over is none.
-func (b *backend) answer(s *statement, answer lockdb.CallLeasesRow, results []int64) {
+func (b *backend) answer(s *statement, outcomes string, answers []taken) {
 	grants := make([]*grant, 0, len(s.wants))
 	for i, c := range s.wants {
-		c.outcome = answer.Taken[i]
+		t := answers[i]
+		if c.outcome = t.letter; c.outcome == granted {
+			t.keys = len(c.want.lacks())
+		}
+		s.holder.took(c.want, t)
 		if c.outcome == granted {
-			c.want.grant.holder, c.want.grant.generation = s.holder, results[i]
 			grants = append(grants, c.want.grant)
-		} else if c.want.wait {
-			c.want.arrival = results[i]
-			s.holder.queue(c.want)
 		}
 	}
 	lives := s.holder.add(grants)
-	outcomes := answer.Dropped
 	var late []*call
 	answered := s.batch[:0]
 	for _, c := range s.batch {
 		n := len(c.drops)
 		c.outcomes, outcomes = outcomes[:n], outcomes[n:]
 		if c.want != nil && c.outcome == granted && !lives {
+			c.want.holder = nil // what it has got is lost
 			late = append(late, c)
 		} else {
 			answered = append(answered, c)

@@ -8,16 +8,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// grant is a set of keys that a holder holds, with one generation.
+// grant is a set of keys that a holder holds, or the first of which it holds while it waits for the next.
 type grant struct {
-	keys     []driver.KeyID // in order
-	one      [1]driver.KeyID
+	keys        []driver.KeyID // in order
+	generations []int64        // of the first keys, those that the holder has
+	one         struct {       // most have one
+		keys        [1]driver.KeyID
+		generations [1]int64
+	}
 	shared   bool
 	listener driver.LossHandler
-
-	// Set when it is granted:
-	holder     *holder
-	generation int64
+	holder   *holder // set when it is granted
 
 	fenced  atomic.Bool // the generation was given away as a fencing token
 	guarded atomic.Bool // it has guarded a transaction, which may still be open
@@ -25,7 +26,7 @@ type grant struct {
 
 func newGrant(r driver.Request) *grant {
 	g := &grant{shared: r.Shared, listener: r.LossHandler}
-	g.keys = g.one[:0] // most have one
+	g.keys, g.generations = g.one.keys[:0], g.one.generations[:0]
 	for _, key := range r.Keys {
 		g.keys = append(g.keys, key.KeyID)
 	}
@@ -51,19 +52,15 @@ func (g *grant) numbers() []int64 {
 	return numbers
 }
 
-// drops returns what is to be dropped to release the grant.
+// drops returns what is to be dropped to release what the holder has of the grant.
 func (g *grant) drops() []drop {
 	kind := "x"
 	if g.shared {
 		kind = "s"
 	}
-	return dropAll(kind, g.keys, g.generation)
-}
-
-func dropAll(kind string, keys []driver.KeyID, value int64) []drop {
-	drops := make([]drop, len(keys))
-	for i, key := range keys {
-		drops[i] = drop{kind, key, value}
+	drops := make([]drop, len(g.generations), len(g.generations)+1)
+	for i, generation := range g.generations {
+		drops[i] = drop{kind, g.keys[i], generation}
 	}
 	return drops
 }

@@ -26,8 +26,8 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ b
 	g.guarded.Store(true)
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
-		Idle: b.guardIdle(), Holder: g.holder.id, Generation: g.generation, Shared: g.shared,
-		Spaces: g.spaces(), Numbers: g.numbers(),
+		Idle: b.guardIdle(), Holder: g.holder.id, Shared: g.shared,
+		Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
 	})
 	switch {
 	case isLost(err):

@@ -35,14 +35,14 @@ type holder struct {
 	inFlight  map[int64]struct{} // attempts whose answers are outstanding
 	grants    map[*grant]struct{}
 	releasing map[*grant]struct{} // whose releases were not answered yet
-	queued    map[int64]struct{}  // arrivals of wants that wait
+	waiting   map[*want]struct{}  // those in a queue of the server
 }
 
 // open adds a row for this process.
 func (b *backend) open(ctx context.Context) (*holder, error) {
 	h := &holder{
 		backend: b, ended: make(chan struct{}), told: make(chan struct{}),
-		inFlight: map[int64]struct{}{}, grants: map[*grant]struct{}{}, releasing: map[*grant]struct{}{}, queued: map[int64]struct{}{},
+		inFlight: map[int64]struct{}{}, grants: map[*grant]struct{}{}, releasing: map[*grant]struct{}{}, waiting: map[*want]struct{}{},
 	}
 	h.id.Valid = true
 	_, _ = rand.Read(h.id.Bytes[:]) // it never fails
@@ -236,18 +236,38 @@ func (h *holder) released(g *grant) {
 	delete(h.releasing, g)
 }
 
-// queue notes that w waits.
-func (h *holder) queue(w *want) {
+// took notes the answer to w: a generation for some more keys, and unless that are all the place where w waits now.
+func (h *holder) took(w *want, t taken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.queued[w.arrival] = struct{}{}
+	for range t.keys {
+		w.grant.generations = append(w.grant.generations, t.value)
+	}
+	switch {
+	case len(w.lacks()) == 0:
+		w.grant.holder, w.arrival = h, 0
+		delete(h.waiting, w)
+	case w.wait:
+		w.arrival = t.value
+		w.place.seen(t)
+		h.waiting[w] = struct{}{}
+	}
 }
 
-// unqueue notes that an arrival does not wait any more.
-func (h *holder) unqueue(arrival int64) {
+// rest returns how long w rests before it asks again.
+func (h *holder) rest(w *want) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.queued, arrival)
+	return w.place.rest()
+}
+
+// forget notes that w waits no more and that its grant is not used, and returns what is to be dropped for that.
+func (h *holder) forget(w *want) []drop {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting, w)
+	delete(h.grants, w.grant)
+	return w.drops()
 }
 
 const renewalsPerLease = 3

@@ -113,7 +113,7 @@ func (p *process) outcomes(c call) (outcomes []string, values []int64) {
 		outcomes = append(outcomes, map[rune]string{'d': "dropped", 'g': "gone", 'b': "busy"}[letter])
 	}
 	for _, letter := range got.Taken {
-		outcomes = append(outcomes, map[rune]string{'g': "granted", 'h': "held", 'b': "busy"}[letter])
+		outcomes = append(outcomes, map[rune]string{'g': "granted", 'h': "held", 'w': "waited for", 'b': "busy"}[letter])
 	}
 	if got.Results != "{}" {
 		p.must(json.Unmarshal([]byte("["+strings.Trim(got.Results, "{}")+"]"), &values))
@@ -210,7 +210,11 @@ func TestLeaseTakeNeverStealsFromAHolderThatLives(t *testing.T) {
 			holder := newProcess(t, db, byte(contested))
 			holder.take(contested)
 			holder.exec("UPDATE pglock.holders SET expires = clock_timestamp() - interval '1 s' WHERE id = $1", holder.id)
-			for _, sql := range []string{"BEGIN", fmt.Sprintf("INSERT INTO pglock.leases (space, number) VALUES (1, %d)", number)} {
+			stop := fmt.Sprintf("INSERT INTO pglock.leases (space, number) VALUES (1, %d)", number)
+			if !wrong {
+				stop = fmt.Sprintf("SELECT FROM pglock.holders WHERE id = '%s' FOR UPDATE", thief.id)
+			}
+			for _, sql := range []string{"BEGIN", stop} {
 				if _, err := helper.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
 				}
@@ -322,7 +326,7 @@ func TestLeaseGuardKeepsOthersFromTheLockUntilItEnds(t *testing.T) {
 		guard := lockdb.New(old.conn)
 		old.exec("BEGIN")
 		outcome, err := guard.GuardByLeases(t.Context(), lockdb.GuardByLeasesParams{
-			Idle: "0", Holder: old.id, Generation: values[0], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
+			Idle: "0", Holder: old.id, Generations: values[:1], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
 		if err != nil || outcome != "guarded" {
 			t.Fatal(outcome, err)
 		}
@@ -339,7 +343,7 @@ func TestLeaseGuardKeepsOthersFromTheLockUntilItEnds(t *testing.T) {
 
 		old.exec("BEGIN")
 		_, err = guard.GuardByLeases(t.Context(), lockdb.GuardByLeasesParams{
-			Idle: "0", Holder: old.id, Generation: values[0], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
+			Idle: "0", Holder: old.id, Generations: values[:1], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
 		if err == nil {
 			t.Error("a guard by a lock that another holder has")
 		}
@@ -367,14 +371,9 @@ func TestLeaseWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 
 	for _, shared := range []bool{false, true} {
 		got, _ = late.outcomes(late.taking(shared, false, 7))
-		late.want(got, "held") // others were there before
+		late.want(got, "waited for")
 	}
 	late.must(late.q.EndHolder(t.Context(), dead.id)) // who waited first is over
-	polled, err := writer.q.PollLeases(t.Context(), lockdb.PollLeasesParams{
-		Holder: writer.id, Tickets: []int32{1}, Spaces: []int16{1}, Numbers: []int64{7}, Shared: []bool{false}, Arrivals: []int64{arrival}})
-	if err != nil || len(polled) != 1 || !polled[0].Ready || !polled[0].Queued || polled[0].Ahead != 0 {
-		t.Fatalf("%+v, %v", polled, err)
-	}
 	next := writer.taking(false, true, 7)
 	next.arrivals[0] = arrival
 	got, _ = writer.outcomes(next)
@@ -403,26 +402,17 @@ func TestLeaseTakePassesOverARowThatAnotherCallHasLocked(t *testing.T) {
 	}
 }
 
-// A call that waits for the insertion of one key has locked the others, which are free.
-func TestLeaseTakeThatWaitsForAnInsertionHoldsUpNoOtherCall(t *testing.T) {
+// A key that an open transaction has added is busy, and the others of the call are not.
+func TestLeaseTakeWaitsForNoTransactionThatHasAddedAKey(t *testing.T) {
 	t.Parallel()
 	_, db := installed(t)
-	first, second, helper := newProcess(t, db, 1), newProcess(t, db, 2), newProcess(t, db, 3)
-	first.take(8, 9)
-	first.exec("UPDATE pglock.leases SET holder = NULL")
-	helper.exec("BEGIN; INSERT INTO pglock.leases (space, number) VALUES (1, 7)")
-	done := first.inBackground(func() error {
-		err := first.try(first.taking(false, false, 7, 8))
-		return err
-	})
-	second.exec("SET lock_timeout = '1 s'") // it does not wait
-	got, _ := second.outcomes(second.taking(false, false, 8, 9))
-	second.want(got, "busy", "granted")
+	first, helper := newProcess(t, db, 1), newProcess(t, db, 3)
+	helper.exec("BEGIN; INSERT INTO pglock.leases (space, number) VALUES (1, 7), (1, 9)")
+	got, _ := first.outcomes(first.taking(false, false, 7, 8, 9, 10))
+	first.want(got, "busy", "granted", "busy", "granted")
 	helper.exec("COMMIT")
-	done()
-	if !first.holds(7) || !first.holds(8) {
-		t.Error("the call that waited has not got its keys")
-	}
+	got, _ = first.outcomes(first.taking(false, false, 7))
+	first.want(got, "granted")
 }
 
 func TestLeaseCallsMakeTheirCommitsDurable(t *testing.T) {
@@ -500,5 +490,88 @@ func TestLeasePruningFreesWhatHoldersThatEndedLongAgoLeft(t *testing.T) {
 	}
 	if got, _ := live.outcomes(live.call()); len(got) != 0 {
 		t.Errorf("after pruning: %v", got)
+	}
+}
+
+// ask is a call for one ticket, whose first key may be waited for already.
+func (p *process) ask(shared, wait bool, arrival int64, numbers ...int64) call {
+	c := p.call()
+	for _, n := range numbers {
+		c.tickets, c.spaces, c.numbers = append(c.tickets, 1), append(c.spaces, 1), append(c.numbers, n)
+		c.shared, c.waits, c.arrivals = append(c.shared, shared), append(c.waits, wait), append(c.arrivals, arrival)
+		arrival = 0
+	}
+	return c
+}
+
+func TestLeaseCallThatCannotWinDrawsNoTransactionID(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	holder, reader, waiter, other := newProcess(t, db, 1), newProcess(t, db, 2), newProcess(t, db, 3), newProcess(t, db, 4)
+	holder.take(7, 8, 9)
+	holder.exec("UPDATE pglock.leases SET holder = NULL WHERE number > 7")
+	got, _ := reader.outcomes(reader.ask(true, false, 0, 9))
+	reader.want(got, "granted")
+	_, arrivals := waiter.outcomes(waiter.ask(false, true, 0, 7))
+	_, atReaders := waiter.outcomes(waiter.ask(false, true, 0, 9))
+	for what, c := range map[string]call{
+		"a key that is held":            other.ask(false, false, 0, 7),
+		"that, shared":                  other.ask(true, false, 0, 7),
+		"a free key and one held":       other.ask(false, false, 0, 8, 7),
+		"a key that readers have":       other.ask(false, false, 0, 9),
+		"a reader behind a writer":      other.ask(true, false, 0, 9),
+		"a waiter that is not the next": waiter.ask(false, true, arrivals[0], 7),
+		"a writer behind readers":       waiter.ask(false, true, atReaders[0], 9),
+		"nothing":                       other.call(),
+	} {
+		p := other
+		if c.holder == waiter.id {
+			p = waiter
+		}
+		p.exec("BEGIN")
+		got, _ := p.outcomes(c)
+		var writes bool
+		p.must(p.conn.QueryRow(t.Context(), "SELECT pg_current_xact_id_if_assigned() IS NOT NULL").Scan(&writes))
+		p.exec("COMMIT")
+		if writes || strings.Contains(fmt.Sprint(got), "granted") {
+			t.Errorf("%s: got %v, with a transaction ID: %v", what, got, writes)
+		}
+	}
+	holder.exec("UPDATE pglock.leases SET holder = NULL")
+	got, _ = other.outcomes(other.ask(false, false, 0, 7))
+	other.want(got, "waited for")
+}
+
+// It has the keys before, and those behind are free for others.
+func TestLeaseTicketThatWaitsStandsInTheQueueOfOneKey(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	holder, waiter, other := newProcess(t, db, 1), newProcess(t, db, 2), newProcess(t, db, 3)
+	generation := holder.take(8)[0]
+	got, values := waiter.outcomes(waiter.ask(false, true, 0, 7, 8, 9, 10))
+	waiter.want(got, "held")
+	got, _ = other.outcomes(other.taking(false, false, 7, 9))
+	other.want(got, "held", "granted")
+
+	c := holder.call()
+	c.dropKinds, c.dropSpaces, c.dropNumbers, c.dropValues = "x", []int64{1}, []int64{8}, []int64{generation}
+	got, _ = holder.outcomes(c)
+	holder.want(got, "dropped")
+	got, later := waiter.outcomes(waiter.ask(false, true, values[0], 8, 9, 10))
+	waiter.want(got, "held")
+	if !waiter.holds(7) || !waiter.holds(8) || waiter.holds(10) || later[0] <= values[0] {
+		t.Errorf("the waiter has not got the keys up to the one that is held: generations %v and %v", values, later)
+	}
+	var queues []int64
+	waiter.must(waiter.conn.QueryRow(t.Context(), "SELECT array_agg(number) FROM pglock.lease_waiters").Scan(&queues))
+	waiter.want([]string{fmt.Sprint(queues)}, "[9]")
+	waiter.must(waiter.q.SettleLeases(t.Context(), lockdb.SettleLeasesParams{
+		Holder: waiter.id, Attempt: waiter.attempt, Spaces: []int16{1, 1, 1}, Numbers: []int64{8, 9, 10}}))
+	got, _ = other.outcomes(other.taking(false, false, 8))
+	other.want(got, "granted")
+	got, again := waiter.outcomes(waiter.ask(false, true, values[0], 8, 9, 10)) // its place is as it was
+	waiter.want(got, "held")
+	if again[0] != values[0] || !waiter.holds(7) {
+		t.Errorf("after the settlement the waiter stands at %d, not at %d", again[0], values[0])
 	}
 }

@@ -65,7 +65,7 @@ func (h *holder) compare() {
 	for _, r := range rows {
 		d := drop{r.Kind, driver.KeyID{Space: driver.Space(r.Space), Number: r.Number}, r.Value}
 		found[d] = true
-		if _, open := inFlight[r.Attempt]; !open && r.Attempt <= last && !known[d] && !h.waits(d) {
+		if _, open := inFlight[r.Attempt]; !open && r.Attempt <= last && !known[d] {
 			unknown = append(unknown, d)
 		}
 	}
@@ -83,7 +83,7 @@ func (h *holder) compare() {
 	}
 }
 
-// known is what this process holds, or is about to release.
+// known is what this process holds or waits for, or is about to release.
 func (h *holder) known() map[drop]bool {
 	known := map[drop]bool{}
 	h.mu.Lock()
@@ -95,15 +95,12 @@ func (h *holder) known() map[drop]bool {
 			}
 		}
 	}
+	for w := range h.waiting {
+		for _, d := range w.drops() {
+			known[d] = true
+		}
+	}
 	return known
-}
-
-// waits reports whether d is a wait that goes on.
-func (h *holder) waits(d drop) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, queued := h.queued[d.value]
-	return queued && d.kind == "w"
 }
 
 // prune has the server forget some of what has not been used for long, and reports whether there may be more.

@@ -36,6 +36,7 @@ func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchRes
 	if g.ReadCommitted {
 		batch.Queue(lockdb.BeginReadWrite)
 		batch.Queue(lockdb.SetNoJIT)
+		batch.Queue(lockdb.SetNoStatementTimeout)
 		batch.Queue(lockdb.SetWarnings)
 	}
 	look := g.Trust.Queue(batch, g.Owners)
