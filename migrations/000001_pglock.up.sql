@@ -778,8 +778,7 @@ BEGIN
 END
 $$;
 
--- Whether a call of a holder may go on (done), or is over or settled. A call that writes locks the row of its holder first,
--- and until its end.
+-- Whether a call may go on (done), or is over or settled. One that writes locks the row of its holder until its end.
 CREATE FUNCTION pglock.lease_enter(me uuid, attempt bigint, writes boolean) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -793,8 +792,7 @@ BEGIN
 END
 $$;
 
--- Adds rows for the keys that have none. False says that all have one. The keys that an open transaction has added are
--- waited for a moment only, and left out.
+-- Adds rows for the keys that have none. False says that all have one. It waits but a moment for other transactions' keys.
 CREATE FUNCTION pglock.lease_insert(spaces smallint[], numbers bigint[]) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '5ms' AS $$
 DECLARE
@@ -922,8 +920,7 @@ BEGIN
 END
 $$;
 
--- Ends the holders of a key that have expired, and frees what readers that are over have of it. A share that a guarded
--- transaction has locked stays.
+-- Ends the holders of a key that have expired, and drops the shares of those that are over, but for guarded ones.
 CREATE FUNCTION pglock.lease_expire(me uuid, space smallint, number bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

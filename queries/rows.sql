@@ -32,13 +32,12 @@ FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
 -- name: SettleLeases :exec
 SELECT FROM pglock.lease_settle(@holder::pg_catalog.uuid, @attempt::bigint, @spaces::smallint[], @numbers::bigint[]);
 
--- The keys of a lock may have different generations. All are looked at, in their order.
+-- The keys of a lock may have different generations. A token of 0 says that one is not held.
 -- name: HoldsLeases :one
 SELECT pg_catalog.bool_and(pglock.lease_holds(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
     (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))::boolean AS held
 FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i;
 
--- The tokens grow, and 0 says that a key is not held.
 -- name: FenceLeases :one
 SELECT pg_catalog.array_agg(pglock.lease_fence(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
     (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))::bigint[] AS tokens

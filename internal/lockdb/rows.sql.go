@@ -114,7 +114,6 @@ type FenceLeasesParams struct {
 	Numbers     []int64
 }
 
-// The tokens grow, and 0 says that a key is not held.
 func (q *Queries) FenceLeases(ctx context.Context, arg FenceLeasesParams) ([]int64, error) {
 	row := q.db.QueryRow(ctx, FenceLeases,
 		arg.Holder,
@@ -180,7 +179,7 @@ type HoldsLeasesParams struct {
 	Numbers     []int64
 }
 
-// The keys of a lock may have different generations. All are looked at, in their order.
+// The keys of a lock may have different generations. A token of 0 says that one is not held.
 func (q *Queries) HoldsLeases(ctx context.Context, arg HoldsLeasesParams) (bool, error) {
 	row := q.db.QueryRow(ctx, HoldsLeases,
 		arg.Holder,

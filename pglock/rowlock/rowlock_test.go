@@ -160,8 +160,9 @@ func TestOptionsForSessionsAreRefused(t *testing.T) {
 
 func TestWithoutTheSchemaOrRightsAnErrorSaysSo(t *testing.T) {
 	t.Parallel()
-	db := testenv.Installed(t)
+	db := testenv.Database(t)
 	wantIs(t, open(t, db.Pool(t)).Ping(t.Context()), pglock.ErrSchemaMissing)
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	stranger := open(t, connect(t, db.Role(t, "pglock_stranger")))
 	if _, err := stranger.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrDenied) {
 		t.Errorf("a role without grants: %v", err)
