@@ -24,7 +24,7 @@ func TestCheckForNagios(t *testing.T) {
 		". No locks held. | longest_wait=0.000s;;30;0 waiters=0;")
 	hold(t, db, "SET application_name = 'bill|ing'; SELECT pg_advisory_lock(7007)")
 	queue(t, db, "SELECT pg_advisory_lock(7007)")
-	wantText(t, status(0, "--critical", "1h"), "PGLOCK OK - ", " bill/ing, idle for ", ", holds @7007 (excl)", "frees 1", "; to end it: pglock terminate ", "waiters=1;")
+	wantText(t, status(0, "--critical", "1h"), "PGLOCK OK - ", " bill/ing, idle for ", ", holds @7007 (excl)", "frees 1", "; run: pglock terminate ", "waiters=1;")
 	wantText(t, status(1, "--warning", "0", "--critical", "1h"), "PGLOCK WARNING - ")
 	wantText(t, status(2, "--critical", "0"), "PGLOCK CRITICAL - ")
 	wantText(t, status(3, "--critical", "1", "--dsn", "postgres://u:s3cret@127.0.0.1:1/x"),
@@ -59,7 +59,7 @@ func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 	}
 	wantText(t, output(0, "monitor", "--once"), "relation orders", waiter)
 	wantText(t, output(0, "monitor", "--advisory", "--once"), "Nothing waits for an advisory lock")
-	wantText(t, output(2, "check", "--critical", "0"), "PGLOCK CRITICAL - ", "; to end it: ")
+	wantText(t, output(2, "check", "--critical", "0"), "PGLOCK CRITICAL - ", "; run: ")
 	wantText(t, output(0, "check", "--critical", "0", "--advisory"), "PGLOCK OK - Nothing waits for an advisory lock")
 	wantText(t, output(0, "doctor"), "relation orders (AccExcl): frees 1")
 }

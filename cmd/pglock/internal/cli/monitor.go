@@ -118,9 +118,9 @@ func (m *monitorRun) showOnce(ctx context.Context, db database, pool *pgxpool.Po
 func printSnapshot(w io.Writer, output format, s *monitor.Snapshot, filter view.Filter, on view.Server) error {
 	switch output {
 	case formatJSON:
-		return view.JSON(w, filter.Apply(s))
+		return view.JSON(w, filter.Apply(s), filter.Action(s))
 	case formatNDJSON:
-		return view.NDJSON(w, filter.Apply(s))
+		return view.NDJSON(w, filter.Apply(s), filter.Action(s))
 	}
 	_, err := io.WriteString(w, lines(view.Table(s, filter, on, tableWidth())))
 	return err

@@ -27,7 +27,8 @@ type observer struct {
 	mu     sync.Mutex
 	events []journal.Event // the latest maxEvents
 	latest *monitor.Snapshot
-	lost   error // why there has been no snapshot since
+	noted  time.Time // when the latest was
+	lost   error     // why there has been no snapshot since
 }
 
 // maxEvents is how many events the view keeps.
@@ -69,7 +70,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	events := o.journal.See(s, ended...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.latest, o.lost = s, nil
+	o.latest, o.noted, o.lost = s, time.Now(), nil
 	o.events = append(o.events, events...)
 	o.events = slices.Clone(o.events[max(0, len(o.events)-maxEvents):])
 	return s, events, nil

@@ -36,12 +36,12 @@ func TestObserverAnswersWhileItsServerDoesNot(t *testing.T) {
 		noted <- err
 	}()
 	testenv.WaitUntil(t, "it asks the frozen server", func() bool { return acquired(pool) })
-	if live := o.live(); live.Snapshot != first {
+	if live := o.live(time.Hour); live.Snapshot != first {
 		t.Errorf("the snapshot is %+v", live.Snapshot)
 	}
 	cancel()
 	must.Succeed(t, <-noted)
-	if live := o.live(); live.Snapshot != next {
+	if live := o.live(time.Hour); live.Snapshot != next {
 		t.Errorf("after it the snapshot is %+v", live.Snapshot)
 	}
 }

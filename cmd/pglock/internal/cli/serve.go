@@ -159,7 +159,7 @@ func (s *serveRun) serve(ctx context.Context, db database, pool *pgxpool.Pool) e
 	metrics := exporter.New(exporter.Options{Interval: time.Duration(s.interval), Version: moduleVersion()})
 	token := web.NewToken()
 	mux := http.NewServeMux()
-	mux.Handle("/", web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: o.live, Past: o.recorder.memory,
+	mux.Handle("/", web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: func() web.Live { return o.live(time.Duration(s.interval)) }, Past: o.recorder.memory,
 		Hosts: s.hosts, Secure: secure != nil, Clients: browsers}))
 	mux.Handle("/metrics", metrics.On(listener.Addr()))
 	mux.Handle("/healthz", metrics.On(listener.Addr()))
@@ -203,9 +203,15 @@ func (s *serveRun) observe(ctx context.Context, db database, o *observer, metric
 	})
 }
 
-// live returns the current state for the page.
-func (o *observer) live() web.Live {
+var errSilent = errors.New("the server has not answered yet")
+
+// live returns the current state for the page. A snapshot that is older than three intervals is not the present.
+func (o *observer) live(interval time.Duration) web.Live {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return web.Live{Snapshot: o.latest, Events: o.events, Lost: o.lost}
+	lost := o.lost
+	if lost == nil && o.latest != nil && time.Since(o.noted) > max(3*interval, time.Second) {
+		lost = errSilent
+	}
+	return web.Live{Snapshot: o.latest, Events: o.events, Lost: lost}
 }

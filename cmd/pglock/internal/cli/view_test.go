@@ -137,7 +137,7 @@ func TestViewOutlivesTheServer(t *testing.T) {
 	m := s.monitor().inTerminal(80, 24)
 	m.shows("nightly-report")
 	must.Succeed(t, s.server.Down(t.Context(), pgserver.Immediate))
-	m.shows("LOST no answer since ", "trying again", "nightly-report")
+	m.shows("LOST", "Unknown since ", "trying again", "nightly-report")
 	m.types("?")
 	m.shows("── help", "LOST")
 	m.types("Escape")

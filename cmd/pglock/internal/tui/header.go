@@ -76,7 +76,11 @@ func (m Model) alerts() []styled {
 func (m Model) lostText() string {
 	late := fmt.Sprintf("it takes more than %v", snapshotTimeout)
 	why := view.Printable(oneLine(view.Cause(m.lost, late)))
-	return fmt.Sprintf("LOST no answer since %s UTC, trying again: %s (l: log)", clock(m.snapshot.TakenAt), why)
+	silence := ""
+	if m.missed > 0 {
+		silence = " for " + view.Age(m.silence())
+	}
+	return fmt.Sprintf("Unknown since %s UTC: no answer%s, trying again: %s (l: log)", clock(m.snapshot.TakenAt), silence, why)
 }
 
 // alertPercent is how full a lock table is, in percent, when there is an alert.

@@ -20,6 +20,9 @@ const (
 
 // headline returns the lines about the root, or one that says that nothing waits.
 func (m Model) headline() []styled {
+	if m.lost != nil {
+		return nil // what was to be done may not be any more
+	}
 	h, plain := m.table.headline, lipgloss.NewStyle()
 	text := view.Wrap(view.Printable(h.String()), m.width-1, "  ")
 	if most := 2; m.height < sentenceHeight {
@@ -28,10 +31,7 @@ func (m Model) headline() []styled {
 		text = append(text[:most-1], view.Cut(text[most-1]+" "+text[most], m.width-1))
 	}
 	style := m.styles.root
-	switch {
-	case m.lost != nil:
-		style = m.styles.dim
-	case h.Waiting == 0:
+	if h.Waiting == 0 {
 		style = plain
 	}
 	var lines []styled

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -22,7 +23,8 @@ type Model struct {
 	resizes       int
 
 	snapshot *monitor.Snapshot // the latest
-	lost     error             // why there has been none since; nil unless the server is down
+	lost     error             // why there has been none since; nil unless the server does not answer
+	missed   int               // ticks since then
 	taking   bool
 	tickID   int // of the latest tick; earlier ones are ignored
 	paused   bool
@@ -141,11 +143,26 @@ func (m Model) handleTick(t tickMsg) (Model, tea.Cmd) {
 func (m Model) takeSnapshots(wanted bool) (Model, tea.Cmd) {
 	m.tickID++
 	if m.taking {
-		return m, m.wait()
+		return m.stillTaking(), m.wait()
 	}
 	m.taking = true
 	return m, tea.Batch(m.wait(), m.takeSnapshot(wanted))
 }
+
+// stillTaking counts the ticks for which a snapshot has been under way. What is older than three intervals is not the present.
+func (m Model) stillTaking() Model {
+	const most = 3
+	m.missed++
+	if m.lost == nil && m.missed >= most && m.silence() >= time.Second && m.options.Seek == nil {
+		m.lost = errSilent
+	}
+	return m
+}
+
+var errSilent = errors.New("it has not answered yet")
+
+// silence is for how long there has been no snapshot.
+func (m Model) silence() time.Duration { return time.Duration(m.missed) * m.options.Interval }
 
 func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
 	m.taking = false
@@ -158,7 +175,7 @@ func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
 		m.log = m.log.add(t.snapshot.TakenAt, "the server answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
 		m.lost = nil
 	}
-	m.snapshot = t.snapshot
+	m.snapshot, m.missed = t.snapshot, 0
 	if t.all == m.all {
 		if m.opening {
 			m = m.choosePage()
@@ -173,7 +190,7 @@ func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
 
 // handleOutage notes an error. The last snapshot stays on the screen.
 func (m Model) handleOutage(err error) Model {
-	if m.lost == nil {
+	if m.lost == nil || m.lost == errSilent {
 		m = m.addLog("no answer: " + oneLine(err.Error()))
 	}
 	m.lost = err

@@ -242,7 +242,8 @@ func TestALostServerIsShownAndRetried(t *testing.T) {
 	for range 2 {
 		u.send(snapshotMsg{err: errors.New("connection refused")})
 	}
-	u.wants("LOST no answer since 12:00:00 UTC, trying again: connection refused", "invoice:42")
+	u.wants("LOST", "Unknown since 12:00:00 UTC: no answer, trying again: connection refused", "invoice:42")
+	u.wantsNot("Terminate") // it may be over
 	u.send(tickMsg{u.m.tickID})
 	if !u.m.taking {
 		t.Error("no other snapshot is taken")
@@ -254,6 +255,21 @@ func TestALostServerIsShownAndRetried(t *testing.T) {
 	if n := strings.Count(u.screen(), "no answer"); n != 1 {
 		t.Errorf("one outage is logged %d times", n)
 	}
+}
+
+// A server that hangs is lost after three intervals, long before the attempt is given up.
+func TestASnapshotThatIsOldIsNotThePresent(t *testing.T) {
+	u := start(t, Options{First: emptySnapshot(), Interval: time.Second}, 80, 24)
+	for i, lost := range []bool{false, false, false, true, true} {
+		u.send(tickMsg{u.m.tickID})
+		if got := u.m.lost != nil; got != lost {
+			t.Errorf("after %d intervals it is lost: %v", i, got)
+		}
+	}
+	u.wants("LOST", "Unknown since 12:00:00 UTC: no answer for 4.0s")
+	u.wantsNot("Nothing waits")
+	u.snapshotArrives(mixedSnapshot())
+	u.wantsNot("LOST")
 }
 
 func TestTheTableIsArrangedInTheBackground(t *testing.T) {

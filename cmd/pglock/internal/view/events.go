@@ -24,14 +24,9 @@ func EventLines(w io.Writer, events []journal.Event) error {
 }
 
 // EventsNDJSON writes each event as JSON on one line.
-func EventsNDJSON(w io.Writer, events []journal.Event) error { return eachJSON(w, events, "") }
-
-// EventsJSON writes each event as an indented JSON value.
-func EventsJSON(w io.Writer, events []journal.Event) error { return eachJSON(w, events, "  ") }
-
-func eachJSON(w io.Writer, events []journal.Event, indent string) error {
+func EventsNDJSON(w io.Writer, events []journal.Event) error {
 	for _, e := range events {
-		if err := encodeJSON(w, e, "", indent); err != nil {
+		if err := encodeJSON(w, e, ""); err != nil {
 			return err
 		}
 	}

@@ -28,17 +28,14 @@ func TestLocksOfOtherTypesHaveModes(t *testing.T) {
 	s.OtherSessions = []monitor.Session{{PID: 1, Application: "flyway"}, {PID: 2, Application: "idx"}, {GID: "order 7"}, {PID: 3}, {PID: 13}}
 	table := Table(s, Filter{}, Server{}, 100)
 	for _, want := range []string{
-		"  11 waits for 1.0s: relation orders (AccShare), blocked by 1",
-		"  13 waits for 1.0s: relation t2 (RowExcl), blocked by 2",
-		"  14 waits for 1.0s: relation t2 (ShUpdExcl), blocked by 'order 7'",
-		"  15 waits for 1.0s: relation t2 (RowExcl), blocked by ~14",
-		"  1 flyway holds relation orders (AccExcl)",
-		"  2 idx holds relation t2 (ShRowExcl)",
-		"  'order 7' holds relation t2 (RowExcl)",
-		"  3 blocks",
+		"1 flyway         holds AccExcl   relation orders",
+		"├─ 11             1.0s AccShare  relation orders",
+		"2 idx            holds ShRowExcl relation t2",
+		"└─ 14             1.0s ShUpdExcl relation t2",
+		"   └─ ~15         1.0s RowExcl   relation t2",
 	} {
 		if !slices.Contains(table, want) {
-			t.Errorf("the table does not have the line %q:\n%s", want, strings.Join(table, "\n"))
+			t.Errorf("the text does not have the line %q:\n%s", want, strings.Join(table, "\n"))
 		}
 	}
 	c, err := s.Target(monitor.SessionID{PID: 2})

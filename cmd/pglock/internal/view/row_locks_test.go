@@ -17,25 +17,6 @@ func inRow(key string, times ...time.Duration) monitor.Lock {
 	return lock
 }
 
-func TestAScreenKeepsTheLongestWaitsOfSessionsAndRows(t *testing.T) {
-	s := waited(time.Minute)
-	s.Locks = append(s.Locks, monitor.Lock{Key: "@6"}, monitor.Lock{Key: "@7"}, inRow("@8"), inRow("@9", time.Hour), inRow("@10", time.Second))
-	text := strings.Join(OneScreen(s, Filter{}, Server{Target: "server"}, 80, 15), "\n")
-	for _, want := range []string{"@5", "\n@9 (row)", "\n@10 (row)"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing:\n%s", want, text)
-		}
-	}
-	for _, free := range []string{"@6", "@7", "\n@8 (row)"} {
-		if strings.Contains(text, free) {
-			t.Errorf("%q is shown:\n%s", free, text)
-		}
-	}
-	if !strings.Contains(text, "… 3 more keys") {
-		t.Errorf("what does not fit is not counted:\n%s", text)
-	}
-}
-
 func TestAWaitForALockInARowCountsAsAnyOther(t *testing.T) {
 	sessions, rows := waited(time.Minute), waited(time.Minute)
 	rows.Locks = append(rows.Locks, inRow("@9", time.Hour))

@@ -1,182 +1,268 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
-	"net"
-	"slices"
+	"strings"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/lockmode"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-func holderRow(s *monitor.Snapshot, h monitor.Holder) *row {
-	if h.Prepared() {
-		return preparedRow(s, h)
+// marks are the marks in the tree that need an explanation.
+type marks struct{ soft, more bool }
+
+// treeLines draws the first rows of the tree: each session below the one that blocks it.
+func (p *page) treeLines(most int) (lines []string, m marks) {
+	var branches []fold.Branch
+	var depths []int
+	left := 0
+	for depth, branch := range fold.Branches(p.tree) {
+		if len(branches) == most {
+			left += len(branch.Nodes)
+			continue
+		}
+		branches, depths = append(branches, branch), append(depths, depth)
 	}
-	r := sessionRow("holds", h.Mode, "", h.Session)
-	return &r
+	if len(branches) == 0 {
+		return nil, m
+	}
+	guides := Guides(depths)
+	rows := sheet{{"SESSION", "WAITED", "MODE", "LOCK", "DOING"}}
+	for i, branch := range branches {
+		rows = append(rows, p.treeRow(branch, guides[i], &m))
+	}
+	if lines = rows.lines(p.width); left > 0 {
+		lines = append(lines, fmt.Sprintf("… %d more", left))
+	}
+	return lines, m
 }
 
-func waiterRow(s *monitor.Snapshot, tree *monitor.Tree, w monitor.Waiter) *row {
-	waited := unknown // the server does not report it, or not yet
-	if w.WaitingSince != nil {
-		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
-	}
-	r := sessionRow("waits", w.Mode, waited, w.Session)
-	r.blockers = Blockers(tree, w, s.BlockersMissing != "")
-	return &r
-}
-
-const (
-	hidden  = "(hidden)"
-	unknown = "?"
-)
-
-func sessionRow(role string, mode string, waited string, session monitor.Session) row {
-	if session.Lease != nil {
-		return row{cells: []string{role, "-", Short(mode), waited, Field(session, "user", session.User)}, text: Process(session)}
-	}
-	return row{cells: []string{role, fmt.Sprint(session.PID), Short(mode), waited,
-		Field(session, "user", session.User),
-		Field(session, "application", session.Application),
-		Field(session, "client", Host(session.Client)),
-		Field(session, "state", Short(session.State)),
-	}}
-}
-
-// preparedRow shows, instead of a session, the identifier for COMMIT PREPARED and ROLLBACK PREPARED.
-func preparedRow(s *monitor.Snapshot, h monitor.Holder) *row {
-	text := "prepared transaction " + gid(h.GID)
-	if h.PreparedAt != nil {
-		text += fmt.Sprintf(", %s ago", Age(s.TakenAt.Sub(*h.PreparedAt)))
-	}
-	return &row{cells: []string{"holds", "-", Short(h.Mode), "", Field(h.Session, "user", h.User)}, text: text}
-}
-
-func gid(gid string) string {
-	if gid == "" {
-		return unknown
-	}
-	return fmt.Sprintf("'%s'", Printable(gid))
-}
-
-// Field returns the cell for a session's field, which is named as in JSON. A field that the server did not report is
-// marked. A session without a user has just begun or ended.
-func Field(session monitor.Session, name, value string) string {
+func (p *page) treeRow(branch fold.Branch, guide string, m *marks) []string {
+	n := branch.First()
+	name, waited, lock, mode := Named(*n.Session), "holds", "", ""
+	doing := p.activity(*n.Session)
 	switch {
-	case slices.Contains(session.Hidden, "user"):
+	case n.Lease != nil:
+		doing = Lease(n.Lease, p.shown.TakenAt)
+	case n.Prepared():
+		doing = "prepared " + p.since(n.PreparedAt) + " ago"
+	}
+	if n.Wait != nil {
+		waited, lock, mode = p.since(n.Wait.WaitingSince), n.Wait.Label(), n.Wait.Mode
+	} else if label, held, ok := n.Held(); ok {
+		lock, mode = label, held
+	}
+	if branch.Folded() {
+		name, doing = fmt.Sprintf("%d waiters", len(branch.Nodes)), p.foldText(branch)
+	} else if more := otherHolders(n); more > 0 {
+		name, m.more = fmt.Sprintf("%s +%d", name, more), true
+	}
+	if n.Kind == "soft" {
+		name, m.soft = "~"+name, true
+	}
+	return []string{guide + name, waited, Short(mode), Printable(lock), doing}
+}
+
+// activity returns the state of a session, for how long, and what it runs or ran last.
+func (p *page) activity(s monitor.Session) string {
+	text := Field(s, "state", Short(s.State))
+	if s.StateSince != nil {
+		text += " " + p.since(s.StateSince)
+	}
+	if query := withoutComment(Query(s)); query != "" {
+		text += ": " + Printable(query)
+	}
+	return text
+}
+
+// otherHolders returns how many sessions hold what a session waits for, besides the one that is shown.
+func otherHolders(n *monitor.Node) (others int) {
+	if n.Blocker == nil {
+		return 0
+	}
+	for _, b := range n.Wait.BlockedBy {
+		if b.Kind == "hard" && b.ID() != n.Blocker.ID() {
+			others++
+		}
+	}
+	return others
+}
+
+// foldText says which waiters a row stands for, and how long they have waited.
+func (p *page) foldText(b fold.Branch) string {
+	text := fmt.Sprintf("%s to %s", Printable(b.First().Who()), Printable(b.Last().Who()))
+	if shortest, longest, known := b.Waited(p.shown.TakenAt); known {
+		text += fmt.Sprintf(", waited %s to %s", Age(shortest), Age(longest))
+	}
+	return text
+}
+
+func (p *page) since(t *time.Time) string {
+	if t == nil {
 		return unknown
-	case slices.Contains(session.Hidden, name):
-		return hidden
 	}
-	return Printable(value)
+	return Age(p.shown.TakenAt.Sub(*t))
 }
 
-// Host returns a client without its port.
-func Host(client string) string {
-	if host, _, err := net.SplitHostPort(client); err == nil {
-		return host
+// Guides returns the lines that connect the rows of a tree with the rows above them, by the depths of the rows.
+func Guides(depths []int) []string {
+	guides, open := make([]string, len(depths)), map[int]bool{} // open says that a sibling follows at a depth
+	for i := len(depths) - 1; i >= 0; i-- {
+		depth, guide := depths[i], ""
+		for d := 1; d < depth; d++ {
+			if open[d] {
+				guide += "│  "
+			} else {
+				guide += "   "
+			}
+		}
+		switch {
+		case depth == 0:
+		case open[depth]:
+			guide += "├─ "
+		default:
+			guide += "└─ "
+		}
+		guides[i] = guide
+		for d := range open {
+			if d > depth {
+				delete(open, d)
+			}
+		}
+		open[depth] = true
 	}
-	return client
+	return guides
 }
 
-// Query returns what a session runs or ran last. It is empty for an idle session of a Locker, whose last query is one of
-// pglock's own.
-func Query(session monitor.Session) string {
-	if session.Process != "" && session.State == "idle" {
+// keyLines lists the contended keys, those with the longest waits first, and then the others, unless they are many.
+func (p *page) keyLines(most int) (lines []string) {
+	rows, contended := sheet{{"KEY", "HELD BY", "MODE", "WAIT", "LONGEST", ""}}, 0
+	locks := byUrgency(p.shown)
+	for contended < len(locks) && len(locks[contended].Waiters) > 0 {
+		contended++
+	}
+	listed := min(contended, most)
+	if len(locks) <= most {
+		listed = len(locks)
+	}
+	for _, lock := range locks[:listed] {
+		rows = append(rows, p.keyRow(lock))
+	}
+	if listed > 0 {
+		lines = rows.lines(p.width)
+	}
+	if more := contended - listed; more > 0 {
+		lines = append(lines, fmt.Sprintf("… %s with waiters", count(more, "more key")))
+	}
+	if idle := locks[max(contended, listed):]; len(idle) > 0 {
+		lines = append(lines, fmt.Sprintf("%s without waiters%s (pglock monitor -o json lists them)", count(len(idle), "key"), onlyHolder(idle)))
+	}
+	return lines
+}
+
+// onlyHolder names the one session that holds all of the locks, if there is one.
+func onlyHolder(locks []monitor.Lock) string {
+	var only *monitor.Session
+	for i := range locks {
+		for k := range locks[i].Holders {
+			session := &locks[i].Holders[k].Session
+			if only != nil && only.ID() != session.ID() {
+				return ""
+			}
+			only = session
+		}
+	}
+	if only == nil {
 		return ""
 	}
-	return session.Query
+	return ", held by " + Named(*only)
 }
 
-// OneLine returns a query on one line, without its leading comment.
-func OneLine(query string) string { return withoutComment(query) }
-
-// Short abbreviates PostgreSQL's longest states and its lock modes, the latter to nine characters at most, and escapes
-// unprintable characters in others.
-func Short(word string) string {
-	if abbreviated, ok := abbreviations[word]; ok {
-		return abbreviated
-	}
-	return Printable(lockmode.Short(word))
-}
-
-var abbreviations = map[string]string{
-	"idle in transaction":           "idle in tx",
-	"idle in transaction (aborted)": "tx aborted",
-	"fastpath function call":        "fastpath",
-}
-
-// maxShownBlockers is how many blockers of a waiter a table names.
-const maxShownBlockers = 4
-
-// Blockers returns the process IDs and identifiers of a waiter's blockers, soft ones marked with ~. The first is the one
-// that the tree prefers. Of many only some are named, and the last text, such as "+197", counts the others.
-func Blockers(tree *monitor.Tree, w monitor.Waiter, missing bool) []string {
-	if missing && w.Lease == nil {
-		return []string{unknown}
+func (p *page) keyRow(lock monitor.Lock) []string {
+	row := []string{heading(p.shown, lock), "", "", "", "", ""}
+	if n := len(lock.Waiters); n > 0 {
+		row[3], row[4] = fmt.Sprint(n), Age(longest(p.shown, lock))
 	}
 	var names []string
-	all := tree.Blockers(w)
-	for i, blocker := range all {
-		if i == maxShownBlockers {
-			return append(names, fmt.Sprintf("+%d", len(all)-i))
+	for i := range lock.Holders {
+		if name := Named(lock.Holders[i].Session); len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
 		}
-		who := fmt.Sprint(blocker.PID)
-		switch {
-		case blocker.Holder != "":
-			who = Who(*tree.Node(blocker.ID()).Session)
-		case blocker.PID == 0:
-			who = gid(blocker.GID)
-		}
-		if blocker.Kind == "soft" {
-			who = "~" + who
-		}
-		names = append(names, who)
 	}
-	return names
+	const most = 2
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("+%d", more))
+	}
+	if row[1] = strings.Join(names, ", "); len(lock.Holders) > 0 {
+		row[2], row[5] = Short(lock.Holders[0].Mode), p.holderText(lock.Holders[0])
+	}
+	return row
 }
 
-// Who names a session by its process ID, a prepared transaction by its identifier in quotes, and a process that uses locks in
-// rows by its process ID and host or, if these are unknown, the ID that its locks have.
-func Who(session monitor.Session) string {
-	switch l := session.Lease; {
-	case l != nil && l.Host != "":
-		return fmt.Sprintf("%d@%s", l.PID, Printable(l.Host))
-	case l != nil:
-		return Printable(l.Holder)
-	case session.Prepared():
-		return gid(session.GID)
-	}
-	return fmt.Sprint(session.PID)
-}
-
-// Process names a process that uses locks in rows: what it calls itself, where it runs, and as whom.
-func Process(s monitor.Session) string {
-	text := Printable(s.Lease.Holder)
-	if s.Application != "" {
-		text += " " + Printable(s.Application)
-	}
+// holderText describes a holder: since when it has the lock, as far as that is known, and what it does.
+func (p *page) holderText(h monitor.Holder) string {
+	held := heldBy(p.shown, h)
 	switch {
-	case slices.Contains(s.Hidden, "user"):
-		return text + " (unknown)"
-	case s.Lease.Host != "":
-		text += fmt.Sprintf(" on %s, process %d", Printable(s.Lease.Host), s.Lease.PID)
-	case slices.Contains(s.Hidden, "client"):
-		text += " on " + hidden
+	case h.Prepared():
+		return "prepared " + p.since(h.PreparedAt) + " ago"
+	case h.Lease != nil:
+		return held + "; " + Process(h.Session)
+	case held != "":
+		return held
 	}
-	return text + ", role " + Printable(s.User)
+	return p.activity(h.Session)
 }
 
-// Lease says how long a lease lasts.
-func Lease(l *monitor.Lease, at time.Time) string {
-	left, known := l.Left(at)
+// heading returns a lock's key, with the number after a name or a guess, and its database if that is not the connected one.
+func heading(s *monitor.Snapshot, lock monitor.Lock) string {
+	text := Printable(lock.Label())
 	switch {
-	case !known:
-		return "lease unknown"
-	case left <= 0:
-		return "lease over for " + Age(-left)
+	case len(lock.Names) > 1:
+		text += fmt.Sprintf(" @%d (%d names)", lock.Number, len(lock.Names))
+	case len(lock.Names) > 0:
+		text += fmt.Sprintf(" @%d", lock.Number)
+	case len(lock.Guesses) > 0:
+		text += " " + Printable(lock.Key)
 	}
-	return "lease left " + Age(left)
+	if lock.Database != s.Database {
+		text += " in " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
+	}
+	return text
+}
+
+// sheet has rows of cells, of which the first row is the head. The last cell of a row takes the room that is left.
+type sheet [][]string
+
+// lines aligns the cells in lines of at most width columns, the widest of which give way first.
+func (s sheet) lines(width int) []string {
+	const least, last = 6, 12 // columns of a cell that gives way, and of the last one
+	n := len(s[0]) - 1
+	widths, total := make([]int, n), 0
+	for i := range widths {
+		for _, row := range s {
+			widths[i] = max(widths[i], Columns(row[i]))
+		}
+		total += widths[i] + 1
+	}
+	for widest := 0; total > width-last; total-- {
+		for i := range widths {
+			if widths[i] > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= least {
+			break
+		}
+		widths[widest]--
+	}
+	lines := make([]string, len(s))
+	for k, row := range s {
+		for i, cell := range row[:n] {
+			lines[k] += Fit(cell, widths[i], s[0][i] == "WAITED" || s[0][i] == "WAIT" || s[0][i] == "LONGEST") + " "
+		}
+		lines[k] = Cut(strings.TrimRight(lines[k]+row[n], " "), width)
+	}
+	return lines
 }

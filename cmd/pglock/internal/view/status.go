@@ -92,7 +92,7 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Ju
 		text += "; " + count(possible, "possible deadlock")
 	}
 	if end := EndCommand(headline, flags); end != "" {
-		text += "; to end it: " + end
+		text += "; run: " + end
 	}
 	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest.lasted, limits)}
 }

@@ -27,7 +27,7 @@ func withTableWait(s *monitor.Snapshot) {
 func TestStatus(t *testing.T) {
 	const (
 		bare    = "Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3, longest wait 1m30s; 1 more waits"
-		end     = "; to end it: pglock terminate -d shop 4711@2026-07-05T10:00:00Z"
+		end     = "; run: pglock terminate -d shop 4711@2026-07-05T10:00:00Z"
 		billing = bare + end
 	)
 	alone := Filter{Keys: []pglock.Key{pglock.Int64Key(5)}}
@@ -74,7 +74,7 @@ func TestStatus(t *testing.T) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
 			s.DetailsHidden = "GRANT this"
-		}, Unknown, "PGLOCK UNKNOWN - Roll back prepared transaction \"it's\", 1h00m old, holds @7/-42 (shared): frees 1; the server does not report how long 1 waiter has waited; GRANT this; to end it: ROLLBACK PREPARED 'it''s' | longest_wait=0.000s"},
+		}, Unknown, "PGLOCK UNKNOWN - Roll back prepared transaction \"it's\", 1h00m old, holds @7/-42 (shared): frees 1; the server does not report how long 1 waiter has waited; GRANT this; run: ROLLBACK PREPARED 'it''s' | longest_wait=0.000s"},
 		"hidden, and others are critical": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[1].Waiters[0].Hidden, s.Locks[1].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
 		}, Critical, "PGLOCK CRITICAL - " + billing + " | "},

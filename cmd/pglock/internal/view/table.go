@@ -11,62 +11,55 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Table formats the locks of a snapshot that the filter shows, in lines of at most width columns: for each lock its
-// holders, then its waiters, of which those that are alike are folded. Above them stands the headline. Locks with waiters
-// come first, sorted by the longest wait.
-func Table(all *monitor.Snapshot, filter Filter, on Server, width int) []string {
-	p := newPage(all, filter, on, width)
-	return p.table(byUrgency(p.shown))
-}
+// maxTree and maxKeyRows are how many rows of the tree and keys a text has, so that it fits a page of 60 lines.
+const maxTree, maxKeyRows = 24, 10
 
-// Server is how a table names the server: Target in its title, and Flags on a command line ([EndCommand]). A table of the Past
+// Server is how a text names the server: Target in its title, and Flags on a command line ([EndCommand]). A text of the Past
 // has no commands.
 type Server struct {
 	Target, Flags string
 	Past          bool
 }
 
-// page is a snapshot that is written as a table.
+// Table describes what the filter shows of a snapshot in lines of at most width columns: the action, the tree of blockers with
+// the culprit first, the contended keys, and the number of the others.
+func Table(all *monitor.Snapshot, filter Filter, on Server, width int) []string {
+	return newPage(all, filter, on, width).lines(maxTree)
+}
+
+// OneScreen is like [Table], but returns at most height lines.
+func OneScreen(all *monitor.Snapshot, filter Filter, on Server, width, height int) []string {
+	p := newPage(all, filter, on, width)
+	for n := maxTree; ; n-- {
+		if lines := p.lines(n); len(lines) <= height || n == 0 {
+			return lines[:min(len(lines), height)]
+		}
+	}
+}
+
+// page is a snapshot that is written as text.
 type page struct {
 	all, shown *monitor.Snapshot // shown has only what the filter shows
-	tree       *monitor.Tree     // of all
-	folds      folds
+	tree       *monitor.Tree     // of what is shown
 	headline   monitor.Action
 	on         Server
 	width      int
 }
 
 func newPage(all *monitor.Snapshot, filter Filter, on Server, width int) *page {
-	tree, s := filter.named(all).Tree(), filter.shown(all)
-	return &page{all: all, shown: s, tree: tree, folds: foldsOf(tree),
-		headline: filter.Action(all), on: on, width: width}
+	tree := filter.named(all).Tree()
+	if filter.narrows() {
+		tree = tree.Of(func(l *monitor.Lock) bool { return filter.Shows(*l) }, filter.ShowsOther)
+	}
+	return &page{all: all, shown: filter.shown(all), tree: tree, headline: filter.Action(all), on: on, width: width}
 }
 
-// OneScreen is like [Table], but returns at most height lines. It says how many locks do not fit, and leaves out locks
-// without waiters first.
-func OneScreen(all *monitor.Snapshot, filter Filter, on Server, width, height int) []string {
-	p := newPage(all, filter, on, width)
-	locks := byUrgency(p.shown)
-	lines := p.table(locks)
-	if len(lines) <= height {
-		return lines
-	}
-	for n := min(len(locks), height); ; n-- {
-		lines = p.table(locks[:n])
-		if len(lines) < height || n == 0 {
-			lines = lines[:min(len(lines), height-1)]
-			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", len(locks)-n), width))
-		}
-	}
-}
-
-// table formats some of the locks, with the totals of all that are shown.
-func (p *page) table(locks []monitor.Lock) []string {
+// lines returns the text with at most so many rows of the tree.
+func (p *page) lines(rows int) []string {
 	lines := []string{Cut(title(p.shown, p.on.Target), p.width), ""}
-	sessions, marks := p.body(locks)
+	tree, marks := p.treeLines(rows)
 	for i, part := range [][]string{
-		HeadlineLines(p.headline, p.on, p.width),
-		p.deadlockLines(), sessions, p.otherWaits(), p.notes(marks),
+		HeadlineLines(p.headline, p.on, p.width), p.deadlockLines(), tree, p.keyLines(min(rows, maxKeyRows)), p.notes(marks),
 	} {
 		if len(part) > 0 && i > 0 {
 			lines = append(lines, "")
@@ -94,74 +87,6 @@ func StandbyMark(s *monitor.Snapshot) string {
 		return " STANDBY"
 	}
 	return ""
-}
-
-// entry is a line of the body: text, or a row of the grid.
-type entry struct {
-	text string
-	row  *row
-}
-
-// marks are the marks in the table that need an explanation.
-type marks struct {
-	soft, more bool
-	left       []string // columns that are left out
-}
-
-func (p *page) body(locks []monitor.Lock) (lines []string, m marks) {
-	if len(locks) == 0 {
-		return nil, m
-	}
-	g := newGrid()
-	head := g.head()
-	entries := []entry{{row: &head}}
-	for _, lock := range locks {
-		entries = append(entries, p.entriesOf(lock)...)
-	}
-	for _, e := range entries {
-		if e.row != nil {
-			g.widen(*e.row)
-		}
-	}
-	m.left = g.fitInto(p.width)
-	for _, e := range entries {
-		if e.row != nil {
-			e.text = g.line(*e.row)
-			blockers := separator + g.blockers(*e.row)
-			m.soft = m.soft || strings.Contains(blockers, separator+"~")
-			m.more = m.more || strings.Contains(blockers, separator+"+")
-		}
-		lines = append(lines, e.text)
-	}
-	return lines, m
-}
-
-func (p *page) entriesOf(lock monitor.Lock) []entry {
-	s, tree := p.shown, p.tree
-	entries := []entry{{text: heading(s, lock, p.width)}}
-	for _, holder := range lock.Holders {
-		entries = append(entries, entry{row: holderRow(s, holder)})
-		if what := doing(s, holder.Session); what != "" && len(lock.Waiters) > 0 {
-			entries = append(entries, entry{text: "        " + what})
-		}
-		if held := heldBy(s, holder); held != "" && (len(lock.Waiters) > 0 || lock.InRow) {
-			entries = append(entries, entry{text: "        " + held})
-		}
-		if blocked := Blocked(tree.Node(holder.ID())); blocked != "" {
-			entries = append(entries, entry{text: "        " + blocked})
-		}
-	}
-	label := lock.Label()
-	for _, waiter := range lock.Waiters {
-		below, hidden := p.folds.of(waiter.ID(), label, s.TakenAt)
-		if hidden {
-			continue
-		}
-		if entries = append(entries, entry{row: waiterRow(s, tree, waiter)}); below != "" {
-			entries = append(entries, entry{text: "        " + below})
-		}
-	}
-	return entries
 }
 
 // heldBy says since when a holder has its lock or has been seen with it, and which code took it, if that is known.
@@ -198,29 +123,6 @@ func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
 	return wait
 }
 
-// heading returns a lock's own line: its key, and the number after a name or a guess.
-func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
-	var facts string
-	label := Printable(lock.Label())
-	switch {
-	case len(lock.Names) > 0:
-		facts += fmt.Sprintf("  @%d", lock.Number)
-	case len(lock.Guesses) > 0:
-		facts += "  " + lock.Key
-	}
-	if len(lock.Names) > 1 {
-		facts += fmt.Sprintf("  (%d names with one number)", len(lock.Names))
-	}
-	if lock.Database != s.Database {
-		facts += "  in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
-	}
-	if label != lock.Key || len(lock.Names) > 0 { // a truncated number is useless
-		const least = 20 // even if the rest is long
-		label = Cut(label, max(width-Columns(facts), least))
-	}
-	return label + facts
-}
-
 // deadlockLines describes the cycles but that of the headline. They stand above the locks.
 func (p *page) deadlockLines() (lines []string) {
 	for _, cycle := range p.shown.Cycles {
@@ -250,7 +152,7 @@ func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 // notes returns the end of a table: how much it shows, what its marks mean, and what is missing.
 func (p *page) notes(m marks) []string {
 	s := p.shown
-	texts := []string{total(s, len(p.all.Locks)-len(s.Locks))}
+	texts := []string{p.total()}
 	if text := lockTable(s.Capacity); text != "" {
 		texts = append(texts, text)
 	}
@@ -260,11 +162,8 @@ func (p *page) notes(m marks) []string {
 	if m.soft {
 		texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
 	}
-	if len(m.left) > 0 {
-		texts = append(texts, "too narrow for "+strings.Join(m.left, ", "))
-	}
 	if m.more {
-		texts = append(texts, "+n: n more blockers")
+		texts = append(texts, "+n: n more sessions hold what it waits for")
 	}
 	for _, missing := range []struct{ what, why string }{
 		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},
@@ -281,24 +180,37 @@ func (p *page) notes(m marks) []string {
 	return lines
 }
 
-// total also counts locks that were filtered out, since an empty table would look as if all locks were free.
-func total(s *monitor.Snapshot, others int) string {
-	switch {
-	case len(s.Locks) == 0 && others == 0 && len(s.OtherWaits) > 0:
-		return fmt.Sprintf("no advisory locks; %s for other locks", sessionsWait(OtherWaiters(s)))
-	case len(s.Locks) == 0 && others == 0:
-		return "no advisory locks"
-	case len(s.Locks) == 0:
-		return fmt.Sprintf("no advisory locks match the filters; %s not shown", count(others, "key"))
+// total also counts locks that were filtered out, since an empty text would look as if all locks were free.
+func (p *page) total() string {
+	s, others := p.shown, len(p.all.Locks)-len(p.shown.Locks)
+	text := "no advisory locks"
+	switch holders, waiters := parties(s); {
+	case len(s.Locks) > 0:
+		text = fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
+	case others > 0:
+		text = fmt.Sprintf("no advisory locks match the filters; %s not shown", count(others, "key"))
 	}
-	return counts(s)
+	if n := OtherWaiters(s); n > 0 {
+		text += fmt.Sprintf("; %s for other locks", count(n, "waiter"))
+	}
+	return text
 }
 
-func sessionsWait(n int) string {
-	if n == 1 {
-		return "1 session waits"
+// parties counts holders and waiters.
+func parties(s *monitor.Snapshot) (holders, waiters int) {
+	for _, lock := range s.Locks {
+		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
 	}
-	return fmt.Sprintf("%d sessions wait", n)
+	return holders, waiters
+}
+
+// OtherWaiters counts the sessions that wait for locks that are not advisory, each once.
+func OtherWaiters(s *monitor.Snapshot) int {
+	waiters := map[monitor.SessionID]bool{}
+	for i := range s.OtherWaits {
+		waiters[s.OtherWaits[i].ID()] = true
+	}
+	return len(waiters)
 }
 
 // vacuum names the session that holds back vacuum most, if it holds it back far.
@@ -343,7 +255,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// doing describes the state of a holder that others wait for.
+// doing describes the state of a session, and what it runs or ran last.
 func doing(s *monitor.Snapshot, session monitor.Session) string {
 	if session.StateSince == nil || session.Since == nil {
 		return ""

@@ -15,6 +15,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
+// indent is that of what belongs to the line before, and separator stands between the items of a list.
+const indent, separator = "  ", " "
+
 // Printable makes foreign text safe for a terminal: it escapes control characters, characters that change the direction
 // of writing, and invalid UTF-8.
 func Printable(s string) string {

@@ -137,11 +137,7 @@ func groupOf(events []journal.Event, id alike, members []int) event {
 func groupText(kind journal.Kind, n int, last *journal.Event) string {
 	switch kind {
 	case journal.WaitBegan:
-		text := fmt.Sprintf("%d sessions began to wait", n)
-		if len(last.BlockedBy) > 0 {
-			text += ", blocked by " + last.BlockedBy[0].String()
-		}
-		return text
+		return fmt.Sprintf("%d sessions began to wait", n)
 	case journal.WaitEnded:
 		return fmt.Sprintf("%d sessions stopped waiting", n)
 	case journal.Acquired:

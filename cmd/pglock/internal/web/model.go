@@ -42,9 +42,12 @@ type head struct {
 	Version string     `json:"version"` // of the server
 	Standby bool       `json:"standby"`
 	Lost    string     `json:"lost"`
-	// Headline is what matters most, as one sentence. Root says the same apart; it is nil if nothing waits.
+	// Headline is the action as one sentence. It is unknown while the server does not answer.
 	Headline string `json:"headline"`
-	Root     *root  `json:"root"`
+	// Commands carry the action out: first the one that loses least, then another that frees more. Statement is what the session that
+	// it is about runs or ran last.
+	Commands  []string `json:"commands"`
+	Statement string   `json:"statement"`
 	// Waiting is how many waits are shown; Expected more belong to normal work.
 	Waiting   int        `json:"waiting"`
 	Expected  int        `json:"expected"`
@@ -155,7 +158,7 @@ func newState(live Live, about Options, only string) *state {
 // newHead returns the head of a state, and what the rest of it is made from.
 func newHead(live Live, about Options, only string) (h head, locks chosen, tree blocking) {
 	s := live.Snapshot
-	h = head{Target: about.Target, Deadlocks: []string{}, Notes: []string{}}
+	h = head{Target: about.Target, Deadlocks: []string{}, Commands: []string{}, Notes: []string{}}
 	if live.Lost != nil {
 		h.Lost = cut(oneLine(view.Cause(live.Lost, "no answer in time")), maxNoteText)
 	}
@@ -175,8 +178,24 @@ func newHead(live Live, about Options, only string) (h head, locks chosen, tree 
 	}
 	locks = newChosen(s, only)
 	tree = newBlocking(s, locks)
-	h.setHeadline(s, tree, about.Flags)
+	h.setAction(tree.action(s), about.Flags)
+	h.Longest = tree.longest()
 	return h, locks, tree
+}
+
+// setAction fills in what can be done, unless it may be over by now.
+func (h *head) setAction(a monitor.Action, flags string) {
+	h.Waiting, h.Expected, h.Held = a.Waiting, a.Expected, a.Held
+	if h.Lost != "" {
+		h.Headline = "Unknown since " + h.At.Format("15:04:05") + " UTC"
+		return
+	}
+	h.Headline, h.Statement = a.String(), cut(view.StatementLine(a), maxQuery)
+	for _, one := range []*monitor.Action{&a, a.Other} {
+		if one != nil && one.Command(flags) != "" {
+			h.Commands = append(h.Commands, view.EndCommand(*one, flags))
+		}
+	}
 }
 
 // setLocks fills in the keys and the locks in rows, those with the most waiters first.

@@ -87,8 +87,8 @@ func newBlocking(s *monitor.Snapshot, locks chosen) blocking {
 	return b
 }
 
-// headline returns what matters most of what is shown.
-func (b blocking) headline(s *monitor.Snapshot) monitor.Action {
+// action returns the best action for what is shown.
+func (b blocking) action(s *monitor.Snapshot) monitor.Action {
 	if b.all {
 		return s.Action()
 	}

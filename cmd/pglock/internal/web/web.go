@@ -56,7 +56,7 @@ type server struct {
 func New(o Options) http.Handler {
 	all := newSite(o)
 	s := &server{Options: o, now: cache{answers: map[string]answer{}}, then: history{past: o.Past}}
-	all.addPage("index.html", "text.js", "access.js", "list.js", "tree.js", "lists.js", "timeline.js", "root.js", "app.js")
+	all.addPage("index.html", "text.js", "access.js", "list.js", "tree.js", "lists.js", "timeline.js", "app.js")
 	all.addData("/api/now", s.serveNow)
 	all.addData("/api/at", s.serveAt)
 	all.addData("/api/timeline", s.serveTimeline)

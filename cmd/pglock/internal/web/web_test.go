@@ -141,7 +141,7 @@ func (s *testPage) login() *testPage {
 	return s
 }
 
-var paths = []string{"/", "/app.js", "/list.js", "/lists.js", "/text.js", "/timeline.js", "/tree.js", "/access.js", "/root.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
+var paths = []string{"/", "/app.js", "/list.js", "/lists.js", "/text.js", "/timeline.js", "/tree.js", "/access.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
 
 // Cookies are shared by all ports of a host.
 func TestPagesOfSeveralMonitorsCanBeOpenInOneBrowser(t *testing.T) {

@@ -84,20 +84,23 @@ function showSums(s) {
   if (document.title !== title) document.title = title;
 }
 
-// showHeadline shows who is at the root of the waits, or that nothing waits.
-const rootPart = name => at("root-" + name);
+// showHeadline shows what to do about the waits, or that nothing waits.
+const versionOf = s => s.version ? "PostgreSQL " + printable(s.version.split(" ")[0]) : "";
 function showHeadline(s) {
-  const r = s.root;
-  at("root").hidden = !r;
-  at("calm").hidden = Boolean(r) || !s.at;
-  at("calm").classList.toggle("waits", s.waiting > 0);
+  const acts = s.waiting > 0 && !s.lost;
+  at("root").hidden = !acts;
+  at("calm").hidden = acts || !s.at;
+  at("calm").classList.toggle("waits", Boolean(s.lost));
   say(at("quiet"), printable(s.headline));
-  if (!r) return;
-  at("root").classList.toggle("dead", Boolean(r.deadlock));
-  showRoot(rootPart, s, now);
-  at("root-end").hidden = !r.command || Boolean(moment);
-  const others = s.deadlocks.filter(text => text !== r.deadlock).slice(0, 2).map(printable);
-  say(at("root-more"), others.join(" · "));
+  if (!acts) return;
+  at("root").classList.toggle("dead", s.deadlocks.length > 0);
+  say(at("root-what"), printable(s.headline));
+  say(at("root-statement"), printable(s.statement));
+  for (const [i, id] of ["root-first", "root-other"].entries()) {
+    at(id).hidden = !s.commands[i] || Boolean(moment);
+    say(at("command-" + i), printable(s.commands[i] || ""));
+  }
+  say(at("root-more"), s.deadlocks.slice(0, 2).map(printable).join(" · "));
 }
 
 // showStale greys the page out while there are no snapshots, and says what is seen.
@@ -108,7 +111,7 @@ function showStale(seenAt, why) {
   document.body.toggleAttribute("data-stale", stale);
   for (const e of document.querySelectorAll(".stale")) say(e, stale ? lastSeen ? "last seen " + clock(lastSeen) : "never seen" : "");
   at("alert").hidden = !stale;
-  if (stale) say(at("alert"), (lastSeen ? "No answer since " + clock(lastSeen) + " " + zone : "No answer yet") + ", trying again: " + printable(why));
+  if (stale) say(at("alert"), (lastSeen ? "Unknown since " + clock(lastSeen) + " " + zone + ": no answer" : "No answer yet") + ", trying again: " + printable(why));
   say(at("clock"), !lastSeen ? "not seen yet" : stale ? "last seen " + clock(lastSeen) : clock(seenAt) + " " + zone);
 }
 
@@ -130,7 +133,7 @@ async function refresh() {
       complain(await r.text());
     }
   } catch {
-    complain("pglock monitor does not answer");
+    complain("pglock serve does not answer");
   } finally {
     busy = false;
   }
@@ -144,7 +147,9 @@ function complain(text) {
 
 at("live").addEventListener("click", () => { at("slider").value = 1000; choose({ moment: "" }); timeline().catch(() => {}); at("slider").focus(); });
 at("all").addEventListener("click", () => choose({ key: "" }));
-at("root-copy").addEventListener("click", () => copy(at("root-command").textContent, at("root-copy"), at("root-command")));
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", () => copy(at(button.dataset.copy).textContent, button, at(button.dataset.copy)));
+}
 // A link to what is seen: of the live view, to this moment.
 at("share").addEventListener("click", () =>
   copy(location.origin + link(moment || !now ? {} : { at: new Date(now).toISOString() }), at("share")));
