@@ -130,7 +130,7 @@ func TestReplayAtATimeShowsHoldersAndCode(t *testing.T) {
 	if strings.Contains(r.stdout, "pglock terminate") { // the session may be gone by now
 		t.Errorf("a snapshot of the past suggests a command:\n%s", r.stdout)
 	}
-	for _, line := range []string{fmt.Sprintf(`holds +%d `, holder), fmt.Sprintf(`waits +%d `, waiter)} { // they are aligned
+	for _, line := range []string{fmt.Sprintf(`(?m)^%d nightly +holds`, holder), fmt.Sprintf(`└─ %d `, waiter)} {
 		if !regexp.MustCompile(line).MatchString(r.stdout) {
 			t.Errorf("the snapshot has no line %q:\n%s", line, r.stdout)
 		}

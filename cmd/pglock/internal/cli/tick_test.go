@@ -137,7 +137,7 @@ func TestWaitsForATickAreExpected(t *testing.T) {
 	testenv.WaitUntil(t, "the other one waits", func() bool {
 		return strings.Contains(on(t, db, "monitor", "--once", "--key", "report").run().stdout, "othing waits but 1 for elections, permits and runs of jobs")
 	})
-	wantCode(t, on(t, db, "monitor", "--once", "--key", "report", "--fail-if-waiting", "0s").run(), 0)
+	wantCode(t, on(t, db, "check", "--key", "report", "--critical", "0s").run(), 0)
 	first.signal(syscall.SIGTERM)
 	first.end()
 	wantCode(t, second.end(), 0)

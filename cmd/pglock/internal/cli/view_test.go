@@ -95,8 +95,8 @@ func TestViewOfAQueue(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(120, 40)
-	m.shows("[2] TREE", "payments, idle in transaction for ", "holds invoice:42 (excl): frees 2, longest wait ", "1 more waits",
-		"ran: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))", "4 waiters", "└─ ~") // it opens on the tree, since something waits
+	m.shows("[2] TREE", "Cancel ", " writer, which waits for @7/-42 (excl)", "frees 1", "or terminate", "payments, idle in transaction for ",
+		"runs: SELECT pg_advisory_lock(7, -42)", "pglock cancel ", "4 waiters", "└─ ~") // it opens on the tree, since something waits
 	if colour.FindString(m.colours()) == "" {
 		t.Error("no colours are used although NO_COLOR is not set")
 	}
@@ -218,7 +218,7 @@ func TestViewPrintsTablesOnADumbTerminal(t *testing.T) {
 	s.connect("nightly").exec("SELECT pg_advisory_lock(99)")
 	m := newTerminal(t, s.monitor().Env)
 	monitor := s.monitor().Path + " monitor"
-	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-c", "TERM=dumb "+monitor)
+	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-c", "TERM=dumb "+monitor+"; exec sleep 1000")
 	m.shows("@99", "1 key, 1 holder, 0 waiters")
 	if strings.Contains(m.screen(), "[1] KEYS") {
 		t.Error("the full-screen view is used")
