@@ -32,7 +32,8 @@ var (
 	ErrDenied = driver.ErrDenied
 	// ErrTooManyLocks: the lock would exceed [WithMaxHeld] or the server's lock table.
 	ErrTooManyLocks = driver.ErrTooManyLocks
-	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is not a key.
+	// ErrInvalidKey: the zero Key, text that is not a key, or a name that is empty, has more than [MaxName] bytes, or is not
+	// UTF-8 without NUL.
 	ErrInvalidKey = driver.ErrInvalidKey
 	// ErrDeadlock: the call would have waited for calls that wait for it. It comes as a *[DeadlockError], which names them.
 	ErrDeadlock = errors.New("deadlock")

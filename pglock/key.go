@@ -17,8 +17,8 @@ import (
 )
 
 // Key names a lock. It is a small immutable value; make one with [NewKey], [Int64Key], [PairKey] or [ParseKey]. The
-// zero Key is invalid, and so is a name of more than [MaxName] bytes: functions that take a Key return [ErrInvalidKey]
-// for these.
+// zero Key is invalid, and so is a name that is empty, has more than [MaxName] bytes, or cannot be stored by PostgreSQL's
+// text type, since it is no UTF-8 or contains NUL: functions that take a Key return [ErrInvalidKey] for these.
 //
 // PostgreSQL knows advisory locks by number only, in two spaces that do not overlap: one bigint, or two integers
 // (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). Two Keys with different names can be
@@ -40,9 +40,7 @@ type KeyID = driver.KeyID
 // NewKey returns the key of a name: the bigint made of the first 8 bytes, big-endian, of the name's SHA-256. The
 // function pglock.key(text) computes the same number in SQL, and this mapping never changes.
 //
-// Every string of at most [MaxName] bytes is a name, the empty one too; the key of a longer one is refused where it is
-// used. Names that contain NUL or invalid UTF-8 work, but PostgreSQL's text type cannot store them, so the monitor shows
-// their number only. NewKey does not allocate.
+// The key of a string that is no name is refused where it is used. NewKey does not allocate.
 //
 // With 64 bits a collision by chance is likely only among billions of names (a chance of one in a million at six million
 // names). An attacker who chooses both names finds two with one number in minutes, though not a second name for a given
@@ -86,8 +84,8 @@ func PairKey(class, object int32) Key {
 //	@7/-42                  the pair (7, -42)
 //	@@home                  the name "@home"
 //
-// Numbers are decimal, without a plus sign or leading zeros. The empty string, anything else after a single @, and names
-// of more than [MaxName] bytes match [ErrInvalidKey].
+// Numbers are decimal, without a plus sign or leading zeros. Anything else after a single @, and what is no name (see
+// [Key]), matches [ErrInvalidKey].
 func ParseKey(s string) (Key, error) {
 	rest, at := strings.CutPrefix(s, "@")
 	switch {
@@ -161,18 +159,14 @@ func (k Key) Int64() int64 { return k.k.Number }
 // Pair returns the two integers of a pair key; ok is false for bigint keys.
 func (k Key) Pair() (class, object int32, ok bool) { return k.k.Pair() }
 
-// String returns the form that [ParseKey] reads back as an equal key, with the same name. The empty name, which
-// ParseKey refuses, comes out as its number. The zero Key comes out as "@invalid", which ParseKey refuses too.
+// String returns the form that [ParseKey] reads back as an equal key, with the same name. The zero Key comes out as
+// "@invalid", which ParseKey refuses, and the empty name as its number.
 func (k Key) String() string { return k.k.String() }
 
-// MarshalText implements [encoding.TextMarshaler] with [Key.String]; an invalid Key is an error. A name that is not
-// valid UTF-8 is written as its number, since encodings such as JSON would change it, and with it the lock.
+// MarshalText implements [encoding.TextMarshaler] with [Key.String]; an invalid Key is an error.
 func (k Key) MarshalText() ([]byte, error) {
 	if err := k.check(); err != nil {
 		return nil, fmt.Errorf("pglock: marshal key: %w", err)
-	}
-	if !utf8.ValidString(k.k.Name) {
-		k = Int64Key(k.k.Number)
 	}
 	return []byte(k.String()), nil
 }
@@ -207,8 +201,14 @@ func (k Key) check() error {
 	case !k.k.Valid():
 		return fmt.Errorf("%w: the zero Key (make keys with NewKey, Int64Key, PairKey or ParseKey)", ErrInvalidKey)
 	}
-	if len(k.k.Name) > MaxName {
-		return tooLong(k.k.Name)
+	name := k.k.Name
+	switch {
+	case len(name) > MaxName:
+		return tooLong(name)
+	case k.k.Named && name == "":
+		return fmt.Errorf("%w: the name is empty (was a variable not set?)", ErrInvalidKey)
+	case !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0:
+		return fmt.Errorf("%w: the name %s is not valid UTF-8, or contains NUL (lock a hash of it)", ErrInvalidKey, shorttext.Quote(name))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package pglock
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -166,7 +165,7 @@ const (
 )
 
 // WithObserver makes a Locker report to o what happens to its locks, or a single call that locks in a transaction report
-// itself. [Observers] joins several. A nil observer is an error.
+// itself. [Observers] joins several. A nil observer is none.
 func WithObserver(o *Observer) CommonOption { return observedBy{o} }
 
 type observedBy struct{ observer *Observer }
@@ -175,9 +174,6 @@ func (o observedBy) applyLocker(c *lockerConfig) error { return o.set(&c.observe
 func (o observedBy) applyTx(c *txConfig) error         { return o.set(&c.observer) }
 
 func (o observedBy) set(to **Observer) error {
-	if o.observer == nil {
-		return errors.New("pglock: WithObserver: the observer is nil")
-	}
 	*to = o.observer
 	return nil
 }

@@ -79,12 +79,9 @@ func WithTrustedOwner(roles ...string) Option {
 	}
 }
 
-// WithObserver reports each call to the Recorded function of o. A nil observer is an error.
+// WithObserver reports each call to the Recorded function of o. A nil observer is none.
 func WithObserver(o *pglock.Observer) Option {
 	return func(c *config) error {
-		if o == nil {
-			return errors.New("WithObserver: the observer is nil")
-		}
 		c.observer = o
 		return nil
 	}

@@ -292,7 +292,7 @@ func TestRatelimitMisuseIsAnError(t *testing.T) {
 			t.Errorf("Prune takes %T", db)
 		}
 	}
-	for _, opt := range []ratelimit.Option{nil, ratelimit.WithTimeout(0), ratelimit.WithOutage(7), ratelimit.WithObserver(nil)} {
+	for _, opt := range []ratelimit.Option{nil, ratelimit.WithTimeout(0), ratelimit.WithOutage(7)} {
 		if _, err := ratelimit.New(pool, limits, opt); err == nil {
 			t.Error("a wrong option is no error")
 		}

@@ -3,10 +3,8 @@ package recorder
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -56,7 +54,7 @@ func (n *Names) Note(keys []driver.Key) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, key := range keys {
-		if _, known := n.known[key.Name]; known || n.closed || !recordable(key) || n.queue.Len() >= maxQueue {
+		if _, known := n.known[key.Name]; known || n.closed || !key.Named || n.queue.Len() >= maxQueue {
 			continue
 		}
 		if len(n.known) >= maxKnown {
@@ -65,11 +63,6 @@ func (n *Names) Note(keys []driver.Key) {
 		n.known[key.Name] = struct{}{}
 		n.queue.Add(key.Name)
 	}
-}
-
-// recordable reports whether PostgreSQL's text type can store the key's name.
-func recordable(key driver.Key) bool {
-	return key.Named && utf8.ValidString(key.Name) && !strings.Contains(key.Name, "\x00")
 }
 
 func (n *Names) write(names []string) {
