@@ -25,7 +25,7 @@ awk -v most="${1:-10}" '
 	{ text = text " " $0 }
 	END { flush() }
 ' $pages
-if [ "$(echo "$pages" | wc -l)" -gt 26 ]; then
+if [ "$(echo "$pages" | wc -l)" -gt 25 ]; then
 	echo "there are more than 25 pages for users"
 	exit 1
 fi
