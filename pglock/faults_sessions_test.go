@@ -24,7 +24,7 @@ func TestSessionsNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(24*time.Hour))
 	keys := faultKeys(14)
-	for range testenv.Trials(t, 25) {
+	for range testenv.Trials(t, 10) {
 		var workers sync.WaitGroup
 		for own := range slices.Chunk(keys, 2) {
 			workers.Go(func() {

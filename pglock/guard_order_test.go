@@ -279,11 +279,11 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
-	for i := range testenv.Trials(t, 40) {
+	for i := range testenv.Trials(t, 20) {
 		l, _ := openFar(t, db)
 		lock := mustLock(t, l, pglock.NewKey("k"))
 		for range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*200*time.Microsecond)
 			tx, err := admin.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ func TestFaultsRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 	pairs(100 * time.Millisecond)
 	before := heap()
 	nodes[0].Pause(t)
-	n := pairs(3 * time.Second)
+	n := pairs(2 * time.Second)
 	const bound = 32 << 20 // without a breaker, each pair leaves two calls of about 2 kB: see the log
 	if grown := heap() - before; grown > bound {
 		t.Errorf("after %d pairs beside a frozen node the heap has grown by %d MiB", n, grown>>20)

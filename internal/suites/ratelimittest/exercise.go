@@ -141,7 +141,7 @@ func (s *suite) hammer(limit ratelimit.Limit, d time.Duration) []time.Time {
 		for i := range 4 {
 			wg.Go(func() {
 				for n := 1 + i%2; time.Now().Before(end); {
-					time.Sleep(time.Millisecond) // more would only keep the processors busy
+					time.Sleep(5 * time.Millisecond) // more would only keep the processors busy
 					d, err := AllowN(s.ctx, l, s.key("k"), limit, n)
 					if err != nil {
 						s.Error(err)

@@ -28,7 +28,7 @@ import (
 //
 // PGLOCK_TEST_SCHEDULES is the number of schedules, and PGLOCK_TEST_SEED the first seed.
 func TestModel(t *testing.T) {
-	schedules, seed := number(t, "PGLOCK_TEST_SCHEDULES", 3000), number(t, "PGLOCK_TEST_SEED", 1)
+	schedules, seed := number(t, "PGLOCK_TEST_SCHEDULES", 1500), number(t, "PGLOCK_TEST_SEED", 1)
 	var all sync.WaitGroup
 	const workers = 4
 	for worker := range workers {
