@@ -9,7 +9,7 @@ import (
 
 // Action is the best that can be done about the waits of a snapshot: of all signals that could be sent, and none, the one that
 // frees most for the least loss. All faces of pglock monitor, and its checks and events, show the same one. Waits that belong to
-// normal work ([Wait.Expected]) do not count.
+// normal work ([Waiter.Expected]) do not count.
 //
 // What a signal frees is simulated ([Effect]). Of those that free at least half as many sessions as the one that frees most,
 // the best is the one that loses least: to cancel a wait, in a transaction that has done nothing before, loses nothing; then come
@@ -69,7 +69,7 @@ const (
 func (s *Snapshot) Action() Action {
 	a := Action{Held: s.held(), Elsewhere: s.WaitsElsewhere}
 	for wait := range s.Waits() {
-		if wait.Expected() {
+		if wait.Expected {
 			a.Expected++
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Snapshot) ActionOf(shows func(*Lock) bool, showsOther func(*OtherWait) 
 			continue
 		}
 		for j := range lock.Waiters {
-			if (Wait{Lock: lock, Waiter: &lock.Waiters[j]}).Expected() {
+			if lock.Waiters[j].Expected {
 				a.Expected++
 			}
 		}
@@ -108,7 +108,7 @@ func (a Action) of(s *Snapshot, t, part *Tree) Action {
 	a.at, a.database, a.unread = s.TakenAt, s.Database, s.rowsUnread()
 	waiters := map[SessionID]bool{}
 	for wait := range s.Waits() {
-		if wait.Expected() || part != nil && part.Node(wait.ID()) == nil {
+		if wait.Expected || part != nil && part.Node(wait.ID()) == nil {
 			continue
 		}
 		waiters[wait.ID()] = true
@@ -219,7 +219,7 @@ func (c *chooser) describe(a Action, chosen candidate) Action {
 		}
 		a.refs = append(a.refs, c.s.ref(n.Session))
 		for _, lock := range c.held[n.ID()] {
-			if lock.Expected() && a.Signal != signalCancel {
+			if lock.primary() && a.Signal != signalCancel {
 				a.holds = append(a.holds, lock.Label())
 			}
 		}

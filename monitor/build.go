@@ -23,7 +23,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	if err := setNames(grouped, t, o); err != nil {
 		return nil, err
 	}
-	recognisePrimitives(grouped, t)
+	recognisePrimitives(grouped, t, found)
 	locks := sortAll(grouped, t.server.Database)
 	waits, others := inGraph(locks, candidates, all, o.allWaits)
 	deadlocks := cycles(locks, waits)

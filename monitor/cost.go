@@ -56,7 +56,7 @@ func costOf(s *Session, ends bool, held []*Lock, at time.Time) cost {
 	if strings.HasPrefix(s.State, "idle in transaction") {
 		c.class = costIdle
 	}
-	if slices.ContainsFunc(held, (*Lock).Expected) {
+	if slices.ContainsFunc(held, (*Lock).primary) {
 		c.class = costPrimary
 	}
 	return c

@@ -78,13 +78,12 @@ type wait struct {
 func waitEdges(locks []Lock, others []OtherWait) []wait {
 	var all []wait
 	for _, lock := range locks {
-		candidate := lock.Kind == kindLeader || lock.Kind == kindTick
 		for _, waiter := range lock.Waiters {
 			for _, blocker := range waiter.BlockedBy.nearest() {
 				all = append(all, wait{Step: Step{
 					PID: waiter.PID, Process: waiter.Process, Key: lock.Key, Database: lock.Database,
 					BlockedBy: blocker.PID, Kind: blocker.Kind,
-				}, since: waiter.WaitingSince, next: blocker.PID, candidate: candidate, expected: lock.Expected()})
+				}, since: waiter.WaitingSince, next: blocker.PID, candidate: waiter.Expected && lock.Kind != kindSemaphore, expected: waiter.Expected})
 			}
 		}
 	}

@@ -48,9 +48,6 @@ func (w Wait) Label() string {
 	return w.Lock.Label()
 }
 
-// Expected reports whether such waits belong to normal work ([Lock.Expected]). A check takes no notice of them.
-func (w Wait) Expected() bool { return w.Lock != nil && w.Lock.Expected() }
-
 // waited returns how long it has lasted at a time, 0 if that is unknown.
 func (w *Waiter) waited(at time.Time) time.Duration {
 	if w.WaitingSince == nil {

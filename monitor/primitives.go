@@ -30,25 +30,27 @@ func (t tables) semaphores() []int64 {
 	return all
 }
 
-// recognisePrimitives sets the kind of the locks of leaders and jobs, and merges the locks of each semaphore into one.
-func recognisePrimitives(grouped map[identity]*Lock, t tables) {
-	marks := map[identity]bool{}
-	for id := range t.locks() {
-		if isMark(id) {
-			marks[id] = true
+// marks are the sessions and processes that hold a lock which says what another one is for.
+type marks map[identity][]Session
+
+func marksOf(t tables, found map[string]Session) marks {
+	m := marks{}
+	for id, row := range t.locks() {
+		if isMark(id) && row.Granted.Bool {
+			m[id] = append(m[id], found[row.Owner])
 		}
 	}
-	for id, lock := range grouped {
-		lock.Kind = markedKind(id, marks)
-	}
-	foldSemaphores(grouped, t)
+	return m
 }
 
-// markedKind says what a lock is used for, from the locks that say so.
-func markedKind(id identity, marks map[identity]bool) string {
+// kind returns for what a session or process holds a lock or waits for it, as it says itself: it, or another session of its
+// process, holds the mark. What sessions of other roles say does not count.
+func (m marks) kind(id identity, s Session) string {
 	has := func(mark lockkeys.Mark) bool {
 		key := mark.Of(id.key())
-		return marks[identity{id.database, int16(key.Space), key.Number}]
+		return slices.ContainsFunc(m[identity{id.database, int16(key.Space), key.Number}], func(other Session) bool {
+			return other.ID() == s.ID() || other.sameProcess(s)
+		})
 	}
 	switch {
 	case has(lockkeys.LeaderMark):
@@ -57,6 +59,35 @@ func markedKind(id identity, marks map[identity]bool) string {
 		return kindTick
 	}
 	return kindLock
+}
+
+// recognise sets what the lock is for, as its holders say or, if it has none, those who wait for it, and which waits are
+// normal work.
+func (l *Lock) recognise(id identity, m marks) {
+	if len(m) == 0 {
+		return
+	}
+	for i := range l.Waiters {
+		w := &l.Waiters[i]
+		kind := m.kind(id, w.Session)
+		if w.Expected = kind != kindLock; w.Expected && len(l.Holders) == 0 {
+			l.Kind = kind
+		}
+	}
+	for _, h := range l.Holders {
+		if kind := m.kind(id, h.Session); kind != kindLock {
+			l.Kind = kind
+		}
+	}
+}
+
+// recognisePrimitives recognises the locks of leaders and jobs, and merges the locks of each semaphore into one.
+func recognisePrimitives(grouped map[identity]*Lock, t tables, found map[string]Session) {
+	m := marksOf(t, found)
+	for id, lock := range grouped {
+		lock.recognise(id, m)
+	}
+	foldSemaphores(grouped, t)
 }
 
 // foldSemaphores merges the slots and the gate of each semaphore into one lock.
@@ -103,6 +134,9 @@ func (l *Lock) addGate(gate *Lock) {
 		l.Waiters = append(l.Waiters, Waiter{Mode: holder.Mode, Session: holder.Session, BlockedBy: []Blocker{}})
 	}
 	l.Waiters = append(l.Waiters, gate.Waiters...)
+	for i := range l.Waiters {
+		l.Waiters[i].Expected = true // who waits for a gate has chosen it
+	}
 }
 
 // namedSemaphore is what a registry of names knows about a semaphore.

@@ -2,9 +2,11 @@ package monitor_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -191,4 +193,33 @@ func wantOneLock(t *testing.T, s *monitor.Snapshot) {
 	if len(keys) != 1 {
 		t.Errorf("the locks are %q, want one", keys)
 	}
+}
+
+// A stranger's mark, of a session or in a row, says nothing about the waits of others, and a candidate's own does.
+func TestOnlyTheWaiterSaysThatItsWaitIsExpected(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db)
+	key := pglock.NewKey("invoice:42").ID()
+	session(t, db, "SELECT pg_advisory_lock("+fmt.Sprint(key.Number)+")")
+	startWaiter(t, db, "SELECT pg_advisory_lock("+fmt.Sprint(key.Number)+")")
+	stranger := connectAs(t, db.Role(t, "stranger"))
+	for _, mark := range []lockkeys.Mark{lockkeys.LeaderMark, lockkeys.TickMark} {
+		class, object, _ := mark.Of(key).Pair()
+		execute(t, stranger, fmt.Sprintf("SELECT pg_advisory_lock_shared(%d, %d)", class, object))
+		execute(t, stranger, fmt.Sprintf("SELECT pg_advisory_lock_shared(%d)", key.Number+1)) // not of this key
+	}
+	pool := db.Pool(t)
+	if lock := find(t, take(t, pool), pglock.NewKey("invoice:42")); lock.Kind != "lock" || lock.Waiters[0].Expected {
+		t.Errorf("a stranger's mark counts: %s, %+v", lock.Kind, lock.Waiters[0])
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- leader.Run(ctx, primitivesLocker(t, db), pglock.NewKey("invoice:42"), func(context.Context, *pglock.Lock) error { return nil })
+	}()
+	awaitLock(t, pool, "the candidate's wait is expected, and no other", func(l monitor.Lock) bool {
+		return len(l.Waiters) == 2 && !l.Waiters[0].Expected && l.Waiters[1].Expected
+	})
+	cancel()
+	<-ended
 }

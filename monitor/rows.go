@@ -57,12 +57,14 @@ func microseconds(us *int64) *time.Time {
 // rowLocks returns the locks in rows, sorted by space and number. A lock that only says what another one is for is not among
 // them.
 func rowLocks(t tables) []Lock {
-	byID, marks, at := map[identity]*Lock{}, map[identity]bool{}, t.server.TakenAt.Time
+	byID, said, at := map[identity]*Lock{}, marks{}, t.server.TakenAt.Time
 	slices.SortFunc(t.rowLocks, func(a, b rowLock) int { return cmp.Compare(a.Generation, b.Generation) })
 	for _, row := range t.rowLocks {
 		id := identity{t.rows[0].ConnectedOid.Uint32, row.Space, row.Number}
 		if isMark(id) {
-			marks[id] = true
+			if row.Granted {
+				said[id] = append(said[id], row.process(t.server.Database))
+			}
 			continue
 		}
 		if byID[id] == nil {
@@ -80,9 +82,12 @@ func rowLocks(t tables) []Lock {
 		if len(lock.Holders)+len(lock.Waiters) == 0 {
 			continue
 		}
-		lock.Kind = markedKind(id, marks)
-		if _, _, semaphore := lockkeys.ParseSemaphore(id.key()); semaphore {
+		lock.recognise(id, said)
+		if _, slot, semaphore := lockkeys.ParseSemaphore(id.key()); semaphore {
 			lock.Kind = kindSemaphore
+			for i := range lock.Waiters {
+				lock.Waiters[i].Expected = slot == 0
+			}
 		}
 		lock.connectRow(at)
 		all = append(all, *lock)

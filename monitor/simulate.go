@@ -69,7 +69,7 @@ func newSimulation(s *Snapshot, g *waitGraph) *simulation {
 		near := wait.BlockedBy.nearest()
 		w := simulatedWait{waiter: edges[0], blockers: edges[1 : 1+len(near) : 1+len(near)], exact: wait.exact()}
 		edges = edges[1+len(near):]
-		if wait.Expected() {
+		if wait.Expected {
 			continue
 		}
 		w.hard = len(near) > 0 && near[0].Kind == blockHard

@@ -165,9 +165,8 @@ func (l Lock) RawKey() string {
 	return identity{objsubid: l.Objsubid, number: l.Number}.text(nil)
 }
 
-// Expected reports whether waits for the lock belong to normal work: candidates of an election wait for the leader's lock,
-// callers of a semaphore for a permit, and processes for the run of a job that another one does.
-func (l Lock) Expected() bool {
+// primary reports whether who holds the lock is a leader, has a permit, or does the run of a job.
+func (l *Lock) primary() bool {
 	return l.Kind == kindLeader || l.Kind == kindSemaphore || l.Kind == kindTick
 }
 
@@ -194,6 +193,9 @@ type Waiter struct {
 	Mode string `json:"mode"`
 	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and if Hidden names it.
 	WaitingSince *time.Time `json:"waiting_since"`
+	// Expected says that the wait belongs to normal work, as the waiter says itself: it is a candidate of an election, waits for a
+	// permit of a semaphore, or for the run of a job that another process does. Another role cannot say it for it.
+	Expected bool `json:"expected"`
 	Session
 	// Ahead is how many of BlockedBy do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one
 	// less than its place in the queue.

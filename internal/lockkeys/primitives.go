@@ -56,7 +56,7 @@ func ParseSemaphore(key driver.KeyID) (id SemaphoreID, slot int, ok bool) {
 	return SemaphoreID(key.Number >> slotBits & (1<<semaphoreBits - 1)), int(key.Number & MaxSlots), true
 }
 
-// Mark says what a lock is for. Its holder also holds a second key, shared, that has the mark.
+// Mark says what a lock is for. Who holds it or waits for it also holds a second key, shared, that has the mark.
 type Mark int64
 
 // The marks.

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // Run campaigns until ctx ends: it waits for the lock, calls lead, unlocks when lead has returned, and campaigns again
@@ -117,6 +119,9 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	}
 	stopAsking := e.watchEligible(candidacy, withdraw)
 	defer stopAsking()
+	// The mark says of the wait, and then of the term, what it is for.
+	m := mark.Begin(candidacy, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: hooks.UseLeaderMark, Key: e.key})
+	defer m.Unlock(ctx)
 	token := processIdentity() + "/" + rand.Text()
 	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), hooks.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}).(pglock.LockOption))
 	if err != nil {
@@ -125,6 +130,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	if candidacy.Err() != nil { // the candidacy ended just as the lock was granted
 		return nil, errors.Join(context.Cause(candidacy), lock.Unlock(ctx))
 	}
+	m.Now()
 	t := e.begin(candidacy, withdraw, lock)
 	return t, e.serve(t, lead)
 }

@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/pglock-toolkit/pglock/internal/hooks"
-	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // term is the time in which a process leads.
 type term struct {
 	lock     *pglock.Lock
-	mark     mark.Mark       // by which the monitor recognizes a leader
 	ctx      context.Context // lead's
 	withdraw context.CancelCauseFunc
 	since    driver.Instant
@@ -35,7 +31,6 @@ type termKey struct{}
 // not been called yet, it is called with a context that has already ended.
 func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
 	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
-	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: hooks.UseLeaderMark, Key: e.key})
 	t.ctx = lock.Context(context.WithValue(candidacy, termKey{}, t))
 	context.AfterFunc(t.ctx, func() { t.endedAt() })
 	e.mu.Lock()
@@ -64,7 +59,6 @@ func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error)
 		if why != nil && !errors.Is(why, pglock.ErrUnlocked) {
 			err = joinOnce(err, why)
 		}
-		t.mark.Unlock(t.ctx)
 		e.mu.Lock()
 		e.term = nil
 		e.mu.Unlock()

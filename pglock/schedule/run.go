@@ -36,10 +36,11 @@ func (r *run) locked(ctx context.Context, do work) error {
 	if err := r.await(ctx, runs.StepLook); err != nil {
 		return err
 	}
-	var m mark.Mark
-	defer func() { m.Unlock(ctx) }()
+	// The mark says of the wait, and then of the run, what it is for.
+	m := mark.Begin(ctx, r.locker, lockkeys.TickMark, pglock.Use{Kind: hooks.UseTickMark, Key: r.key})
+	defer m.Unlock(ctx)
 	return r.locker.Do(ctx, r.key, func(ctx context.Context, lock *pglock.Lock) error {
-		m = mark.Take(ctx, r.locker, lockkeys.TickMark, pglock.Use{Kind: hooks.UseTickMark, Key: r.key})
+		m.Now()
 		return do(ctx, lock)
 	}, append(slices.Clone(r.opts), hooks.WithUse(r.use()).(pglock.LockOption))...)
 }

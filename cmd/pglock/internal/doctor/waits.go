@@ -33,7 +33,7 @@ func waits(f facts, long time.Duration) Finding {
 func (f facts) longestWait() (longest time.Duration) {
 	s := f.snapshot
 	for wait := range s.Waits() {
-		if !wait.Expected() && wait.WaitingSince != nil {
+		if !wait.Expected && wait.WaitingSince != nil {
 			longest = max(longest, s.TakenAt.Sub(*wait.WaitingSince))
 		}
 	}

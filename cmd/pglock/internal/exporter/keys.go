@@ -122,13 +122,16 @@ func (k *keyLabels) evict(now time.Time) bool {
 
 func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
 	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(lock.Label()))}
-	if lock.Expected() {
-		return c
-	}
 	for _, waiter := range lock.Waiters {
+		if waiter.Expected {
+			continue
+		}
 		c.oldest = max(c.oldest, waited(s, waiter))
 	}
 	for _, holder := range lock.Holders {
+		if slices.Contains([]string{"leader", "semaphore", "tick"}, lock.Kind) {
+			break // it is held for as long as a leader leads
+		}
 		c.held = max(c.held, heldFor(s, holder.Session))
 	}
 	return c

@@ -74,13 +74,16 @@ func (to sink) rows(s *monitor.Snapshot, keys *keyLabels) {
 
 func rowContention(s *monitor.Snapshot, lock monitor.Lock) contention {
 	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(strings.TrimSuffix(lock.Label(), " (row)")))}
-	if lock.Expected() {
-		return c
-	}
 	for _, waiter := range lock.Waiters {
+		if waiter.Expected {
+			continue
+		}
 		c.oldest = max(c.oldest, s.TakenAt.Sub(*waiter.WaitingSince))
 	}
 	for _, holder := range lock.Holders {
+		if slices.Contains([]string{"leader", "semaphore", "tick"}, lock.Kind) {
+			break // it is held for as long as a leader leads
+		}
 		c.held = max(c.held, s.TakenAt.Sub(*holder.SeenSince))
 	}
 	return c

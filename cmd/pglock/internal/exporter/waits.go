@@ -77,7 +77,7 @@ func (c *waitCounters) note(s *monitor.Snapshot) {
 	now := map[waitID]*seenWait{}
 	for wait := range s.Waits() {
 		lock, waiter := wait.Lock, wait.Waiter
-		if lock == nil || lock.InRow || lock.Expected() {
+		if lock == nil || lock.InRow || waiter.Expected {
 			continue
 		}
 		id := waitID{at: keyLabel{valid(lock.Database), lock.RawKey()}, pid: waiter.PID}

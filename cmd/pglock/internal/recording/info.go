@@ -26,7 +26,7 @@ func infoOf(s *monitor.Snapshot) Info {
 		}
 	}
 	for wait := range s.Waits() {
-		if !wait.Expected() {
+		if !wait.Expected {
 			note(wait.WaitingSince)
 		}
 	}

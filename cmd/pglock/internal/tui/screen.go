@@ -119,7 +119,7 @@ func (r row) isRoot() bool {
 	if r.session == nil || r.session.node == nil || r.session.wait() != nil {
 		return false
 	}
-	return slices.ContainsFunc(r.session.node.Children, func(n *monitor.Node) bool { return n.Wait == nil || !n.Wait.Expected() })
+	return slices.ContainsFunc(r.session.node.Children, func(n *monitor.Node) bool { return n.Wait == nil || !n.Wait.Expected })
 }
 
 // styledLine is a line of cells, which ends at the edge of the screen.

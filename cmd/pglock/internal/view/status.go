@@ -149,7 +149,7 @@ type longWait struct {
 func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 	for wait := range s.Waits() {
 		switch {
-		case wait.Expected():
+		case wait.Expected:
 			continue
 		case slices.Contains(wait.Hidden, "waiting_since"):
 			hidden++

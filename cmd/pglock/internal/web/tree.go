@@ -98,7 +98,7 @@ func (b blocking) action(s *monitor.Snapshot) monitor.Action {
 // longest returns when the longest wait began, apart from those that belong to normal work.
 func (b blocking) longest() (since *time.Time) {
 	for _, n := range b.tree.All() {
-		if n.Wait != nil && !n.Wait.Expected() {
+		if n.Wait != nil && !n.Wait.Expected {
 			since = earlier(since, n.Wait.WaitingSince)
 		}
 	}
