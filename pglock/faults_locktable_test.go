@@ -6,11 +6,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 // smallLockTable starts a server whose lock table has nominally smallTable entries: max_locks_per_transaction for each
@@ -178,4 +182,37 @@ func unlockTogether(t *testing.T, locks []*pglock.Lock) {
 			t.Errorf("Unlock: %v", err)
 		}
 	}
+}
+
+// Where a new connection finds the lock table full, all say so.
+func TestFaultsAFullLockTableIsTheSameErrorEverywhere(t *testing.T) {
+	t.Parallel()
+	db := smallLockTable(t)
+	migrate(t, db)
+	l := openLocker(t, db)
+	lock := mustLock(t, l, pglock.NewKey("held"))
+	filler := db.Connect(t)
+	for {
+		if _, err := filler.Exec(t.Context(), "SELECT pg_advisory_lock(n) FROM generate_series(1, 100000) AS n"); err != nil {
+			break
+		}
+	}
+	rows, err := rowlock.New(db.Pool(t))
+	must.Succeed(t, err)
+	defer rows.Close(t.Context())
+	job, err := schedule.New(l, pglock.NewKey("job"))
+	must.Succeed(t, err)
+	nothing := func(context.Context, *pglock.Lock) error { return nil }
+	for name, call := range map[string]func() error{
+		"Lock":     func() error { _, err := openLocker(t, db).Lock(t.Context(), pglock.NewKey("k")); return err },
+		"rows":     func() error { _, err := rows.Lock(t.Context(), pglock.NewKey("k")); return err },
+		"Fence":    func() error { _, err := lock.Fence(t.Context()); return err },
+		"schedule": func() error { return job.Run(t.Context(), time.Now(), nothing) },
+	} {
+		if err := call(); !errors.Is(err, pglock.ErrTooManyLocks) || errors.Is(err, pglock.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must.Succeed(t, filler.Close(t.Context()))
+	mustUnlock(t, lock)
 }

@@ -30,6 +30,7 @@ const (
 	AmbiguousFunction          = "42725"
 	OutOfMemory                = "53200" // also for a full lock table
 	TooManyConnections         = "53300" // of the server, the database or the role
+	CantChangeRuntimeParam     = "55P02" // of a setting in the connection's parameters
 	LockNotAvailable           = "55P03" // lock_timeout
 	QueryCanceled              = "57014" // also for a cancel request
 	ProtocolViolation          = "08P01" // also for all that PgBouncer says itself
@@ -61,7 +62,7 @@ func Of(err error) string { return Refusal(err).Code }
 // Denied reports whether err, of an attempt to connect, says that the server does not permit what the configuration
 // asks for: the role, the database, or a setting.
 func Denied(err error) bool {
-	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege, UndefinedObject, InvalidParameterValue) ||
+	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege, UndefinedObject, InvalidParameterValue, CantChangeRuntimeParam) ||
 		Of(err) == ProtocolViolation && poolerDenies.MatchString(Refusal(err).Message)
 }
 

@@ -40,6 +40,7 @@ func newBackend(pool *pgxpool.Config) *backend {
 	b := &backend{dialer: newDialer(pool), draining: make(chan struct{})}
 	b.calls, b.renewals = b.dialer.newLink(connections), b.dialer.newLink(1)
 	b.runs = b.dialer.newLink(1)
+	b.runs.looksFresh = 0 // a record that was lost with its connection is not sent again
 	b.combined = newCalls(b)
 	b.life, b.end = context.WithCancel(context.Background())
 	return b

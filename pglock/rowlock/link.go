@@ -22,7 +22,8 @@ import (
 // link is some connections to the server, each for one transaction at a time. They are dialled when they are needed.
 type link struct {
 	dialer      *dialer
-	open, fresh chan *slot // those that are not in use, with a connection and without
+	looksFresh  time.Duration // a connection that was used so recently is used without a ping
+	open, fresh chan *slot    // those that are not in use, with a connection and without
 	closed      atomic.Bool
 }
 
@@ -61,7 +62,7 @@ func (d *dialer) name(chosen string) {
 }
 
 func (d *dialer) newLink(connections int) *link {
-	l := &link{dialer: d, open: make(chan *slot, connections), fresh: make(chan *slot, connections)}
+	l := &link{dialer: d, looksFresh: looksFresh, open: make(chan *slot, connections), fresh: make(chan *slot, connections)}
 	for range connections {
 		l.fresh <- &slot{}
 	}
@@ -148,7 +149,7 @@ func (l *link) ready(ctx context.Context, s *slot) error {
 	if l.closed.Load() {
 		return driver.ErrClosed
 	}
-	if s.conn != nil && (s.conn.IsClosed() || time.Since(s.used) > looksFresh && !s.answers(ctx)) {
+	if s.conn != nil && (s.conn.IsClosed() || time.Since(s.used) > l.looksFresh && !s.answers(ctx)) {
 		s.discard()
 	}
 	if s.conn != nil {
@@ -266,6 +267,6 @@ func classify(ctx context.Context, err error) error {
 const (
 	connectTimeout      = 10 * time.Second
 	rollBackWithin      = time.Second
-	looksFresh          = time.Second // a connection that was used so recently is used without a ping
+	looksFresh          = time.Second
 	featureNotSupported = "0A000"
 )

@@ -122,7 +122,7 @@ func (l *link) connectLocked(ctx context.Context) (err error) {
 	})
 	if err != nil {
 		l.disconnectLocked()
-		return fmt.Errorf("%w: set up the connection for records: %w", driver.ErrUnavailable, err)
+		return wire.NotOpened("set up the connection for records", err)
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func (e errCannotOpen) Unwrap() error { return e.error }
 // the same: the server, the role or a pooler allows no further one.
 func CannotOpen(err error) bool {
 	_, ok := errors.AsType[errCannotOpen](err)
-	return ok && errors.Is(err, driver.ErrUnavailable)
+	return ok && (errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrTooManyLocks))
 }
 
 func (p *Pool) openOne() (*session, error) {

@@ -67,11 +67,8 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	adapt(c)
 	trust.PinSearchPath(&c.Config)
 	conn, err := pgx.ConnectConfig(ctx, c)
-	if sqlstate.Denied(err) {
-		return nil, fmt.Errorf("%w ("+sqlstate.DeniedAdvice+"): %w", driver.ErrDenied, err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+		return nil, sqlstate.ExplainOwn(err)
 	}
 	if err := d.applySettings(ctx, conn.PgConn()); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
@@ -111,7 +108,7 @@ func (d *Dialer) applySettings(ctx context.Context, pg *pgconn.PgConn) error {
 	defer cancel()
 	err := trust.Set(ctx, pg, d.AllowPooler, slices.Concat(trust.SessionSettings, ownSettings)...)
 	if err != nil && !errors.Is(err, driver.ErrPooler) {
-		return fmt.Errorf("%w: set up the session: %w", driver.ErrUnavailable, err)
+		return NotOpened("set up the session", err)
 	}
 	return err
 }
@@ -166,7 +163,7 @@ func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: prepare a lock session: %w", driver.ErrUnavailable, err)
+		return nil, nil, NotOpened("prepare a lock session", err)
 	}
 	return c, l, nil
 }
@@ -197,9 +194,17 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (l *lease.Lease, row
 		AllowStandby:      d.AllowStandby,
 	})
 	if err != nil {
-		return nil, row, fmt.Errorf("%w: set up a lock session: %w", driver.ErrUnavailable, err)
+		return nil, row, NotOpened("set up a lock session", err)
 	}
 	return l, row, Refusal(row.Outcome)
+}
+
+// NotOpened is the error of a step that opens a session. A full lock table, where every step can fail, is no outage.
+func NotOpened(step string, err error) error {
+	if sqlstate.Of(err) == sqlstate.OutOfMemory {
+		return sqlstate.Explain(fmt.Errorf("%s: %w", step, err))
+	}
+	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, step, err)
 }
 
 // gate lets a connection dial only while it is open. When pgx gives a connection up, it dials again to send a cancel
