@@ -16,6 +16,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
@@ -97,7 +98,7 @@ func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
 func Open(ctx context.Context, connString string, opts ...Option) (*Locker, error) {
 	cfg, err := pgxpool.ParseConfig(connString)
 	if err != nil {
-		return nil, fmt.Errorf("pglock: %w", err) // pgx leaves passwords out of it
+		return nil, fmt.Errorf("pglock: %w", sqlstate.WithoutKeys(err)) // pgx leaves passwords out of it
 	}
 	l, err := NewWithConfig(cfg, opts...)
 	if err != nil {

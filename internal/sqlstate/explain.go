@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -73,6 +75,16 @@ func ExplainOwn(err error) error {
 		return err
 	}
 	return match(driver.ErrUnavailable, "", err)
+}
+
+// WithoutKeys returns the error of a connection string that was parsed. If the text of a private key stood where the name of
+// its file belongs, the error does not repeat it.
+func WithoutKeys(err error) error {
+	if file, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(file.Path, "-----BEGIN") {
+		return errors.New("cannot parse the connection string: sslkey, sslcert or sslrootcert has the text of a key or certificate " +
+			"(want the name of a file)")
+	}
+	return err
 }
 
 func match(sentinel error, text string, err error) error {

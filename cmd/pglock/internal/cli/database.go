@@ -76,7 +76,7 @@ func isName(text string) bool {
 }
 
 // databaseName matches text that can only be a name. Other text may be a connection string with a password in it.
-var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+var databaseName = regexp.MustCompile(`^[\pL\pN_][\pL\pN_.$-]*$`)
 
 // database is the database that a command connects to.
 type database struct {
@@ -153,14 +153,15 @@ func parse(value string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, withoutInput(err, kind)
 	}
+	if err := adoptLibpq(config.ConnConfig); err != nil {
+		return nil, err
+	}
 	for name := range config.ConnConfig.RuntimeParams {
 		if !parameterName.MatchString(name) {
 			return nil, kind
 		}
 	}
-	if config.ConnConfig.RuntimeParams["client_encoding"] == "" { // texts of other sessions may have any character
-		config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
-	}
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // texts of other sessions may have any character
 	trust.PinSearchPath(&config.ConnConfig.Config)
 	return config, nil
 }
@@ -192,7 +193,7 @@ func withoutInput(err, kind error) error {
 	}
 	quiet := *malformed
 	quiet.ConnString = ""
-	reason := strings.TrimPrefix(quiet.Error(), "cannot parse ``: ")
+	reason := strings.TrimPrefix(sqlstate.WithoutKeys(&quiet).Error(), "cannot parse ``: ")
 	if strings.HasPrefix(reason, "failed to parse as ") {
 		return kind
 	}

@@ -71,3 +71,41 @@ func FuzzDSN(f *testing.F) {
 		}
 	})
 }
+
+// A connection string for psql works here too, and what would weaken it is refused by name.
+func TestParametersOfLibpqAreAcceptedOrNamed(t *testing.T) {
+	t.Parallel()
+	connString := testenv.Database(t).ConnString()
+	for parameters, refused := range map[string]string{
+		"keepalives=1&keepalives_idle=30&tcp_user_timeout=10000": "", "fallback_application_name=web": "", "gssencmode=disable": "",
+		"sslcompression=0&sslcrl=&requirepeer=postgres&gsslib=gssapi&replication=false": "", "client_encoding=auto": "",
+		"ssl_min_protocol_version=TLSv1.2": "", "hostaddr=127.0.0.1": "",
+		"gssencmode=require": "gssencmode", "sslcrl=/revoked": "sslcrl", "replication=database": "replication",
+		"ssl_min_protocol_version=2": "ssl_min_protocol_version", "hostaddr=127.0.0.1,127.0.0.2": "hostaddr",
+	} {
+		config, err := parse(connString + "&" + parameters)
+		if err == nil {
+			var conn *pgx.Conn
+			if conn, err = pgx.ConnectConfig(t.Context(), config.ConnConfig); err == nil {
+				must.Succeed(t, conn.Close(t.Context()))
+			}
+		}
+		if refused == "" && err != nil || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
+			t.Errorf("%s: %v", parameters, err)
+		}
+	}
+	config, err := parse("postgres://db.example/shop?sslmode=verify-full&hostaddr=127.0.0.1&ssl_min_protocol_version=TLSv1.3")
+	must.Succeed(t, err)
+	addresses, err := config.ConnConfig.LookupFunc(t.Context(), "db.example")
+	if tls := config.ConnConfig.TLSConfig; err != nil || addresses[0] != "127.0.0.1" || tls.ServerName != "db.example" || tls.MinVersion != 0x304 {
+		t.Errorf("%v, %v, %+v", addresses, err, tls)
+	}
+	if _, err := parse("host=h sslmode=require sslcert=/c sslkey='-----BEGIN PRIVATE KEY-----secret'"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("an inline key: %v", err)
+	}
+	for _, name := range []string{"shop", "2024_shop", "shop.prod", "größe"} {
+		if !isName(name) {
+			t.Errorf("%s is no name", name)
+		}
+	}
+}
