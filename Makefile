@@ -95,6 +95,7 @@ test-languages: ## Run the programs of docs/languages.md, in Python, Node.js, Ja
 .PHONY: faults
 faults: prepare ## Run the whole fault campaign, which takes an hour; with SCALE=0.1 and PROMOTIONS=5 a tenth of it
 	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestLongFaults -args -scale='$(or $(SCALE),1)'
+	@cd internal/integration && PGLOCK_TEST_ISOLATION=1 go test -count=1 -v -timeout=1h -run=TestFaultsIsolation ./isolation
 	@go test -count=1 -v -timeout=2h ./pglock/internal/simulation -args -schedules=$$(awk 'BEGIN { print int(100000 * $(or $(SCALE),1)) }')
 	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -args -promotions='$(or $(PROMOTIONS),50)'
 

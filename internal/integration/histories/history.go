@@ -24,6 +24,7 @@ const (
 	Held     Event = "held" // observed on the Lock
 	Released Event = "released"
 	Lost     Event = "lost"
+	Fenced   Event = "fenced" // an exclusive holder was given a fencing token
 )
 
 // Never is the end of an event that may never have happened.
@@ -58,6 +59,7 @@ type Entry struct {
 	Holder   int
 	Shared   bool
 	Event    Event
+	Fence    int64 // of Fenced
 	From, To time.Duration
 }
 
@@ -88,7 +90,7 @@ func (h *History) CheckAgainst(m porcupine.Model, atMost time.Duration) (porcupi
 	return porcupine.CheckOperationsVerbose(m, h.operations, atMost)
 }
 
-// Model is a lock with its holders. It does not model waits, so it needs no refusals.
+// Model is a lock with its holders, whose fencing tokens grow. It does not model waits, so it needs no refusals.
 var Model = Permits(1)
 
 // Permits is the model of a semaphore with n permits.
@@ -128,10 +130,11 @@ func byKey(history []porcupine.Operation) (keys [][]porcupine.Operation) {
 type holders struct {
 	shared bool
 	who    []int
+	fence  int64 // the last token
 }
 
 func (s holders) equal(other holders) bool {
-	return s.shared == other.shared && slices.Equal(s.who, other.who)
+	return s.shared == other.shared && s.fence == other.fence && slices.Equal(s.who, other.who)
 }
 
 // step reports whether the event can happen in this state, and returns the next state. At most limit holders may hold
@@ -143,13 +146,15 @@ func (s holders) step(e Entry, most int) (possible bool, next holders) {
 		if len(s.who) > 0 && !(s.shared && e.Shared) && (s.shared || e.Shared || len(s.who) == most) {
 			return false, s
 		}
-		return !holds, holders{e.Shared, slices.Insert(slices.Clone(s.who), i, e.Holder)}
+		return !holds, holders{e.Shared, slices.Insert(slices.Clone(s.who), i, e.Holder), s.fence}
 	case Held:
 		return holds, s
+	case Fenced:
+		return holds && e.Fence > s.fence, holders{s.shared, s.who, e.Fence}
 	}
 	if !holds {
 		return false, s
 	}
 	rest := slices.Delete(slices.Clone(s.who), i, i+1)
-	return true, holders{s.shared && len(rest) > 0, rest}
+	return true, holders{s.shared && len(rest) > 0, rest, s.fence}
 }

@@ -11,7 +11,8 @@ import (
 
 // The checker finds the violations that the other tests rely on it to find.
 func TestTheModelAcceptsOnlyWhatLocksDo(t *testing.T) {
-	acquired, held, released, lost := histories.Acquired, histories.Held, histories.Released, histories.Lost
+	acquired, held, released := histories.Acquired, histories.Held, histories.Released
+	lost, fenced := histories.Lost, histories.Fenced
 	for name, test := range map[string]struct {
 		entries []histories.Entry
 		want    porcupine.CheckResult
@@ -47,6 +48,20 @@ func TestTheModelAcceptsOnlyWhatLocksDo(t *testing.T) {
 		}},
 		"released by one who did not have it": {want: porcupine.Illegal, entries: []histories.Entry{
 			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 2, Event: released, From: 3, To: 4},
+		}},
+		"tokens that grow": {want: porcupine.Ok, entries: []histories.Entry{
+			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 1, Event: fenced, Fence: 5, From: 1, To: 3},
+			{Holder: 1, Event: lost, From: 2, To: 9}, {Holder: 2, Event: acquired, From: 4, To: 6},
+			{Holder: 2, Event: fenced, Fence: 6, From: 4, To: 7},
+		}},
+		"a token that does not grow": {want: porcupine.Illegal, entries: []histories.Entry{
+			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 1, Event: fenced, Fence: 5, From: 1, To: 3},
+			{Holder: 1, Event: lost, From: 2, To: 9}, {Holder: 2, Event: acquired, From: 4, To: 6},
+			{Holder: 2, Event: fenced, Fence: 5, From: 4, To: 7},
+		}},
+		"a token after the release": {want: porcupine.Illegal, entries: []histories.Entry{
+			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 1, Event: released, From: 3, To: 4},
+			{Holder: 1, Event: fenced, Fence: 5, From: 5, To: 6},
 		}},
 		"never known whether it was released": {want: porcupine.Ok, entries: []histories.Entry{
 			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 1, Event: lost, From: 2, To: histories.Never},

@@ -1,6 +1,7 @@
 package histories_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -18,6 +19,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/integration/histories"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
 // events returns the length of a history.
@@ -36,8 +39,10 @@ type run struct {
 	stay    time.Duration // the longest time for which one lock in twenty is held
 	rounds  int           // how often the fault happens at least
 
-	use   func(context.Context, *pglock.Locker) // what a worker does repeatedly; useLock if it is nil
-	model porcupine.Model                       // histories.Model if it is zero
+	use   func(context.Context, *pglock.Locker)              // what a worker does repeatedly; useLock if it is nil
+	model porcupine.Model                                    // histories.Model if it is zero
+	want  porcupine.CheckResult                              // porcupine.Ok if it is empty
+	fence func(*pglock.Lock, context.Context) (int64, error) // of exclusive locks; nil for none
 }
 
 func (r *run) open(cfg *pgxpool.Config, opts ...pglock.Option) {
@@ -46,6 +51,11 @@ func (r *run) open(cfg *pgxpool.Config, opts ...pglock.Option) {
 	if err != nil {
 		r.Fatal(err)
 	}
+	r.add(l)
+}
+
+// add adds a Locker, which is closed when the test ends.
+func (r *run) add(l *pglock.Locker) {
 	r.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -85,6 +95,9 @@ func (r *run) work(fault func(context.Context)) {
 		}
 	})
 	enough := events(r.T)
+	if r.want != "" { // enough for the fault, and few enough to be judged
+		enough = 800
+	}
 	testenv.WaitUntil(r.T, "there are enough events", func() bool {
 		return r.history.Len() >= enough && int(rounds.Load()) >= r.rounds
 	})
@@ -99,7 +112,7 @@ func (r *run) check() {
 		r.model = histories.Model
 	}
 	result, info := r.history.CheckAgainst(r.model, time.Minute)
-	if result == porcupine.Ok {
+	if result == cmp.Or(r.want, porcupine.Ok) {
 		return
 	}
 	r.Errorf("the history of %d events is %s", r.history.Len(), result)
@@ -125,6 +138,9 @@ func (r *run) useLock(ctx context.Context, l *pglock.Locker) {
 	}
 	u := &use{run: r, lock: lock, holder: r.history.Holder(), shared: shared, asked: asked}
 	u.add(histories.Acquired, asked, r.history.Now())
+	if r.fence != nil && !shared {
+		u.drawToken(ctx)
+	}
 	work := lock.Context(context.Background())
 	for range rand.IntN(4) {
 		if rand.IntN(2) == 0 {
@@ -140,6 +156,20 @@ func (r *run) useLock(ctx context.Context, l *pglock.Locker) {
 		u.hold(ctx, rand.N(r.stay))
 	}
 	u.unlock()
+}
+
+// drawToken records a fencing token, which may be that of the grant.
+func (u *use) drawToken(ctx context.Context) {
+	token, err := u.fence(u.lock, ctx)
+	if err == nil {
+		for _, key := range u.lock.Keys() {
+			u.history.Add(histories.Entry{
+				Key: key.String(), Holder: u.holder, Event: histories.Fenced, Fence: token, From: u.asked, To: u.history.Now(),
+			})
+		}
+	} else if ctx.Err() == nil && !errors.Is(err, pglock.ErrLost) && !errors.Is(err, pglock.ErrUnavailable) {
+		u.Errorf("Fence: %v", err)
+	}
 }
 
 // hold keeps checking the lock.
@@ -221,8 +251,8 @@ func TestLocksAreLinearizable(t *testing.T) {
 
 // The server is far away, so that statements overlap.
 func TestLocksAreLinearizableAtADistance(t *testing.T) {
-	db := testenv.Database(t)
-	r := &run{T: t, history: histories.New(), looks: true}
+	db := testenv.Installed(t)
+	r := &run{T: t, history: histories.New(), looks: true, fence: (*pglock.Lock).Fence}
 	for range 2 {
 		cfg := db.Config(t)
 		cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -317,5 +347,44 @@ func (c mutable) Read(b []byte) (int, error) {
 		if err != nil || !c.mute.Load() {
 			return n, err
 		}
+	}
+}
+
+func TestLocksInRowsAreLinearizable(t *testing.T) {
+	db := testenv.Installed(t)
+	r := &run{T: t, history: histories.New(), looks: true, fence: (*pglock.Lock).Fence}
+	for range 3 {
+		l, err := rowlock.New(db.Pool(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.add(l)
+	}
+	r.work(func(ctx context.Context) { <-ctx.Done() })
+}
+
+// Two servers that know nothing of each other are a broken lock.
+func TestHistoriesOfABrokenLockAreRefused(t *testing.T) {
+	for name, broken := range map[string]func(*run){
+		"locks":   func(*run) {},
+		"permits": (*run).semaphores,
+		"tokens": func(r *run) {
+			r.lockers = r.lockers[:1]
+			r.fence = func(*pglock.Lock, context.Context) (int64, error) { return 7, nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &run{T: t, history: histories.New(), want: porcupine.Illegal}
+			r.rest, r.stay = time.Millisecond, 20*time.Millisecond
+			for range 2 {
+				l, err := locktest.NewMemory()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.add(l)
+			}
+			broken(r)
+			r.work(func(ctx context.Context) { <-ctx.Done() })
+		})
 	}
 }

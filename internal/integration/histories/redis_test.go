@@ -58,7 +58,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 func TestLongRedisLocksAreLinearizable(t *testing.T) {
 	server := testenv.NewRedis(t)
-	r := &run{T: t, history: histories.New(), looks: true}
+	r := &run{T: t, history: histories.New(), looks: true, fence: (*pglock.Lock).Fence}
 	for range 3 {
 		r.openRedis(newClient(server))
 	}
