@@ -32,12 +32,50 @@ SELECT (CASE
            OPERATOR(pg_catalog.*) (pg_catalog.current_setting('max_connections')::pg_catalog.int8
               OPERATOR(pg_catalog.+) pg_catalog.current_setting('max_prepared_transactions')::pg_catalog.int8))::pg_catalog.int8 AS lock_table,
        pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-           OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
+           OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server,
+       (SELECT d.oid FROM pg_catalog.pg_database AS d
+        WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())::pg_catalog.int8 AS database
 FROM (SELECT CASE
                  WHEN @pid::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
                      AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) @pid::pg_catalog.int4 THEN 'pglock_pooler'
                  WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
              END AS refusal) AS guard;
+
+-- Proves that the server keeps locks, and that no other connection shares the session: a shared lock on the identity of
+-- another session (queries/guard.sql), the witness, must be refused. A session takes an identity of its own where there is no
+-- witness, or where none belongs to its own Locker; the first of all looks itself up. 0 is none. The parts of a CASE are
+-- evaluated in their order, and the EXISTS when it is reached.
+-- name: ProveSession :one
+SELECT (CASE
+    WHEN @pid::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
+        AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) @pid::pg_catalog.int4 THEN 'pglock_pooler'
+    WHEN CASE WHEN @witness::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
+        THEN pg_catalog.pg_try_advisory_lock_shared(@class::pg_catalog.int4, @witness::pg_catalog.int4) END THEN 'free'
+    WHEN NOT CASE WHEN @object::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
+        THEN pg_catalog.pg_try_advisory_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) ELSE false END THEN 'held'
+    WHEN @witness::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0 THEN 'own'
+    WHEN EXISTS (
+        SELECT FROM pg_catalog.pg_locks AS l
+        WHERE l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.granted
+            AND l.classid OPERATOR(pg_catalog.=) (@class::pg_catalog.int4)::pg_catalog.oid
+            AND l.objid OPERATOR(pg_catalog.=) (@object::pg_catalog.int4)::pg_catalog.oid AND l.objsubid OPERATOR(pg_catalog.=) 2)
+        THEN 'own'
+    ELSE 'nothing' END)::pg_catalog.text AS proof;
+
+-- Gives back a witness's identity that was free.
+-- name: FreeWitness :one
+SELECT pg_catalog.pg_advisory_unlock_shared(@class::pg_catalog.int4, @witness::pg_catalog.int4)::pg_catalog.text AS freed;
+
+-- What SetUpSession calls server.
+-- name: ServerName :one
+SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+    OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server;
+
+-- Tells the servers of one cluster, between which there can be a failover, from others: a standby that is promoted has the
+-- same system identifier, and begins a timeline.
+-- name: ServerBranch :one
+SELECT pg_catalog.concat(c.system_identifier, '/', pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::pg_catalog.text AS branch
+FROM pg_catalog.pg_control_system() AS c;
 
 -- Makes the connection for records independent of what role and database are configured to do. A record is durable when
 -- its commit is confirmed, and the server warns if it gave up waiting for a standby; a stricter synchronous_commit stays.

@@ -155,6 +155,23 @@ func (q *Queries) CreateWaitProcedure(ctx context.Context) error {
 	return err
 }
 
+const FreeWitness = `-- name: FreeWitness :one
+SELECT pg_catalog.pg_advisory_unlock_shared($1::pg_catalog.int4, $2::pg_catalog.int4)::pg_catalog.text AS freed
+`
+
+type FreeWitnessParams struct {
+	Class   int32
+	Witness int32
+}
+
+// Gives back a witness's identity that was free.
+func (q *Queries) FreeWitness(ctx context.Context, arg FreeWitnessParams) (string, error) {
+	row := q.db.QueryRow(ctx, FreeWitness, arg.Class, arg.Witness)
+	var freed string
+	err := row.Scan(&freed)
+	return freed, err
+}
+
 const Heartbeat = `-- name: Heartbeat :exec
 SELECT 1
 `
@@ -293,6 +310,47 @@ func (q *Queries) PrepareWait(ctx context.Context, arg PrepareWaitParams) (strin
 	return outcome, err
 }
 
+const ProveSession = `-- name: ProveSession :one
+SELECT (CASE
+    WHEN $1::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
+        AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1::pg_catalog.int4 THEN 'pglock_pooler'
+    WHEN CASE WHEN $2::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
+        THEN pg_catalog.pg_try_advisory_lock_shared($3::pg_catalog.int4, $2::pg_catalog.int4) END THEN 'free'
+    WHEN NOT CASE WHEN $4::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
+        THEN pg_catalog.pg_try_advisory_lock($3::pg_catalog.int4, $4::pg_catalog.int4) ELSE false END THEN 'held'
+    WHEN $2::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0 THEN 'own'
+    WHEN EXISTS (
+        SELECT FROM pg_catalog.pg_locks AS l
+        WHERE l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.granted
+            AND l.classid OPERATOR(pg_catalog.=) ($3::pg_catalog.int4)::pg_catalog.oid
+            AND l.objid OPERATOR(pg_catalog.=) ($4::pg_catalog.int4)::pg_catalog.oid AND l.objsubid OPERATOR(pg_catalog.=) 2)
+        THEN 'own'
+    ELSE 'nothing' END)::pg_catalog.text AS proof
+`
+
+type ProveSessionParams struct {
+	Pid     int32
+	Witness int32
+	Class   int32
+	Object  int32
+}
+
+// Proves that the server keeps locks, and that no other connection shares the session: a shared lock on the identity of
+// another session (queries/guard.sql), the witness, must be refused. A session takes an identity of its own where there is no
+// witness, or where none belongs to its own Locker; the first of all looks itself up. 0 is none. The parts of a CASE are
+// evaluated in their order, and the EXISTS when it is reached.
+func (q *Queries) ProveSession(ctx context.Context, arg ProveSessionParams) (string, error) {
+	row := q.db.QueryRow(ctx, ProveSession,
+		arg.Pid,
+		arg.Witness,
+		arg.Class,
+		arg.Object,
+	)
+	var proof string
+	err := row.Scan(&proof)
+	return proof, err
+}
+
 const Reconcile = `-- name: Reconcile :one
 SELECT array_agg(held.number IS NOT NULL ORDER BY wanted.i)::bool[] AS held
 FROM (SELECT i,
@@ -320,6 +378,33 @@ func (q *Queries) Reconcile(ctx context.Context, arg ReconcileParams) ([]bool, e
 	var held []bool
 	err := row.Scan(&held)
 	return held, err
+}
+
+const ServerBranch = `-- name: ServerBranch :one
+SELECT pg_catalog.concat(c.system_identifier, '/', pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::pg_catalog.text AS branch
+FROM pg_catalog.pg_control_system() AS c
+`
+
+// Tells the servers of one cluster, between which there can be a failover, from others: a standby that is promoted has the
+// same system identifier, and begins a timeline.
+func (q *Queries) ServerBranch(ctx context.Context) (string, error) {
+	row := q.db.QueryRow(ctx, ServerBranch)
+	var branch string
+	err := row.Scan(&branch)
+	return branch, err
+}
+
+const ServerName = `-- name: ServerName :one
+SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+    OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
+`
+
+// What SetUpSession calls server.
+func (q *Queries) ServerName(ctx context.Context) (string, error) {
+	row := q.db.QueryRow(ctx, ServerName)
+	var server string
+	err := row.Scan(&server)
+	return server, err
 }
 
 const SetUpRecords = `-- name: SetUpRecords :exec
@@ -372,7 +457,9 @@ SELECT (CASE
            OPERATOR(pg_catalog.*) (pg_catalog.current_setting('max_connections')::pg_catalog.int8
               OPERATOR(pg_catalog.+) pg_catalog.current_setting('max_prepared_transactions')::pg_catalog.int8))::pg_catalog.int8 AS lock_table,
        pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-           OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
+           OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server,
+       (SELECT d.oid FROM pg_catalog.pg_database AS d
+        WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())::pg_catalog.int8 AS database
 FROM (SELECT CASE
                  WHEN $6::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
                      AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $6::pg_catalog.int4 THEN 'pglock_pooler'
@@ -395,6 +482,7 @@ type SetUpSessionRow struct {
 	Version   int32
 	LockTable int64
 	Server    string
+	Database  int64
 }
 
 // The sessions of a Locker: separate connections, in autocommit, that hold locks across transactions.
@@ -425,6 +513,7 @@ func (q *Queries) SetUpSession(ctx context.Context, arg SetUpSessionParams) (Set
 		&i.Version,
 		&i.LockTable,
 		&i.Server,
+		&i.Database,
 	)
 	return i, err
 }

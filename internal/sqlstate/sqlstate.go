@@ -13,6 +13,7 @@ import (
 
 // The codes, by the names of their conditions.
 const (
+	FeatureNotSupported        = "0A000"
 	ReadOnlyTransaction        = "25006"
 	SerializationFailure       = "40001"
 	NoActiveTransaction        = "25P01"

@@ -14,7 +14,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"sync/atomic"
 
@@ -86,9 +85,9 @@ func (b *Backend) Start(env driver.Config) error {
 	}
 	b.runs = recorder.NewRuns(&b.dialer, env.TrustedOwners)
 	b.fences = recorder.NewFences(&b.dialer, env.TrustedOwners)
-	b.mux = mux.New(mux.Config{Open: b.open, Sessions: b.config.Sessions, Log: env.Logger})
+	b.mux = mux.New(mux.Config{Open: b.openMain, Sessions: b.config.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{
-		Open: b.open, Call: b.mux.Call, Most: b.config.MaxWaitSessions,
+		Open: b.openWaiting, Call: b.mux.Call, Most: b.config.MaxWaitSessions,
 		PrepareWithin: b.dialer.Conn.ConnectTimeout, LookEvery: env.Lease, Log: env.Logger,
 	})
 	if env.RecordNames {
@@ -97,16 +96,12 @@ func (b *Backend) Start(env driver.Config) error {
 	return nil
 }
 
-// open opens a session of either kind.
-func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
-	conn, l, err := b.dialer.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b.server.Store(&conn.Server)
-	b.budget.Limit(cmp.Or(b.config.MaxKeys, max(1, conn.LockTable/4)))
-	b.env.Logger.Debug("lock session opened", "pid", conn.PID)
-	return mux.NewSession(conn, l, &b.budget, b.env.Logger, onEnd), nil
+func (b *Backend) openMain(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
+	return b.open(ctx, onEnd, false)
+}
+
+func (b *Backend) openWaiting(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
+	return b.open(ctx, onEnd, true)
 }
 
 // Ping implements [driver.Backend].

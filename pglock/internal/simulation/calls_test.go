@@ -32,6 +32,8 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		return []pgproto3.BackendMessage{&pgproto3.CommandComplete{CommandTag: []byte("SET")}}, ""
 	case "SetUpSession":
 		return p.setUp(), ""
+	case "ProveSession":
+		return row("held"), ""
 	case "Heartbeat", "SessionIsAlive":
 		return row("1"), ""
 	case "CreateSettleFunction":
@@ -115,7 +117,7 @@ func (p *process) setUp() []pgproto3.BackendMessage {
 	for _, column := range []struct {
 		name, value string
 		oid         uint32
-	}{{"outcome", "granted", 25}, {"version", "170000", 23}, {"lock_table", "10000", 20}, {"server", "1/sim", 25}} {
+	}{{"outcome", "granted", 25}, {"version", "170000", 23}, {"lock_table", "10000", 20}, {"server", "1/sim", 25}, {"database", "5", 20}} {
 		description.Fields = append(description.Fields, pgproto3.FieldDescription{Name: []byte(column.name), DataTypeOID: column.oid, DataTypeSize: -1, TypeModifier: -1})
 		data.Values = append(data.Values, []byte(column.value))
 	}

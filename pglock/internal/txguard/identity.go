@@ -119,6 +119,13 @@ func (id *Identity) settle(era int, held bool) bool {
 	return true
 }
 
+// Have notes that the session has taken object as its identity when it was opened, unless that is 0.
+func (id *Identity) Have(object int32) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.object, id.held = object, object != 0
+}
+
 // Forget forgets that the session holds its identity. Call it before the session unlocks everything it holds.
 func (id *Identity) Forget() {
 	id.mu.Lock()

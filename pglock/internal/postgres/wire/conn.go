@@ -26,6 +26,9 @@ type Conn struct {
 	LockTable int
 	// Server tells the server and the database apart from others.
 	Server string
+	// Database is the OID of the database, and Proof what the session has found out when it was opened.
+	Database uint32
+	Proof    Proof
 	// Interruptible says that Interrupt works: some sockets that a DialFunc returns ignore deadlines.
 	Interruptible bool
 
@@ -51,7 +54,7 @@ func NewConn(socket net.Conn, front *pgproto3.Frontend, pid uint32, guardPID int
 	}
 }
 
-// prepare prepares the statements, in one round trip. In each of them GuardPID takes the place of the last parameter.
+// prepare sends the statements to be prepared. In each of them GuardPID takes the place of the last parameter.
 func (c *Conn) prepare() error {
 	for _, st := range []struct {
 		name, sql string
@@ -66,14 +69,7 @@ func (c *Conn) prepare() error {
 		guarded := strings.ReplaceAll(st.sql, "$"+strconv.Itoa(st.params+1), strconv.Itoa(int(c.GuardPID)))
 		c.front.SendParse(&pgproto3.Parse{Name: st.name, Query: guarded})
 	}
-	if err := c.sync(); err != nil {
-		return err
-	}
-	var a Answer
-	if err := c.Receive(&a); err != nil {
-		return err
-	}
-	return a.Error()
+	return c.sync()
 }
 
 // Receive reads until an answer is complete. After an error that is [Interrupted] the next Receive continues where this
@@ -107,7 +103,7 @@ func (c *Conn) Resume() { _ = c.socket.SetReadDeadline(time.Time{}) }
 
 // hasDeadlines reports whether the deadlines of conn are known to work.
 func hasDeadlines(conn net.Conn) bool {
-	switch bare(conn).(type) {
+	switch Bare(conn).(type) {
 	case *net.TCPConn, *net.UnixConn:
 		return true
 	}

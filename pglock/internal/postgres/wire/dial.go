@@ -16,6 +16,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -121,7 +122,7 @@ var ownSettings = []string{
 
 // Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements. That is one more
 // step, after those of [Dialer.Connect].
-func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
+func (d *Dialer) Open(ctx context.Context, witness Witness) (*Conn, *lease.Lease, error) {
 	var dialling gate
 	dialling.open.Store(true)
 	conn, err := d.Connect(ctx, dialling.adapt)
@@ -131,7 +132,7 @@ func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
 	dialling.open.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
 	defer cancel()
-	c, l, err := d.makeLockSession(ctx, conn, &dialling)
+	c, l, err := d.makeLockSession(ctx, conn, &dialling, witness)
 	if err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
 		return nil, nil, err
@@ -139,10 +140,17 @@ func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
 	return c, l, nil
 }
 
-func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *gate) (*Conn, *lease.Lease, error) {
+func (d *Dialer) makeLockSession(
+	ctx context.Context, conn *pgx.Conn, dialling *gate, witness Witness,
+) (*Conn, *lease.Lease, error) {
 	l, server, err := d.setUp(ctx, conn)
 	if err != nil {
 		return nil, nil, err
+	}
+	identity, own := witness(conn)
+	object := int32(0)
+	if own {
+		object = lockkeys.NewIdentity(uint32(server.Database))
 	}
 	pg := conn.PgConn()
 	hijacked, err := pg.Hijack()
@@ -150,7 +158,7 @@ func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *
 		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	c := NewConn(hijacked.Conn, hijacked.Frontend, hijacked.PID, d.guardPID(pg))
-	c.LockTable, c.Server = int(server.LockTable), server.Server
+	c.LockTable, c.Server, c.Database = int(server.LockTable), server.Server, uint32(server.Database)
 	c.Interruptible = hasDeadlines(hijacked.Conn)
 	c.cancel = func(ctx context.Context) error {
 		dialling.open.Store(true)
@@ -158,7 +166,7 @@ func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *
 		return pg.CancelRequest(ctx)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = hijacked.Conn.SetDeadline(longAgo) }) // fails only on a closed socket
-	err = c.prepare()
+	err = c.prove(identity, object)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -201,8 +209,13 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (l *lease.Lease, row
 
 // NotOpened is the error of a step that opens a session. A full lock table, where every step can fail, is no outage.
 func NotOpened(step string, err error) error {
-	if sqlstate.Of(err) == sqlstate.OutOfMemory {
+	switch {
+	case sqlstate.Of(err) == sqlstate.OutOfMemory:
 		return sqlstate.Explain(fmt.Errorf("%s: %w", step, err))
+	case sqlstate.IsExplained(err):
+		return fmt.Errorf("%s: %w", step, err)
+	case isShared(err):
+		return fmt.Errorf("%w: %s: another client uses the session of this new connection (connect directly): %w", driver.ErrPooler, step, err)
 	}
 	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, step, err)
 }

@@ -16,14 +16,14 @@ func keepAliveWithin(lease time.Duration) net.KeepAliveConfig {
 
 // setKeepAlive sets the client's keepalives. Connections other than TCP (a Unix socket, a caller's own DialFunc) have none.
 func setKeepAlive(conn net.Conn, config net.KeepAliveConfig) error {
-	if tcp, ok := bare(conn).(*net.TCPConn); ok {
+	if tcp, ok := Bare(conn).(*net.TCPConn); ok {
 		return tcp.SetKeepAliveConfig(config)
 	}
 	return nil
 }
 
-// bare returns the connection under TLS.
-func bare(conn net.Conn) net.Conn {
+// Bare returns the connection under TLS.
+func Bare(conn net.Conn) net.Conn {
 	for {
 		secured, ok := conn.(interface{ NetConn() net.Conn })
 		if !ok {

@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// This file refuses what poses as a server and does not keep locks. Each new session must be refused the identity of a
+// living one, the witness: one of the same Locker, or of another Locker of this process that was dialled in the same way.
+// A witness that has ended proves nothing.
+
+// witnesses are sessions that hold their identities, by their Locker and by how they were dialled.
+var witnesses = witnessList{known: map[any]*witness{}}
+
+type witnessList struct {
+	mu    sync.Mutex
+	known map[any]*witness
+}
+
+type witness struct {
+	session  *mux.Session
+	identity int32
+}
+
+// find returns a witness for a session of b, and whether it is of b.
+func (l *witnessList) find(b *Backend, way any) (w *witness, ours bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w = l.known[b]
+	return cmp.Or(w, l.known[way]), w != nil
+}
+
+// add makes w known. The first one of a way stays.
+func (l *witnessList) add(w *witness, keys ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		if key != nil && l.known[key] == nil {
+			l.known[key] = w
+		}
+	}
+}
+
+func (l *witnessList) forget(s *mux.Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, w := range l.known {
+		if w.session == s {
+			delete(l.known, key)
+		}
+	}
+}
+
+// wayOf returns how a connection was dialled. Two that were dialled in the same way lead to one server, unless a proxy is
+// in between that tells its clients apart by something else. nil is unknown.
+func wayOf(conn *pgx.Conn) any {
+	var address net.Addr
+	switch socket := wire.Bare(conn.PgConn().Conn()).(type) {
+	case *net.TCPConn:
+		address = socket.RemoteAddr()
+	case *net.UnixConn:
+		address = socket.RemoteAddr()
+	default:
+		return nil
+	}
+	if address == nil {
+		return nil
+	}
+	c := conn.Config()
+	return [...]string{address.String(), c.Host, c.Database, c.User, c.RuntimeParams["options"]}
+}
+
+// open opens a session that may serve as a witness, or one that waits.
+func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session), waits bool) (*mux.Session, error) {
+	var w *witness
+	var way any
+	conn, l, err := b.dialer.Open(ctx, func(conn *pgx.Conn) (identity int32, own bool) {
+		way = wayOf(conn)
+		var ours bool
+		if w, ours = witnesses.find(b, way); w == nil {
+			return 0, true
+		}
+		return w.identity, !ours && !waits
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.server.Store(&conn.Server)
+	b.budget.Limit(cmp.Or(b.config.MaxKeys, max(1, conn.LockTable/4)))
+	b.env.Logger.Debug("lock session opened", "pid", conn.PID)
+	s := mux.NewSession(conn, l, &b.budget, b.env.Logger, func(s *mux.Session) {
+		witnesses.forget(s)
+		onEnd(s)
+	})
+	identity := conn.Proof.Identity
+	if conn.Proof.Free {
+		if identity, err = confront(ctx, s, conn, w); err != nil {
+			s.End(driver.LostSession, err)
+			return nil, err
+		}
+	}
+	s.Guard().Identity.Have(identity)
+	if identity != 0 && !waits {
+		witnesses.add(&witness{s, identity}, b, way)
+	}
+	return s, nil
+}
+
+// confront decides what it means that w's identity was free, and returns the identity that s has taken instead. If w has
+// ended, or s is on the server that has taken over from w's, s proves itself as the first session does.
+//
+// If w ends during this, it has answered before or not. An answer shows that w held its identity when s asked for it, since
+// it was taken before, and a session keeps it until it ends.
+func confront(ctx context.Context, s *mux.Session, conn *wire.Conn, w *witness) (identity int32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, witnessWithin)
+	defer cancel()
+	if _, err := w.session.Ask(ctx, lockdb.SessionIsAlive); err == nil {
+		if s.Server() == w.session.Server() {
+			return 0, fmt.Errorf("%w: the lock of another connection of this process is free here: connections share a server "+
+				"session, or the server keeps no locks (connect directly)", driver.ErrPooler)
+		}
+		if !takesOver(ctx, s, w.session) {
+			return 0, fmt.Errorf("%w: new connections lead to another server than the lock sessions that this process has, "+
+				"which live: something in between chooses among servers (connect to one of them)", driver.ErrPooler)
+		}
+	}
+	witnesses.forget(w.session)
+	if _, err := s.Ask(ctx, lockdb.FreeWitness, strconv.Itoa(int(lockkeys.IdentityClass)), strconv.Itoa(int(w.identity))); err != nil {
+		return 0, err
+	}
+	object := lockkeys.NewIdentity(conn.Database)
+	answer, err := s.Ask(ctx, lockdb.ProveSession, conn.ProofArgs(0, object)...)
+	proof, err := wire.ReadProof(answer, object, err)
+	return proof.Identity, err
+}
+
+// takesOver reports whether s is on a server that was promoted after old's, or may be.
+func takesOver(ctx context.Context, s, old *mux.Session) bool {
+	now, err := s.Ask(ctx, lockdb.ServerBranch)
+	before, also := old.Ask(ctx, lockdb.ServerBranch)
+	if err != nil || also != nil { // what cannot be asked refuses nothing
+		return true
+	}
+	const timeline = 8 // digits, after the system identifier
+	system := max(len(now)-timeline, 0)
+	return len(now) == len(before) && now[:system] == before[:system] && now[system:] > before[system:]
+}
+
+// witnessWithin is how long a witness may take to answer. One that does not is about to end.
+const witnessWithin = 2 * time.Second
