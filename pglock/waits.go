@@ -153,7 +153,7 @@ type look struct {
 	graph *waitGraph
 	start *wait
 	path  []step         // from start
-	cycle []step         // the first path that came back to start
+	cycle []step         // a path that came back to start
 	free  map[*wait]bool // waits that are not stuck
 	seen  []*stake       // Locks that the look relies on
 	steps int
@@ -175,7 +175,7 @@ const maxSteps = 1 << 16
 // for all its keys is stuck if one of them is; one that waits for some is, if too few are not.
 func (k *look) stuckLocked(w *wait) bool {
 	if w.visiting {
-		if w == k.start && k.cycle == nil {
+		if w == k.start && len(k.path) > len(k.cycle) { // of a semaphore's several, the longest says most
 			k.cycle = slices.Clone(k.path)
 		}
 		return true

@@ -52,6 +52,23 @@ func newBackend(clients []redis.UniversalClient, o options) *backend {
 	return b
 }
 
+// place is a server process, and the names that a backend's keys have there.
+type place struct {
+	address, runID, prefix string
+	db                     int
+}
+
+// Place implements [hooks.Placed]. It is known of one server that its client has been introduced to.
+func (b *backend) Place(driver.Grant) any {
+	client, single := b.nodes[0].client.(*redis.Client)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if runID := b.runIDs[b.nodes[0]]; single && len(b.nodes) == 1 && runID != "" {
+		return place{client.Options().Addr, runID, b.prefix, client.Options().DB}
+	}
+	return nil
+}
+
 // Start implements [driver.Backend].
 func (b *backend) Start(env driver.Config) error {
 	if env.RecordNames {

@@ -151,6 +151,27 @@ func (s *suite) lockAllOrder() {
 	s.free(keys...)
 }
 
+// deadlock: of two calls that wait for each other one fails, and the other is granted when that gives up what it holds.
+func (s *suite) deadlock() {
+	l, a, b := s.open(), s.key("a"), s.key("b")
+	first, second := s.lock(l, a), s.lock(l, b)
+	one, two := s.start(first.Context(s.ctx), l, b), s.start(second.Context(s.ctx), l, a)
+	select {
+	case <-one.done:
+	case <-two.done:
+		first, second, one, two = second, first, two, one
+	case <-s.ctx.Done():
+		s.Fatalf("after %v both calls still wait for each other", patience)
+	}
+	if !errors.Is(one.err, pglock.ErrDeadlock) {
+		s.Errorf("the call that fails has error %v, want one that matches %q", one.err, pglock.ErrDeadlock)
+	}
+	s.mustUnlock(first)
+	s.mustUnlock(s.got(two))
+	s.mustUnlock(second)
+	s.free(a, b)
+}
+
 // handoffLimit: while many goroutines of one process pass a lock around, another process gets it too.
 func (s *suite) handoffLimit() {
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {

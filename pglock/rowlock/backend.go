@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -31,6 +32,7 @@ type backend struct {
 	end             context.CancelFunc
 	draining        chan struct{} // closed when no more is acquired
 	drain           sync.Once
+	server          atomic.Value // a serverName: where the last holder was opened
 
 	mu     sync.Mutex // held while a holder is opened
 	holder *holder    // the last one; nil at first
@@ -316,6 +318,7 @@ var _ interface {
 	driver.Fencer
 	driver.TxGuard
 	driver.Drainer
+	hooks.Placed
 	hooks.Recorder
 	hooks.Queue
 	hooks.PostgresOptions

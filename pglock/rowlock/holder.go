@@ -58,9 +58,26 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 		return nil, err
 	}
 	h.trust(sent)
+	_ = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { // without it, Place is unknown
+		server, err := q.ServerName(ctx)
+		b.server.Store(serverName(server))
+		return err
+	})
 	b.background.start(h.keep)
 	b.background.start(h.tidy)
 	return h, nil
+}
+
+// serverName tells the server and the database that a holder was opened in apart from others; empty is unknown.
+type serverName string
+
+// Place implements [hooks.Placed]. The rows outlive the server process: two Lockers whose holders were opened before and after
+// a restart do not know that they are in one place.
+func (b *backend) Place(driver.Grant) any {
+	if name, known := b.server.Load().(serverName); known && name != "" {
+		return name
+	}
+	return nil
 }
 
 // storable returns text as the server can store it: some byte sequences are no text there.
