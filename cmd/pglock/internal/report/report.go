@@ -1,4 +1,4 @@
-// Package report summarises the waits in a recording: for each key their number and length, the blockers and the waiters.
+// Package report summarises the waits in a recording: for each lock their number and length, the blockers and the waiters.
 package report
 
 import (
@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Report is the summary of a recording. Its JSON form has a version.
@@ -23,19 +21,17 @@ type Report struct {
 	// Snapshots is the number of snapshots, and Outages the number of gaps between them. Waits in a gap are missing.
 	Snapshots int `json:"snapshots"`
 	Outages   int `json:"outages"`
-	// OtherWaits is how many sessions at most waited at one time for locks other than advisory locks. Keys has none of them.
-	OtherWaits int `json:"most_other_waits"`
-	// Keys are the contended keys, sorted by the total length of their waits.
+	// Keys are the locks that sessions waited for, of every type, sorted by the total length of the waits.
 	Keys []Key `json:"keys"`
 }
 
-// Key summarises the waits for one key. Times are in seconds.
+// Key summarises the waits for one lock. Times are in seconds.
 type Key struct {
-	Key         string `json:"key"`
-	Database    string `json:"database"`
-	DatabaseOID uint32 `json:"database_oid"`
-	Waits       int    `json:"waits"`
-	Open        int    `json:"open"` // waits that had not ended at the end of the report
+	// Key describes the lock as all faces of the monitor do, but a transaction without its number.
+	Key      string `json:"key"`
+	Database string `json:"database"`
+	Waits    int    `json:"waits"`
+	Open     int    `json:"open"` // waits that had not ended at the end of the report
 	// Unseen is how many waits ended in a gap. Of them the time until the gap counts, so they lasted at least so long.
 	Unseen int     `json:"waits_ended_in_gap"`
 	Total  float64 `json:"total_seconds"`
@@ -59,49 +55,35 @@ type Share struct {
 // maxShares is how many holders and waiters are listed.
 const maxShares = 5
 
-type lockID struct {
-	database uint32
-	key      pglock.KeyID
+// maxWaits is the most waits of a report, which bounds what a recording from a stranger costs. Tests change it.
+var maxWaits = 100_000
+
+// place is a lock, as it is described.
+type place struct{ label, database string }
+
+// waiting identifies a wait, by when it began in microseconds; 0 if the server had not reported that yet.
+type waiting struct {
+	place
+	session monitor.SessionID
+	from    int64
 }
 
 // wait is one session's wait for one lock.
 type wait struct {
-	lock     lockID
-	pid      int32
-	name     string
-	from, to time.Time
-	open     bool
-	unseen   bool // it ended in a gap
-	unknown  bool // the server had not reported yet who waits
+	name           string
+	from, to       time.Time
+	open, unseen   bool // unseen says that it ended in a gap
+	holders, roots map[string]time.Duration
 }
-
-func (w *wait) length() time.Duration { return max(0, w.to.Sub(w.from)) }
-
-// waiter identifies who waits for which lock, and since when in microseconds.
-type waiter struct {
-	lock lockID
-	pid  int32
-	from int64
-}
-
-func (w *wait) id() waiter { return waiter{w.lock, w.pid, w.from.UnixMicro()} }
-
-// anyTime is the waiter whose wait may have begun at any time.
-func (w *wait) anyTime() waiter { return waiter{w.lock, w.pid, 0} }
-
-// maxWaits is the most waits of a report, which bounds what a recording from a stranger costs. Tests change it.
-var maxWaits = 100_000
 
 // collector collects the waits in snapshots.
 type collector struct {
-	report         *Report
-	current        map[waiter]*wait // those of the last snapshot, also by anyTime
-	waits          []*wait
-	held, roots    map[lockID]map[string]time.Duration
-	names          map[lockID]monitor.Lock
-	sessions, seen map[int32]string // the names of sessions in the last snapshot, and in this one
-	last           time.Time
-	outage         bool
+	report  *Report
+	current map[waiting]*wait // those of the last snapshot
+	waits   map[place][]*wait
+	count   int
+	last    time.Time
+	outage  bool
 }
 
 // errNothing is the error of a recording without snapshots in the given period.
@@ -109,7 +91,7 @@ var errNothing = errors.New("the recording has no snapshot in that period")
 
 // Of summarises a recording between two times.
 func Of(past *recording.Past, from, to time.Time) (*Report, error) {
-	c := newCollector()
+	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, waits: map[place][]*wait{}}
 	for frame, err := range past.Play(from) {
 		switch {
 		case err != nil:
@@ -120,142 +102,113 @@ func Of(past *recording.Past, from, to time.Time) (*Report, error) {
 		case frame.Snapshot.TakenAt.After(to):
 			return c.end()
 		default:
-			c.addSnapshot(frame.Snapshot)
+			c.add(frame.Snapshot)
 		}
-		if len(c.waits) > maxWaits {
+		if c.count > maxWaits {
 			return nil, fmt.Errorf("there are more than %d waits in the period: choose a shorter one with --since", maxWaits)
 		}
 	}
 	return c.end()
 }
 
-func newCollector() *collector {
-	return &collector{report: &Report{Version: 1, Keys: []Key{}}, current: map[waiter]*wait{}, seen: map[int32]string{},
-		held: map[lockID]map[string]time.Duration{}, roots: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}}
-}
-
-func (c *collector) addSnapshot(s *monitor.Snapshot) {
+func (c *collector) add(s *monitor.Snapshot) {
 	r := c.report
-	if r.Snapshots == 0 {
+	if r.Snapshots++; r.Snapshots == 1 {
 		r.From = s.TakenAt
 	}
-	r.Snapshots++
 	if c.outage {
 		r.Outages++
 	}
-	r.OtherWaits = max(r.OtherWaits, len(s.OtherWaits)+s.WaitsElsewhere)
-	seen, tree := map[waiter]*wait{}, sync.OnceValue(s.Tree)
-	for i := range s.Locks {
-		lock := &s.Locks[i]
-		at := lockID{lock.DatabaseOID, lock.ID()}
-		for k := range lock.Holders {
-			c.noteName(&lock.Holders[k].Session)
+	seen, still, tree := map[waiting]*wait{}, map[*wait]bool{}, s.Tree()
+	for one := range s.Waits() {
+		w := c.waitOf(s, one, seen)
+		w.to, still[w] = s.TakenAt, true
+		if n := tree.Node(one.ID()); n != nil && !c.outage { // without a snapshot before, the holders in between are not known
+			w.addBlockers(n, s.TakenAt.Sub(latest(c.last, w.from)))
 		}
-		for k := range lock.Waiters {
-			c.noteName(&lock.Waiters[k].Session)
-			w := c.addWaiter(s, at, &lock.Waiters[k])
-			seen[w.id()], seen[w.anyTime()] = w, w
-		}
-		if len(lock.Waiters) == 0 {
-			continue
-		}
-		if known := c.names[at]; known.Key != lock.Key || known.Database != lock.Database {
-			c.names[at] = monitor.Lock{Key: lock.Key, Database: lock.Database}
-		}
-		c.addBlockedTime(s, at, lock, tree)
 	}
-	for id, w := range c.current {
-		if seen[id] == nil {
-			w.open = false
-			if w.unseen = c.outage; !c.outage {
+	for _, w := range c.current {
+		if !still[w] {
+			if w.open, w.unseen = false, c.outage; !c.outage {
 				w.to = s.TakenAt // it ended between the two snapshots
 			}
 		}
 	}
-	c.current, c.last, c.outage = seen, s.TakenAt, false
-	c.sessions, c.seen = c.seen, map[int32]string{}
-	r.To = s.TakenAt
+	c.current, c.last, c.outage, r.To = seen, s.TakenAt, false, s.TakenAt
 }
 
-func (c *collector) addWaiter(s *monitor.Snapshot, at lockID, waiter *monitor.Waiter) *wait {
-	began := s.TakenAt
-	if waiter.WaitingSince != nil {
-		began = *waiter.WaitingSince
-	}
-	w := &wait{lock: at, pid: waiter.PID, name: nameOf(&waiter.Session), from: began, to: s.TakenAt, open: true,
-		unknown: slices.Contains(waiter.Hidden, "user")}
-	known := c.current[w.id()]
-	if known == nil && waiter.WaitingSince == nil {
-		known = c.current[w.anyTime()]
-	}
-	if known != nil {
-		known.to = s.TakenAt
-		if known.unknown && !w.unknown {
-			known.name, known.unknown = w.name, false
+// waitOf returns the wait, which may be known.
+func (c *collector) waitOf(s *monitor.Snapshot, one monitor.Wait, seen map[waiting]*wait) *wait {
+	id, name := waiting{place: placeOf(one), session: one.ID()}, nameOf(&one.Session)
+	w, from := c.current[id], s.TakenAt // with an unknown beginning
+	if one.WaitingSince != nil {
+		from = *one.WaitingSince
+		if id.from = from.UnixMicro(); c.current[id] != nil {
+			w = c.current[id]
 		}
-		return known
 	}
-	c.waits = append(c.waits, w)
+	if w == nil {
+		w = &wait{name: name, from: from, open: true, holders: map[string]time.Duration{}, roots: map[string]time.Duration{}}
+		c.waits[id.place] = append(c.waits[id.place], w)
+		c.count++
+	}
+	if w.name == unknownName {
+		w.name = name
+	}
+	if one.WaitingSince != nil {
+		w.from = from
+	}
+	seen[id] = w
 	return w
 }
 
-// addBlockedTime adds, for each waiter, the time since the last snapshot or since the start of its wait to the holders of
-// the lock, and to the session at the root of the wait.
-func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor.Lock, tree func() *monitor.Tree) {
-	if c.outage || len(lock.Waiters) == 0 {
-		return // without a snapshot before, the holders in between are not known
+// addBlockers adds a time to the session that blocks the wait, and to that at the root.
+func (w *wait) addBlockers(n *monitor.Node, lasted time.Duration) {
+	if n.Blocker == nil || lasted <= 0 {
+		return
 	}
-	if c.held[at] == nil {
-		c.held[at], c.roots[at] = map[string]time.Duration{}, map[string]time.Duration{}
+	w.holders[nameOf(n.Blocker.Session)] += lasted
+	below := n
+	for seen := 0; below.Blocker != nil && below.Blocker.Wait != nil && seen < maxShares*maxShares; seen++ { // a deadlock has no root
+		below = below.Blocker
 	}
-	var waited time.Duration
-	for i := range lock.Waiters {
-		from := c.last
-		if since := lock.Waiters[i].WaitingSince; since != nil && since.After(from) {
-			from = *since
-		}
-		if !from.IsZero() {
-			lasted := max(0, s.TakenAt.Sub(from))
-			waited += lasted
-			if root := rootName(tree().Node(lock.Waiters[i].ID()), lock); root != "" {
-				c.roots[at][root] += lasted
-			}
-		}
+	if below.Blocker == nil {
+		return
 	}
-	names := map[string]bool{}
-	for i := range lock.Holders {
-		names[c.holderName(&lock.Holders[i].Session)] = true
+	name := nameOf(below.Blocker.Session)
+	if below != n {
+		name += ", " + placeOf(*below.Wait).label
 	}
-	for name := range names {
-		c.held[at][name] += waited
-	}
+	w.roots[name] += lasted
 }
 
-// rootName returns the name of the session at the root of a wait, with the lock that it holds if that is not the lock. It is
-// empty if no session is known to block the waiter.
-func rootName(n *monitor.Node, lock *monitor.Lock) string {
-	if n == nil || n.Parent() == nil {
-		return ""
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	for n.Parent().Parent() != nil {
-		n = n.Parent()
-	}
-	name := nameOf(n.Blocker.Session)
-	switch {
-	case n.Wait.Other != nil && n.Wait.Other.Type == "transactionid":
-		const transaction = "transaction" // they have different numbers
-		return name + ", " + strings.Replace(n.Wait.Label(), transaction+" "+n.Wait.Other.Detail, transaction, 1)
-	case n.Wait.Other != nil || n.Wait.Lock.ID() != lock.ID() || n.Wait.Lock.DatabaseOID != lock.DatabaseOID:
-		return name + ", " + n.Wait.Label()
-	}
-	return name
+	return b
 }
+
+// placeOf describes the lock that is waited for. Transactions have different numbers, and rows different places.
+func placeOf(w monitor.Wait) place {
+	if w.Other == nil {
+		return place{w.Label(), w.Lock.Database}
+	}
+	label := w.Label()
+	if w.Other.Type == "transactionid" || w.Other.Type == "tuple" {
+		label = strings.TrimSpace(strings.Replace(label, w.Other.Detail+" ", "", 1))
+		label = strings.TrimSuffix(label, " "+w.Other.Detail)
+	}
+	return place{label, cmp.Or(w.Other.Database, w.Session.Database)}
+}
+
+const unknownName = "(unknown)"
 
 // nameOf returns the name by which sessions are grouped: the application, or else the role.
 func nameOf(s *monitor.Session) string {
 	switch {
 	case slices.Contains(s.Hidden, "user"):
-		return "(unknown)"
+		return unknownName
 	case s.PID == 0:
 		return "prepared transactions of " + s.User
 	case s.Application != "":
@@ -264,32 +217,12 @@ func nameOf(s *monitor.Session) string {
 	return "(no application_name) " + s.User
 }
 
-// holderName is nameOf, but a session that ended while the snapshot was taken, so that nothing is known of it, has the name
-// that it had in the snapshot before.
-func (c *collector) holderName(s *monitor.Session) string {
-	if name := c.sessions[s.PID]; name != "" && slices.Contains(s.Hidden, "user") {
-		return name
-	}
-	return nameOf(s)
-}
-
-// noteName notes the name of a session for the next snapshot.
-func (c *collector) noteName(s *monitor.Session) {
-	if s.PID != 0 && !slices.Contains(s.Hidden, "user") {
-		c.seen[s.PID] = nameOf(s)
-	}
-}
-
 func (c *collector) end() (*Report, error) {
 	if c.report.Snapshots == 0 {
 		return nil, errNothing
 	}
-	byPlace := map[lockID][]*wait{}
-	for _, w := range c.waits {
-		byPlace[w.lock] = append(byPlace[w.lock], w)
-	}
-	for at, waits := range byPlace {
-		c.report.Keys = append(c.report.Keys, c.key(at, waits))
+	for at, waits := range c.waits {
+		c.report.Keys = append(c.report.Keys, keyOf(at, waits))
 	}
 	slices.SortFunc(c.report.Keys, func(a, b Key) int {
 		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Database, b.Database), cmp.Compare(a.Key, b.Key))
@@ -297,13 +230,21 @@ func (c *collector) end() (*Report, error) {
 	return c.report, nil
 }
 
-func (c *collector) key(at lockID, waits []*wait) Key {
-	k := Key{Key: c.names[at].Key, Database: c.names[at].Database, DatabaseOID: at.database, Waits: len(waits)}
+func keyOf(at place, waits []*wait) Key {
+	k := Key{Key: at.label, Database: at.database, Waits: len(waits)}
 	lengths, waiters := make([]float64, len(waits)), map[string]time.Duration{}
+	holders, roots := map[string]time.Duration{}, map[string]time.Duration{}
 	for i, w := range waits {
-		lengths[i] = w.length().Seconds()
+		lasted := max(0, w.to.Sub(w.from))
+		lengths[i] = lasted.Seconds()
 		k.Total += lengths[i]
-		waiters[w.name] += w.length()
+		waiters[w.name] += lasted
+		for name, d := range w.holders {
+			holders[name] += d
+		}
+		for name, d := range w.roots {
+			roots[name] += d
+		}
 		if w.open {
 			k.Open++
 		}
@@ -313,7 +254,7 @@ func (c *collector) key(at lockID, waits []*wait) Key {
 	}
 	slices.Sort(lengths)
 	k.P50, k.P95, k.Max = rank(lengths, 50), rank(lengths, 95), lengths[len(lengths)-1]
-	k.Holders, k.Roots, k.Waiters = shares(c.held[at]), shares(c.roots[at]), shares(waiters)
+	k.Holders, k.Roots, k.Waiters = shares(holders), shares(roots), shares(waiters)
 	return k
 }
 

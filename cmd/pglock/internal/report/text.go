@@ -19,7 +19,7 @@ func Text(w io.Writer, r *Report) error {
 	}
 	b.WriteString("\n\n")
 	if len(r.Keys) == 0 {
-		b.WriteString("No session waited for an advisory lock.\n")
+		b.WriteString("No session waited.\n")
 	} else {
 		fmt.Fprintf(&b, "%-32s %6s %8s %8s %8s %8s\n", "KEY", "WAITS", "TOTAL", "P50", "P95", "MAX")
 	}
@@ -32,10 +32,6 @@ func Text(w io.Writer, r *Report) error {
 			names(&b, "at the root", k.Roots)
 		}
 		names(&b, "waited", k.Waiters)
-	}
-	if r.OtherWaits > 0 {
-		fmt.Fprintf(&b, "\nWaits for other locks, such as those of tables and rows: up to %d at a time.\n", r.OtherWaits)
-		b.WriteString("pglock replay --events lists them unless it was recorded with --advisory.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
