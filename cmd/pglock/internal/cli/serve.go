@@ -18,7 +18,6 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -43,8 +42,8 @@ Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
 as an address in use. It keeps running while the database is unreachable.`
 
 const (
-	// browsers is how many can be logged in at once, and connections how many can be open.
-	browsers, connections = 20, 256
+	// browsers is how many can be logged in at once.
+	browsers = 20
 	// maxPast is how many bytes of recordings are kept in memory for the page.
 	maxPast = 64 << 20
 )
@@ -170,7 +169,7 @@ func (s *serveRun) serve(ctx context.Context, db database, pool *pgxpool.Pool) e
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()
-		served <- places.Serve(ctx, listener, mux, connections, secure)
+		served <- serveHTTP(ctx, listener, mux, secure)
 	}()
 	err = s.observe(ctx, db, o, metrics)
 	cancel()

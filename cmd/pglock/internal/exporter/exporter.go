@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -96,7 +95,6 @@ func (e *Exporter) On(served net.Addr) http.Handler { return onLoopback(served, 
 
 // ServeHTTP implements [http.Handler].
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer places.Keep(r.Context())()
 	switch {
 	case r.Method != http.MethodGet:
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)

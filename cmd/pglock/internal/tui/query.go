@@ -40,7 +40,7 @@ type tableQuery struct {
 
 // narrows reports whether there are locks that may not be shown at all.
 func (q tableQuery) narrows() bool {
-	return len(q.only.Keys)+len(q.only.Databases)+len(q.only.Users)+len(q.only.Applications) > 0
+	return len(q.only.Keys)+len(q.only.Databases)+len(q.only.Applications) > 0
 }
 
 // compile compiles the text of a filter. It is case-insensitive unless the text contains a capital; ^ and $ match the

@@ -25,7 +25,7 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 			Holders: []monitor.Holder{{Session: session(holder)}}}
 	}
 	apart := waiter(5, 6)
-	apart.Database, apart.User = "other", "app"
+	apart.Database, apart.Application = "other", "app"
 	s := &monitor.Snapshot{
 		Locks:          []monitor.Lock{lock(1, 1), lock(3, 3)},
 		OtherWaits:     []monitor.OtherWait{waiter(1, 9), waiter(2, 1, 8), waiter(3, 7), apart},
@@ -49,7 +49,7 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 		"@1":               {Filter{Keys: []pglock.Key{pglock.Int64Key(1)}}, []int32{1, 2}, []int32{2, 8, 9}},
 		"@3":               {Filter{Keys: []pglock.Key{pglock.Int64Key(3)}}, []int32{3}, []int32{7}},
 		"another database": {Filter{Databases: []string{"other"}}, []int32{5}, []int32{5, 6}},
-		"its user":         {Filter{Users: []string{"app"}}, []int32{5}, []int32{5, 6}},
+		"its application":  {Filter{Applications: []string{"app"}}, []int32{5}, []int32{5, 6}},
 	} {
 		waits, others := pids(test.filter.Apply(s))
 		if !slices.Equal(waits, test.waits) || !slices.Equal(others, test.others) {

@@ -61,4 +61,4 @@ func (f Filter) inDatabases(database string) bool {
 	return len(f.Databases) == 0 || slices.Contains(f.Databases, database)
 }
 
-func (f Filter) showsParty(p journal.Party) bool { return f.showsSession(p.User, p.Application) }
+func (f Filter) showsParty(p journal.Party) bool { return f.showsSession(p.Application) }

@@ -42,7 +42,7 @@ func TestTheFilterAppliesToEvents(t *testing.T) {
 		"a database":       {Filter{Databases: []string{"wiki"}}, []int{0, 3, 5, 6}},
 		"an application":   {Filter{Applications: []string{"bot"}, Databases: []string{"wiki"}}, []int{0, 3, 5, 6}},
 		"one that lost it": {Filter{Applications: []string{"cron"}, Keys: []pglock.Key{pglock.Int64Key(42)}}, []int{0, 2, 4}},
-		"no such user":     {Filter{Users: []string{"dba"}, Databases: []string{"none"}}, []int{0}},
+		"no such database": {Filter{Databases: []string{"none"}}, []int{0}},
 	} {
 		var got []int
 		for _, e := range test.filter.Events(events) {

@@ -3,9 +3,9 @@
 package view
 
 import (
-	"regexp"
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -14,9 +14,9 @@ import (
 type Filter struct {
 	// Keys are the keys to show, in any database; none means all.
 	Keys []pglock.Key
-	// Databases, Users and Applications limit the locks: a lock must be in one of the databases, and one of its holders
-	// or waiters must have one of the users and one of the application_names. An empty list means all.
-	Databases, Users, Applications []string
+	// Databases and Applications limit the locks: a lock must be in one of the databases, and one of its holders or waiters must
+	// have one of the application_names. An empty list means all.
+	Databases, Applications []string
 	// Waiting leaves out locks without waiters.
 	Waiting bool
 }
@@ -29,7 +29,7 @@ func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
 	shown.Cycles = slices.DeleteFunc(slices.Clone(s.Cycles), func(c monitor.Cycle) bool { return !f.showsCycle(s, c) })
 	if f.narrows() {
-		f.keepConnected(&shown, s)
+		f.keepConnected(&shown, s.Tree().Of(func(l *monitor.Lock) bool { return f.Shows(*l) }, f.ShowsOther))
 		if len(f.Keys) > 0 {
 			shown.WaitsElsewhere = 0
 		}
@@ -37,9 +37,15 @@ func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	return &shown
 }
 
+// keepConnected leaves out waits for other locks, and sessions that block them, that are not in the tree of what is shown.
+func (f Filter) keepConnected(shown *monitor.Snapshot, tree *monitor.Tree) {
+	shown.OtherWaits = slices.DeleteFunc(slices.Clone(shown.OtherWaits), func(w monitor.OtherWait) bool { return tree.Node(w.ID()) == nil })
+	shown.OtherSessions = slices.DeleteFunc(slices.Clone(shown.OtherSessions), func(s monitor.Session) bool { return tree.Node(s.ID()) == nil })
+}
+
 // narrows reports whether the filter leaves out locks that have waiters.
 func (f Filter) narrows() bool {
-	return len(f.Keys)+len(f.Databases)+len(f.Users)+len(f.Applications) > 0
+	return len(f.Keys)+len(f.Databases)+len(f.Applications) > 0
 }
 
 // named returns a copy of the snapshot in which unnamed locks have the names by which the filter's keys were chosen.
@@ -71,25 +77,21 @@ func (f Filter) Shows(lock monitor.Lock) bool {
 // ShowsOther reports whether the filter shows a wait for a lock that is not an advisory lock, whatever else it is connected
 // with.
 func (f Filter) ShowsOther(wait *monitor.OtherWait) bool {
-	return len(f.Keys) == 0 && f.inDatabases(wait.Database) && f.showsSession(wait.User, wait.Application)
+	return len(f.Keys) == 0 && f.inDatabases(wait.Database) && f.showsSession(wait.Application)
 }
 
 // showsSessions reports whether the filter shows a holder or waiter of a lock.
 func (f Filter) showsSessions(lock monitor.Lock) bool {
-	if len(f.Users) == 0 && len(f.Applications) == 0 {
+	if len(f.Applications) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(lock.Holders, func(h monitor.Holder) bool { return f.showsSession(h.User, h.Application) }) ||
-		slices.ContainsFunc(lock.Waiters, func(w monitor.Waiter) bool { return f.showsSession(w.User, w.Application) })
+	return slices.ContainsFunc(lock.Holders, func(h monitor.Holder) bool { return f.showsSession(h.Application) }) ||
+		slices.ContainsFunc(lock.Waiters, func(w monitor.Waiter) bool { return f.showsSession(w.Application) })
 }
 
-// mark matches the end of the application_name of sessions of a process that uses pglock.
-var mark = regexp.MustCompile(` \(pglock [0-9a-f]{8}\)$`)
-
-func (f Filter) showsSession(user, application string) bool {
-	return (len(f.Users) == 0 || slices.Contains(f.Users, user)) &&
-		(len(f.Applications) == 0 || slices.Contains(f.Applications, application) ||
-			slices.Contains(f.Applications, mark.ReplaceAllString(application, "")))
+func (f Filter) showsSession(application string) bool {
+	name, _ := appname.Split(application)
+	return len(f.Applications) == 0 || slices.Contains(f.Applications, application) || slices.Contains(f.Applications, name)
 }
 
 // showsCycle reports whether a deadlock involves a shown lock.

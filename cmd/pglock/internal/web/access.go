@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 )
 
 var headers = map[string]string{
@@ -59,7 +57,6 @@ func (s *site) addData(path string, serve http.HandlerFunc) {
 			unauthorized(w)
 			return
 		}
-		places.Keep(r.Context()) // for good: the client is logged in
 		serve(w, r)
 	})
 }

@@ -1,12 +1,9 @@
 package web
 
 import (
-	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -16,7 +13,6 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -284,56 +280,5 @@ func TestPageShowsNowAndThen(t *testing.T) {
 		"/api/timeline?n=0": 400, "/api/timeline?n=100000": 400, "/api/now?key=" + strings.Repeat("x", 2000): 400,
 	} {
 		s.want(status, path)
-	}
-}
-
-// Strangers take all places with connections that say nothing, a part of a request, whole requests that are refused, and
-// that use the cookie without the secret.
-func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
-	t.Parallel()
-	certificate := httptest.NewUnstartedServer(nil)
-	certificate.StartTLS()
-	defer certificate.Close()
-	for _, scheme := range []string{"http", "https"} {
-		t.Run(scheme, func(t *testing.T) {
-			t.Parallel()
-			const clients = 2
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			must.Succeed(t, err)
-			var secure *tls.Config
-			if scheme == "https" {
-				secure = certificate.TLS
-			}
-			live := Live{Snapshot: snapshot(noon)}
-			handler := New(Options{Token: "t0ken", Clients: clients, Secure: secure != nil,
-				Live: func() Live { return live }, Past: recording.NewMemory(1 << 20)})
-			ctx, stop := context.WithCancel(t.Context())
-			served := make(chan error, 1)
-			go func() { served <- places.Serve(ctx, listener, handler, 4*clients, secure) }()
-			jar, err := cookiejar.New(nil)
-			must.Succeed(t, err)
-			transport := certificate.Client().Transport.(*http.Transport).Clone()
-			s := &testPage{Server: &httptest.Server{URL: scheme + "://" + listener.Addr().String()}, t: t,
-				client: &http.Client{Jar: jar, Transport: transport}}
-			s.want(http.StatusOK, "/?token=t0ken")
-			s.want(http.StatusOK, "/api/now")
-			cookie := jar.Cookies(&url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/"})[0]
-			for _, said := range []string{"", "GET /api/now HTTP/1.1\r\nHost: localhost\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-				"GET /api/now HTTP/1.1\r\nHost: localhost\r\nCookie: " + cookie.Name + "=" + cookie.Value + "\r\n\r\n", "\x16\x03\x01\x02\x00"} {
-				for range 4*clients + 1 {
-					stranger, err := net.Dial("tcp", listener.Addr().String())
-					must.Succeed(t, err)
-					defer func() { _ = stranger.Close() }() // the server has closed some
-					_, err = io.WriteString(stranger, said)
-					must.Succeed(t, err)
-				}
-				s.want(http.StatusOK, "/api/now") // on the connection that it has
-				transport.CloseIdleConnections()
-				s.want(http.StatusOK, "/api/now") // on a new one
-			}
-			transport.CloseIdleConnections()
-			stop()
-			must.Succeed(t, <-served)
-		})
 	}
 }
