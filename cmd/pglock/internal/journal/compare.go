@@ -184,7 +184,6 @@ func (s step) waitBeganEvents(after *monitor.Lock, was, is lockParties) []Event 
 		e.Mode, e.WaitingSince = waiter.Mode, waiter.WaitingSince
 		e.Code = s.waits[waitID{lockIDOf(after), sessionIDOf(&waiter.Session)}]
 		e.BlockedBy = blockers(byID, waiter)
-		e = s.withRoot(e, waiter.ID())
 		events = append(events, e)
 	}
 	return events

@@ -24,8 +24,6 @@ const (
 	PassedOn Kind = "passed-on"
 	// Released: a session no longer holds a lock, and no other session acquired it at once.
 	Released Kind = "released"
-	// HolderBlocked: a session that holds a lock for which others wait began to wait itself, for another session.
-	HolderBlocked Kind = "holder-blocked"
 	// Deadlock: a cycle of waits appeared. DeadlockOver: it is gone.
 	Deadlock     Kind = "deadlock"
 	DeadlockOver Kind = "deadlock-over"
@@ -68,16 +66,10 @@ type Event struct {
 	Mode string `json:"mode"`
 	// From are the sessions that held the lock before, at most ten. It is set for PassedOn.
 	From []Party `json:"from"`
-	// BlockedBy are the sessions that block the waiter, at most ten. It is set for WaitBegan and HolderBlocked.
+	// BlockedBy are the sessions that block the waiter, at most ten. It is set for WaitBegan.
 	BlockedBy []Party `json:"blocked_by"`
-	// WaitsFor describes the lock that the holder waits for. It is set for HolderBlocked.
-	WaitsFor string `json:"waits_for"`
-	// Root is the session at the root of the wait, and RootLock describes its lock that those below it wait for. They are set for
-	// WaitBegan and HolderBlocked if the session that blocks is itself blocked.
-	Root     *Party `json:"root"`
-	RootLock string `json:"root_lock"`
 	// Headline is what mattered most when it happened ([monitor.Action]), as all faces of the monitor say it. It is set for
-	// WaitBegan, HolderBlocked and Deadlock.
+	// WaitBegan and Deadlock.
 	Headline string `json:"headline"`
 	// End is the command, or for a prepared transaction the SQL, that ends the session or process at the root of Headline; empty
 	// if there is none, and for events of the past.

@@ -76,7 +76,6 @@ type Journal struct {
 	waits     map[waitID]string
 	contended map[lockID]time.Time // when the key last had waiters
 	cycles    map[string]monitor.Cycle
-	blocked   map[waitID]string              // by holder of a contended lock: what it waits for
 	others    map[otherID]*monitor.OtherWait // of previous
 	gap       string                         // why there has been no snapshot since the last; empty if there was no gap
 }
@@ -152,7 +151,6 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 			events = append(events, step.compare(before, after)...)
 		}
 	}
-	events = append(events, step.holderBlockedEvents(s)...)
 	events = append(events, step.otherEvents(s)...)
 	events = append(events, j.sessionEvents(s.TakenAt, over)...)
 	events = append(events, j.cycleEvents(s)...)
@@ -173,7 +171,7 @@ func (j *Journal) setHeadlines(events []Event, s *monitor.Snapshot) {
 	})
 	for i := range events {
 		switch events[i].Kind {
-		case WaitBegan, HolderBlocked, Deadlock:
+		case WaitBegan, Deadlock:
 			events[i].Headline, events[i].End = headline()
 		}
 	}

@@ -72,9 +72,6 @@ func summary(e journal.Event) string {
 	for _, p := range append(e.From, e.BlockedBy...) {
 		text += " < " + p.Application
 	}
-	if e.Root != nil {
-		text += "; " + e.Root.Application + ", " + e.RootLock
-	}
 	if e.Reason != "" {
 		text += " (" + e.Reason + ")"
 	}
@@ -200,16 +197,13 @@ func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 	s.exec(a, "SELECT pg_advisory_lock(8)")
 	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(8)")
 	gotA := s.startTableWait(a, "t")
-	_, events := s.wantEvents("wait-began @8 b < a; owner, relation t", "holder-blocked @8 a < owner", "wait-began relation t a < owner")
-	if got := events[1].String(); !strings.HasPrefix(got, fmt.Sprintf("@8: its holder %d a waits for relation t, blocked by ", a.PgConn().PID())) {
-		t.Errorf("the holder: %s", got)
-	}
+	s.wantEvents("wait-began @8 b < a", "wait-began relation t a < owner")
 	s.wantEvents()
 	c := s.connect("c")
 	gotC := s.startWait(c, 2, "SELECT pg_advisory_lock(8)")
-	_, events = s.wantEvents("wait-began @8 c < a < b; owner, relation t")
-	if got := events[0].String(); !strings.HasSuffix(got, fmt.Sprintf("; at the root: %d owner, relation t", owner.PgConn().PID())) {
-		t.Errorf("the wait: %s", got)
+	_, events := s.wantEvents("wait-began @8 c < a < b")
+	if e := events[0]; !strings.Contains(e.Headline, " owner") || !strings.Contains(e.Headline, "relation t") {
+		t.Errorf("the headline: %s", e.Headline)
 	}
 	must.Succeed(t, owner.Close(context.Background()))
 	gotA()

@@ -30,7 +30,7 @@ func (s step) otherEvents(now *monitor.Snapshot) []Event {
 		}
 		e := s.otherEvent(WaitBegan, w)
 		e.WaitingSince, e.BlockedBy = w.WaitingSince, s.otherBlockers(w)
-		events = append(events, s.withRoot(e, w.ID()))
+		events = append(events, e)
 	}
 	var ended []Event
 	for id, w := range s.others {

@@ -19,9 +19,7 @@ import (
 func (e Event) String() string {
 	switch e.Kind {
 	case WaitBegan:
-		return fmt.Sprintf("%s: %s waits%s%s%s%s", e.lock(), e.Session, e.modeText(), inParens(e.Code), e.blockersText(), e.rootText())
-	case HolderBlocked:
-		return fmt.Sprintf("%s: its holder %s waits for %s%s%s", e.lock(), e.Session, e.WaitsFor, e.blockersText(), e.rootText())
+		return fmt.Sprintf("%s: %s waits%s%s%s", e.lock(), e.Session, e.modeText(), inParens(e.Code), e.blockersText())
 	case WaitEnded:
 		return fmt.Sprintf("%s: %s stopped waiting%s%s", e.lock(), e.Session, e.waitedText(), e.reasonText())
 	case Acquired:
@@ -46,16 +44,6 @@ func (e Event) lock() string {
 		return e.Key + " in a row"
 	}
 	return e.Key
-}
-
-func (e Event) rootText() string {
-	switch {
-	case e.Root == nil:
-		return ""
-	case e.RootLock == "":
-		return "; at the root: " + e.Root.String()
-	}
-	return fmt.Sprintf("; at the root: %s, %s", e.Root, e.RootLock)
 }
 
 func (e Event) modeText() string {
