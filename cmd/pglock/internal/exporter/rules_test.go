@@ -101,7 +101,7 @@ func TestExpectedWaitsAndTheirHoldersAreNoReasonForAnAlert(t *testing.T) {
 	for _, kind := range []string{"leader", "semaphore", "tick"} {
 		s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop", Kind: kind,
 			Holders: []monitor.Holder{{Session: monitor.Session{PID: 1, Since: &since}}},
-			Waiters: []monitor.Waiter{{WaitingSince: &since, Session: monitor.Session{PID: 2}}}}}}
+			Waiters: []monitor.Waiter{{Expected: true, WaitingSince: &since, Session: monitor.Session{PID: 2}}}}}}
 		values := largest(t, s)
 		for name, want := range map[string]float64{"pglock_oldest_wait_seconds": 0, "pglock_oldest_holder_seconds": 0,
 			"pglock_key_oldest_wait_seconds": 0, "pglock_key_oldest_holder_seconds": 0, "pglock_waiters": 1, "pglock_key_waiters": 1} {

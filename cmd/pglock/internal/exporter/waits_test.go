@@ -112,7 +112,7 @@ func TestWaitsOfManyKeysAndApplicationsHaveABoundedNumberOfSeries(t *testing.T) 
 func TestWaitsThatAreExpectedAreNotCounted(t *testing.T) {
 	c := newWaitCounters(time.Second)
 	snapshot := newScene(10).waits(7, 1, "shop", 4).snapshot()
-	snapshot.Locks[0].Kind = "leader"
+	snapshot.Locks[0].Kind, snapshot.Locks[0].Waiters[0].Expected = "leader", true
 	c.note(snapshot)
 	if waits, _ := counted(t, c); len(waits) > 0 {
 		t.Errorf("there are %v", waits)

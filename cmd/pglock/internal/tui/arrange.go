@@ -17,7 +17,7 @@ type tableData struct {
 	totals   totals
 }
 
-// row is a lock on the keys page and a session or process on the other pages.
+// row is a lock on the keys page and a session or process in the tree.
 type row struct {
 	id rowID
 	// lock is, in a session's row, the one that it waits for or that others wait for; it may be nil.
@@ -54,15 +54,14 @@ func arrange(s *monitor.Snapshot, q tableQuery) tableData {
 	match := newMatcher(q, s)
 	var chosen []*monitor.Lock
 	chosen, t.totals = chooseLocks(match)
-	byRow := func(r row) row { return r }
-	switch q.page {
-	case pageKeys:
-		t.rows = sorted(q, t.keyRows(chosen), byRow)
-	case pageTree:
-		t.rows = flatten(q, sorted(q, t.chosenTrees(match), func(b blockingTree) row { return b.row(b.root, "") }))
-	default:
-		t.rows = sorted(q, t.sessionRows(match), byRow)
+	if q.page == pageKeys {
+		t.rows = t.keyRows(chosen)
+		sortKeys(t.rows)
+		return t
 	}
+	trees := t.chosenTrees(match)
+	sortTrees(trees)
+	t.rows = flatten(q, trees)
 	return t
 }
 
@@ -71,23 +70,6 @@ func (t *tableData) keyRows(chosen []*monitor.Lock) []row {
 	for i, lock := range chosen {
 		rows[i] = row{id: rowID{lock: lockIDOf(lock)}, lock: lock, longest: longestWait(t.snapshot, lock),
 			certain: slices.ContainsFunc(t.snapshot.Cycles, func(c monitor.Cycle) bool { return c.Certain && inCycle(c, lock) })}
-	}
-	return rows
-}
-
-func (t *tableData) sessionRows(match matcher) (rows []row) {
-	for _, session := range newSessionList(t.snapshot, t.tree, match).all {
-		if !match.showsSession(session) {
-			continue
-		}
-		r := row{id: rowID{session: session.ID()}, session: session, lock: session.waitsFor(), longest: -1}
-		if n := session.node; n != nil {
-			r.behind, r.certain = n.Behind, n.Certain
-		}
-		if wait := session.wait(); wait != nil {
-			r.longest = waited(t.snapshot, wait.Waiter)
-		}
-		rows = append(rows, r)
 	}
 	return rows
 }

@@ -200,7 +200,7 @@ func stateCell(m Model, r row) string {
 	switch n := r.session.node; {
 	case r.session.Prepared():
 		return strings.TrimSpace("prepared " + ageOf(s, r.session.PreparedAt))
-	case n != nil && n.Blocker != nil && m.table.query.page != pageTree:
+	case n != nil && n.Blocker != nil && m.table.query.page == pageKeys:
 		return "blocked by " + sessionLabel(n.Blocker.Session) + ", " + waitLabel(*n.Wait)
 	case r.session.Lease != nil:
 		return processState(s, r.session.Session, r.lock)
@@ -276,41 +276,11 @@ func ofOne(cell func(Model, row) string) func(Model, row) string {
 
 func userCell(_ Model, r row) string { return view.Field(*r.session.Session, "user", r.session.User) }
 
-// applicationCell returns the identifier of a prepared transaction, which has no application, and names a process.
-func applicationCell(_ Model, r row) string {
-	switch {
-	case r.session.Lease != nil:
-		return strings.TrimSpace(application(r.session.Session) + " " + view.Who(*r.session.Session))
-	case r.session.Prepared():
-		return view.Who(*r.session.Session)
-	}
-	return application(r.session.Session)
-}
-
-func pidCell(_ Model, r row) string {
-	if r.session.PID == 0 {
-		return "-"
-	}
-	return view.Who(*r.session.Session)
-}
-
-func heldCell(_ Model, r row) string { return number(len(r.session.held)) }
-
 func behindCell(_ Model, r row) string {
 	if r.behind == 0 {
 		return ""
 	}
 	return number(r.behind)
-}
-
-func waitsForCell(m Model, r row) string {
-	switch {
-	case r.session.otherLock() != nil:
-		return waitLabel(*r.session.wait())
-	case r.lock == nil:
-		return ""
-	}
-	return keyCell(m, r)
 }
 
 // number formats an integer with commas.

@@ -33,8 +33,7 @@ const (
 
 // columnsOf returns the columns of a page, for a terminal of some width.
 func columnsOf(page page, width int) []column {
-	switch page {
-	case pageKeys:
+	if page == pageKeys {
 		return []column{
 			{title: "KEY", width: 18, weight: 3, cell: keyCell},
 			{title: "HELD BY", width: 12, weight: 2, minWidth: narrow, cell: heldByCell},
@@ -46,34 +45,19 @@ func columnsOf(page page, width int) []column {
 			{title: "CLIENT", width: 15, minWidth: broader, cell: ofHolder(clientCell)},
 			{title: "QUERY", width: 20, weight: 3, minWidth: broadest, cell: ofHolder(queryCell)},
 		}
-	case pageTree:
-		return []column{
-			{title: "SESSION", width: treeWidth(width), weight: 1, cell: treeCell},
-			{title: "WAITED", width: 7, alignRight: true, cell: holdsOrWaitedCell, wait: ownWait},
-			{title: "MODE", width: modeWidth(width), minWidth: narrow, cell: modeCell},
-			{title: "KEY", width: 14, weight: 3, cell: modeAndKeyCell},
-			{title: "STATE", width: 17, weight: 2, minWidth: usual, cell: stateOrCodeCell},
-			{title: "BEHIND", width: 6, minWidth: wide, alignRight: true, cell: behindCell},
-			{title: "USER", width: 12, minWidth: wide, cell: ofOne(userCell)},
-			{title: "AGE", width: 6, alignRight: true, minWidth: broad, cell: ofOne(sessionAgeCell)},
-			{title: "DATABASE", width: 10, minWidth: broader, cell: databaseCell},
-			{title: "CLIENT", width: 15, minWidth: broader, cell: ofOne(clientCell)},
-			{title: "QUERY", width: 16, weight: 4, minWidth: broad, cell: queryCell},
-		}
 	}
 	return []column{
-		{title: "PID", width: 7, alignRight: true, cell: pidCell},
-		{title: "USER", width: 12, minWidth: wide, cell: userCell},
-		{title: "APPLICATION", width: 12, weight: 3, cell: applicationCell},
-		{title: "STATE", width: 17, weight: 1, minWidth: usual, cell: stateCell},
-		{title: "HELD", width: 6, alignRight: true, minWidth: narrowish, cell: heldCell},
-		{title: "BEHIND", width: 6, alignRight: true, minWidth: narrow, cell: behindCell},
-		{title: "WAITED", width: 7, alignRight: true, cell: ownWaitCell, wait: ownWait},
-		{title: "WAITS FOR", width: 12, weight: 2, cell: waitsForCell},
-		{title: "AGE", width: 6, alignRight: true, minWidth: broad, cell: sessionAgeCell},
+		{title: "SESSION", width: treeWidth(width), weight: 1, cell: treeCell},
+		{title: "WAITED", width: 7, alignRight: true, cell: holdsOrWaitedCell, wait: ownWait},
+		{title: "MODE", width: modeWidth(width), minWidth: narrow, cell: modeCell},
+		{title: "KEY", width: 14, weight: 3, cell: modeAndKeyCell},
+		{title: "STATE", width: 17, weight: 2, minWidth: usual, cell: stateOrCodeCell},
+		{title: "BEHIND", width: 6, minWidth: wide, alignRight: true, cell: behindCell},
+		{title: "USER", width: 12, minWidth: wide, cell: ofOne(userCell)},
+		{title: "AGE", width: 6, alignRight: true, minWidth: broad, cell: ofOne(sessionAgeCell)},
 		{title: "DATABASE", width: 10, minWidth: broader, cell: databaseCell},
-		{title: "CLIENT", width: 15, minWidth: broader, cell: clientCell},
-		{title: "QUERY", width: 16, weight: 3, minWidth: broad, cell: queryCell},
+		{title: "CLIENT", width: 15, minWidth: broader, cell: ofOne(clientCell)},
+		{title: "QUERY", width: 16, weight: 4, minWidth: broad, cell: queryCell},
 	}
 }
 

@@ -105,7 +105,7 @@ func (m Model) selectedSession() (session *sessionInfo, why string) {
 	case m.pane == nil && len(r.lock.Holders) == 0:
 		return nil, "nothing holds " + label(r.lock)
 	}
-	return nil, "choose one session, in the tree or among the sessions (2, 3)"
+	return nil, "choose one session, in the tree (2)"
 }
 
 func preparedText(session monitor.Session) func(Model, int) []string {

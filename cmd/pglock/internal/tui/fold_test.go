@@ -112,6 +112,9 @@ func TestRootsFold(t *testing.T) {
 func TestExpectedWaitsAreLast(t *testing.T) {
 	s := pileUp(3)
 	s.Locks[0].Kind = "leader"
+	for i := range s.Locks[0].Waiters {
+		s.Locks[0].Waiters[i].Expected = true
+	}
 	u := open(t, Options{First: s}, 120, 40)
 	u.wantsSelected("20 s20")
 	u.wants("20 s20, active for 10s, holds @2 (excl): frees 1")

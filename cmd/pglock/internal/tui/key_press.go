@@ -53,27 +53,14 @@ func (m Model) handleRowsKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	switch {
 	case key.Matches(press, k.next):
 		return m.showPage((m.query.page + 1) % pages)
-	case key.Matches(press, k.previous):
-		return m.showPage((m.query.page + pages - 1) % pages)
 	case key.Matches(press, k.keys):
 		return m.showPage(pageKeys)
 	case key.Matches(press, k.tree):
 		return m.showPage(pageTree)
-	case key.Matches(press, k.sessions):
-		return m.showPage(pageSessions)
-	case key.Matches(press, k.waiting):
-		m.query.waiting = !m.query.waiting
-		return m.rearrange()
 	case key.Matches(press, k.allWaits):
 		m.all = !m.all
 		m.opening = m.all && page == pageKeys // which does not have these waits
 		return m.takeSnapshots(true)
-	case key.Matches(press, k.order):
-		m.query.order[page] = (m.query.order[page] + 1) % len(orders[page])
-		return m.rearrange()
-	case key.Matches(press, k.reverse):
-		m.query.reversed[page] = !m.query.reversed[page]
-		return m.rearrange()
 	case key.Matches(press, k.filter):
 		m.prompt = newPrompt(m.filter)
 		return m, nil
@@ -101,8 +88,6 @@ func (m Model) handleCommonKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	switch {
 	case key.Matches(press, k.quit):
 		return m, tea.Quit
-	case key.Matches(press, k.redraw):
-		return m, tea.ClearScreen
 	case key.Matches(press, k.suspend):
 		return m, tea.Suspend
 	case key.Matches(press, k.help):

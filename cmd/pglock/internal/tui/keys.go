@@ -5,15 +5,15 @@ import "charm.land/bubbles/v2/key"
 // keyMap has the key bindings of the view. The footer and the help pane show their help texts.
 type keyMap struct {
 	up, down, pageUp, pageDown, top, bottom key.Binding
-	next, previous, keys, tree, sessions    key.Binding
+	next, keys, tree                        key.Binding
 	open, info, log, journal, help          key.Binding
-	order, reverse, filter, back, waiting   key.Binding
+	filter, back                            key.Binding
 	copy                                    key.Binding
 	pause, refresh                          key.Binding
 	cancel, terminate                       key.Binding
 	back1, forward1, back10, forward10      key.Binding // in a recording
 	foldRow, unfoldRow, toggleRow, fold     key.Binding
-	allWaits, redraw, suspend, quit         key.Binding
+	allWaits, suspend, quit                 key.Binding
 
 	closePane       key.Binding // while a pane is open
 	accept, restore key.Binding // while a filter is typed
@@ -33,22 +33,16 @@ func newKeyMap(ending, seeking bool) keyMap {
 		top:       bind("Home g", "to the top", "home", "g"),
 		bottom:    bind("End G", "to the end", "end", "G"),
 		next:      bind("Tab", "page", "tab"),
-		previous:  bind("S-Tab", "previous page", "shift+tab"),
 		keys:      bind("1", "keys", "1"),
 		tree:      bind("2", "blocking tree", "2"),
-		sessions:  bind("3", "sessions", "3"),
 		unfoldRow: bind("→", "unfold", "right"),
 		foldRow:   bind("←", "fold", "left"),
 		toggleRow: bind("Space", "fold or unfold", "space"),
 		fold:      bind("u", "fold or unfold all", "u"),
 		allWaits:  bind("a", "all waits", "a"),
-		redraw:    bind("^l", "redraw", "ctrl+l"),
 		open:      bind("Enter", "details", "enter"),
 		back:      bind("Esc", "remove the filter", "esc"),
 		filter:    bind("/", "filter", "/"),
-		waiting:   bind("w", "contended only", "w"),
-		order:     bind("s", "sort", "s"),
-		reverse:   bind("S", "reverse the order", "S"),
 		pause:     bind("p", "pause", "p"),
 		refresh:   bind("r", "refresh now", "r"),
 		back1:     bind("[", "a minute back", "["),

@@ -57,10 +57,9 @@ func newModel(ctx context.Context, o Options) Model {
 		height:   24,
 		snapshot: o.First,
 		all:      o.All,
-		query:    tableQuery{only: o.Filter, waiting: o.Filter.Waiting},
+		query:    tableQuery{only: o.Filter},
 	}
 	m.keys = newKeyMap(o.End != nil, o.Seek != nil)
-	m.query.only.Waiting = false
 	m = m.choosePage()
 	m.table = arrange(m.snapshot, m.query)
 	return m

@@ -17,19 +17,14 @@ type page int
 const (
 	pageKeys page = iota
 	pageTree
-	pageSessions
 	pages
 )
 
 // tableQuery is what the user wants to see of a snapshot.
 type tableQuery struct {
 	page page
-	// order is the index of each page's sort order.
-	order    [pages]int
-	reversed [pages]bool
-	// only limits the locks for the whole session. waiting limits them to those with waiters until the user changes it.
-	only    view.Filter
-	waiting bool
+	// only limits the locks for the whole session.
+	only view.Filter
 	// flat unfolds all rows. Otherwise toggled has the folds that are unfolded, and the sessions below which nothing
 	// is shown. The map is immutable.
 	flat    bool
@@ -75,10 +70,6 @@ func (c matcher) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
 
 // shows reports whether an allowed lock is shown.
 func (c matcher) shows(lock *monitor.Lock) bool {
-	return (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
-}
-
-func (c matcher) matches(lock *monitor.Lock) bool {
 	if c.filter == nil || c.matchesKey(lock) {
 		return true
 	}
@@ -128,12 +119,4 @@ func (c matcher) matchesAny(p *sessionInfo) bool {
 // matchesOther reports whether the filter matches the lock that is not an advisory lock and that a session waits for.
 func (c matcher) matchesOther(p *sessionInfo) bool {
 	return p.otherLock() != nil && c.filter.MatchString(p.otherLock().String())
-}
-
-func (c matcher) showsSession(p *sessionInfo) bool {
-	if c.waiting && p.node == nil {
-		return false
-	}
-	return c.filter == nil || c.matchesSession(p.Session) || c.matchesOther(p) ||
-		p.waitsFor() != nil && c.matchesKey(p.waitsFor()) || slices.ContainsFunc(p.held, c.matchesKey)
 }

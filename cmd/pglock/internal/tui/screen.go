@@ -144,13 +144,9 @@ func (m Model) deadlocked(r row) bool {
 	return slices.ContainsFunc(m.table.snapshot.Cycles, func(c monitor.Cycle) bool { return inCycle(c, r.lock) })
 }
 
-// tabs returns the line with the names of the pages and, if there is room, the sort order.
+// tabs returns the line with the names of the pages and, if there is room, which rows are shown.
 func (m Model) tabs() string {
-	shown := m.table.query
-	left, right := strings.Join(m.tabNames(), " "), m.rangeText()+"by "+shown.sortedBy().name+" "
-	if shown.reversed[shown.page] {
-		right = m.rangeText() + "by " + shown.sortedBy().name + ", reversed "
-	}
+	left, right := strings.Join(m.tabNames(), " "), m.rangeText()
 	if view.Columns(left)+view.Columns(right) > m.width {
 		right = ""
 	}
@@ -159,7 +155,7 @@ func (m Model) tabs() string {
 
 // tabNames returns the names of the pages with their keys, the current one in capitals.
 func (m Model) tabNames() []string {
-	names := []string{" [1] Keys", " [2] Tree", " [3] Sessions"}
+	names := []string{" [1] Keys", " [2] Tree"}
 	shown := m.table.query.page
 	names[shown] = strings.ToUpper(names[shown])
 	return names
@@ -204,9 +200,6 @@ func (m Model) statusLine() string {
 	if m.all {
 		parts = append(parts, "all waits")
 	}
-	if m.query.waiting {
-		parts = append(parts, "contended only")
-	}
 	if n := m.table.totals.filtered; n > 0 && len(parts) > 0 {
 		parts = append(parts, plural(n, "key")+" not shown")
 	}
@@ -240,8 +233,8 @@ func (m Model) footerKeys() []key.Binding {
 	case m.pane != nil:
 		return m.paneKeys()
 	}
-	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.order, k.open, k.pause, k.cancel, k.terminate,
-		k.next, k.toggleRow, k.allWaits, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
+	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.open, k.pause, k.cancel, k.terminate,
+		k.next, k.toggleRow, k.allWaits, k.copy, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
 // textCursor returns the position of the cursor in the input, or nil if there is no input.

@@ -25,27 +25,24 @@ func TestScreens(t *testing.T) {
 		width, height int
 		do            func(*user)
 	}{
-		"keys":            {mixedSnapshot(), 80, 24, func(*user) {}},
-		"keys-wide":       {mixedSnapshot(), 120, 40, func(*user) {}},
-		"keys-tiny":       {mixedSnapshot(), 40, 10, func(*user) {}},
-		"tree":            {mixedSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
-		"tree-narrow":     {mixedSnapshot(), 60, 20, func(u *user) { u.presses("2") }},
-		"tree-wide":       {mixedSnapshot(), 120, 40, func(u *user) { u.presses("2") }},
-		"sessions":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("3") }},
-		"sessions-narrow": {mixedSnapshot(), 60, 20, func(u *user) { u.presses("3") }},
-		"sessions-wide":   {mixedSnapshot(), 120, 40, func(u *user) { u.presses("3") }},
-		"key":             {mixedSnapshot(), 80, 24, func(u *user) { u.presses("down", "enter") }},
-		"session":         {mixedSnapshot(), 80, 40, func(u *user) { u.presses("2", "down", "down", "enter") }},
-		"hidden":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/goose", "enter", "enter") }},
-		"prepared":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/order 7", "enter", "enter") }},
-		"info":            {mixedSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
-		"help":            {mixedSnapshot(), 80, 40, func(u *user) { u.presses("?") }},
-		"help-short":      {mixedSnapshot(), 80, 24, func(u *user) { u.presses("?") }},
-		"filter":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor") }},
-		"filter-wrong":    {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor(") }},
-		"filtered":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/read", "enter", "w") }},
-		"deadlock":        {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
-		"deadlock-info":   {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
+		"keys":          {mixedSnapshot(), 80, 24, func(*user) {}},
+		"keys-wide":     {mixedSnapshot(), 120, 40, func(*user) {}},
+		"keys-tiny":     {mixedSnapshot(), 40, 10, func(*user) {}},
+		"tree":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
+		"tree-narrow":   {mixedSnapshot(), 60, 20, func(u *user) { u.presses("2") }},
+		"tree-wide":     {mixedSnapshot(), 120, 40, func(u *user) { u.presses("2") }},
+		"key":           {mixedSnapshot(), 80, 24, func(u *user) { u.presses("down", "enter") }},
+		"session":       {mixedSnapshot(), 80, 40, func(u *user) { u.presses("2", "down", "down", "enter") }},
+		"hidden":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/goose", "enter", "enter") }},
+		"prepared":      {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/order 7", "enter", "enter") }},
+		"info":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
+		"help":          {mixedSnapshot(), 80, 40, func(u *user) { u.presses("?") }},
+		"help-short":    {mixedSnapshot(), 80, 24, func(u *user) { u.presses("?") }},
+		"filter":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor") }},
+		"filter-wrong":  {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor(") }},
+		"filtered":      {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/read", "enter") }},
+		"deadlock":      {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
+		"deadlock-info": {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
 		"lost": {mixedSnapshot(), 80, 24, func(u *user) {
 			refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 			u.send(snapshotMsg{err: fmt.Errorf("failed to connect to app@db.example:5432/shop: %w", errors.Join(refused, refused))})
@@ -70,7 +67,7 @@ func TestScreens(t *testing.T) {
 
 // visitAll opens all pages and panes, and calls look in each.
 func visitAll(u *user, look func()) {
-	for _, keys := range [][]string{{"1"}, {"2"}, {"3"}, {"enter"}, {"esc", "1", "enter"}, {"esc", "i"}, {"l"}, {"?"},
+	for _, keys := range [][]string{{"1"}, {"2"}, {"enter"}, {"esc", "1", "enter"}, {"esc", "i"}, {"l"}, {"?"},
 		{"esc", "/.", "enter"}, {"y"}} {
 		u.presses(keys...)
 		look()
@@ -169,28 +166,6 @@ func TestKeysThatOtherCommandsReadAreCopied(t *testing.T) {
 		if _, got := start(t, Options{First: &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Locks: []monitor.Lock{test.lock}}}, 80, 24).m.toCopy(); got != test.want {
 			t.Errorf("%q is copied as %q, want %q", test.lock.Key, got, test.want)
 		}
-	}
-}
-
-func TestTheIdentifierThatIsCopiedIsQuoted(t *testing.T) {
-	shown := mixedSnapshot()
-	for i := range shown.Locks {
-		for j := range shown.Locks[i].Holders {
-			if holder := &shown.Locks[i].Holders[j]; holder.Prepared() {
-				holder.GID = "x'$(id)\\"
-			}
-		}
-	}
-	u := start(t, Options{First: shown}, 100, 30)
-	u.presses("tab", "tab", "end")
-	copied := map[string]bool{}
-	for range 20 {
-		_, text := u.m.toCopy()
-		copied[text] = true
-		u.presses("up")
-	}
-	if !copied[`E'x''$(id)\\'`] {
-		t.Errorf("these are copied: %v", copied)
 	}
 }
 

@@ -46,7 +46,7 @@ type Options struct {
 	// MayEnd asks the server whether its role may signal a session, before the user is asked to confirm. If it is nil, only
 	// End finds that out.
 	MayEnd MayEnd
-	// Filter says which locks are shown. The user can change Waiting only.
+	// Filter says which locks are shown.
 	Filter view.Filter
 	// End signals a session, and records that. It is called from one goroutine at a time. If it is nil, the keys for it
 	// are disabled.

@@ -50,13 +50,10 @@ func TestTheSelectionStaysWithItsRow(t *testing.T) {
 	u.wantsSelected("invoice:42")
 	u.snapshotArrives(mixedSnapshot())
 	u.wantsSelected("invoice:42")
-	u.presses("S")
-	u.wantsSelected("invoice:42")
 	u.snapshotArrives(deadlockSnapshot()) // does not have it
 	u.wantsSelected("!@")
 	u.presses("home")
 	u.snapshotArrives(reordered())
-	u.presses("S")
 	u.wantsSelected("@99")
 }
 
@@ -168,29 +165,6 @@ func TestADeadlockIsFirstInTheTree(t *testing.T) {
 	}
 }
 
-func TestOrders(t *testing.T) {
-	for number, all := range orders {
-		for i, o := range all {
-			var up, down []rowID
-			for _, reversed := range []bool{false, true} {
-				q := tableQuery{page: page(number)}
-				q.order[number], q.reversed[number] = i, reversed
-				b := arrange(mixedSnapshot(), q)
-				for _, r := range b.rows {
-					if reversed {
-						down = append(down, r.id)
-					} else {
-						up = append(up, r.id)
-					}
-				}
-			}
-			if len(up) == 0 || len(up) != len(down) || slices.Equal(up, down) {
-				t.Errorf("page %d by %s: %v and reversed %v", number, o.name, up, down)
-			}
-		}
-	}
-}
-
 func TestPausingKeepsTheSnapshot(t *testing.T) {
 	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("r") // a snapshot is under way
@@ -279,27 +253,25 @@ func TestTheTableIsArrangedInTheBackground(t *testing.T) {
 		u.m = next.(Model)
 	}
 	press('2') // starts arranging
-	press('s')
-	press('3')
+	press('1')
+	press('2')
 	u.wants("[1] KEYS")
 	u.arrange()
 	if !u.m.arranging {
 		t.Fatal("the last query was not run")
 	}
 	u.arrange()
-	u.wants("[3] SESSIONS")
+	u.wants("[2] TREE")
 	if u.m.arranging {
 		t.Error("another query is running")
 	}
 }
 
 func TestOnlyChosenKeysAreShown(t *testing.T) {
-	only := view.Filter{Keys: []pglock.Key{pglock.Int64Key(99), pglock.NewKey("invoice:42")}, Waiting: true}
+	only := view.Filter{Keys: []pglock.Key{pglock.Int64Key(99), pglock.NewKey("invoice:42")}}
 	u := start(t, Options{First: mixedSnapshot(), Filter: only}, 80, 24)
-	u.wants("invoice:42", "2 keys", "contended only")
-	u.presses("w")
-	u.wants("@99")
-	u.wantsNot("@7/-42", "contended only")
+	u.wants("invoice:42", "2 keys", "@99")
+	u.wantsNot("@7/-42")
 	u.snapshotArrives(deadlockSnapshot())
 	u.wants("no session holds or waits for the chosen keys; 2 others not shown")
 }

@@ -36,7 +36,7 @@ func TestTheFilterAppliesToEvents(t *testing.T) {
 		filter Filter
 		want   []int
 	}{
-		"all":              {Filter{Waiting: true}, []int{0, 1, 2, 3, 4, 5, 6}},
+		"all":              {Filter{}, []int{0, 1, 2, 3, 4, 5, 6}},
 		"a key":            {Filter{Keys: []pglock.Key{pglock.Int64Key(42)}}, []int{0, 1, 2, 4}},
 		"another key":      {Filter{Keys: []pglock.Key{pglock.Int64Key(43)}}, []int{0, 3, 5, 6}},
 		"a database":       {Filter{Databases: []string{"wiki"}}, []int{0, 3, 5, 6}},

@@ -13,7 +13,6 @@ func (f Filter) Action(all *monitor.Snapshot) monitor.Action {
 	if !f.narrows() {
 		return named.Action()
 	}
-	f.Waiting = false
 	a := named.ActionOf(func(l *monitor.Lock) bool { return f.Shows(*l) }, f.ShowsOther)
 	if len(f.Keys) == 0 {
 		a.Elsewhere = named.WaitsElsewhere

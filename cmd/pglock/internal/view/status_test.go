@@ -54,7 +54,9 @@ func TestStatus(t *testing.T) {
 				"longest_wait=240.000s;;180;0 waiters=5;"},
 		"an election": {Filter{}, Limits{Fail: limit(0)}, func(s *monitor.Snapshot) {
 			for i := range s.Locks {
-				s.Locks[i].Kind = "leader"
+				for k := range s.Locks[i].Waiters {
+					s.Locks[i].Waiters[k].Expected = true
+				}
 			}
 		}, OK, "PGLOCK OK - Nothing waits but 4 for elections, permits and runs of jobs. 3 locks held. | longest_wait=0.000s;;0;0 waiters=4;"},
 		"waits elsewhere": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) { s.Locks, s.WaitsElsewhere = nil, 30 }, OK,

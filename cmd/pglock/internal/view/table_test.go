@@ -220,31 +220,6 @@ func TestBlockersThatCouldNotBeRead(t *testing.T) {
 	}
 }
 
-func TestFilter(t *testing.T) {
-	for name, test := range map[string]struct {
-		filter Filter
-		want   string
-	}{
-		"all":     {Filter{}, "@5 @7/-42 invoice:42"},
-		"waiting": {Filter{Waiting: true}, "@7/-42 invoice:42"},
-		"keys":    {Filter{Keys: []pglock.Key{pglock.Int64Key(5), pglock.NewKey("invoice:42")}}, "@5 invoice:42"},
-		"both":    {Filter{Keys: []pglock.Key{pglock.Int64Key(5), pglock.PairKey(7, -42)}, Waiting: true}, "@7/-42"},
-	} {
-		before := snapshot()
-		before.Locks[1].Number = pglock.PairKey(7, -42).Int64()
-		var got []string
-		for _, lock := range test.filter.Apply(before).Locks {
-			got = append(got, lock.Key)
-		}
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s: %q, want %s", name, got, test.want)
-		}
-		if len(before.Locks) != 3 {
-			t.Errorf("%s: the snapshot itself was changed", name)
-		}
-	}
-}
-
 // 10,000 locks are a page: the tree, the contended keys, and a line about the others.
 func TestATextOfManyLocksIsAPage(t *testing.T) {
 	s := snapshot()

@@ -17,8 +17,6 @@ type Filter struct {
 	// Databases and Applications limit the locks: a lock must be in one of the databases, and one of its holders or waiters must
 	// have one of the application_names. An empty list means all.
 	Databases, Applications []string
-	// Waiting leaves out locks without waiters.
-	Waiting bool
 }
 
 // Apply returns a copy of the snapshot with only the locks to show, their deadlocks, the waits for other locks to show, and
@@ -65,9 +63,6 @@ func (f Filter) named(all *monitor.Snapshot) *monitor.Snapshot {
 
 // Shows reports whether the filter shows a lock.
 func (f Filter) Shows(lock monitor.Lock) bool {
-	if f.Waiting && len(lock.Waiters) == 0 {
-		return false
-	}
 	if !f.inDatabases(lock.Database) || !f.showsSessions(lock) {
 		return false
 	}
@@ -96,7 +91,6 @@ func (f Filter) showsSession(application string) bool {
 
 // showsCycle reports whether a deadlock involves a shown lock.
 func (f Filter) showsCycle(s *monitor.Snapshot, cycle monitor.Cycle) bool {
-	f.Waiting = false
 	if !f.narrows() {
 		return true
 	}
