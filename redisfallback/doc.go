@@ -69,6 +69,7 @@
 //	extend(t, replace_ttl=True)         Extend(t): the lock ends t from now
 //	extend(t)                           left, _ := lock.MaxHoldLeft(); Extend(left + t)
 //	thread_local                        the *Lock value is the owner; pass it on or do not
+//	raise_on_release_error              nothing: Unlock returns its error
 //
 // # Waiting
 //
