@@ -193,6 +193,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.env.RecordNames = true
+		c.postgresOnly("WithNames")
 		return nil
 	})
 }

@@ -71,9 +71,6 @@ func (b *backend) Place(driver.Grant) any {
 
 // Start implements [driver.Backend].
 func (b *backend) Start(env driver.Config) error {
-	if env.RecordNames {
-		return fmt.Errorf("%w: WithNames is for PostgreSQL; Redis knows locks by their names", driver.ErrUnsupported)
-	}
 	if env.Lease == 0 {
 		env.Lease = defaultLease
 	}
@@ -193,7 +190,13 @@ func (b *backend) one(ctx context.Context, calls []call) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	if err = t.result(errGone); errors.Is(err, driver.ErrDenied) { // so whether the lock is held is unknown
+	switch {
+	case t.hasQuorum():
+		return nil
+	case t.gone():
+		return errGone
+	}
+	if err = t.unavailable(); errors.Is(err, driver.ErrDenied) { // so whether the lock is held is unknown
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	return err

@@ -121,6 +121,22 @@ func TestRedlockIsToldWhenAMajorityForgetsALock(t *testing.T) {
 	unlock(t, lock(t, other, key))
 }
 
+// One node never had the lock, and another one that has it does not answer: it is held by a majority all the same.
+func TestRedlockASilentNodeMayHaveTheLock(t *testing.T) {
+	t.Parallel()
+	nodes := servers(t, 3)
+	l := open(t, newClients(t, nodes), nodeTimeout, pglock.WithLease(5*time.Second))
+	held := lockEverywhere(t, l, pglock.NewKey("k"), nodes)
+	nodes[2].Must(t, "FLUSHALL")
+	nodes[1].Kill(t)
+	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrLost) {
+		t.Errorf("Verify: %v", err)
+	}
+	if err := held.Unlock(t.Context()); err != nil {
+		t.Errorf("Unlock: %v", err)
+	}
+}
+
 func TestRedlockHasNoFence(t *testing.T) {
 	l := open(t, newClients(t, servers(t, 3)), nil)
 	held := lock(t, l, pglock.NewKey("k"))

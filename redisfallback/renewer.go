@@ -188,7 +188,7 @@ func (a *renewal) count(t *tally, node int, yes bool, err error) {
 	if t.hasQuorum() && !before {
 		a.missing--
 	}
-	done, gone, failed := a.missing == 0, t.refused(), t.over() && !t.hasQuorum() && !t.refused()
+	done, gone, failed := a.missing == 0, t.gone(), t.over() && !t.hasQuorum() && !t.gone()
 	a.mu.Unlock()
 	switch {
 	case gone:

@@ -42,8 +42,8 @@ func TestRetryUnavailableRidesOutARestartOfRedis(t *testing.T) {
 
 func TestRetryOptionsThatAreForPostgreSQLOnlyAreNamed(t *testing.T) {
 	client := newClient(t, "redis://127.0.0.1:1")
-	_, err := redisfallback.New(client, pglock.WithLease(time.Minute), pglock.AllowPooler(), pglock.WithSessions(3))
-	if !errors.Is(err, pglock.ErrUnsupported) || !strings.Contains(err.Error(), "AllowPooler, WithSessions") {
+	_, err := redisfallback.New(client, pglock.WithLease(time.Minute), pglock.AllowPooler(), pglock.WithSessions(3), pglock.WithNames())
+	if !errors.Is(err, pglock.ErrUnsupported) || !strings.Contains(err.Error(), "AllowPooler, WithSessions, WithNames") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -253,9 +253,6 @@ func TestRightsMisuseOfTheConstructorsIsAnError(t *testing.T) {
 	if _, err := redisfallback.NewBackend([]redis.UniversalClient{client}, nil); err == nil {
 		t.Error("a nil option is no error")
 	}
-	if _, err := redisfallback.New(client, pglock.WithNames()); !errors.Is(err, pglock.ErrUnsupported) {
-		t.Errorf("WithNames: %v", err)
-	}
 	if _, err := redisfallback.New(client, pglock.AllowPooler()); !errors.Is(err, pglock.ErrUnsupported) {
 		t.Errorf("AllowPooler: %v", err)
 	}

@@ -50,6 +50,9 @@ func (t *tally) refused() bool {
 	return t.no > len(t.nodes)-t.quorum || t.over() && !t.hasQuorum() && t.yes+t.no >= t.quorum
 }
 
+// gone reports whether no quorum has the lock, whatever the nodes know that have failed: it may have been taken on any quorum.
+func (t *tally) gone() bool { return t.no > len(t.nodes)-t.quorum }
+
 // quorumImpossible reports whether too many nodes failed for any answer.
 func (t *tally) quorumImpossible() bool { return t.failed > len(t.nodes)-t.quorum }
 

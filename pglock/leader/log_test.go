@@ -106,3 +106,21 @@ func TestAnElectorThatHasNoListenerLogsTermsThatFail(t *testing.T) {
 }
 
 func nothing(context.Context, *pglock.Lock) error { return nil }
+
+// What the backend cannot do fails each term, so Run says so once, and ends.
+func TestALeaderThatNeedsWhatTheBackendLacksEnds(t *testing.T) {
+	l, err := locktest.NewMemory()
+	closing(t, l, err)
+	elector, err := leader.New(l, pglock.NewKey("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := 0
+	err = elector.Run(t.Context(), func(ctx context.Context, lock *pglock.Lock) error {
+		terms++
+		return lock.GuardTx(ctx, nil)
+	})
+	if !errors.Is(err, pglock.ErrUnsupported) || terms != 1 {
+		t.Errorf("after %d terms: %v", terms, err)
+	}
+}

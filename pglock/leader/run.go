@@ -75,7 +75,7 @@ func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pgl
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case t == nil && final(err):
+		case final(err) && (t == nil || errors.Is(err, pglock.ErrUnsupported)): // such as GuardTx on Redis
 			return e.failed(err)
 		case errors.Is(err, ErrIneligible) || errors.Is(err, ErrResigned) || err == nil:
 		case t == nil:

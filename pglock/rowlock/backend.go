@@ -65,7 +65,7 @@ func (b *backend) Start(env driver.Config) error {
 // TakesPostgresOption implements [hooks.PostgresOptions].
 func (b *backend) TakesPostgresOption(name string) bool {
 	switch name {
-	case "WithTrustedOwner", "WithApplicationName", "WithGuardIdleTimeout":
+	case "WithTrustedOwner", "WithApplicationName", "WithGuardIdleTimeout", "WithNames":
 		return true
 	}
 	return false
