@@ -1403,9 +1403,11 @@ COMMENT ON VIEW pglock.blockers IS
 -- pglock.lease_terminate. What a lease that has run out has is shown until another holder wants it, with a negative
 -- lease_left: it is not renewed any more. Where a process runs is shown to those to whom PostgreSQL shows the address
 -- of its sessions. The generation of a wait is its place.
+--
+-- Names and places are sub-selects, and nothing is volatile, so that of many rows only those that are asked for cost time.
 CREATE VIEW pglock.row_locks AS
-SELECT pglock.written(name.name, lock.space, lock.number) AS key,
-       name.name, lock.space, lock.number,
+SELECT pglock.written(lock.name, lock.space, lock.number) AS key,
+       lock.name, lock.space, lock.number,
        CASE WHEN lock.space = 2 THEN (lock.number >> 32)::integer END AS class,
        CASE WHEN lock.space = 2 THEN (lock.number << 32 >> 32)::integer END AS object,
        CASE WHEN lock.shared THEN 'shared' ELSE 'exclusive' END AS mode,
@@ -1413,29 +1415,28 @@ SELECT pglock.written(name.name, lock.space, lock.number) AS key,
        lock.place AS generation,
        lock.since,
        left(encode(sha256(uuid_send(lock.holder)), 'hex'), 16) AS holder,
-       process.role, process.application,
-       CASE WHEN visible.host THEN process.host END AS host,
-       CASE WHEN visible.host THEN process.pid END AS pid,
-       process.since AS process_since, process.expires, process.expires - clock_timestamp() AS lease_left
+       lock.role, lock.application,
+       CASE WHEN lock.visible THEN lock.host END AS host,
+       CASE WHEN lock.visible THEN lock.pid END AS pid,
+       lock.process_since, lock.expires, lock.expires - statement_timestamp() AS lease_left
 FROM (
-    SELECT l.space, l.number, l.holder, false AS shared, true AS granted, l.generation AS place, l.since
-    FROM pglock.leases AS l WHERE l.holder IS NOT NULL
-    UNION ALL
-    SELECT s.space, s.number, s.holder, true, true, s.generation, s.since FROM pglock.lease_shares AS s
-    UNION ALL
-    SELECT q.space, q.number, q.holder, q.shared, false, q.arrival, q.since FROM pglock.lease_waiters AS q
-) AS lock
-LEFT JOIN LATERAL (
-    SELECT n.name FROM pglock.names AS n WHERE n.key = lock.number AND lock.space = 1
-    ORDER BY n.first_seen, n.name LIMIT 1
-) AS name ON true
-LEFT JOIN pglock.holders AS process ON process.id = lock.holder
-LEFT JOIN LATERAL (
-    SELECT pg_has_role('pg_read_all_stats', 'USAGE') OR EXISTS (
-        SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname::text = process.role AND pg_has_role(r.oid, 'USAGE')
-    ) AS host
-) AS visible ON true
-WHERE process.ended IS NOT TRUE;
+    SELECT l.*, process.role, process.application, process.host, process.pid, process.since AS process_since, process.expires,
+           (SELECT n.name FROM pglock.names AS n WHERE n.key = l.number AND l.space = 1
+            ORDER BY n.first_seen, n.name LIMIT 1) AS name,
+           pg_has_role('pg_read_all_stats', 'USAGE') OR EXISTS (
+               SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname::text = process.role AND pg_has_role(r.oid, 'USAGE')
+           ) AS visible
+    FROM (
+        SELECT l.space, l.number, l.holder, false AS shared, true AS granted, l.generation AS place, l.since
+        FROM pglock.leases AS l WHERE l.holder IS NOT NULL
+        UNION ALL
+        SELECT s.space, s.number, s.holder, true, true, s.generation, s.since FROM pglock.lease_shares AS s
+        UNION ALL
+        SELECT q.space, q.number, q.holder, q.shared, false, q.arrival, q.since FROM pglock.lease_waiters AS q
+    ) AS l
+    LEFT JOIN pglock.holders AS process ON process.id = l.holder
+    WHERE process.ended IS NOT TRUE
+) AS lock;
 COMMENT ON VIEW pglock.row_locks IS
     'The locks in rows: who holds them, and who waits. A lease is of a process, and so of all that it holds';
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/ages"
@@ -50,7 +51,7 @@ func (a Action) text() string {
 		}
 		text += fmt.Sprintf(": %s. %s %s", a.Cycle, a.verb(), a.Whom[0].Who())
 	}
-	if len(a.holds) > 0 {
+	if len(a.holds) > 0 && !slices.Equal(a.holds, []string{a.Lock}) {
 		text += ", which is " + strings.Join(a.holds, ", ")
 	}
 	text += ": " + a.Effect.String()

@@ -209,6 +209,28 @@ func TestManyLocksInRowsAreBounded(t *testing.T) {
 	}
 }
 
+// The rows of one process, or of one role, hide no others, however many and old they are.
+func TestRowsOfOneRoleHideNoOthers(t *testing.T) {
+	t.Parallel()
+	for name, processes := range map[string]string{"one process": "1", "many": "3000"} {
+		db := testenv.Installed(t)
+		pool := db.Pool(t)
+		execute(t, pool, `INSERT INTO pglock.holders (id, expires, role, application, host, pid, since)
+				SELECT gen_random_uuid(), '9999-01-01', 'tenant', 'x', 'h', n, '2000-01-01'::timestamptz + n * interval '1 s'
+				FROM generate_series(1, `+processes+`) AS n`,
+			`INSERT INTO pglock.lease_shares (space, number, generation, holder, attempt, since)
+				SELECT 1, n, n, h.id, 1, '2000-01-01' FROM generate_series(1, 30000) AS n JOIN pglock.holders AS h ON h.pid = 1 + n % `+processes,
+			`INSERT INTO pglock.lease_waiters (space, number, arrival, holder, attempt, shared, since)
+				SELECT 1, 7, n, h.id, 1, false, '2000-01-01' FROM generate_series(1, 20000) AS n JOIN pglock.holders AS h ON h.pid = 1 + n % `+processes)
+		holdRow(t, rowLocker(t, pool), invoice)
+		waitRow(t, rowLocker(t, pool), invoice)
+		s := takeWaiting(t, pool, invoice, 1)
+		if lock := rowLockOf(s, invoice); len(lock.Holders) != 1 || len(lock.Waiters) != 1 || len(lock.Waiters[0].BlockedBy) != 1 || s.RowLocksMissing == "" {
+			t.Errorf("%s: %+v; %s", name, lock, s.RowLocksMissing)
+		}
+	}
+}
+
 // All locks of a process that is asked for are there, however many others there are.
 func TestAllLocksOfAProcessThatIsAskedForAreRead(t *testing.T) {
 	t.Parallel()

@@ -42,8 +42,9 @@ type Snapshot struct {
 	// Cycles are the deadlocks and possible deadlocks, including those that PostgreSQL cannot see.
 	Cycles []Cycle `json:"cycles"`
 	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number. At the
-	// end are the locks in rows of Database ([Lock.InRow]). Of these at most 1000 holders and 1000 waiters are read: the longest
-	// waits, those that these wait for, and then those that have held for longest.
+	// end are the locks in rows of Database ([Lock.InRow]). Of these at most 1000 holders and 1000 waiters are read. Each process
+	// and role has a share, so that the rows of one hide no others; then come the longest waits, those that these wait for, and those
+	// that have held for longest.
 	Locks []Lock `json:"locks"`
 	// OtherWaits are waits for locks that are not advisory locks, as far as they are part of the wait graph. The wait
 	// graph has all sessions that hold or wait for an advisory lock or were asked for ([WithSession]), and all that block

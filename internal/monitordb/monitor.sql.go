@@ -598,16 +598,20 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<held>', 2), '<', 1)::int8 AS held,
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<waiting>', 2), '<', 1)::int8 AS waiting
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
-          'WITH seen AS MATERIALIZED ('
-          'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
-          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE NOT r.granted ORDER BY r.since LIMIT %1$s'
+          'WITH weight AS MATERIALIZED ('
+          'SELECT p.*, sum(p.n) OVER (PARTITION BY p.granted, p.role ORDER BY p.n, p.process_since) AS before FROM ('
+          'SELECT r.granted, r.role, r.process_since, count(*) AS n FROM pglock.row_locks AS r GROUP BY 1, 2, 3) AS p'
+          '), fair AS MATERIALIZED (SELECT * FROM weight AS w WHERE w.n <= 100 AND w.before <= 250'
+          '), seen AS MATERIALIZED ('
+          'SELECT %4$s FROM pglock.row_locks AS r WHERE NOT r.granted '
+          'ORDER BY (r.role, r.process_since) IN (SELECT f.role, f.process_since FROM fair AS f WHERE NOT f.granted) DESC NULLS LAST, '
+          'r.since LIMIT %1$s'
           '), held AS MATERIALIZED ('
-          'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
-          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted AND r.holder <> %2$L '
-          'ORDER BY ((r.space, r.number) IN (SELECT w.space, w.number FROM seen AS w)) DESC, r.since LIMIT %1$s'
+          'SELECT %4$s FROM pglock.row_locks AS r WHERE r.granted AND (%2$L = '''' OR r.holder <> %2$L) '
+          'ORDER BY (r.role, r.process_since) IN (SELECT f.role, f.process_since FROM fair AS f WHERE f.granted) DESC NULLS LAST, '
+          '((r.space, r.number) IN (SELECT w.space, w.number FROM seen AS w)) DESC, r.since LIMIT %1$s'
           '), wanted AS MATERIALIZED ('
-          'SELECT r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
-          'r.process_since, r.expires, r.name FROM pglock.row_locks AS r WHERE r.granted AND r.holder = %2$L '
+          'SELECT %4$s FROM pglock.row_locks AS r WHERE r.granted AND %2$L <> '''' AND r.holder = %2$L '
           'ORDER BY r.space, r.number LIMIT %3$s'
           '), chosen AS (SELECT * FROM wanted UNION ALL SELECT * FROM seen UNION ALL SELECT * FROM held), '
           'locks AS ('
@@ -618,8 +622,10 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           '(extract(epoch FROM least(r.expires, pg_catalog.now() + interval ''100 years'')) * 1000000)::bigint AS expires '
           'FROM chosen AS r) '
           'SELECT pg_catalog.encode(pg_catalog.textsend((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text), ''base64'') AS locks, '
-          'count(*) FILTER (WHERE r.granted) AS held, count(*) FILTER (WHERE NOT r.granted) AS waiting '
-          'FROM pglock.row_locks AS r', $1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
+          'COALESCE(sum(w.n) FILTER (WHERE w.granted), 0) AS held, COALESCE(sum(w.n) FILTER (WHERE NOT w.granted), 0) AS waiting '
+          'FROM weight AS w', $1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8,
+          'r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
+          'r.process_since, r.expires, r.name'), false, false, '')::text AS found OFFSET 0) AS x
 `
 
 type RowLocksParams struct {
@@ -634,11 +640,12 @@ type RowLocksRow struct {
 	Waiting int64
 }
 
-// The locks in rows, as a list in JSON: the longest waits, the holders that they wait for, and other holders, those that have
-// held for longest first, and at most so many waiters and so many holders; held and waiting count all. Before these come the locks
-// of one process, if one is named, at most so many. What a process says
-// of itself is cut. Times are microseconds since 1970, since a lease can end in a year that no other form has. The view
-// is named in a string for the same reasons as above.
+// The locks in rows, as a list in JSON: at most so many waits and so many holders, and before these the locks of one process, if one
+// is named; held and waiting count all. Each process, and each role, has a share, so that the rows of one hide no others: first
+// come the waits of processes that have at most 100, and of a role at most 250 in all, and the same of holders; then the longest
+// waits, those that they wait for, and those that have held for longest. What a process says of itself is cut. Times are
+// microseconds since 1970, since a lease can end in a year that no other form has. The view is named in a string for the same
+// reasons as above.
 func (q *Queries) RowLocks(ctx context.Context, arg RowLocksParams) (RowLocksRow, error) {
 	row := q.db.QueryRow(ctx, RowLocks, arg.Most, arg.Wanted, arg.MostWanted)
 	var i RowLocksRow
