@@ -1,5 +1,6 @@
 #!/bin/sh
-# Lists the longest sentences of the pages for users, code left out. It fails if there are more than 25 pages.
+# Lists the longest sentences of the pages for users, code left out. It fails if there are too many pages, or if
+# README.md or SKILL.md is too long.
 # The first argument is how many sentences to list.
 set -e
 pages=$(ls README.md docs/*.md)
@@ -25,7 +26,10 @@ awk -v most="${1:-10}" '
 	{ text = text " " $0 }
 	END { flush() }
 ' $pages
-if [ "$(echo "$pages" | wc -l)" -gt 25 ]; then
-	echo "there are more than 25 pages for users"
+fail() {
+	echo "$1"
 	exit 1
-fi
+}
+[ "$(echo "$pages" | wc -l)" -le 25 ] || fail "there are more than 25 pages for users"
+[ "$(wc -w <README.md)" -le 800 ] || fail "README.md has more than 800 words"
+[ "$(wc -w <SKILL.md)" -le 1500 ] || fail "SKILL.md has more than 1,500 words"
