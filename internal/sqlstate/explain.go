@@ -53,6 +53,8 @@ func ExplainSchema(err error) error {
 	case InsufficientPrivilege:
 		return match(driver.ErrDenied, ": the role lacks a right on schema pglock (the rights that it needs are at the end of what "+
 			"\"pglock migrate print\" writes)", err)
+	case SequenceExhausted:
+		return match(driver.ErrUnavailable, ": no fencing tokens are left (see setval for the sequence pglock.fence)", err)
 	case ReadOnlyTransaction:
 		return match(driver.ErrStandby, ", or the transaction is read-only", err)
 	}

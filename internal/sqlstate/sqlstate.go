@@ -29,6 +29,7 @@ const (
 	UndefinedFunction          = "42883"
 	UndefinedTable             = "42P01"
 	AmbiguousFunction          = "42725"
+	SequenceExhausted          = "2200H"
 	OutOfMemory                = "53200" // also for a full lock table
 	TooManyConnections         = "53300" // of the server, the database or the role
 	CantChangeRuntimeParam     = "55P02" // of a setting in the connection's parameters

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (c *Checker) look(ctx context.Context, conn *pgx.Conn, where string, named 
 	if schema, ok := c.remembers(where); ok {
 		return schema, nil
 	}
-	looked, err := Look(ctx, conn, named)
+	looked, err := lookAside(ctx, conn, named)
 	if err != nil {
 		return 0, fmt.Errorf("look up the owner of schema pglock: %w", err)
 	}
@@ -112,6 +113,21 @@ func (c *Checker) look(ctx context.Context, conn *pgx.Conn, where string, named 
 	}
 	c.found[where] = seen{looked.Schema, time.Now()}
 	return looked.Schema, nil
+}
+
+// lookAside is [Look] in a transaction of its own, or in a savepoint of the present one: the statement is not compiled, which
+// can take seconds where settings make every plan look costly, and the setting does not stay.
+func lookAside(ctx context.Context, conn *pgx.Conn, named []string) (looked Looked, err error) {
+	begin, end := lockdb.BeginReadCommitted, lockdb.Commit
+	if conn.PgConn().TxStatus() != 'I' {
+		begin, end = lockdb.Savepoint, lockdb.RollbackToSavepoint+";"+lockdb.ReleaseSavepoint
+	}
+	if _, err := conn.PgConn().Exec(ctx, begin+";"+lockdb.SetNoJIT+";"+lockdb.SetNoStatementTimeout).ReadAll(); err != nil {
+		return looked, err
+	}
+	looked, err = Look(ctx, conn, named)
+	_, endErr := conn.PgConn().Exec(ctx, end).ReadAll()
+	return looked, cmp.Or(err, endErr)
 }
 
 func (c *Checker) remembers(where string) (schema uint32, ok bool) {

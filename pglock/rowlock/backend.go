@@ -130,7 +130,7 @@ func (b *backend) Record(keys []driver.Key) {
 func (b *backend) register(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
 	defer cancel()
-	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+	return b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) error {
 		_, err := q.RegisterNames(ctx, names)
 		return err
 	})
@@ -173,7 +173,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
 	defer cancel()
 	holds := false
-	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+	err = b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) error {
 		var err error
 		holds, err = q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
 			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
@@ -207,7 +207,7 @@ func (b *backend) FirstInLine(ctx context.Context, k driver.Key) (*driver.Holder
 func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Holder, first *driver.Holder, err error) {
 	var rows []lockdb.LeaseHoldersRow
 	id := b.id()
-	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err = b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		rows, err = q.LeaseHolders(ctx, lockdb.LeaseHoldersParams{Holder: id, Space: int16(k.Space), Number: k.Number})
 		return err
 	})
@@ -239,7 +239,7 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 		return slices.Max(g.generations), nil
 	}
 	var tokens []int64
-	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err = b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		tokens, err = q.FenceLeases(ctx, lockdb.FenceLeasesParams{
 			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -130,6 +131,15 @@ func (l *link) do(ctx context.Context, use func(context.Context, *lockdb.Queries
 	return &unknownError{classify(ctx, err)}
 }
 
+// again is do for a statement that may be repeated: a session may have ended unnoticed.
+func (l *link) again(ctx context.Context, use func(context.Context, *lockdb.Queries) error) error {
+	err := l.do(ctx, use)
+	if isUnknown(err) && ctx.Err() == nil {
+		err = l.do(ctx, use)
+	}
+	return err
+}
+
 // try runs the statement once. It reports whether the server has warned that the commit is not durable.
 func (l *link) try(ctx context.Context, s *slot, use func(context.Context, *lockdb.Queries) error) (warned bool, err error) {
 	if err := l.ready(ctx, s); err != nil {
@@ -174,6 +184,10 @@ func (s *slot) answers(ctx context.Context) bool {
 	return s.conn.Ping(ctx) == nil
 }
 
+// errNoCancel keeps pgx from asking the server to cancel the statement of a connection that it closes. No call needs that:
+// the settlement waits for a statement that runs, and undoes it. PgBouncer 1.18 can end when such a request is late.
+var errNoCancel = errors.New("no cancel requests")
+
 func (d *dialer) dial(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.ConnectTimeout)
 	defer cancel()
@@ -183,10 +197,19 @@ func (d *dialer) dial(ctx context.Context) (*pgx.Conn, error) {
 			return nil, fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
 		}
 	}
+	var connected atomic.Bool
+	dial := c.DialFunc
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, errNoCancel
+		}
+		return dial(ctx, network, address)
+	}
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return nil, sqlstate.ExplainOwn(err)
 	}
+	connected.Store(true)
 	return conn, nil
 }
 
@@ -202,8 +225,7 @@ func (l *link) rollBack(ctx context.Context, s *slot) {
 	}
 }
 
-// discard closes the connection without waiting for the server. Where an answer is outstanding, pgx asks the server in
-// the background to cancel the statement.
+// discard closes the connection without waiting for the server.
 func (s *slot) discard() {
 	if s.conn != nil {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -86,6 +86,45 @@ func TestARunAndItsRecordCommitTogether(t *testing.T) {
 	}
 }
 
+// Whatever asks next, for each has a connection that was used a moment before.
+func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	l := open(t, pool)
+	records := runs.Of(l)
+	run := runs.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runs.StepLook}
+	held := lock(t, l)
+	_, err := held.Fence(t.Context())
+	must.Succeed(t, err)
+	for what, ask := range map[string]func() error{
+		"the step of a run": func() error {
+			run.Due = run.Due.Add(-time.Hour)
+			start := run
+			start.Step = runs.StepStart
+			state, err := records.RecordRun(t.Context(), start)
+			if err == nil && state.Done {
+				err = errors.New("it was recorded twice")
+			}
+			return err
+		},
+		"Verify":  func() error { return held.Verify(t.Context()) },
+		"Fence":   func() error { _, err := held.Fence(t.Context()); return err },
+		"Holders": func() error { _, err := l.Holders(t.Context(), key); return err },
+		"TryLock": func() error { _, err := l.TryLock(t.Context(), pglock.NewKey("another")); return err },
+	} {
+		_, err := records.RecordRun(t.Context(), run)
+		must.Succeed(t, err)
+		must.Succeed(t, held.Verify(t.Context()))
+		_, err = pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		must.Succeed(t, err)
+		if err := ask(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	unlock(t, held)
+}
+
 // PostgreSQL keeps commits of a session with synchronous_commit = off in memory for a while.
 func TestScheduleARecordOfARunSurvivesACrashWhateverTheRoleSays(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,7 +62,9 @@ func TestLocksDoNotDependOnDefaults(t *testing.T) {
 		"serializable":    "default_transaction_isolation = serializable",
 		"read only":       "default_transaction_read_only = on",
 		"not durable":     "synchronous_commit = off",
-		"odd":             "search_path = ''; ALTER ROLE {role} SET datestyle = 'German'; ALTER ROLE {role} SET client_encoding = 'LATIN1'",
+		"costly plans": "jit_above_cost = 0; ALTER ROLE {role} SET enable_nestloop = off; ALTER ROLE {role} SET enable_sort = off; " +
+			"ALTER ROLE {role} SET enable_seqscan = off; ALTER ROLE {role} SET enable_indexscan = off",
+		"odd": "search_path = ''; ALTER ROLE {role} SET datestyle = 'German'; ALTER ROLE {role} SET client_encoding = 'LATIN1'",
 	} {
 		for _, sql := range strings.Split("ALTER ROLE {role} RESET ALL; ALTER ROLE {role} SET "+settings, ";") {
 			_, err := owner.Exec(t.Context(), strings.ReplaceAll(sql, "{role}", pgx.Identifier{role}.Sanitize()))
@@ -99,6 +103,57 @@ func TestLocksDoNotDependOnDefaults(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A call waits for whatever has the row of its holder locked, though the role bounds statements, and when it is given up
+// the server is not asked to cancel it.
+func TestACallIsNeitherCutShortNorCancelled(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	config := pool.Config()
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "50ms"
+	dial, dials := config.ConnConfig.DialFunc, atomic.Int32{}
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		return dial(ctx, network, address)
+	}
+	bounded, err := pgxpool.NewWithConfig(t.Context(), config)
+	must.Succeed(t, err)
+	defer bounded.Close()
+	l := open(t, bounded, pglock.WithLease(time.Hour))
+	must.Succeed(t, l.Ping(t.Context()))
+	block := func(while func()) {
+		tx, err := pool.Begin(t.Context())
+		must.Succeed(t, err)
+		_, err = tx.Exec(t.Context(), "SELECT FROM pglock.holders FOR UPDATE")
+		must.Succeed(t, err)
+		while()
+		must.Succeed(t, tx.Rollback(t.Context()))
+	}
+	waits := "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND " +
+		"query_start < clock_timestamp() - interval '100 ms'"
+	held := make(chan *pglock.Lock, 1)
+	block(func() {
+		go func() { held <- lock(t, l) }()
+		testenv.WaitUntil(t, "the call has waited for longer than the bound", func() (waiting bool) {
+			must.Succeed(t, pool.QueryRow(t.Context(), waits).Scan(&waiting))
+			return waiting
+		})
+	})
+	unlock(t, <-held)
+	block(func() {
+		before := dials.Load()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err := l.TryLock(ctx, key)
+		wantIs(t, err, pglock.ErrUnavailable)
+		testenv.WaitUntil(t, "the call is given up, and settled on another connection", func() bool { return dials.Load() > before })
+		must.Succeed(t, pool.QueryRow(t.Context(), waits).Scan(new(bool)))
+		if n := dials.Load() - before; n > 2 { // those of the settlement
+			t.Errorf("%d connections were made for one call", n)
+		}
+	})
+	unlock(t, lock(t, l))
 }
 
 func TestNothingIsLeftInThePoolersSessions(t *testing.T) {

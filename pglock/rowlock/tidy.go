@@ -52,7 +52,7 @@ func (h *holder) compare() {
 	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
 	defer cancel()
 	var rows []lockdb.LeaseRowsRow
-	err := h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err := h.backend.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		rows, err = q.LeaseRows(ctx, h.id)
 		return err
 	})
