@@ -16,7 +16,7 @@
 // notification or temporary object. Goroutines that lock and unlock at the same time share a statement and its commit.
 // Waiters of different processes are served in the order of their arrival; they ask whether it is their turn, so the next
 // process has a lock some milliseconds after one that was held for a short time, and up to 0.6 seconds after one that was
-// held for long.
+// held for long. A call that cannot win only reads.
 //
 // [pglock.Lock.GuardTx] needs one round trip, works through the pooler, and in transactions of every isolation level that
 // can write. A transaction that has the guard keeps other holders from the lock until it ends, even if the lock is
