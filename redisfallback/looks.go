@@ -80,6 +80,9 @@ func (b *backend) looks(g *grant, i int, r *rhythm, after refusal) *looks {
 	}
 	r.observe(driver.Now(), after.busy)
 	ask := func() []call { return b.callsAbout(g, i, look, g.value(i), b.leaseMillis) }
+	if g.shared { // a lock that is taken alone is not its own
+		ask = func() []call { return b.takeCalls(g, i, lineFor, true) }
+	}
 	return &looks{backend: b, call: ask, rhythm: r, timer: time.NewTimer(time.Hour)}
 }
 

@@ -66,7 +66,7 @@ func TestOurLocksExcludeOtherClients(t *testing.T) {
 
 func TestLocksOfOtherClientsExcludeOurs(t *testing.T) {
 	server := testenv.NewRedis(t)
-	l := open(t, server)
+	l := open(t, server, pglock.WithLease(time.Hour)) // nothing that it leaves behind ends by itself
 	for kind, p := range peersOf(t, server) {
 		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
 			t.Run(kind+", "+mode, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLocksOfOtherClientsExcludeOurs(t *testing.T) {
 				}
 				got := make(chan *pglock.Lock, 1)
 				go func() {
-					held, err := l.Lock(t.Context(), pglock.NewKey("x"), opts...)
+					held, err := l.Lock(t.Context(), pglock.NewKey("x"), append(opts, pglock.MaxWait(time.Minute))...)
 					if err != nil {
 						t.Error(err)
 					}
