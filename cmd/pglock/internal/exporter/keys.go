@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -45,17 +46,16 @@ func newKeyLabels(most int) *keyLabels {
 	return &keyLabels{max: most, lastWait: map[keyLabel]time.Time{}}
 }
 
-// measure returns the contention of the keys of a snapshot.
-func (k *keyLabels) measure(s *monitor.Snapshot) map[keyLabel]contention {
+// contentions returns the contention of the keys of a snapshot: of advisory locks, or of locks in rows.
+func contentions(s *monitor.Snapshot, inRow bool) map[keyLabel]contention {
 	all := map[keyLabel]contention{}
 	for _, lock := range s.Locks {
-		if lock.InRow {
-			continue
+		if lock.InRow == inRow {
+			at := keyLabel{valid(lock.Database), lock.RawKey()}
+			all[at] = all[at].plus(contentionOf(s, lock))
 		}
-		at := keyLabel{valid(lock.Database), lock.RawKey()}
-		all[at] = all[at].plus(contentionOf(s, lock))
 	}
-	return k.choose(all, s.TakenAt)
+	return all
 }
 
 // choose returns the contention of each key with a label and, for each database, of all other keys together.
@@ -121,7 +121,7 @@ func (k *keyLabels) evict(now time.Time) bool {
 }
 
 func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
-	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(lock.Label()))}
+	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(strings.TrimSuffix(lock.Label(), " (row)")))}
 	for _, waiter := range lock.Waiters {
 		if waiter.Expected {
 			continue
@@ -132,7 +132,7 @@ func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
 		if slices.Contains([]string{"leader", "semaphore", "tick"}, lock.Kind) {
 			break // it is held for as long as a leader leads
 		}
-		c.held = max(c.held, heldFor(s, holder.Session))
+		c.held = max(c.held, heldFor(s, holder))
 	}
 	return c
 }

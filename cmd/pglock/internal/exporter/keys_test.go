@@ -39,14 +39,14 @@ func wantShown(t *testing.T, what string, shown map[keyLabel]contention, want ma
 
 func TestSeriesOfKeysAreBounded(t *testing.T) {
 	k := newKeyLabels(2)
-	wantShown(t, "the most wanted come first", k.measure(waitedFor(0, map[string]int{"a": 1, "b": 3, "c": 2})),
+	wantShown(t, "the most wanted come first", measure(k, waitedFor(0, map[string]int{"a": 1, "b": 3, "c": 2})),
 		map[string]int{"b": 3, "c": 2, otherKeys: 1})
-	wantShown(t, "the first stay", k.measure(waitedFor(time.Minute, map[string]int{"a": 9, "b": 0})),
+	wantShown(t, "the first stay", measure(k, waitedFor(time.Minute, map[string]int{"a": 9, "b": 0})),
 		map[string]int{"b": 0, "@12": 0, otherKeys: 9}) // @12 is c
-	wantShown(t, "one is free after an hour", k.measure(waitedFor(61*time.Minute, map[string]int{"a": 9, "c": 1, "d": 5})),
+	wantShown(t, "one is free after an hour", measure(k, waitedFor(61*time.Minute, map[string]int{"a": 9, "c": 1, "d": 5})),
 		map[string]int{"a": 9, "c": 1, otherKeys: 5})
 	for n := range 1000 {
-		if shown := k.measure(waitedFor(62*time.Minute, map[string]int{fmt.Sprint(n): 1})); len(shown) > 3 {
+		if shown := measure(k, waitedFor(62*time.Minute, map[string]int{fmt.Sprint(n): 1})); len(shown) > 3 {
 			t.Fatalf("there are %d labels: %v", len(shown), shown)
 		}
 	}
@@ -54,17 +54,22 @@ func TestSeriesOfKeysAreBounded(t *testing.T) {
 
 func TestKeysWithoutWaitersHaveNoSeries(t *testing.T) {
 	k := newKeyLabels(2)
-	shown := k.measure(waitedFor(0, map[string]int{"a": 0, "b": 0}))
+	shown := measure(k, waitedFor(0, map[string]int{"a": 0, "b": 0}))
 	wantShown(t, "held only", shown, map[string]int{otherKeys: 0})
 	if n := shown[keyLabel{"shop", otherKeys}].holders; n != 2 {
 		t.Errorf("they have %d holders together", n)
 	}
-	wantShown(t, "no labels at all", newKeyLabels(0).measure(waitedFor(0, map[string]int{"a": 2})),
+	wantShown(t, "no labels at all", measure(newKeyLabels(0), waitedFor(0, map[string]int{"a": 2})),
 		map[string]int{otherKeys: 2})
 }
 
 func TestKeysWithOneLabelAreAddedUp(t *testing.T) {
 	s := waitedFor(0, map[string]int{"a": 1})
 	s.Locks = append(s.Locks, s.Locks[0])
-	wantShown(t, "two of one number", newKeyLabels(1).measure(s), map[string]int{"a": 2})
+	wantShown(t, "two of one number", measure(newKeyLabels(1), s), map[string]int{"a": 2})
+}
+
+// measure returns the contention of the keys of a snapshot that have labels.
+func measure(k *keyLabels, s *monitor.Snapshot) map[keyLabel]contention {
+	return k.choose(contentions(s, false), s.TakenAt)
 }

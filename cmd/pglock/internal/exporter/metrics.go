@@ -23,30 +23,14 @@ var (
 	oldestTransaction = describe("pglock_oldest_snapshot_transactions", "The age, in transactions, of the oldest snapshot "+
 		"or transaction of sessions that hold advisory locks or wait for them. It holds back vacuum.")
 
-	locks      = describe("pglock_locks", "Advisory locks that are held or waited for, each counted once.", "database")
-	holders    = describe("pglock_holders", "Holders of advisory locks; one for each lock that a session holds.", "database")
-	waiters    = describe("pglock_waiters", "Sessions that wait for an advisory lock.", "database")
-	oldestWait = describe("pglock_oldest_wait_seconds", "How long the longest wait has lasted; 0 without waiters. "+
-		"Waits of candidates for an election, for a permit of a semaphore and for the run of a job do not count.", "database")
 	otherWaiters = describe("pglock_other_waiters", "Sessions that wait for locks that are not advisory locks, of any database.")
 	oldestOther  = describe("pglock_oldest_other_wait_seconds", "How long the longest wait for another lock has lasted; "+
 		"with --advisory of those that are part of a chain with an advisory lock. It is missing if there are only others.")
 	preparedHolders = describe("pglock_prepared_holders",
 		"Holders that are prepared transactions; one for each lock that it holds.", "database")
-	oldestHolder = describe("pglock_oldest_holder_seconds", "The longest time that a holder can have had its lock, at most: "+
-		"the age of its transaction or, outside of one, of its session. Leaders, permits and runs of jobs do not count.", "database")
 	idleBlocker = describe("pglock_idle_blocker_seconds",
 		"The longest time that a session which blocks others has been idle in transaction; 0 without one. It is missing instead of 0 "+
 			"while sessions wait of which it is not known what blocks them: with --advisory, those without an advisory lock.", "database")
-
-	keyHolders    = describe("pglock_key_holders", "Holders of a key that is or was waited for.", "database", "key")
-	keyWaiters    = describe("pglock_key_waiters", "Sessions that wait for a key.", "database", "key")
-	keyOldestWait = describe("pglock_key_oldest_wait_seconds", "How long the longest wait for a key has lasted, "+
-		"as pglock_oldest_wait_seconds.", "database", "key")
-	keyOldestHolder = describe("pglock_key_oldest_holder_seconds", "The longest time that a holder can have had a key, "+
-		"as pglock_oldest_holder_seconds.", "database", "key")
-	keyInfo = describe("pglock_key_info", "The name of a key or, if it has none, what is known about it. Always 1.",
-		"database", "key", "name")
 
 	tableNominal = describe("pglock_lock_table_nominal_entries", "The nominal size of the server's lock table, which is not "+
 		"a hard limit: max_locks_per_transaction × (max_connections + max_prepared_transactions).")
@@ -57,6 +41,58 @@ var (
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// family has the metrics of advisory locks, or those of locks in rows.
+type family struct {
+	locks, holders, waiters, oldestWait, oldestHolder               *prometheus.Desc // by database
+	keyHolders, keyWaiters, keyOldestWait, keyOldestHolder, keyInfo *prometheus.Desc // by database and key
+}
+
+var (
+	advisory = newFamily("pglock_", "advisory locks")
+	inRows   = newFamily("pglock_row_", "locks in rows")
+)
+
+func newFamily(prefix, what string) family {
+	const oldest = "Waits of candidates for an election, for a permit of a semaphore and for the run of a job do not count."
+	const bound = "The longest time that a holder can have had its lock, at most: the age of its transaction or, outside of one, " +
+		"of its session; of locks in rows exactly. Leaders, permits and runs of jobs do not count."
+	by := func(name, help string, labels ...string) *prometheus.Desc {
+		return describe(prefix+name, strings.ToUpper(what[:1])+what[1:]+": "+help, append([]string{"database"}, labels...)...)
+	}
+	return family{
+		locks:           by("locks", "those that are held or waited for, each counted once."),
+		holders:         by("holders", "holders; one for each lock that a session or process holds."),
+		waiters:         by("waiters", "sessions or processes that wait for one."),
+		oldestWait:      by("oldest_wait_seconds", "how long the longest wait has lasted; 0 without waiters. "+oldest),
+		oldestHolder:    by("oldest_holder_seconds", bound),
+		keyHolders:      by("key_holders", "holders of a key that is or was waited for.", "key"),
+		keyWaiters:      by("key_waiters", "sessions or processes that wait for a key.", "key"),
+		keyOldestWait:   by("key_oldest_wait_seconds", "how long the longest wait for a key has lasted. "+oldest, "key"),
+		keyOldestHolder: by("key_oldest_holder_seconds", bound, "key"),
+		keyInfo:         by("key_info", "the name of a key or, if it has none, what is known about it. Always 1.", "key", "name"),
+	}
+}
+
+// sums sends the sums of a database.
+func (to sink) sums(f family, database string, locks int, c contention) {
+	to.gauge(f.locks, float64(locks), database)
+	to.gauge(f.holders, float64(c.holders), database)
+	to.gauge(f.waiters, float64(c.waiters), database)
+	to.gauge(f.oldestWait, c.oldest.Seconds(), database)
+	to.gauge(f.oldestHolder, c.held.Seconds(), database)
+}
+
+// keys sends the series of keys.
+func (to sink) keys(f family, shown map[keyLabel]contention) {
+	for at, c := range shown {
+		to.gauge(f.keyHolders, float64(c.holders), at.database, at.key)
+		to.gauge(f.keyWaiters, float64(c.waiters), at.database, at.key)
+		to.gauge(f.keyOldestWait, c.oldest.Seconds(), at.database, at.key)
+		to.gauge(f.keyOldestHolder, c.held.Seconds(), at.database, at.key)
+		to.gauge(f.keyInfo, 1, at.database, at.key, c.name)
+	}
 }
 
 // collector has the metrics of a server, as one scrape shows them.
@@ -82,16 +118,10 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	to.server(s.snapshot)
 	to.databases(s.snapshot)
-	shown := c.keys.measure(s.snapshot)
+	shown := c.keys.choose(contentions(s.snapshot, false), s.snapshot.TakenAt)
 	c.waits.sendTo(to, shown)
+	to.keys(advisory, shown)
 	to.rows(s.snapshot, c.rowKeys)
-	for at, c := range shown {
-		to.gauge(keyHolders, float64(c.holders), at.database, at.key)
-		to.gauge(keyWaiters, float64(c.waiters), at.database, at.key)
-		to.gauge(keyOldestWait, c.oldest.Seconds(), at.database, at.key)
-		to.gauge(keyOldestHolder, c.held.Seconds(), at.database, at.key)
-		to.gauge(keyInfo, 1, at.database, at.key, c.name)
-	}
 	to.gauge(tableNominal, float64(s.snapshot.Capacity.Nominal))
 	to.gauge(tableUsed, float64(s.snapshot.Capacity.Used))
 	to.gauge(tableAdvisory, float64(s.snapshot.Capacity.Advisory))
@@ -186,12 +216,8 @@ func (to sink) databases(s *monitor.Snapshot) {
 		}
 	}
 	for database, sum := range found {
-		to.gauge(locks, float64(sum.locks), database)
-		to.gauge(holders, float64(sum.holders), database)
-		to.gauge(waiters, float64(sum.waiters), database)
-		to.gauge(oldestWait, sum.oldest.Seconds(), database)
+		to.sums(advisory, database, sum.locks, sum.contention)
 		to.gauge(preparedHolders, float64(sum.prepared), database)
-		to.gauge(oldestHolder, sum.held.Seconds(), database)
 		if idle := idleFor[database]; idle > 0 || allKnown {
 			to.gauge(idleBlocker, idle.Seconds(), database)
 		}

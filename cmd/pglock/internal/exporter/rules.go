@@ -16,8 +16,12 @@ var Rules []byte
 // heldFor returns an upper bound on how long a holder has held its lock, since PostgreSQL does not record when a lock was
 // granted: the age of its transaction or, outside a transaction, of its session; for a prepared transaction, the time
 // since it was prepared.
-func heldFor(s *monitor.Snapshot, session monitor.Session) time.Duration {
-	for _, since := range []*time.Time{session.PreparedAt, session.TransactionSince, session.Since} {
+func heldFor(s *monitor.Snapshot, h monitor.Holder) time.Duration {
+	since := []*time.Time{h.PreparedAt, h.TransactionSince, h.Session.Since}
+	if h.Lease != nil { // a row says when
+		since = []*time.Time{h.SeenSince}
+	}
+	for _, since := range since {
 		if since != nil {
 			return max(0, s.TakenAt.Sub(*since))
 		}

@@ -152,7 +152,7 @@ func TestTheSeriesOfAKeyDoNotDependOnItsName(t *testing.T) {
 	at := keyLabel{"shop", "@-1734548259"}
 	for _, name := range []string{"@-1734548259", "sync", "@-1734548259"} {
 		lock.Key = name
-		shown := labels.measure(&monitor.Snapshot{TakenAt: time.Now(), Locks: []monitor.Lock{lock}})
+		shown := measure(labels, &monitor.Snapshot{TakenAt: time.Now(), Locks: []monitor.Lock{lock}})
 		if c, there := shown[at]; len(shown) != 1 || !there || c.waiters != 1 || c.name != name {
 			t.Errorf("named %s: %v", name, shown)
 		}

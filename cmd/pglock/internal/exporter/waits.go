@@ -147,7 +147,7 @@ func (c *waitCounters) sendTo(to sink, shown map[keyLabel]contention) {
 	}
 	for at, name := range c.names {
 		if _, there := shown[at]; !there {
-			to.gauge(keyInfo, 1, at.database, at.key, name)
+			to.gauge(advisory.keyInfo, 1, at.database, at.key, name)
 		}
 	}
 }
