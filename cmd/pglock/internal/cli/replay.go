@@ -29,8 +29,8 @@ means the last such time in the recording.
 With --output, or without a terminal, it prints the snapshot at --at, or all of
 them; with --events, one line for each event.
 
-It reads from a quarter of an hour before --at (less with thousands of locks),
-to find out since when locks are held and which code took them.`
+It reads from five minutes before --at, to find out since when locks are held
+and which code took them.`
 
 type replay struct {
 	at      string
@@ -177,13 +177,8 @@ func replayOnScreen(ctx context.Context, p *player, at time.Time, file string, f
 	return errors.Join(err, leave(last, filter, view.Server{Target: file, Past: true}))
 }
 
-const (
-	// journalLead is how long before the shown time the journal starts.
-	journalLead = 15 * time.Minute
-	// leadElements is how many locks, holders and waiters it reads in that time, about a second's work. With very many locks
-	// the time is therefore shorter.
-	leadElements = 1_500_000
-)
+// journalLead is how long before the shown time the journal starts.
+const journalLead = 5 * time.Minute
 
 // player plays a recording. Its methods may be called concurrently.
 type player struct {
@@ -212,7 +207,7 @@ func (p *player) seek(at time.Time) (*monitor.Snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stop()
-	p.pull, p.stop = iter.Pull2(p.past.Play(at.Add(-p.lead(at))))
+	p.pull, p.stop = iter.Pull2(p.past.Play(at.Add(-journalLead)))
 	p.journal, p.events, p.now, p.held = journal.New(), nil, nil, nil
 	for {
 		frame, err := p.read()
@@ -227,33 +222,6 @@ func (p *player) seek(at time.Time) (*monitor.Snapshot, error) {
 		}
 		p.update(frame)
 	}
-}
-
-// lead returns how long before a time the journal starts, from two snapshots at that time.
-func (p *player) lead(at time.Time) time.Duration {
-	var before time.Time
-	for frame, err := range p.past.Play(at) {
-		if err != nil {
-			break
-		}
-		s := frame.Snapshot
-		if s == nil {
-			continue
-		}
-		if before.IsZero() {
-			before = s.TakenAt
-			continue
-		}
-		elements := 1
-		for i := range s.Locks {
-			elements += 1 + len(s.Locks[i].Holders) + len(s.Locks[i].Waiters)
-		}
-		if lead := s.TakenAt.Sub(before).Seconds() * leadElements / float64(elements); lead > 0 && lead < journalLead.Seconds() {
-			return time.Duration(lead * float64(time.Second))
-		}
-		break
-	}
-	return journalLead
 }
 
 // jump seeks by a duration from the current position.

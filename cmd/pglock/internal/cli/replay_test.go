@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
-	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestReplayATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {
@@ -29,27 +25,5 @@ func TestReplayATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {
 	}
 	if text, want := journal.HeldText(last.UTC(), last.Add(time.Minute)), "held ≥ 1m00s, seen since 00:30:00"; text != want {
 		t.Errorf("%s, want %s", text, want)
-	}
-}
-
-// Seeking reads a quarter of an hour, unless that would take seconds.
-func TestReplayReadsABoundedTimeBeforeThatWhichIsShown(t *testing.T) {
-	t.Parallel()
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	for locks, want := range map[int]time.Duration{0: journalLead, 1000: journalLead, 5000: 5 * time.Minute} {
-		memory := recording.NewMemory(maxPast)
-		for i := range 2 {
-			s := &monitor.Snapshot{TakenAt: noon.Add(time.Duration(i) * time.Second)}
-			for n := range locks {
-				s.Locks = append(s.Locks, monitor.Lock{Key: pglock.Int64Key(int64(n)).String(), Number: int64(n), Objsubid: 1})
-			}
-			line, err := recording.Encode(s, nil, false)
-			if err := errors.Join(err, memory.Add(line)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if lead := newPlayer(memory.Past()).lead(noon).Round(time.Second); lead != want {
-			t.Errorf("%d locks: %v, want %v", locks, lead, want)
-		}
 	}
 }

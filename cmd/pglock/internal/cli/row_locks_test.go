@@ -115,15 +115,12 @@ func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	wantText(t, r.stderr, "process "+holder+" billing on ", "It holds 1 lock; 1 process waits for it.", "invoice:42 (row)", "--holder "+holder+" --yes")
 	r = command(t, nil, "terminate", "-d", db.ConnString(), "--holder", holder, "--dry-run").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "It holds 1 lock", "\npglock terminate -", "/"+db.Name()+" --holder "+holder+" --yes")
+	wantText(t, r.stdout, "It holds 1 lock", "\npglock terminate -d ", "/"+db.Name()+" --holder "+holder+" --yes")
 	must.Succeed(t, held.Verify(t.Context()))
 	wantCode(t, on(t, db, "terminate", "--holder", holder, "--dry-run", "--yes").run(), 64)
 	wantCode(t, on(t, db, "terminate", "--holder", "00112233445566aa", "--yes").run(), 66)
 	wantCode(t, on(t, db, "terminate", "--holder", "nonsense", "--yes").run(), 64)
-	wantCode(t, on(t, db, "terminate", "--holder", holder, "--key", "invoice:42").run(), 64)
-	r = on(t, db, "terminate", "--key", "invoice:42").run()
-	wantCode(t, r, 66)
-	wantText(t, r.stderr, "use --holder "+holder)
+	wantCode(t, on(t, db, "terminate", "--holder", holder, "4711").run(), 64)
 
 	role := db.Role(t, "watcher")
 	may := func(code int, text string) {

@@ -33,7 +33,6 @@ GuardTx and fencing tokens keep in order what it writes. The role needs
 EXECUTE on pglock.lease_terminate(text), and SELECT on pglock.row_locks and
 pglock.fence.`,
 		Example: `  pglock terminate 4711
-  pglock terminate --key nightly-report
   pglock terminate 4711@2026-11-20T20:47:59.123456Z --yes
   pglock terminate --holder fddbe8c4d687fab3`,
 	})
@@ -77,9 +76,8 @@ no database; 64 wrong usage.`
 type signalRun struct {
 	signal string
 	dsn    *dsn
-	key    string
 	holder string            // of locks in rows; only of terminate
-	id     monitor.SessionID // what was named; zero with a key
+	id     monitor.SessionID // what was named
 	yes    bool
 	dryRun bool
 }
@@ -88,7 +86,6 @@ func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = arguments(0, 1, "one PID")
 	cmd.RunE = s.command
 	flags := cmd.Flags()
-	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
 	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs PID@SINCE)")
 	flags.BoolVar(&s.dryRun, "dry-run", false, "only show what would end, on standard output")
 	return cmd

@@ -97,10 +97,10 @@ func TestSignalCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *tes
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
-	shown := on(t, db, "cancel", "--key", "@7").run()
+	shown := on(t, db, "cancel", fmt.Sprint(pid)).run()
 	wantCode(t, shown, 64)
 	wantText(t, shown.stderr, "there is no statement to cancel", "terminating does")
-	dry := on(t, db, "cancel", "--key", "@7", "--dry-run").run()
+	dry := on(t, db, "cancel", fmt.Sprint(pid), "--dry-run").run()
 	wantCode(t, dry, 0)
 	wantText(t, dry.stdout, fmt.Sprintf("\nTo end the session: pglock terminate %d@", pid))
 	r := on(t, db, "cancel", suggestedSession(t, shown), "--yes").run()
@@ -109,23 +109,6 @@ func TestSignalCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *tes
 	if n := held(t, db, pid); n != 1 {
 		t.Errorf("the session holds %d locks", n)
 	}
-}
-
-func TestSignalAKeyChoosesItsOnlyHolder(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	first := hold(t, db, "SELECT pg_advisory_lock_shared(7)")
-	second := hold(t, db, "SELECT pg_advisory_lock_shared(7)")
-	prepare(t, db, "SELECT pg_advisory_xact_lock(8)", gid(db))
-	shared := on(t, db, "terminate", "--key", "@7").run()
-	wantCode(t, shared, 1)
-	wantText(t, shared.stderr, "2 sessions hold @7", fmt.Sprint(first), fmt.Sprint(second))
-	free := on(t, db, "terminate", "--key", "@9").run()
-	wantCode(t, free, 66)
-	wantText(t, free.stderr, "no session holds @9 in database "+db.Name())
-	prepared := on(t, db, "terminate", "--key", "@8").run()
-	wantCode(t, prepared, 66)
-	wantText(t, prepared.stderr, "a prepared transaction holds @8", "ROLLBACK PREPARED E'the \\U00000007gid''s ", db.Name())
 }
 
 func TestSignalAMissingRightIsReported(t *testing.T) {
@@ -154,19 +137,16 @@ func TestSignalAMissingRightIsReported(t *testing.T) {
 func TestSignalInvalidTargetsOfSignals(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
-		"terminate":                       "expected one of PID, --key and --holder",
-		"cancel":                          "expected one of PID and --key (",
-		"terminate 1 2":                   "expected one PID",
-		"terminate 1 --key k":             "expected only one of",
-		"cancel --key k 1#aa":             "expected only one of",
-		"terminate 0":                     `"0" is not a process ID`,
-		"terminate x":                     `"x" is not a process ID`,
-		"terminate 99999999999":           "is not a process ID",
-		"terminate 1 --yes":               "--yes needs PID@SINCE",
-		"cancel --key k --yes":            "--yes needs PID@SINCE",
-		"cancel --key @x":                 "@x",
-		"cancel 1@noon":                   `"1@noon": want PID@SINCE`,
-		"terminate --read-only --key abc": "unknown flag: --read-only",
+		"terminate":               "expected one PID, or --holder",
+		"cancel":                  "expected one PID",
+		"terminate 1 2":           "expected one PID",
+		"terminate 1 --holder x":  "expected one PID, or --holder",
+		"terminate 0":             `"0" is not a process ID`,
+		"terminate x":             `"x" is not a process ID`,
+		"terminate 99999999999":   "is not a process ID",
+		"terminate 1 --yes":       "--yes needs PID@SINCE",
+		"cancel 1@noon":           `"1@noon": want PID@SINCE`,
+		"terminate --read-only 1": "unknown flag: --read-only",
 	} {
 		r := command(t, nil, strings.Fields(line)...).run()
 		wantCode(t, r, 64)

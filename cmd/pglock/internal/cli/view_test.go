@@ -193,21 +193,6 @@ func TestViewCanBeReadOnly(t *testing.T) {
 	}
 }
 
-func TestViewCopiesThroughTheTerminal(t *testing.T) {
-	t.Parallel()
-	s := newViewFixture(t).createQueue()
-	m := s.monitor().inTerminal(80, 24)
-	m.shows("invoice:42")
-	m.types("1")
-	m.shows("[1] KEYS")
-	m.types("y")
-	m.shows("copied invoice:42")
-	testenv.WaitUntil(t, "the key is copied", func() bool {
-		copied, err := m.command("show-buffer").Output()
-		return err == nil && string(copied) == "invoice:42"
-	})
-}
-
 func TestViewPrintsTablesOnADumbTerminal(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)

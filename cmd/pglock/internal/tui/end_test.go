@@ -104,7 +104,6 @@ func TestKeysThatAreTypedTooEarlyDoNothing(t *testing.T) {
 	if u.m.pane != nil || u.m.signalling || u.m.query.page != before.page {
 		t.Errorf("the keys did something:\n%s", u.screen())
 	}
-	u.wantsNot("copied")
 	u.confirmationOpens("terminate", mixedSnapshot(), 4711)
 	u.presses("enter")
 	u.wants("cancelled: no signal was sent to session 4711")
@@ -136,15 +135,14 @@ func TestTheConsequencesOfASignalAreOnTheScreen(t *testing.T) {
 
 // What has been said once does not stay for ever below the rows.
 func TestAStatusIsShownForAWhile(t *testing.T) {
-	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	u.presses("y")
-	u.wants("copied")
+	u := startWithSignals(t, mixedSnapshot())
+	u.presses("?", "t", "esc")
+	u.wants("choose one session")
 	later := mixedSnapshot()
 	later.TakenAt = later.TakenAt.Add(topical + time.Second)
 	u.snapshotArrives(later)
-	u.wantsNot("copied")
+	u.wantsNot("choose one session")
 	u.presses("l")
-	u.wants("copied")
 }
 
 func TestWhichSessionIsSignalled(t *testing.T) {

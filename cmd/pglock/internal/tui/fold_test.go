@@ -63,9 +63,6 @@ func TestTheSelectionStaysWithAFold(t *testing.T) {
 	u.snapshotArrives(&later.Snapshot)
 	u.wants("▸ 60 waiters")
 	u.wantsSelected("└─ ▸ 49 waiters")
-	u.presses("t") // there is no one session to end
-	u.presses("y")
-	u.wants("there is nothing to copy")
 }
 
 func TestFewWaitersAreNotFolded(t *testing.T) {

@@ -38,7 +38,7 @@ func (m Model) helpGroups() []helpGroup {
 	k := m.keys
 	return []helpGroup{
 		{"Pages", []key.Binding{k.keys, k.tree, k.next, k.open, k.info, k.log, k.journal, k.help}},
-		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.filter, k.back, k.allWaits, k.unfoldRow, k.foldRow, k.toggleRow, k.fold, k.copy}},
+		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.filter, k.back, k.allWaits, k.unfoldRow, k.foldRow, k.toggleRow, k.fold}},
 		{"Time", []key.Binding{k.pause, k.refresh}},
 		{"Recording", []key.Binding{k.back1, k.forward1, k.back10, k.forward10}},
 		{"Sessions", []key.Binding{k.cancel, k.terminate}},

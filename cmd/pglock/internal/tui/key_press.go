@@ -1,13 +1,10 @@
 package tui
 
 import (
-	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
 func (m Model) handleKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
@@ -114,8 +111,6 @@ func (m Model) handleCommonKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.seek(-10 * time.Minute)
 	case key.Matches(press, k.forward10):
 		return m.seek(10 * time.Minute)
-	case key.Matches(press, k.copy):
-		return m.copy()
 	case key.Matches(press, k.cancel):
 		return m.prepareSignal("cancel")
 	case key.Matches(press, k.terminate):
@@ -142,32 +137,4 @@ func (m Model) selectedRow() (row, bool) {
 func (m Model) addLog(text string) Model {
 	m.log = m.log.add(m.snapshot.TakenAt, text)
 	return m
-}
-
-// copy asks the terminal to copy the selected key, the process ID or the text of the pane to the clipboard (OSC 52).
-func (m Model) copy() (Model, tea.Cmd) {
-	what, text := m.toCopy()
-	if text == "" {
-		return m.addLog("there is nothing to copy"), nil
-	}
-	return m.addLog("copied " + what + ", if the terminal lets programs copy (OSC 52)"), tea.SetClipboard(text)
-}
-
-func (m Model) toCopy() (what, text string) {
-	if m.pane != nil {
-		return "the text of this pane", strings.Join(m.pane.text, "\n")
-	}
-	r, ok := m.selectedRow()
-	switch {
-	case !ok || r.fold != nil:
-		return "", ""
-	case r.session != nil:
-		text = view.Who(*r.session.Session)
-		if sql := r.session.Session.RollbackSQL(); sql != "" { // in which the identifier is quoted, for SQL and for shells
-			text = strings.TrimPrefix(sql, "ROLLBACK PREPARED ")
-		}
-	default:
-		text = view.KeyWord(*r.lock)
-	}
-	return text, text
 }

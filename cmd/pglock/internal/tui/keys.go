@@ -8,7 +8,6 @@ type keyMap struct {
 	next, keys, tree                        key.Binding
 	open, info, log, journal, help          key.Binding
 	filter, back                            key.Binding
-	copy                                    key.Binding
 	pause, refresh                          key.Binding
 	cancel, terminate                       key.Binding
 	back1, forward1, back10, forward10      key.Binding // in a recording
@@ -49,7 +48,6 @@ func newKeyMap(ending, seeking bool) keyMap {
 		forward1:  bind("]", "a minute forward", "]"),
 		back10:    bind("{", "ten minutes back", "{"),
 		forward10: bind("}", "ten minutes forward", "}"),
-		copy:      bind("y", "copy", "y"),
 		info:      bind("i", "about the server", "i"),
 		log:       bind("l", "log", "l"),
 		journal:   bind("J", "journal", "J"),

@@ -90,7 +90,7 @@ func (m Model) handlePaneKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 
 func (m Model) paneKeys() []key.Binding {
 	k := m.keys
-	return []key.Binding{k.closePane, k.up, k.down, k.pageDown, k.copy, k.help}
+	return []key.Binding{k.closePane, k.up, k.down, k.pageDown, k.help}
 }
 
 // ruler returns a line across the screen with text at both ends.

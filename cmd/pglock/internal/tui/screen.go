@@ -234,7 +234,7 @@ func (m Model) footerKeys() []key.Binding {
 		return m.paneKeys()
 	}
 	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.open, k.pause, k.cancel, k.terminate,
-		k.next, k.toggleRow, k.allWaits, k.copy, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
+		k.next, k.toggleRow, k.allWaits, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
 // textCursor returns the position of the cursor in the input, or nil if there is no input.

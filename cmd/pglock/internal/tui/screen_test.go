@@ -16,7 +16,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestScreens(t *testing.T) {
@@ -68,7 +67,7 @@ func TestScreens(t *testing.T) {
 // visitAll opens all pages and panes, and calls look in each.
 func visitAll(u *user, look func()) {
 	for _, keys := range [][]string{{"1"}, {"2"}, {"enter"}, {"esc", "1", "enter"}, {"esc", "i"}, {"l"}, {"?"},
-		{"esc", "/.", "enter"}, {"y"}} {
+		{"esc", "/.", "enter"}} {
 		u.presses(keys...)
 		look()
 	}
@@ -150,22 +149,6 @@ func TestUnchangedScreensAreNotSentAgain(t *testing.T) {
 	u.snapshotArrives(mixedSnapshot())
 	if after := u.m.View().Content; after != before {
 		t.Errorf("an unchanged server changes the screen:\n%s\n%s", before, after)
-	}
-}
-
-func TestKeysThatOtherCommandsReadAreCopied(t *testing.T) {
-	strange := lock(pglock.NewKey("x$(id)"))
-	for _, test := range []struct {
-		lock monitor.Lock
-		want string
-	}{
-		{lock(pglock.NewKey("invoice:42")), "invoice:42"},
-		{lock(pglock.PairKey(7, -42)), "@7/-42"},
-		{strange, pglock.Int64Key(strange.Number).String()},
-	} {
-		if _, got := start(t, Options{First: &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Locks: []monitor.Lock{test.lock}}}, 80, 24).m.toCopy(); got != test.want {
-			t.Errorf("%q is copied as %q, want %q", test.lock.Key, got, test.want)
-		}
 	}
 }
 

@@ -311,18 +311,6 @@ func TestQuitting(t *testing.T) {
 	}
 }
 
-func TestCopying(t *testing.T) {
-	for _, test := range []struct {
-		keys []string
-		want string
-	}{{[]string{"y"}, "copied invoice:42"}, {[]string{"2", "down", "y"}, "copied 4712"},
-		{[]string{"enter", "y"}, "copied the text of this pane"}, {[]string{"/nothing", "enter", "y"}, "nothing to copy"}} {
-		u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-		u.presses(test.keys...)
-		u.wants(test.want)
-	}
-}
-
 func TestTwentyThousandLocks(t *testing.T) {
 	u := start(t, Options{First: manyLocks(20_000)}, 100, 24)
 	u.wants("40 waiters, longest wait 19s  20,000 keys  20,000 holders", "1-16 of 20,000")

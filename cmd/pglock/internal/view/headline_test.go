@@ -19,15 +19,3 @@ func TestEndPreparedSaysWhereToRunIt(t *testing.T) {
 		}
 	}
 }
-
-func TestInDatabaseNamesTheDatabaseOnce(t *testing.T) {
-	unnamed := monitor.OtherLock{Type: "relation", Relation: 16597, Database: "other"}
-	for want, wait := range map[string]monitor.Wait{
-		"relation 16597 in database other": {Waiter: &monitor.Waiter{Session: monitor.Session{Database: "other"}}, Other: &unnamed},
-		"@7 in database shop":              {Waiter: &monitor.Waiter{Session: monitor.Session{Database: "other"}}, Lock: &monitor.Lock{Key: "@7", Database: "shop"}},
-	} {
-		if got := InDatabase(wait); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

@@ -62,39 +62,34 @@ func dataText(data []Datum) string {
 }
 
 // Judge judges the deadlocks and the longest wait among the locks that the filter shows. Its text is the headline, and what
-// ends the root of it on the server that flags name, as [EndCommand] says.
+// carries the action out on the server that flags name, as [EndCommand] says.
 func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Judgement {
-	s, headline := filter.shown(all), filter.Action(all)
+	s, action := filter.shown(all), filter.Action(all)
 	longest, hidden := longestWait(s)
-	verdict := limits.judge(longest.lasted)
-	text := headline.String()
-	if longest.lasted > headline.Longest {
-		text += "; " + longest.text(all.Tree())
-	}
-	if verdict == OK && hidden > 0 {
+	verdict, text := limits.judge(longest), action.String()
+	certain, possible := deadlocks(s)
+	switch {
+	case certain > 0:
+		verdict = Critical
+	case verdict == OK && hidden > 0:
 		verdict = Unknown
 		text += fmt.Sprintf("; the server does not report how long %s; %s", haveWaited(hidden), s.DetailsHidden)
-	}
-	if verdict == OK && (all.RowLocksMissing != "" || all.BlockersMissing != "") {
+	case verdict == OK && (all.RowLocksMissing != "" || all.BlockersMissing != ""):
 		verdict = Unknown
 		text += "; " + strings.Trim(all.BlockersMissing+"; "+all.RowLocksMissing, "; ")
 	}
-	certain, possible := deadlocks(s)
-	if certain > 0 {
-		if verdict = Critical; headline.Cycle == nil {
-			text = firstDeadlock(s) + "; " + text
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{certain, "deadlock"}, {possible, "possible deadlock"}} {
+		if n.n > 0 {
+			text += "; " + count(n.n, n.what)
 		}
 	}
-	if certain > 1 || certain > 0 && headline.Cycle == nil {
-		text += "; " + count(certain, "deadlock")
-	}
-	if possible > 0 {
-		text += "; " + count(possible, "possible deadlock")
-	}
-	if end := EndCommand(headline, flags); end != "" {
+	if end := EndCommand(action, flags); end != "" {
 		text += "; run: " + end
 	}
-	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest.lasted, limits)}
+	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest, limits)}
 }
 
 func haveWaited(waiters int) string {
@@ -102,26 +97,6 @@ func haveWaited(waiters int) string {
 		return "1 waiter has waited"
 	}
 	return fmt.Sprintf("%d waiters have waited", waiters)
-}
-
-// firstDeadlock describes the first certain deadlock.
-func firstDeadlock(s *monitor.Snapshot) string {
-	for _, cycle := range s.Cycles {
-		if cycle.Certain {
-			return Deadlock(s, cycle) + " in database " + cycle.Steps[0].Database
-		}
-	}
-	return ""
-}
-
-// InDatabase names the lock that is waited for with its database, once.
-func InDatabase(w monitor.Wait) string {
-	database := w.Database
-	if w.Lock != nil {
-		database = w.Lock.Database
-	}
-	where := " in database " + database
-	return strings.TrimSuffix(w.Label(), where) + where
 }
 
 // StatusLine is the line of a plugin without performance data. A bar would begin such data.
@@ -139,50 +114,19 @@ func (l Limits) judge(lasted time.Duration) Verdict {
 	return OK
 }
 
-// longWait is a wait and its length.
-type longWait struct {
-	monitor.Wait
-	lasted time.Duration
-}
-
-// longestWait returns the longest wait that is not expected, for a lock of any type. A wait without a time has just begun.
-func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
+// longestWait returns the longest wait that is not expected, for a lock of any type, and how many have a hidden length. A wait
+// without a time has just begun.
+func longestWait(s *monitor.Snapshot) (longest time.Duration, hidden int) {
 	for wait := range s.Waits() {
 		switch {
 		case wait.Expected:
-			continue
 		case slices.Contains(wait.Hidden, "waiting_since"):
 			hidden++
-			continue
-		}
-		lasted := time.Duration(0)
-		if wait.WaitingSince != nil {
-			lasted = max(0, s.TakenAt.Sub(*wait.WaitingSince))
-		}
-		if longest.Waiter == nil || lasted > longest.lasted {
-			longest = longWait{wait, lasted}
+		case wait.WaitingSince != nil:
+			longest = max(longest, s.TakenAt.Sub(*wait.WaitingSince))
 		}
 	}
 	return longest, hidden
-}
-
-// partyText names a session or process in a sentence.
-func partyText(s monitor.Session) string {
-	if s.Lease != nil {
-		return "process " + Process(s)
-	}
-	return fmt.Sprintf("pid %d", s.PID)
-}
-
-func (l longWait) text(tree *monitor.Tree) string {
-	text := fmt.Sprintf("%s has waited %s for %s", partyText(l.Session), Age(l.lasted), InDatabase(l.Wait))
-	if blockers := tree.Blockers(*l.Waiter); len(blockers) > 0 {
-		text += " behind " + strings.TrimPrefix(Blockers(tree, *l.Waiter, false)[0], "~")
-		if n := tree.Node(blockers[0].ID()); n != nil && n.Application != "" {
-			text += " (" + n.Application + ")"
-		}
-	}
-	return text
 }
 
 // deadlocks counts certain deadlocks, and possible ones, which depend on whether one task of a process holds

@@ -11,8 +11,6 @@ import (
 	"golang.org/x/text/width"
 
 	"github.com/pglock-toolkit/pglock/internal/ages"
-	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // indent is that of what belongs to the line before, and separator stands between the items of a list.
@@ -50,15 +48,6 @@ func Word(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// KeyWord returns a key in a form that pglock reads and that is safe on a command line: its name, or its number if it has
-// several names or one that is not inert.
-func KeyWord(lock monitor.Lock) string {
-	if len(lock.Names) == 0 || len(lock.Names) == 1 && Inert(lock.Key) {
-		return lock.Key
-	}
-	return pglock.Int64Key(lock.Number).String() // only bigints have names
 }
 
 // Columns returns how many columns printable text takes on a terminal.

@@ -2,12 +2,8 @@ package view
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestPrintable(t *testing.T) {
@@ -49,21 +45,6 @@ func TestWordsThatAShellExpandsAreNotInert(t *testing.T) {
 	for _, word := range []string{"", "-a", "--help", "=ls", "~a", "%self", "+a", ",a", ":a", "a\xff"} {
 		if Inert(word) {
 			t.Errorf("%q is inert", word)
-		}
-	}
-}
-
-func TestTheWordOfAKeyIsInertAndReadAsIt(t *testing.T) {
-	named := func(names ...string) monitor.Lock {
-		key := pglock.NewKey(names[0])
-		return monitor.Lock{Key: strings.Join(names, " | "), Names: names, Number: key.Int64(), Objsubid: int16(key.ID().Space)}
-	}
-	pair := pglock.PairKey(7, -42)
-	for _, lock := range []monitor.Lock{named("invoice:42"), named("x$(id)"), named("日本語/注文"), named("-a"), named("a", "b"),
-		{Key: pair.String(), Number: pair.Int64(), Objsubid: int16(pair.ID().Space)}} {
-		word := KeyWord(lock)
-		if key, err := pglock.ParseKey(word); err != nil || key.ID() != lock.ID() || !Inert(word) {
-			t.Errorf("the word of %q is %q (%v)", lock.Key, word, err)
 		}
 	}
 }
