@@ -28,6 +28,11 @@ type lockedRun struct {
 // execute takes the lock, runs the command to its end, and unlocks. It returns the command's exit code.
 func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 	ctx := context.Background() // a signal ends only the steps that take a context
+	if u.jitter > 0 {
+		if _, err := job.While(ctx, u.signals, u.jittered); err != nil {
+			return 0, u.acquireError(nil, err)
+		}
+	}
 	if u.ticks() {
 		ran, err := job.While(ctx, u.signals, u.checkTick)
 		if err != nil {
@@ -37,6 +42,7 @@ func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 			u.alreadyRan()
 			return 0, nil
 		}
+		defer u.mark(ctx)() // when the lock has been unlocked, so that waiters for it do not wait for the mark too
 	}
 	lock, err := job.While(ctx, u.signals, u.acquire)
 	if err != nil {
@@ -51,7 +57,6 @@ func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 			u.alreadyRan()
 			return 0, unlock(ctx, lock)
 		}
-		defer u.mark(ctx)() // when the lock has been unlocked, so that waiters for it do not wait for the mark too
 	}
 	environment, err := u.environment(ctx, lock)
 	if err != nil {
@@ -64,8 +69,10 @@ func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 	if err != nil {
 		return 0, errors.Join(err, unlock(ctx, lock))
 	}
-	reported := u.supervise(lock, command)
-	code, err = command.Code()
+	reported, late := u.supervise(lock, command)
+	if code, err = command.Code(); late {
+		code = codeLate
+	}
 	return code, errors.Join(err, u.recordSuccess(ctx, lock, code), u.finish(ctx, lock, code, reported))
 }
 
@@ -107,7 +114,7 @@ func (u *lockedRun) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	return u.locker.Lock(ctx, u.key, options...)
 }
 
-// mark takes the lock by which the monitor recognizes the run of a job, for whose end others wait as a matter of course, and
+// mark takes the lock by which the monitor recognizes the run of a job, and waits for its end as a matter of course, and
 // returns what unlocks it. Nothing depends on it: it is not waited for, and its loss does not concern the run.
 func (u *lockedRun) mark(ctx context.Context) (unmark func()) {
 	class, object, _ := lockkeys.TickMark.Of(u.key.ID()).Pair()
@@ -174,19 +181,27 @@ func (u *lockedRun) environment(ctx context.Context, lock heldLock) ([]string, e
 	return environment, nil
 }
 
-// supervise waits until the command has ended, and ends it if the lock is lost. It returns whether it has reported a
-// loss to the user.
-func (u *lockedRun) supervise(lock heldLock, command *job.Job) (reported bool) {
+// supervise waits until the command has ended, and ends it if the lock is lost, or --max-run has passed. It returns whether it
+// has reported a loss to the user, and whether the command ran too long.
+func (u *lockedRun) supervise(lock heldLock, command *job.Job) (reported, late bool) {
+	var over <-chan time.Time
+	if u.maxRun > 0 {
+		over = time.After(time.Duration(u.maxRun))
+	}
 	for {
 		select {
 		case <-command.Done():
-			return false
+			return false, false
+		case <-over:
+			say(os.Stderr, "%v", u.failed(fmt.Errorf("the command has run for %v (--max-run); ending it", time.Duration(u.maxRun))))
+			command.End(time.Duration(u.killAfter))
+			return false, true
 		case signal := <-u.signals.Arrived():
 			command.Signal(signal)
 		case <-lock.Done():
 			say(os.Stderr, "%v; ending the command", u.failed(lock.Err()))
 			command.End(time.Duration(u.killAfter))
-			return true
+			return true, false
 		}
 	}
 }
