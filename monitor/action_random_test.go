@@ -1,0 +1,131 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// randomRequest returns a statement that locks one of a few relations or keys.
+func randomRequest(r *rand.Rand) string {
+	modes := []string{"ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"}
+	switch r.IntN(3) {
+	case 0:
+		return fmt.Sprintf("SELECT pg_advisory_xact_lock%s(%d)", []string{"", "_shared"}[r.IntN(2)], 1+r.IntN(2))
+	case 1:
+		return fmt.Sprintf("LOCK TABLE %s IN %s MODE", []string{"t", "other"}[r.IntN(2)], []string{"ACCESS SHARE", "ACCESS EXCLUSIVE"}[r.IntN(2)])
+	}
+	return fmt.Sprintf("LOCK TABLE %s IN %s MODE", []string{"t", "other"}[r.IntN(2)], modes[r.IntN(len(modes))])
+}
+
+// randomScene makes sessions wait for each other. Each holds what it was granted until it ends.
+func randomScene(s idleSessions, r *rand.Rand) {
+	for range 4 + r.IntN(6) {
+		conn := s.session(patience, "BEGIN")
+		for range 1 + r.IntN(3) {
+			ctx, cancel := context.WithCancel(context.Background())
+			done, statement := make(chan struct{}), randomRequest(r)
+			go func() {
+				defer close(done)
+				_, _ = conn.Exec(ctx, statement)
+			}()
+			s.Cleanup(func() {
+				cancel()
+				<-done
+			})
+			if waits(s, conn, done) {
+				break
+			}
+		}
+	}
+}
+
+// waits reports whether a statement waits for a lock, rather than being done.
+func waits(s idleSessions, conn *pgx.Conn, done chan struct{}) bool {
+	admin := s.db.Pool(s.T)
+	for {
+		select {
+		case <-done:
+			return false
+		default:
+		}
+		if slices.Contains(waitingPIDs(s.T, admin, s.db.Name()), pidOf(conn)) {
+			return true
+		}
+	}
+}
+
+func waitingPIDs(t testing.TB, db *pgxpool.Pool, database string) []int32 {
+	t.Helper()
+	rows, err := db.Query(t.Context(), "SELECT DISTINCT l.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = $1", database)
+	must.Succeed(t, err)
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	must.Succeed(t, err)
+	return pids
+}
+
+// Of relations and advisory locks the command frees exactly as many sessions as it says, or at least so many if it says that.
+func TestActionsFreeAsManyAsTheySay(t *testing.T) {
+	done := map[string]int{}
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			s := newIdleSessions(t)
+			randomScene(s, rand.New(rand.NewPCG(seed, 3)))
+			for range 10 {
+				signal := actOnce(t, s.db.Pool(t), s.db.Name())
+				if signal == "" {
+					break
+				}
+				done[signal]++
+			}
+		})
+	}
+	if done["cancel"] == 0 || done["terminate"] == 0 {
+		t.Errorf("not all was tried: %v", done)
+	}
+	t.Log(done)
+}
+
+// actOnce does what the action of a snapshot says, and compares what it frees.
+func actOnce(t *testing.T, pool *pgxpool.Pool, database string) (signal string) {
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithAllWaits())
+	must.Succeed(t, err)
+	before := waitingPIDs(t, pool, database)
+	a := taken.Action()
+	if a.Signal == "" {
+		if len(before) > 0 && a.Why == "" {
+			t.Errorf("%d wait, and the headline is %q", len(before), a)
+		}
+		return ""
+	}
+	for _, n := range a.Whom {
+		send := monitor.Terminate
+		if a.Signal == "cancel" {
+			send = monitor.Cancel
+		}
+		before = slices.DeleteFunc(before, func(pid int32) bool { return pid == n.PID })
+		target, err := taken.Target(n.ID())
+		must.Succeed(t, err)
+		_, err = send(t.Context(), pool, target)
+		must.Succeed(t, err)
+	}
+	after := waitingPIDs(t, pool, database)
+	freed := 0
+	for _, pid := range before {
+		if !slices.Contains(after, pid) {
+			freed++
+		}
+	}
+	if freed < a.Frees || a.Frees == a.Likely && freed != a.Frees || a.Likely == 0 {
+		t.Fatalf("%d went on after %q", freed, a)
+	}
+	return a.Signal
+}
