@@ -1,6 +1,7 @@
 -- Who is at the root of the waits, for locks of all types: \i blockers.sql in psql. It needs no schema and no rights, reads
 -- only, and works on a managed server and on a standby. Members of pg_read_all_stats also see the states and statements of
--- other roles. A deadlock has no root; PostgreSQL ends it.
+-- other roles. Members of a deadlock have the kind cycle. Who waits for a permit of pglock's semaphores is left out; a root of
+-- candidates of an election, or of jobs, is expected, as the waiters' own processes say.
 BEGIN READ ONLY;
 SET LOCAL search_path = pg_catalog;
 SET LOCAL statement_timeout = '10s';
@@ -11,23 +12,33 @@ WITH RECURSIVE lock AS MATERIALIZED (
     SELECT l.*, COALESCE(COALESCE(a.leader_pid, l.pid)::text, l.virtualtransaction) COLLATE "C" AS owner,
            concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid,
                      l.objid, l.objsubid) COLLATE "C" AS target,
-           CASE WHEN NOT l.granted THEN (to_jsonb(l) ->> 'waitstart')::timestamptz END AS began
+           CASE WHEN NOT l.granted THEN (to_jsonb(l) ->> 'waitstart')::timestamptz END AS began,
+           a.usesysid || substring(a.application_name, '\(pglock [0-9a-f]{8}\)$') || coalesce(a.client_addr::text, '') AS process,
+           (((l.classid::bigint & 65535) << 32) | l.objid::bigint) # (l.classid::bigint >> 16)
+               # CASE l.objsubid WHEN 2 THEN (1::bigint << 48) - 1 ELSE 0 END AS mark
     FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+),
+said AS MATERIALIZED (
+    SELECT l.process, ((l.classid::bigint & 65535) << 32) | l.objid::bigint AS mark
+    FROM lock AS l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid::bigint >> 16 IN (x'706c'::int, x'7074'::int)
 ),
 -- A queue of n has about n²/2 pairs. A waiter that stands ahead of another in the same mode, and holds nothing there, is left
 -- out: its blockers are also those of the other. = ANY (SELECT …) looks a pair up in a hash table.
 pair AS MATERIALIZED (
-    SELECT w.owner, w.target, b.pid::text COLLATE "C" AS pid
+    SELECT w.owner, w.target, b.pid::text COLLATE "C" AS pid,
+           w.locktype = 'advisory' AND EXISTS (SELECT FROM said AS s WHERE s.mark = w.mark AND s.process = w.process) AS expected
     FROM lock AS w, LATERAL (SELECT DISTINCT given.pid FROM unnest(pg_blocking_pids(w.pid)) AS given (pid)) AS b
     WHERE NOT w.granted
+      AND NOT (w.locktype = 'advisory' AND w.objsubid = 2 AND w.classid::bigint >> 16 = x'7073'::int)
       AND CASE WHEN (w.target, b.pid::text) = ANY (SELECT h.target, h.owner FROM lock AS h WHERE h.granted) THEN true
                ELSE NOT (w.target, w.mode, b.pid::text) = ANY (SELECT q.target, q.mode, q.owner FROM lock AS q WHERE NOT q.granted)
           END
 ),
 edge AS MATERIALIZED (
-    SELECT p.owner AS waiter, p.target, p.pid AS blocker FROM pair AS p WHERE p.pid <> '0' AND p.pid <> p.owner
+    SELECT p.owner AS waiter, p.target, p.pid AS blocker, p.expected FROM pair AS p WHERE p.pid <> '0' AND p.pid <> p.owner
     UNION
-    SELECT p.owner, p.target, h.owner
+    SELECT p.owner, p.target, h.owner, p.expected
     FROM pair AS p JOIN lock AS h ON h.target = p.target AND h.granted AND h.pid IS NULL
     WHERE p.pid = '0'
 ),
@@ -36,17 +47,32 @@ behind (root, waiter) AS (
     UNION
     SELECT b.root, e.waiter FROM behind AS b JOIN edge AS e ON e.blocker = b.waiter
 ),
+stuck AS MATERIALIZED (
+    SELECT e.blocker, e.waiter FROM edge AS e WHERE NOT e.waiter = ANY (SELECT b.waiter FROM behind AS b)
+),
+reach (root, waiter) AS (
+    SELECT s.blocker, s.waiter FROM stuck AS s
+    UNION
+    SELECT r.root, s.waiter FROM reach AS r JOIN stuck AS s ON s.blocker = r.waiter
+),
 root AS (
-    SELECT b.root, count(DISTINCT b.waiter) AS behind, max(now() - w.began) AS longest_wait
-    FROM behind AS b LEFT JOIN lock AS w ON w.owner = b.waiter AND NOT w.granted
-    GROUP BY b.root
+    SELECT t.root, min(t.kind) AS kind, count(DISTINCT t.waiter) AS behind, max(now() - w.began) AS longest_wait
+    FROM (
+        SELECT b.root, b.waiter, CASE WHEN EXISTS (
+            SELECT FROM edge AS e WHERE e.blocker = b.root AND NOT e.expected) THEN 'root' ELSE 'expected' END AS kind
+        FROM behind AS b
+        UNION ALL
+        SELECT r.root, r.waiter, 'cycle' FROM reach AS r
+        WHERE r.waiter <> r.root AND (r.root, r.root) = ANY (SELECT c.root, c.waiter FROM reach AS c)
+    ) AS t LEFT JOIN lock AS w ON w.owner = t.waiter AND NOT w.granted
+    GROUP BY t.root
 ),
 held AS (
     SELECT DISTINCT ON (e.blocker) e.blocker, e.target, count(*) AS waiters
     FROM edge AS e JOIN root AS r ON r.root = e.blocker
     GROUP BY e.blocker, e.target ORDER BY e.blocker, count(*) DESC
 )
-SELECT COALESCE(a.pid::text, quote_literal(x.gid)) AS root, COALESCE(a.usename, x.owner) AS usename, a.application_name,
+SELECT r.kind, COALESCE(a.pid::text, quote_literal(x.gid)) AS pid, COALESCE(a.usename, x.owner) AS usename, a.application_name,
        CASE WHEN x.gid IS NULL THEN a.state ELSE 'prepared' END AS state,
        date_trunc('second', now() - COALESCE(a.state_change, x.prepared)) AS since,
        concat(CASE l.locktype

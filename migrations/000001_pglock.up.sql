@@ -1285,11 +1285,13 @@ COMMENT ON VIEW pglock.waits IS
 -- another in the same mode, and holds nothing there, is left out: its blockers are also those of the other. The worker
 -- of a parallel query counts as its leader, which is what pg_blocking_pids names. A prepared transaction has no
 -- process, and a virtual transaction for ever. lock is the one for which most sessions wait directly, behind counts all
--- waiters, direct or through others.
+-- waiters, direct or through others. Members of a deadlock have the kind cycle. Who waits for a permit of a semaphore is left
+-- out. A root whose waiters are all candidates of an election, or wait for the run of a job, has the kind expected: the waiter's own
+-- process holds the key that says so (package lockkeys).
 --
 -- It is a function so that the server does not compile it (jit), which would take ten times as long as running it.
 CREATE FUNCTION pglock.find_blockers() RETURNS TABLE (
-    pid integer, prepared text, usename name, application_name text,
+    kind text, pid integer, prepared text, usename name, application_name text,
     client_addr inet, state text, state_since timestamptz, lock_type text,
     lock text, mode text, behind bigint, waiting_since timestamptz, query text
 )
@@ -1302,17 +1304,28 @@ AS $$
                coalesce(coalesce(activity.leader_pid, l.pid)::text, l.virtualtransaction) COLLATE "C" AS owner,
                concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid,
                          l.objid, l.objsubid) COLLATE "C" AS target,
-               l.waitstart AS waiting_since
+               l.waitstart AS waiting_since, activity.usesysid || substring(activity.application_name, '\(pglock [0-9a-f]{8}\)$')
+                   || coalesce(activity.client_addr::text, '') AS process, -- NULL if it is no session of pglock
+               (((l.classid::bigint & 65535) << 32) | l.objid::bigint) # (l.classid::bigint >> 16)
+                   # CASE l.objsubid WHEN 2 THEN (1::bigint << 48) - 1 ELSE 0 END AS mark
         FROM pg_locks AS l
         LEFT JOIN pg_stat_activity AS activity ON activity.pid = l.pid
     ),
+    said AS MATERIALIZED (
+        SELECT l.process, ((l.classid::bigint & 65535) << 32) | l.objid::bigint AS mark
+        FROM lock AS l
+        WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid::bigint >> 16 IN (x'706c'::int, x'7074'::int)
+    ),
     pair AS MATERIALIZED (
-        SELECT waiter.owner AS waiter, waiter.target, blocking.pid::text COLLATE "C" AS blocker
+        SELECT waiter.owner AS waiter, waiter.target, blocking.pid::text COLLATE "C" AS blocker,
+               waiter.locktype = 'advisory' AND EXISTS (
+                   SELECT FROM said WHERE said.mark = waiter.mark AND said.process = waiter.process) AS expected
         FROM lock AS waiter
         CROSS JOIN LATERAL (
             SELECT DISTINCT given.pid FROM unnest(pg_blocking_pids(waiter.pid)) AS given (pid)
         ) AS blocking
         WHERE NOT waiter.granted
+          AND NOT (waiter.locktype = 'advisory' AND waiter.objsubid = 2 AND waiter.classid::bigint >> 16 = x'7073'::int)
           AND CASE
                   WHEN (waiter.target, blocking.pid::text) = ANY (
                       SELECT held.target, held.owner FROM lock AS held WHERE held.granted
@@ -1323,10 +1336,10 @@ AS $$
               END
     ),
     edge AS MATERIALIZED (
-        SELECT pair.waiter, pair.target, pair.blocker FROM pair
+        SELECT pair.waiter, pair.target, pair.blocker, pair.expected FROM pair
         WHERE pair.blocker <> '0' AND pair.blocker <> pair.waiter
         UNION
-        SELECT pair.waiter, pair.target, held.owner
+        SELECT pair.waiter, pair.target, held.owner, pair.expected
         FROM pair JOIN lock AS held ON held.target = pair.target AND held.granted AND held.pid IS NULL
         WHERE pair.blocker = '0'
     ),
@@ -1336,11 +1349,26 @@ AS $$
         UNION
         SELECT behind.root, edge.waiter FROM behind JOIN edge ON edge.blocker = behind.waiter
     ),
+    stuck AS MATERIALIZED (
+        SELECT edge.blocker, edge.waiter FROM edge WHERE NOT edge.waiter = ANY (SELECT behind.waiter FROM behind)
+    ),
+    reach (root, waiter) AS (
+        SELECT stuck.blocker, stuck.waiter FROM stuck
+        UNION
+        SELECT reach.root, stuck.waiter FROM reach JOIN stuck ON stuck.blocker = reach.waiter
+    ),
     root AS MATERIALIZED (
-        SELECT behind.root, count(DISTINCT behind.waiter) AS behind, min(waiting.waiting_since) AS waiting_since
-        FROM behind
-        LEFT JOIN lock AS waiting ON waiting.owner = behind.waiter AND NOT waiting.granted
-        GROUP BY behind.root
+        SELECT tree.root, min(tree.kind) AS kind, count(DISTINCT tree.waiter) AS behind, min(waiting.waiting_since) AS waiting_since
+        FROM (
+            SELECT behind.root, behind.waiter, CASE WHEN EXISTS (
+                SELECT FROM edge WHERE edge.blocker = behind.root AND NOT edge.expected) THEN 'root' ELSE 'expected' END AS kind
+            FROM behind
+            UNION ALL
+            SELECT reach.root, reach.waiter, 'cycle' FROM reach
+            WHERE reach.waiter <> reach.root AND (reach.root, reach.root) = ANY (SELECT r.root, r.waiter FROM reach AS r)
+        ) AS tree
+        LEFT JOIN lock AS waiting ON waiting.owner = tree.waiter AND NOT waiting.granted
+        GROUP BY tree.root
     ),
     contended AS MATERIALIZED (
         SELECT DISTINCT ON (edge.blocker) edge.blocker, edge.target
@@ -1348,7 +1376,7 @@ AS $$
         GROUP BY edge.blocker, edge.target
         ORDER BY edge.blocker, count(*) DESC, edge.target
     )
-    SELECT session.pid, prepared.gid AS prepared, coalesce(session.usename, prepared.owner) AS usename,
+    SELECT root.kind, session.pid, prepared.gid AS prepared, coalesce(session.usename, prepared.owner) AS usename,
            session.application_name, session.client_addr, session.state,
            coalesce(session.state_change, prepared.prepared) AS state_since,
            held.locktype AS lock_type,
@@ -1396,7 +1424,7 @@ CREATE VIEW pglock.blockers AS
 SELECT root.* FROM pglock.find_blockers() AS root;
 COMMENT ON VIEW pglock.blockers IS
     'Who is at the root of the waits of this server, for locks of all types: the sessions and prepared transactions that '
-    'others wait for and that wait for nothing. A deadlock has no root. Reading it stops the lock manager for a moment per '
+    'others wait for and that wait for nothing, and the members of deadlocks. Reading it stops the lock manager for a moment per '
     'waiter: set a statement_timeout before reading it often';
 
 -- Holders and waiters of locks in rows. The id of a holder is a secret, so there is a digest of it instead, for

@@ -8,7 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // root is the part of a row of pglock.blockers that a test can know beforehand.
@@ -102,4 +104,37 @@ func TestBlockersNamesPreparedTransactions(t *testing.T) {
 	}
 	execute(t, conn, "ROLLBACK PREPARED '"+gid+"'")
 	waiting()
+}
+
+// A deadlock has no root, but members; who stands for an election is expected to wait, as its own process says; who waits for
+// a permit blocks no one.
+func TestBlockersSayTheirKinds(t *testing.T) {
+	db, pool := installed(t)
+	kinds := func() []string {
+		return one[[]string](t, pool, "SELECT array_agg(concat_ws(' ', kind, application_name, behind) ORDER BY kind, application_name) FROM pglock.blockers")
+	}
+	open := func(statements string) *pgx.Conn {
+		conn := db.Connect(t)
+		execute(t, conn, statements)
+		return conn
+	}
+	open("SET application_name = 'gate'; SELECT pg_advisory_lock(x'70730000'::int, x'1000'::int)")
+	db.Queue(t, db.Connect(t), "SELECT pg_advisory_lock(x'70730000'::int, x'1000'::int)")
+	left := open("SET application_name = 'left'; SET deadlock_timeout = '1h'; SELECT pg_advisory_lock(1)")
+	right := open("SET application_name = 'right'; SET deadlock_timeout = '1h'; SELECT pg_advisory_lock(2)")
+	db.Queue(t, left, "SELECT pg_advisory_lock(2)")
+	db.Queue(t, right, "SELECT pg_advisory_lock(1)")
+	class, object, _ := lockkeys.LeaderMark.Of(pglock.NewKey("job").ID()).Pair()
+	open("SET application_name = 'leader'; SELECT pg_advisory_lock(pglock.key('job'))")
+	open(fmt.Sprintf("SET application_name = 'app (pglock 00000001)'; SELECT pg_advisory_lock_shared(%d, %d)", class, object))
+	candidate := open("SET application_name = 'app (pglock 00000001)'")
+	db.Queue(t, candidate, "SELECT pg_advisory_lock(pglock.key('job'))")
+	if got, want := kinds(), []string{"cycle left 1", "cycle right 1", "expected leader 1"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	stranger := open("SET application_name = 'app (pglock 00000002)'")
+	db.Queue(t, stranger, "SELECT pg_advisory_lock(pglock.key('job'))")
+	if got, want := kinds(), []string{"cycle left 1", "cycle right 1", "root leader 2"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
