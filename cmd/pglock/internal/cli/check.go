@@ -137,7 +137,7 @@ func unknown(err error) error {
 
 // exitWith prints the line of a check, and returns the exit code of the verdict as an error, or nil for 0.
 func exitWith(verdict view.Verdict, line string) error {
-	if _, err := fmt.Fprintln(os.Stdout, line); err != nil || verdict == view.OK {
+	if _, err := fmt.Fprintln(os.Stdout, view.ForTerminal(line)); err != nil || verdict == view.OK {
 		return err
 	}
 	return &exit{code: int(verdict)}

@@ -289,7 +289,7 @@ func (l *targetError) Error() string {
 		text += " (" + sqlstate.DeniedAdvice + ")"
 	case sqlstate.Of(l.err) == sqlstate.TooManyConnections:
 		text += " (connections may be left that are reserved for superusers and, from PostgreSQL 16 on, for members of " +
-			"pg_use_reserved_connections; a pglock monitor that runs keeps those that it has)"
+			"pg_use_reserved_connections: with one of these pglock monitor says who holds the others up)"
 	}
 	return l.target + ": " + oneLine(text)
 }

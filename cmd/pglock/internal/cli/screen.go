@@ -81,4 +81,5 @@ func (a *delayedWriter) close() error {
 	return err
 }
 
-func lines(all []string) string { return strings.Join(all, "\n") + "\n" }
+// lines joins lines for the terminal.
+func lines(all []string) string { return view.ForTerminal(strings.Join(all, "\n")) + "\n" }

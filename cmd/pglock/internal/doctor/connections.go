@@ -1,6 +1,10 @@
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+)
 
 // The sessions of a Locker with default options: two mux sessions and, while locks are waited for or held after a wait,
 // up to sixteen wait sessions. With one of these it can wait in the server's queue.
@@ -30,13 +34,17 @@ func connections(f facts) Finding {
 	if b.left() < lockerNeeds {
 		level = Warning
 	}
+	advice := b.advice
+	if end := view.EndCommand(f.snapshot.Action(), f.server); end != "" { // most of them may wait for one session
+		advice = "first let those go on that wait: " + end + "; then " + advice
+	}
 	return Finding{
 		Check: check, Level: level,
 		What: what,
 		Why: fmt.Sprintf("a Locker dials its own sessions, besides the program's pool: %d, and up to %d when many locks "+
 			"are waited for. Without any, taking a lock fails with ErrUnavailable; with too few, waiters poll",
 			lockerNeeds, lockerMayHave),
-		Do:  b.advice,
+		Do:  advice,
 		SQL: []string{b.sql},
 	}
 }

@@ -140,6 +140,9 @@ func findings(f facts, o Options) []Finding {
 	all = append(all, prepared(f)...)
 	all = append(all, rowLeases(f)...)
 	all = append(all, rowSnapshots(f, cmp.Or(o.OldSnapshot, 10*time.Minute))...)
+	if room := connections(f); o.App || room.Level == Warning { // a full server is an incident
+		all = append(all, room)
+	}
 	all = append(all, probe(f), proxy(f), standby(f), schema(f))
 	all = append(all, trusts(f)...)
 	all = append(all, watcherRights(f)...)
@@ -147,7 +150,7 @@ func findings(f facts, o Options) []Finding {
 	if o.App {
 		all = append(all, isolation(f))
 		all = append(all, timeouts(f)...)
-		all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), eventTriggers(f))
+		all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), eventTriggers(f))
 		all = append(all, lockerRights(f)...)
 	}
 	return all

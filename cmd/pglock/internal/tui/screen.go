@@ -15,7 +15,7 @@ import (
 
 // View returns the screen.
 func (m Model) View() tea.View {
-	screen := tea.NewView(strings.Join(m.lines(), "\n"))
+	screen := tea.NewView(view.ForTerminal(strings.Join(m.lines(), "\n")))
 	screen.AltScreen = true
 	screen.Cursor = m.textCursor()
 	return screen

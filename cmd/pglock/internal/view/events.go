@@ -16,7 +16,7 @@ func EventText(e journal.Event) string {
 func EventLines(w io.Writer, events []journal.Event) error {
 	for _, e := range events {
 		line := e.At.Format("2006-01-02 15:04:05.000Z07:00") + "  " + Printable(e.String())
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if _, err := fmt.Fprintln(w, ForTerminal(line)); err != nil {
 			return err
 		}
 	}
