@@ -318,3 +318,22 @@ func TestTxADeadlockThroughATransactionIsNamed(t *testing.T) {
 	txCheck(t, <-waiting)
 	txCheck(t, first.Unlock(t.Context()))
 }
+
+// A transaction that waits under a Lock's context takes part in cycles that other calls complete, whether the wait is bounded
+// or not.
+func TestTxADeadlockBehindATransactionIsFound(t *testing.T) {
+	t.Parallel()
+	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+	one, two := openLocker(t, db), openLocker(t, db)
+	for _, opts := range [][]pglock.TxOption{nil, {pglock.MaxWait(time.Minute)}} {
+		first, second := mustLock(t, one, a), mustLock(t, two, b)
+		tx := txBegin(t, db.Connect(t))
+		txCheck(t, pglock.LockTx(first.Context(t.Context()), tx, pglock.NewKey("free")))
+		waiting := txGo(func() error { return pglock.LockTx(first.Context(t.Context()), tx, b, opts...) })
+		db.WaitForWaiters(t, 1)
+		if err := two.Do(second.Context(t.Context()), a, nothing); !errors.Is(err, pglock.ErrDeadlock) {
+			t.Errorf("Do behind a transaction that waits for it: %v", err)
+		}
+		txCheck(t, errors.Join(second.Unlock(t.Context()), <-waiting, tx.Rollback(t.Context()), first.Unlock(t.Context())))
+	}
+}

@@ -40,8 +40,9 @@ import (
 //
 // The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before it,
 // and unaware of Lockers. A goroutine that holds a Lock of a key and calls LockTx of the same key waits for itself. If ctx
-// descends from the Context of that Lock, and the transaction is on the same server and database, LockTx returns
-// [ErrSelfDeadlock] at once.
+// descends from the Context of a Lock, and the transaction is on the same server and database, LockTx takes part in the search
+// for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. A lock that is not free takes four more
+// round trips then.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, false, opts)
 }
@@ -71,24 +72,40 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	if err := checkTx(tx, key); err != nil {
 		return failed("lock", key, 0, err)
 	}
+	under := wait && ancestors(ctx) != nil
 	if wait {
-		if err := txDeadlock(ctx, tx, []Key{key}, c.shared); err != nil {
-			return err
-		}
 		c = c.below(ctx, tx)
 	}
-	if wait && c.bounded && !c.derived {
+	if wait && c.bounded && !c.derived && !under {
 		return boundedLockTx(ctx, tx, []Key{key}, c)
 	}
-	// A lock that is free costs less without a bound, so under a deadline it is tried first.
-	asked := ask(wait && !c.derived, key)
-	statement, args := c.lockStatement(key, asked.waits)
-	var outcome txOutcome
+	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
+	// tried first.
+	tries := !wait || c.derived || under
+	outcome, err := c.askTx(ctx, tx, key, !tries)
+	if outcome != held || !wait {
+		return err
+	}
+	if under {
+		end, err := beginTxWait(ctx, tx, []Key{key}, c.shared)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	if c.bounded {
+		return boundedLockTx(ctx, tx, []Key{key}, c)
+	}
+	_, err = c.askTx(ctx, tx, key, true)
+	return err
+}
+
+// askTx asks for the lock once. The outcome is held also if the error says so.
+func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, key Key, waits bool) (outcome txOutcome, err error) {
+	asked := ask(waits, key)
+	statement, args := c.lockStatement(key, waits)
 	err = inOneRoundTrip(tx).QueryRow(ctx, statement, args...).Scan(&outcome)
-	if err == nil && outcome == held && wait {
-		return boundedLockTx(ctx, tx, []Key{key}, c)
-	}
-	return asked.result(ctx, outcome, err)
+	return outcome, asked.result(ctx, outcome, err)
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
@@ -115,7 +132,8 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	if err := txDeadlock(ctx, tx, keys, c.shared); err != nil {
+	w := &wait{keys: plain(keys), shared: c.shared, held: ancestors(ctx), tx: &txWait{}}
+	if err := w.txDeadlock(ctx, tx); err != nil {
 		return err
 	}
 	if c = c.below(ctx, tx); c.bounded {

@@ -57,8 +57,11 @@ type wait struct {
 	visiting bool // by a look, under waits.mu
 }
 
-// txWait is what is known of the server of a transaction's wait.
-type txWait struct{ here, elsewhere []*Lock }
+// txWait is what is known of the server of a transaction's wait: its place, or Locks that are on it and on others.
+type txWait struct {
+	place           any
+	here, elsewhere []*Lock
+}
 
 // stake is what calls that wait keep from others.
 type stake struct {
@@ -231,6 +234,8 @@ func (s *stake) ended() bool { return s.lock != nil && s.lock.Err() != nil }
 // keeps reports whether the key of s is the one that w waits for: the same lock on the same server.
 func (s *stake) keeps(w *wait, key driver.Key) bool {
 	switch {
+	case w.tx != nil && w.tx.place != nil:
+		return s.lock != nil && s.lock.place() == w.tx.place
 	case w.tx != nil:
 		_, ok := s.locker.backend.(txlock.Backend)
 		return ok && s.lock != nil && !slices.Contains(w.tx.elsewhere, s.lock)
@@ -245,13 +250,21 @@ func (s *stake) keeps(w *wait, key driver.Key) bool {
 	if s.lock == nil {
 		return false
 	}
-	theirs, ok := s.locker.backend.(hooks.Placed)
-	ours, also := w.locker.backend.(hooks.Placed)
-	if !ok || !also {
+	ours, ok := w.locker.backend.(hooks.Placed)
+	if !ok {
 		return false
 	}
 	place := ours.Place(nil)
-	return place != nil && place == theirs.Place(s.lock.hold.grant)
+	return place != nil && place == s.lock.place()
+}
+
+// place returns what identifies the server that holds the Lock, with which Locks of other Lockers compare theirs; nil is
+// unknown.
+func (l *Lock) place() any {
+	if backend, ok := l.hold.locker.backend.(hooks.Placed); ok {
+		return backend.Place(l.hold.grant)
+	}
+	return nil
 }
 
 // behindWriter reports whether w, which is shared, waits in its Locker's queue behind an exclusive request. Only
@@ -310,24 +323,50 @@ func (l *Locker) awaitSome(ctx context.Context, name Key, keys []Key, some int) 
 	return func() { waits.end(w) }, nil
 }
 
-// txDeadlock returns an error if a wait of tx for the keys would complete a cycle. Only a Lock's own session can tell
-// whether the transaction is on its server, so the first Lock of the cycle is asked, and then the cycle must still be
-// there.
-func txDeadlock(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) error {
+// beginTxWait notes that tx waits for the keys, which are held, and returns an error if that completes a cycle. A Lock that
+// tx waits under, if it is one of a session, tells whether tx is on its server, and so which other Locks are. Without that
+// other calls cannot know that tx waits for them.
+func beginTxWait(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) (end func(), err error) {
 	w := &wait{keys: plain(keys), shared: shared, held: ancestors(ctx), tx: &txWait{}}
+	for _, lock := range w.held {
+		if seesTx(ctx, lock, tx) {
+			w.tx.place = lock.place()
+			break
+		}
+	}
+	if w.tx.place == nil {
+		return func() {}, w.txDeadlock(ctx, tx)
+	}
+	if err := waits.begin(w); err != nil {
+		return nil, err
+	}
+	return func() { waits.end(w) }, nil
+}
+
+// seesTx reports whether tx is on the server and in the database of a Lock of a session. tx can continue afterwards.
+func seesTx(ctx context.Context, lock *Lock, tx pgx.Tx) bool {
+	backend, ok := lock.hold.locker.backend.(txlock.Backend)
+	if !ok {
+		return false
+	}
+	seen, err := backend.SameServer(ctx, tx, lock.hold.grant)
+	return err == nil && seen
+}
+
+// txDeadlock returns an error if a wait of tx would complete a cycle. It asks the first Lock of the cycle whether tx is on
+// its server, and then the cycle must still be there.
+func (w *wait) txDeadlock(ctx context.Context, tx pgx.Tx) error {
 	for len(w.held) > 0 {
 		cycle, err := waits.wouldBegin(w)
 		if err == nil {
 			return nil
 		}
-		first := cycle[0].stake.lock
-		if slices.Contains(w.tx.here, first) {
+		switch first := cycle[0].stake.lock; {
+		case slices.Contains(w.tx.here, first):
 			return err
-		}
-		checker := first.hold.locker.backend.(txlock.Backend)
-		if seen, err := checker.SameServer(ctx, tx, first.hold.grant); err == nil && seen {
+		case seesTx(ctx, first, tx):
 			w.tx.here = append(w.tx.here, first)
-		} else {
+		default:
 			w.tx.elsewhere = append(w.tx.elsewhere, first)
 		}
 	}
