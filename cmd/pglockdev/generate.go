@@ -60,7 +60,7 @@ func generate(args []string, stdout, stderr io.Writer) error {
 	}
 	path := filepath.Join(*out, lockgen.FileName)
 	if *check {
-		if before, err := os.ReadFile(path); err != nil || !bytes.Equal(before, code) {
+		if before, err := os.ReadFile(path); err != nil || !bytes.Equal(bytes.ReplaceAll(before, []byte("\r\n"), []byte("\n")), code) {
 			return fmt.Errorf("%s is not up to date: run pglockdev generate without --check", path)
 		}
 		return nil

@@ -25,6 +25,9 @@ func (p *project) checkKeys() {
 		}
 		taken[name] = "key " + k.template.String()
 		for _, other := range p.keys[:i] {
+			if p.problems.full() {
+				return
+			}
 			if keytemplate.Conflict(k.template, other.template) {
 				p.problems.add(k.at, "%s and %s (at %s) could make the same name: begin one of them with different text; "+
 					"if they are the same lock, declare it once, and map its parameter, as in {id=other}", k.template, other.template, other.at)

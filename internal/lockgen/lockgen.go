@@ -96,8 +96,15 @@ type problem struct {
 	text string
 }
 
+// mostProblems is how many are listed. With wrong SQL there could be more than memory for their texts.
+const mostProblems = 100
+
+func (p *problems) full() bool { return len(*p) >= mostProblems }
+
 func (p *problems) add(at Position, format string, args ...any) {
-	*p = append(*p, problem{at, fmt.Sprintf(format, args...)})
+	if !p.full() {
+		*p = append(*p, problem{at, fmt.Sprintf(format, args...)})
+	}
 }
 
 func (p problems) err() error {
@@ -107,6 +114,9 @@ func (p problems) err() error {
 	var all []error
 	for _, one := range p {
 		all = append(all, fmt.Errorf("%s: %s", one.at, one.text))
+	}
+	if p.full() {
+		all = append(all, errors.New("and perhaps more"))
 	}
 	return errors.Join(all...)
 }

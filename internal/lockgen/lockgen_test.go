@@ -105,6 +105,21 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
+// Of ten thousand keys that could all be the same name, each pair is a mistake.
+func TestMistakesWithoutEndAreCutShort(t *testing.T) {
+	var sql strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&sql, "-- pglock: key {a text}%d func=F%d\n-- name: Q%d :exec\n-- pglock: lock x%d\nSELECT 1;\n", i, i, i, i)
+	}
+	in := Input{Package: "locks"}
+	if err := in.Read("q.sql", sql.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Generate(in); err == nil || strings.Count(err.Error(), "\n") != mostProblems || !strings.HasSuffix(err.Error(), "perhaps more") {
+		t.Errorf("the error has %d bytes", len(fmt.Sprint(err)))
+	}
+}
+
 func TestGeneratedCode(t *testing.T) {
 	in := read("-- pglock: key user-id:{type text}:{pglock bigint}:{_x uuid}:{invoice_id integer}:{at timestamptz}\n"+
 		"-- pglock: key {t text}:日本語 func=Order -- it's one \\ order\n-- pglock: key b\n"+

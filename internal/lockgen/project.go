@@ -61,6 +61,9 @@ func (p *project) read() {
 		}
 	}
 	for _, u := range uses {
+		if p.problems.full() {
+			return
+		}
 		p.use(u)
 	}
 }

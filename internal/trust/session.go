@@ -39,7 +39,7 @@ func Set(ctx context.Context, conn *pgconn.PgConn, anyProxy bool, settings ...st
 		sql += fmt.Sprintf("SELECT CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d "+
 			"THEN pg_catalog.concat('%s')::pg_catalog.int4 END; ", int32(conn.PID()), pooled)
 	}
-	_, err := conn.Exec(ctx, sql+"SET "+strings.Join(settings, "; SET ")).ReadAll()
+	err := conn.Exec(ctx, sql+"SET "+strings.Join(settings, "; SET ")).Close() // rows, however many, are not kept
 	if strings.Contains(sqlstate.Refusal(err).Message, pooled) {
 		return Pooled()
 	}
@@ -82,11 +82,11 @@ func PinSearchPath(config *pgconn.Config) {
 		return
 	}
 	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		if _, err := conn.Exec(ctx, lockdb.BeginReadCommitted+";"+transactionSettings).ReadAll(); err != nil {
+		if err := conn.Exec(ctx, lockdb.BeginReadCommitted+";"+transactionSettings).Close(); err != nil {
 			return err
 		}
 		refused := own(ctx, conn)
-		if _, err := conn.Exec(ctx, lockdb.Commit).ReadAll(); err != nil && refused == nil {
+		if err := conn.Exec(ctx, lockdb.Commit).Close(); err != nil && refused == nil {
 			return err
 		}
 		return refused

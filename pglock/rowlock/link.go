@@ -44,7 +44,7 @@ type dialer struct {
 
 func newDialer(pool *pgxpool.Config) *dialer {
 	c := pool.ConnConfig.Copy()
-	c.Tracer, c.AfterConnect, c.OnNotification = nil, nil, nil
+	c.Tracer, c.AfterConnect, c.OnNotification = nil, nil, func(*pgconn.PgConn, *pgconn.Notification) {} // else pgx collects them
 	c.OnNotice = noticed
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0

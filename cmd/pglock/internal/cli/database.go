@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -167,9 +168,13 @@ func parse(value string) (*pgxpool.Config, error) {
 		}
 	}
 	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // texts of other sessions may have any character
+	config.ConnConfig.OnNotification = dropNotification
 	trust.PinSearchPath(&config.ConnConfig.Config)
 	return config, nil
 }
+
+// dropNotification keeps pgx from collecting them.
+func dropNotification(*pgconn.PgConn, *pgconn.Notification) {}
 
 // afterScheme returns a URL without its scheme, and reports whether value is one.
 func afterScheme(value string) (rest string, ok bool) {
@@ -291,7 +296,7 @@ func (l *targetError) Error() string {
 		text += " (connections may be left that are reserved for superusers and, from PostgreSQL 16 on, for members of " +
 			"pg_use_reserved_connections: with one of these pglock monitor says who holds the others up)"
 	}
-	return l.target + ": " + oneLine(text)
+	return l.target + ": " + oneLine(shorttext.Message(text))
 }
 
 func (l *targetError) Unwrap() error { return l.err }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,13 @@ func FuzzDSN(f *testing.F) {
 }
 
 // A connection string for psql works here too, and what would weaken it is refused by name.
+func TestALongErrorOfAServerIsCutShort(t *testing.T) {
+	err := database{target: "shop"}.failed(errors.New(strings.Repeat("x", 1<<24)))
+	if n := len(err.Error()); n > 3000 {
+		t.Errorf("it has %d bytes", n)
+	}
+}
+
 func TestParametersOfLibpqAreAcceptedOrNamed(t *testing.T) {
 	t.Parallel()
 	connString := testenv.Database(t).ConnString()

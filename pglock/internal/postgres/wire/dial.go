@@ -41,10 +41,10 @@ func LockConfig(own *pgx.ConnConfig, applicationName string) *pgx.ConnConfig {
 	c.Tracer = nil
 	c.AfterConnect = nil
 	c.OnNotice = nil
-	c.OnNotification = nil
-	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // a statement is a single message then
-	c.RuntimeParams["standard_conforming_strings"] = "on"    // which that mode relies on,
-	c.RuntimeParams["client_encoding"] = "UTF8"              // as on this
+	c.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // else pgx collects them
+	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol         // a statement is a single message then
+	c.RuntimeParams["standard_conforming_strings"] = "on"            // which that mode relies on,
+	c.RuntimeParams["client_encoding"] = "UTF8"                      // as on this
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = defaultConnectTimeout
