@@ -5,43 +5,26 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
 const (
-	maxLines  = 20  // of a text
-	maxLine   = 300 // characters of a line
-	manyAlike = 4   // from so many events of a kind and key on there is one line for them
+	maxLines = 12  // of a text
+	maxLine  = 300 // characters of a line
 )
 
 // Text describes the group in a few lines, which are printable: names of strangers are in them, but no control characters.
-// The first ones are the latest headline, with what ends its root.
+// The first ones are the latest headline, with what carries it out.
 func (g Group) Text() string {
-	alike := map[string]int{}
-	for _, e := range g.Events {
-		alike[alikeness(e)]++
-	}
-	lines, left := g.headline(), g.Omitted
-	for _, e := range g.Events {
-		line, n := shorten(view.EventText(e)), alike[alikeness(e)]
-		switch {
-		case n == 0: // a line for it is there
-			continue
-		case n >= manyAlike:
-			line += fmt.Sprintf(" (and %d more of %s)", n-1, e.Kind)
-			alike[alikeness(e)] = 0
-		default:
-			n = 1
-		}
+	lines := g.headline()
+	for i, e := range g.Events {
 		if len(lines) == maxLines {
-			left += n
-			continue
+			return strings.Join(append(lines, fmt.Sprintf("%d more events", len(g.Events)-i+g.Omitted)), "\n")
 		}
-		lines = append(lines, line)
+		lines = append(lines, shorten(view.EventText(e)))
 	}
-	if left > 0 {
-		lines = append(lines, fmt.Sprintf("%d more events", left))
+	if g.Omitted > 0 {
+		lines = append(lines, fmt.Sprintf("%d more events", g.Omitted))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -60,11 +43,6 @@ func (g Group) headline() (lines []string) {
 		return lines
 	}
 	return nil
-}
-
-// alikeness is the same for events that have one line if they are many.
-func alikeness(e journal.Event) string {
-	return fmt.Sprint(e.Kind, "\n", e.LockType, " ", e.DatabaseOID, " ", e.Objsubid, " ", e.Number, "\n", e.Key)
 }
 
 func shorten(line string) string {

@@ -22,7 +22,7 @@ func (m Model) header() []styled {
 	lines := []styled{{m.titleLine(), m.styles.title}}
 	lines = append(lines, m.alerts()...)
 	lines = append(lines, m.headline()...)
-	if m.pane != nil { // which needs the room
+	if m.pane != nil || m.lost != nil { // which needs the room, or what was counted may not be so any more
 		return lines
 	}
 	lines = append(lines, styled{m.summary(), plain})
@@ -124,7 +124,13 @@ func (m Model) summary() string {
 	if m.snapshot.RowLocksMissing != "" {
 		parts = append(parts, "not all locks in rows (i)")
 	}
-	return " " + strings.Join(parts, "  ")
+	text := " " + parts[0]
+	for _, part := range parts[1:] { // a number is never cut
+		if view.Columns(text+"  "+part) <= m.width {
+			text += "  " + part
+		}
+	}
+	return text
 }
 
 // percent keeps a decimal below 1 %.

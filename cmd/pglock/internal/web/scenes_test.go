@@ -151,7 +151,7 @@ func TestBrowserGreysOutInAnOutage(t *testing.T) {
 	live.Store(&Live{Snapshot: snapshot(noon), Lost: errors.New("dial error\n\t127.0.0.1: connection refused")})
 	page.wait(`document.body.hasAttribute('data-stale') && document.getElementById('alert').getAttribute('role') === 'alert'`)
 	text := page.text("document.body.innerText")
-	if alert := page.text("document.getElementById('alert').innerText"); alert != "No answer since 12:00:00 UTC, trying again: dial error 127.0.0.1: connection refused" {
+	if alert := page.text("document.getElementById('alert').innerText"); alert != "Unknown since 12:00:00 UTC: no answer, trying again: dial error 127.0.0.1: connection refused" {
 		t.Errorf("the banner says %q", alert)
 	}
 	if strings.Contains(text, `\u`) && !strings.Contains(text, `\u001b`) || strings.Count(text, "connection refused") != 1 ||
