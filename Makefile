@@ -42,7 +42,7 @@ prepare: ## Look for what the tests need; as root on Debian and Ubuntu install i
 # check vets all packages, with more analysers than go test does. No test reads debug information, which costs a third of
 # linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
 packages := $(addprefix ./,$(addsuffix /...,$(with_code)))
-longest := $(addprefix ./,pglock monitor redisfallback cmd/pglock/internal/cli internal/integration/lockfixture internal/integration/histories)
+longest := $(addprefix ./,redisfallback cmd/pglock/internal/cli pglock/rowlock pglock monitor internal/integration/histories)
 go_test := go run ./internal/testenv/testrun go test -count=1 -timeout=20m -vet=off -ldflags=-w -p=6 -parallel=4
 race := $(if $(FAST),,-race)
 test test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)

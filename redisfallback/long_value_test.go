@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// A value of 64 MiB is at the key of a lock.
+// A value of 4 MiB is at the key of a lock.
 func TestRedisALongForeignValueIsNotSent(t *testing.T) {
 	client := newClient(t, testenv.RedisURL(t))
 	l, err := redisfallback.New(client)
@@ -20,7 +20,7 @@ func TestRedisALongForeignValueIsNotSent(t *testing.T) {
 	}
 	defer l.Close(t.Context())
 	key := pglock.NewKey(t.Name())
-	if err := client.Set(t.Context(), "pglock:"+key.Name(), strings.Repeat("x", 64<<20), 0).Err(); err != nil {
+	if err := client.Set(t.Context(), "pglock:"+key.Name(), strings.Repeat("x", 4<<20), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	defer client.Del(t.Context(), "pglock:"+key.Name())
