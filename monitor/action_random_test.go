@@ -96,7 +96,7 @@ func TestActionsFreeAsManyAsTheySay(t *testing.T) {
 
 // actOnce does what the action of a snapshot says, and compares what it frees.
 func actOnce(t *testing.T, pool *pgxpool.Pool, database string) (signal string) {
-	taken, err := monitor.Take(t.Context(), pool, monitor.WithAllWaits())
+	taken, err := monitor.Take(t.Context(), pool)
 	must.Succeed(t, err)
 	before := waitingPIDs(t, pool, database)
 	a := taken.Action()

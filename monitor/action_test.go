@@ -108,7 +108,7 @@ func TestActionScenes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newIdleSessions(t)
 			scene.set(s)
-			requireHeadline(t, s.db.Pool(t), scene.want, monitor.WithAllWaits())
+			requireHeadline(t, s.db.Pool(t), scene.want)
 		})
 	}
 }
@@ -154,11 +154,13 @@ func TestActionCountsWaitsElsewhere(t *testing.T) {
 	pool := s.db.Pool(t)
 	s.session("BEGIN", "LOCK TABLE t")
 	s.waits("SELECT * FROM t")
-	h := take(t, pool).Action()
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithAdvisory())
+	must.Succeed(t, err)
+	h := taken.Action()
 	if text := h.String(); h.Elsewhere == 0 || !strings.Contains(text, "without an advisory lock") {
 		t.Errorf("%s: %+v", text, h)
 	}
-	taken, err := monitor.Take(t.Context(), pool, monitor.WithAllWaits())
+	taken, err = monitor.Take(t.Context(), pool)
 	must.Succeed(t, err)
 	if h := taken.Action(); h.Signal == "" || h.Elsewhere != 0 || h.Waiting == 0 {
 		t.Errorf("with all waits: %+v", h)

@@ -16,7 +16,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	grouped := group(t, found)
 	all := newParties(t, found)
 	connect(grouped, t.blockers, all)
-	candidates, err := otherWaits(t, all)
+	waits, err := otherWaits(t, all)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	}
 	recognisePrimitives(grouped, t, found)
 	locks := sortAll(grouped, t.server.Database)
-	waits, others := inGraph(locks, candidates, all, o.allWaits)
+	others := otherSessions(waits, all)
 	deadlocks := cycles(locks, waits)
 	locks = append(locks, rowLocks(t)...)
 	return &Snapshot{

@@ -94,7 +94,7 @@ func (p parties) of(owner string) *party {
 // knows reports whether the snapshot has a session with this process ID.
 func (p parties) knows(pid int32) bool { return p.byOwner[fmt.Sprint(pid)] != nil }
 
-// otherWaits returns the waits for other locks, with their blockers. inGraph drops those that are not needed.
+// otherWaits returns the waits for other locks, with their blockers.
 func otherWaits(t tables, all parties) ([]OtherWait, error) {
 	if len(t.rows[0].Chained) == 0 {
 		return []OtherWait{}, nil
@@ -173,72 +173,23 @@ func waitersOf(waits []OtherWait) map[SessionID]bool {
 	return waiters
 }
 
-// inGraph returns the waits that are connected, in either direction and directly or through others, with a session
-// that has advisory locks or is wanted, or all of them. It also returns the other sessions that are part of these waits
-// or wanted.
-func inGraph(locks []Lock, waits []OtherWait, all parties, allWaits bool) (kept []OtherWait, others []Session) {
-	group := newUnionFind()
-	for _, lock := range locks {
-		for _, waiter := range lock.Waiters {
-			group.union(waiter)
-		}
-	}
+// otherSessions returns the sessions that are part of these waits, or wanted, and have no advisory locks.
+func otherSessions(waits []OtherWait, all parties) (others []Session) {
+	part := map[SessionID]bool{}
 	for _, wait := range waits {
-		group.union(wait.Waiter)
-	}
-	seeds := map[SessionID]bool{}
-	for _, p := range all.byOwner {
-		if p.advisory || p.wanted {
-			seeds[group.find(p.ID())] = true
-		}
-	}
-	taking := map[SessionID]bool{}
-	kept = []OtherWait{}
-	for _, wait := range waits {
-		if !allWaits && !seeds[group.find(wait.ID())] {
-			continue
-		}
-		kept = append(kept, wait)
-		taking[wait.ID()] = true
+		part[wait.ID()] = true
 		for _, blocker := range wait.BlockedBy {
-			taking[blocker.ID()] = true
+			part[blocker.ID()] = true
 		}
 	}
 	others = []Session{}
 	for _, p := range all.byOwner {
-		if !p.advisory && (p.wanted || taking[p.ID()]) {
+		if !p.advisory && (p.wanted || part[p.ID()]) {
 			others = append(others, p.Session)
 		}
 	}
 	slices.SortFunc(others, func(a, b Session) int { return a.ID().compare(b.ID()) })
-	return kept, others
-}
-
-// unionFind finds sets of connected sessions. A session maps to another one of its set, except the set's
-// representative.
-type unionFind map[SessionID]SessionID
-
-func newUnionFind() unionFind { return unionFind{} }
-
-func (g unionFind) find(id SessionID) SessionID {
-	for {
-		next, ok := g[id]
-		if !ok {
-			return id
-		}
-		if after, ok := g[next]; ok {
-			g[id] = after // shortens the path
-		}
-		id = next
-	}
-}
-
-func (g unionFind) union(waiter Waiter) {
-	for _, blocker := range waiter.BlockedBy {
-		if a, b := g.find(waiter.ID()), g.find(blocker.ID()); a != b {
-			g[a] = b
-		}
-	}
+	return others
 }
 
 // leaderOf returns the leader of a parallel worker, or 0 for other sessions.

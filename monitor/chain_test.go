@@ -250,37 +250,19 @@ func behindOf(s *monitor.Snapshot, of monitor.SessionID) int {
 	return len(behind) - 1
 }
 
-// Waits that no advisory lock leads to are left out, even if they are for the same table.
-func TestChainLeavesOutUnrelatedWaits(t *testing.T) {
-	s := newIdleSessions(t)
-	s.session("SELECT pg_advisory_lock(1)", "BEGIN", "LOCK TABLE t IN ACCESS SHARE MODE")
-	writer := s.session("BEGIN", "LOCK TABLE t IN SHARE MODE")
-	waiter := s.waits("LOCK TABLE t IN ROW EXCLUSIVE MODE", "BEGIN")
-	pool := s.db.Pool(t)
-	if taken := take(t, pool); len(taken.OtherWaits) > 0 || len(taken.OtherSessions) > 0 {
-		t.Errorf("shown are %+v and %+v", taken.OtherWaits, taken.OtherSessions)
-	}
-	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(monitor.SessionID{PID: pidOf(writer)}))
-	must.Succeed(t, err)
-	if len(taken.OtherWaits) != 1 || taken.OtherWaits[0].PID != waiter || len(taken.OtherSessions) != 2 ||
-		taken.OtherWaits[0].Lock.String() != "relation t" {
-		t.Errorf("when asked for, shown are %+v and %+v", taken.OtherWaits, taken.OtherSessions)
-	}
-}
-
-// Without any advisory lock, sessions that wait are counted, and shown on request.
+// Without any advisory lock, sessions that wait are shown, and on request only counted.
 func TestChainWithoutAdvisoryLocks(t *testing.T) {
 	s := newIdleSessions(t)
 	pool := s.db.Pool(t)
 	owner := s.session("BEGIN", "LOCK TABLE t")
 	waiting := []int32{s.waits("SELECT * FROM t"), s.waits("INSERT INTO t VALUES (9)")}
 	slices.Sort(waiting)
-	taken := take(t, pool)
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithAdvisory())
+	must.Succeed(t, err)
 	if len(taken.OtherWaits) > 0 || taken.WaitsElsewhere < 2 {
 		t.Errorf("shown are %+v, and %d wait elsewhere", taken.OtherWaits, taken.WaitsElsewhere)
 	}
-	taken, err := monitor.Take(t.Context(), pool, monitor.WithAllWaits())
-	must.Succeed(t, err)
+	taken = take(t, pool)
 	var shown []int32
 	for _, wait := range taken.OtherWaits {
 		if wait.Database == s.db.Name() && wait.Lock.String() == "relation t" {
@@ -357,7 +339,7 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	second := s.waits("DELETE FROM t WHERE id = 1")
 	unique := s.waits("INSERT INTO t VALUES (100)")
 	ours := func(w *monitor.OtherWait) bool { return w.Database == s.db.Name() }
-	taken, err := monitor.Take(t.Context(), s.db.Pool(t), monitor.WithAllWaits())
+	taken, err := monitor.Take(t.Context(), s.db.Pool(t))
 	must.Succeed(t, err)
 	for _, wait := range taken.OtherWaits {
 		want := "row of t in transaction " + transaction
@@ -375,7 +357,7 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	if label, mode, _ := root.Held(); label != "row of t in transaction "+transaction || mode != "exclusive" {
 		t.Errorf("the root holds %s in mode %s", label, mode)
 	}
-	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t), monitor.WithAllWaits())
+	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t))
 	must.Succeed(t, err)
 	headline := taken.ActionOf(func(*monitor.Lock) bool { return false }, ours).String()
 	where := fmt.Sprintf(" in transaction %s in database %s (excl)", transaction, s.db.Name())

@@ -9,11 +9,10 @@ import (
 type Option func(*options) error
 
 type options struct {
-	trusted []string
-	wanted  []int32
-	holder  string // a process that uses locks in rows; empty for none
-	// allWaits is for waits that have nothing to do with advisory locks.
-	allWaits bool
+	trusted  []string
+	wanted   []int32
+	holder   string  // a process that uses locks in rows; empty for none
+	advisory bool    // leaves out waits for other locks
 	memory   *memory // nil if nothing is remembered
 }
 
@@ -58,12 +57,11 @@ func WithSession(id SessionID) Option {
 	}
 }
 
-// WithAllWaits adds all waits for locks of any type to the wait graph, also those that have nothing to do with advisory
-// locks: they are in [Snapshot.OtherWaits], and their sessions in [Snapshot.OtherSessions]. Without it
+// WithAdvisory leaves out waits for locks that are neither advisory locks nor in rows, and the sessions that only these concern.
 // [Snapshot.WaitsElsewhere] counts them.
-func WithAllWaits() Option {
+func WithAdvisory() Option {
 	return func(o *options) error {
-		o.allWaits = true
+		o.advisory = true
 		return nil
 	}
 }

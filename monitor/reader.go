@@ -62,8 +62,8 @@ func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 func (r reader) read(ctx context.Context, o options) (tables, error) {
 	var t tables
 	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
-		batch.Queue(monitordb.Locks, o.wanted, o.allWaits, topSessions).Query(readAll(&t.rows))
-		batch.Queue(monitordb.Blockers, o.wanted, o.allWaits).Query(readAll(&t.blockers))
+		batch.Queue(monitordb.Locks, o.wanted, topSessions, o.advisory).Query(readAll(&t.rows))
+		batch.Queue(monitordb.Blockers, o.advisory).Query(readAll(&t.blockers))
 		trust.QueueLook(batch, o.trusted, &t.looked)
 	})
 	if gaveUp(ctx, err) && t.rows != nil && t.blockers == nil {

@@ -46,15 +46,12 @@ type Snapshot struct {
 	// and role has a share, so that the rows of one hide no others; then come the longest waits, those that these wait for, and those
 	// that have held for longest.
 	Locks []Lock `json:"locks"`
-	// OtherWaits are waits for locks that are not advisory locks, as far as they are part of the wait graph. The wait
-	// graph has all sessions that hold or wait for an advisory lock or were asked for ([WithSession]), and all that block
-	// one of these or are blocked by it, directly or through others. OtherWaits is sorted by process ID.
+	// OtherWaits are waits for locks that are not advisory locks, sorted by process ID.
 	OtherWaits []OtherWait `json:"other_waits"`
-	// WaitsElsewhere is how many other sessions wait for locks that are not advisory locks. [WithAllWaits] adds them to
-	// the wait graph; it is 0 then.
+	// WaitsElsewhere is how many other sessions wait for locks that are not advisory locks: those that [WithAdvisory] leaves out.
 	WaitsElsewhere int `json:"waits_elsewhere"`
-	// OtherSessions are the sessions and prepared transactions of the wait graph that neither hold nor wait for an
-	// advisory lock, and those that were asked for, sorted by process ID.
+	// OtherSessions are the sessions and prepared transactions that neither hold nor wait for an advisory lock, but for others or
+	// block such waits, and those that were asked for, sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
 
 	// RowLocksMissing says why there are no locks in rows, or some are left out, and what to do. It is empty if all could

@@ -58,14 +58,11 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
 -- Everything about advisory locks except who waits for whom, in every database of the server, from one reading of
 -- pg_locks. A row is a session or prepared transaction with the locks of one database and space that it holds, or
 -- waits for, in one mode. Its first row also has what pg_stat_activity knows of it, and the first row of all what
--- there is only once. Sessions without advisory locks are there when they have more locks than most, when they are
--- wanted, and when other locks connect them with those that have some: from an advisory session the statement follows
--- every lock that is waited for to all that hold it or wait for it, and so on. That may be more than the wait graph,
--- since it does not look at modes, and never less. With all_waits it has all sessions that wait for any lock, and all that
--- hold such a lock.
+-- there is only once. Sessions without advisory locks are there when they have more locks than most, when they are wanted, and,
+-- unless the snapshot is of advisory locks only, when they wait for another lock or hold one that is waited for.
 --
 -- name: Locks :many
-WITH RECURSIVE locks AS MATERIALIZED (
+WITH locks AS MATERIALIZED (
     SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid,
            l.objsubid, l.mode, l.granted, l.pid,
            -- A prepared transaction has no pid, but a virtual transaction for ever, unlike sessions.
@@ -94,20 +91,6 @@ workers AS MATERIALIZED (
     SELECT a.pid::text COLLATE "C" AS owner, a.leader_pid::text COLLATE "C" AS leader
     FROM pg_catalog.pg_stat_activity AS a
     WHERE a.leader_pid IS NOT NULL AND a.leader_pid <> a.pid AND EXISTS (SELECT FROM contended)
-),
-links AS MATERIALIZED (
-    SELECT c.owner AS here, c.target AS there FROM contended AS c
-    UNION ALL SELECT c.target, c.owner FROM contended AS c
-    UNION ALL SELECT w.owner, w.leader FROM workers AS w
-    UNION ALL SELECT w.leader, w.owner FROM workers AS w
-),
-chain (node) AS (
-    SELECT l.owner FROM locks AS l
-    WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
-    UNION
-    SELECT c.owner FROM contended AS c WHERE @all_waits::pg_catalog.bool
-    UNION
-    SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 ),
 wanted AS MATERIALIZED (
     SELECT pg_catalog.unnest(ARRAY[a.pid, a.leader_pid]) AS pid FROM pg_catalog.pg_stat_activity AS a
@@ -163,7 +146,8 @@ sessions AS (
     LEFT JOIN pg_catalog.pg_database AS d ON d.oid = h.database
     LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = o.pid AND COALESCE(h.nth, 1) = 1
     LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
-    WHERE o.advisory OR o.top OR o.pid IN (SELECT w.pid FROM wanted AS w) OR o.owner IN (SELECT c.node FROM chain AS c)
+    WHERE o.advisory OR o.top OR o.pid IN (SELECT w.pid FROM wanted AS w)
+       OR NOT @advisory::pg_catalog.bool AND o.owner IN (SELECT c.owner FROM contended AS c UNION ALL SELECT w.leader FROM workers AS w)
 ),
 connected AS (
     SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()
@@ -194,7 +178,7 @@ rows AS MATERIALIZED (
     WHERE l.locktype = 'tuple' AND l.granted
     GROUP BY l.pid HAVING count(*) = 1
 ),
--- The other locks of the chain. Only relations of the connected database have names that can be found.
+-- The other locks. Only relations of the connected database have names that can be found.
 chained AS (
     SELECT c.owner, c.target, c.locktype, COALESCE(c.database, t.database)::int8 AS database_oid, d.datname AS database,
            COALESCE(c.relation, t.relation)::int8 AS relation, COALESCE(c.page, t.page) AS page, COALESCE(c.tuple, t.tuple) AS tuple, c.virtualxid, c.transactionid::text AS transactionid,
@@ -206,7 +190,7 @@ chained AS (
     LEFT JOIN pg_catalog.pg_class AS r ON r.oid = COALESCE(c.relation, t.relation, c.classid)
         AND (COALESCE(c.database, t.database) = 0 OR d.datname = pg_catalog.current_database())
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
-    WHERE c.owner IN (SELECT h.node FROM chain AS h)
+    WHERE NOT @advisory::pg_catalog.bool
 ),
 facts AS MATERIALIZED (
     SELECT g.schema_exists, g.ours, g.readable, g.row_locks, g.row_locks_readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
@@ -243,55 +227,28 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
 FROM facts AS f
 LEFT JOIN sessions AS s ON true;
 
--- The sessions that waiters wait for: waiters for advisory locks, and those that the statement Locks would follow.
+-- The sessions that waiters wait for: waiters for advisory locks and, unless the snapshot is of these only, all others.
 -- pg_blocking_pids keeps the lock manager busy for a moment, so it is called for no other sessions
 -- (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
 -- name: Blockers :many
-WITH RECURSIVE locks AS MATERIALIZED (
+WITH locks AS MATERIALIZED (
     -- No l.*: what it is depends on the version of the server that sqlc knows.
     SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid,
-           l.objsubid, l.virtualtransaction, l.pid, l.granted
+           l.objsubid, l.pid, l.granted
     FROM pg_catalog.pg_locks AS l
 ),
 others AS MATERIALIZED (
-    SELECT l.pid, l.granted,
-           COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C" AS owner,
-           pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid,
-                                l.transactionid, l.classid, l.objid, l.objsubid)::text COLLATE "C" AS target
+    SELECT l.pid, pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid,
+                                           l.transactionid, l.classid, l.objid, l.objsubid)::text COLLATE "C" AS target
     FROM locks AS l
-    WHERE l.locktype IN (SELECT w.locktype FROM locks AS w WHERE NOT w.granted AND w.locktype <> 'advisory')
-),
-contended AS MATERIALIZED (
-    SELECT o.* FROM others AS o
-    WHERE o.target IN (SELECT w.target FROM others AS w WHERE NOT w.granted)
-),
-workers AS MATERIALIZED (
-    SELECT a.pid::text COLLATE "C" AS owner, a.leader_pid::text COLLATE "C" AS leader
-    FROM pg_catalog.pg_stat_activity AS a
-    WHERE a.leader_pid IS NOT NULL AND a.leader_pid <> a.pid AND EXISTS (SELECT FROM contended)
-),
-links AS MATERIALIZED (
-    SELECT c.owner AS here, c.target AS there FROM contended AS c
-    UNION ALL SELECT c.target, c.owner FROM contended AS c
-    UNION ALL SELECT w.owner, w.leader FROM workers AS w
-    UNION ALL SELECT w.leader, w.owner FROM workers AS w
-),
-chain (node) AS (
-    SELECT COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C"
-    FROM locks AS l
-    WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
-    UNION
-    SELECT c.owner FROM contended AS c WHERE @all_waits::pg_catalog.bool
-    UNION
-    SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
+    WHERE NOT l.granted AND l.locktype <> 'advisory' AND NOT @advisory::pg_catalog.bool
 )
 SELECT w.target::text AS target, w.database, w.classid, w.objid, w.objsubid, w.pid::int4 AS pid,
        pg_catalog.pg_blocking_pids(w.pid)::int4[] AS blockers
 FROM (SELECT '' AS target, l.database, l.classid, l.objid, l.objsubid, l.pid
       FROM locks AS l WHERE l.locktype = 'advisory' AND NOT l.granted
       UNION ALL
-      SELECT c.target, NULL, NULL, NULL, NULL, c.pid
-      FROM contended AS c WHERE NOT c.granted AND c.owner IN (SELECT h.node FROM chain AS h)) AS w;
+      SELECT o.target, NULL, NULL, NULL, NULL, o.pid FROM others AS o) AS w;
 
 -- The registered names of keys, of which none is there twice: for each name the key (8 bytes) and the name, with a
 -- zero byte between them and the next; a key that has several is a collision. Names that are longer than so many bytes are

@@ -42,8 +42,8 @@ func (f *filters) filter(cmd *cobra.Command) (filter view.Filter, err error) {
 // options returns what is asked of the server.
 func (f *filters) options(db database) []monitor.Option {
 	options := []monitor.Option{monitor.WithTrustedOwner(db.trusted...)}
-	if !f.advisory {
-		options = append(options, monitor.WithAllWaits())
+	if f.advisory {
+		options = append(options, monitor.WithAdvisory())
 	}
 	return options
 }

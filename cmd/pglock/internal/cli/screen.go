@@ -29,8 +29,8 @@ func (m *monitorRun) fillScreen(ctx context.Context, db database, pool *pgxpool.
 	o := newObserver(pool, db.flags, []monitor.Option{monitor.WithTrustedOwner(db.trusted...)})
 	take := func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Snapshot, error) {
 		more := []monitor.Option{monitor.WithSession(of)}
-		if all {
-			more = append(more, monitor.WithAllWaits())
+		if !all {
+			more = append(more, monitor.WithAdvisory())
 		}
 		return o.take(ctx, more...)
 	}

@@ -80,7 +80,7 @@ func readFacts(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts
 	if err != nil || f.cockroach != "" {
 		return f, err
 	}
-	if f.snapshot, err = monitor.Take(ctx, pool, monitor.WithTrustedOwner(trusted...), monitor.WithAllWaits()); err != nil {
+	if f.snapshot, err = monitor.Take(ctx, pool, monitor.WithTrustedOwner(trusted...)); err != nil {
 		return f, err
 	}
 	f.schema.version, f.schema.err = migrations.Version(ctx, pool, migrations.WithTrustedOwner(trusted...))

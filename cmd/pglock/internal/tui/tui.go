@@ -56,7 +56,7 @@ type Options struct {
 	Output io.Writer
 }
 
-// Take takes a snapshot, with waits for locks of every type if all is true ([monitor.WithAllWaits]), and with all locks of a
+// Take takes a snapshot, with waits for locks of every type if all is true ([monitor.WithAdvisory] else), and with all locks of a
 // session or process if it is not zero ([monitor.WithSession]).
 type Take func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Snapshot, error)
 
