@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,7 +151,7 @@ func TestWaitsThatLastNameTheirHolders(t *testing.T) {
 type slowHolders struct {
 	*silentBackend
 	one   chan struct{}
-	asked int
+	asked atomic.Int64
 }
 
 func (b *slowHolders) Holders(ctx context.Context, _ driver.Key) ([]driver.Holder, error) {
@@ -160,7 +161,7 @@ func (b *slowHolders) Holders(ctx context.Context, _ driver.Key) ([]driver.Holde
 		return nil, ctx.Err()
 	}
 	defer func() { <-b.one }()
-	b.asked++
+	b.asked.Add(1)
 	time.Sleep(50 * time.Millisecond)
 	return []driver.Holder{{PID: 7}}, nil
 }
@@ -197,8 +198,8 @@ func TestTheEndOfAContextIsAnsweredWithin100ms(t *testing.T) {
 					})
 				}
 				calls.Wait()
-				if cancelled := name == "cancel"; b.asked > keys || cancelled && b.asked > 0 {
-					t.Errorf("%s, %d keys: who holds them was asked %d times", name, keys, b.asked)
+				if cancelled := name == "cancel"; b.asked.Load() > int64(keys) || cancelled && b.asked.Load() > 0 {
+					t.Errorf("%s, %d keys: who holds them was asked %d times", name, keys, b.asked.Load())
 				}
 				for _, lock := range locks {
 					mustUnlock(t, lock)
