@@ -304,7 +304,8 @@ func TestTxADeadlockThroughATransactionIsNamed(t *testing.T) {
 		t.Errorf("the cycle is %+v", deadlock.Cycle)
 	}
 	for _, part := range []string{
-		`lock "a" not acquired: deadlock: "a" is held for `, ` by a call that waits for `, ` for "b", which this call holds for `,
+		`lock "a" not acquired: deadlock: "a" is held for `, ` by a call that waits for `,
+		` for "b", which this call holds for `,
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error %q does not contain %q", err, part)

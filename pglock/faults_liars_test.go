@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,10 +153,12 @@ func TestFaultsServersInTurnAreRefused(t *testing.T) {
 	old, other := testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	promoted := txStandby(t, old)
 	txCheck(t, promoted.Promote(t.Context()))
-	to := old
-	_, address := testenv.NewMovingProxy(t, func() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(to.Port())) })
+	var to atomic.Pointer[pgserver.Server]
+	_, address := testenv.NewMovingProxy(t, func() string {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(to.Load().Port()))
+	})
 	config := func(server *pgserver.Server) *pgxpool.Config {
-		to = server
+		to.Store(server)
 		config, err := pgxpool.ParseConfig(server.ConnString("postgres"))
 		txCheck(t, err)
 		c := config.ConnConfig

@@ -13,13 +13,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
-// This file finds deadlocks among the calls of this process, of all its Lockers. A call that waits under the context of a
-// Lock keeps that Lock, and so does whatever waits for it: the Lock is stuck. A cycle is complete when its last call
+// This file finds deadlocks among the calls of this process, of all its Lockers. A call that waits under the context of
+// a Lock keeps that Lock, and so does whatever waits for it: the Lock is stuck. A cycle is complete when its last call
 // begins to wait, so each call looks once, at that moment, and the one that finds itself in a cycle fails.
 //
-// What a call keeps from others is a stake: a Lock that the call's context ends with, or keys that the call has passed in
-// its Locker's queues. What the call waits for, it needs whatever its place in a queue is, so every stake in one of its
-// keys is in its way until the stake ends.
+// What a call keeps from others is a stake: a Lock that the call's context ends with, or keys that the call has passed
+// in its Locker's queues. What the call waits for, it needs whatever its place in a queue is, so every stake in one of
+// its keys is in its way until the stake ends.
 //
 // Who wins the races:
 //   - Two calls that complete a cycle at the same moment: waits.mu orders them. A call is in its Locker's queue before

@@ -40,9 +40,9 @@ type Waits struct {
 	Now func() (since driver.Instant, calls int)
 }
 
-// Await notes that a call whose context is ctx begins to wait for some of the keys, a []pglock.Key of the locker's locks, which
-// its caller knows by name, a pglock.Key. It returns a *pglock.DeadlockError if that completes a cycle of calls of this process;
-// otherwise end must be called when the call does not wait any more.
+// Await notes that a call whose context is ctx begins to wait for some of the keys, a []pglock.Key of the locker's locks,
+// which its caller knows by name, a pglock.Key. It returns a *pglock.DeadlockError if that completes a cycle of calls of
+// this process; otherwise end must be called when the call does not wait any more.
 var Await func(ctx context.Context, locker, name, keys any, some int) (end func(), err error)
 
 // HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with

@@ -138,7 +138,8 @@ func confront(ctx context.Context, s *mux.Session, conn *wire.Conn, w *witness) 
 		}
 	}
 	witnesses.forget(w.session)
-	if _, err := s.Ask(ctx, lockdb.FreeWitness, strconv.Itoa(int(lockkeys.IdentityClass)), strconv.Itoa(int(w.identity))); err != nil {
+	class := strconv.Itoa(int(lockkeys.IdentityClass))
+	if _, err := s.Ask(ctx, lockdb.FreeWitness, class, strconv.Itoa(int(w.identity))); err != nil {
 		return 0, err
 	}
 	object := lockkeys.NewIdentity(conn.Database)
