@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -15,12 +16,20 @@ type recorder struct {
 	writer  *recording.Writer // nil without a file
 	failed  error             // the error of the last attempt to write
 	lost    bool              // an outage was recorded since the last snapshot
+	rested  time.Time         // when the page's past takes the next snapshot
 }
+
+// rest is how many times as long the page's past rests as a snapshot of thousands of locks took it, and mostRest at most.
+const rest, mostRest = 20, 10 * time.Second
 
 // add records a snapshot. A failure is reported once, and the next snapshot is a new attempt.
 func (k *recorder) add(s *monitor.Snapshot, ended []int32) {
-	if k == nil {
+	begun := time.Now()
+	if k == nil || begun.Before(k.rested) {
 		return
+	}
+	if k.writer == nil {
+		defer func() { k.rested = begun.Add(min(rest*time.Since(begun), mostRest)) }()
 	}
 	k.lost = false
 	line, err := recording.Encode(s, ended, k.queries)
