@@ -1,6 +1,10 @@
 package main
 
-import "github.com/pglock-toolkit/pglock/bench/internal/peer"
+import (
+	"time"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/peer"
+)
 
 // rows are the table, in its order.
 var rows = []row{
@@ -24,6 +28,15 @@ var rows = []row{
 		handoff{ours: peer.Leader, peer: peer.Connections, most: 3}.run},
 	{"rows", "locks in rows through PgBouncer, 512 goroutines, against a commit for each lock",
 		pairs{goroutines: 512, keys: 20, ours: peer.RowPooled, peers: []string{peer.Table}, least: 10}.run},
+	{"convoy-2", "locks in rows: 2 Lockers on one key that is held for 1 ms", convoy{lockers: 2, least: 60}.run},
+	{"convoy-5", "5 of them", convoy{lockers: 5, least: 60}.run},
+	{"convoy-10", "10 of them", convoy{lockers: 10, least: 60}.run},
+	{"convoy-20", "20 of them", convoy{lockers: 20, least: 60}.run},
+	{"convoy-40", "40 of them", convoy{lockers: 40, least: 60, mostFree: 150 * time.Millisecond}.run},
+	{"convoy-pooled", "100 of them, through PgBouncer with 10 connections",
+		convoy{lockers: 100, pooled: true, least: 40, mostFree: 300 * time.Millisecond}.run},
+	{"both", "locks in rows: LockAll of two keys against 20 Lockers of each", both},
+	{"tries", "locks in rows: 10 Lockers that only try, against sessions", tries},
 	{"redis-1", "Redis, 1 goroutine, against the bare commands and other libraries",
 		pairs{goroutines: 1, keys: 1, ours: peer.Redis, peers: onRedis, least: 0.9}.run},
 	{"redis-8", "Redis, 8 goroutines",
