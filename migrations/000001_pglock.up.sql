@@ -595,17 +595,15 @@ CREATE TABLE pglock.lease_waiters (
 );
 COMMENT ON TABLE pglock.lease_waiters IS 'Who waits for locks in rows: a row for each key and waiting call';
 
--- Makes the commit wait until it is durable, or not. Whether it waits is decided at its end, so the setting is for the rest
--- of the transaction: a holder, a renewal or a lock that a failover forgets is as bad as one that was never written.
-CREATE FUNCTION pglock.lease_durable(needed boolean) RETURNS void
+-- Makes the commit wait until it is durable. Whether it waits is decided at its end, so the setting is for the rest of
+-- the transaction: a holder, a renewal or a lock that a failover forgets is as bad as one that was never written.
+CREATE FUNCTION pglock.lease_durable() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE feature_not_supported USING MESSAGE = 'leases are taken and renewed in READ COMMITTED transactions only';
     END IF;
-    IF NOT needed THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    ELSIF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
 END
@@ -627,7 +625,7 @@ $$;
 CREATE FUNCTION pglock.lease_open(holder uuid, lease_ms bigint, application text, host text, pid integer)
 RETURNS void LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable(true);
+    PERFORM pglock.lease_durable();
     INSERT INTO pglock.holders (id, expires, role, application, host, pid)
     VALUES (lease_open.holder, pglock.lease_until(lease_open.lease_ms), session_user,
             left(lease_open.application, 63), left(lease_open.host, 255), lease_open.pid);
@@ -640,7 +638,7 @@ $$;
 CREATE FUNCTION pglock.lease_renew(holder uuid, lease_ms bigint) RETURNS boolean
 LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable(true);
+    PERFORM pglock.lease_durable();
     UPDATE pglock.holders AS h SET expires = pglock.lease_until(lease_renew.lease_ms)
     WHERE h.id = lease_renew.holder AND NOT h.ended AND h.expires > clock_timestamp();
     RETURN FOUND;
@@ -680,7 +678,6 @@ $$;
 -- done or nothing. Rows of keys that are locked are passed over, so that no transaction that has one locked stalls the
 -- others (a guarded transaction keeps its keys locked, see pglock.lease_guard), and no two calls wait for each other.
 -- Only the insertion of new keys waits, for a moment.
---
 -- A row that is locked keeps its place (ctid) until the transaction ends, so it is found again without the index. A
 -- search that is LATERAL with a row lock in it, or a value, is done key by key with the index. As a join it could be
 -- planned the other way round while the table was small, and then compare each row with each key.
@@ -705,7 +702,7 @@ DECLARE
     t record;
 BEGIN
     SELECT '{}', '{}', '{}', '{}' INTO results, got, ahead, held;
-    PERFORM pglock.lease_durable(cardinality(tickets) > 0); -- a drop that is forgotten is repeated
+    PERFORM pglock.lease_durable();
     writes := cardinality(drop_kinds) > 0 OR plain > 0 AND pglock.lease_ahead(spaces[1], numbers[1], false, 0, true) = 0;
     lease_call.outcome := pglock.lease_enter(me, attempt, writes);
     IF lease_call.outcome <> 'done' THEN
@@ -714,6 +711,7 @@ BEGIN
     lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
     n := (SELECT max(t.ticket) FROM unnest(tickets) AS t (ticket));
     IF n IS NULL THEN
+        PERFORM set_config('synchronous_commit', 'off', true); -- a drop that is forgotten is repeated
         RETURN;
     END IF;
 
@@ -747,8 +745,6 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-
-    -- All others.
     letters := ARRAY(
         SELECT CASE WHEN drawn = (SELECT l.generation FROM pglock.leases AS l
                                   WHERE l.space = w.space AND l.number = w.number AND l.holder = me) THEN 'g' END
@@ -775,6 +771,7 @@ BEGIN
         lease_call.held[one.ticket] := t.held;
     END LOOP;
     lease_call.taken := array_to_string(letters, '');
+    PERFORM set_config('synchronous_commit', 'off', true) WHERE drawn IS NULL AND 0 = ALL (got); -- and so is a place
 END
 $$;
 
@@ -877,9 +874,12 @@ BEGIN
     END IF;
     PERFORM pglock.lease_insert(spaces[:may], numbers[:may]);
     FOR i IN 1..may LOOP
-        PERFORM FROM pglock.leases AS l WHERE l.space = spaces[i] AND l.number = numbers[i] FOR NO KEY UPDATE SKIP LOCKED;
+        PERFORM FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
+        WHERE l.space = spaces[i] AND l.number = numbers[i] -- its holder may be about to drop one that is held
+          AND (l.holder IS NULL OR h.ended OR h.expires <= clock_timestamp()) FOR NO KEY UPDATE OF l SKIP LOCKED;
         IF NOT FOUND THEN
-            letter := 'b';
+            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, true);
+            letter := CASE ahead WHEN 0 THEN 'b' ELSE 'h' END;
             EXIT;
         END IF;
         ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, false);
@@ -987,7 +987,7 @@ $$;
 CREATE FUNCTION pglock.lease_settle(holder uuid, attempt bigint, spaces smallint[], numbers bigint[])
 RETURNS void LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable(true);
+    PERFORM pglock.lease_durable();
     PERFORM FROM pglock.holders AS h WHERE h.id = lease_settle.holder FOR UPDATE;
     UPDATE pglock.holders AS h SET floor = lease_settle.attempt
     WHERE h.id = lease_settle.holder AND h.floor < lease_settle.attempt;
@@ -1028,7 +1028,7 @@ $$;
 CREATE FUNCTION pglock.lease_fence(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
 RETURNS bigint LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM pglock.lease_durable(true);
+    PERFORM pglock.lease_durable();
     PERFORM FROM pglock.holders AS h WHERE h.id = lease_fence.holder FOR SHARE;
     IF NOT pglock.lease_holds(holder, generation, shared, spaces, numbers) THEN
         RETURN 0;
@@ -1121,7 +1121,7 @@ DECLARE
     pruned bigint := 0;
     n bigint;
 BEGIN
-    PERFORM pglock.lease_durable(true);
+    PERFORM pglock.lease_durable();
     SELECT array_agg(x.id) INTO gone FROM (
         SELECT h.id FROM pglock.holders AS h WHERE h.expires < before
         ORDER BY h.id LIMIT lease_prune.most FOR UPDATE SKIP LOCKED) AS x;
