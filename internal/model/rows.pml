@@ -411,9 +411,21 @@ inline answers(me, what) {
 #define mine of(me)
 #define isExpired(i) (!oneStatement && !is(NO_MARK) && h[i].row && !h[i].ended && h[i].expires == 0 && h[i].lock == 0)
 
+/* A look without locks. */
+#define seesHeld(me, k) ((h[mine].want & key(k)) && lease[k].holder != 0 \
+	&& !(h[holderOf(k)].row && (h[holderOf(k)].ended || h[holderOf(k)].expires == 0)))
+#if KEYS > 1
+#define cannotWin(me) (seesHeld(me, 0) || seesHeld(me, 1))
+#else
+#define cannotWin(me) seesHeld(me, 0)
+#endif
+
 proctype take(byte me)
 {
 	do
+	:: d_step { call[me].state == SENT && !h[mine].cut && cannotWin(me) ->
+		answers(me, REFUSED);
+		printf("server: call %d only looks, and finds its keys held\n", me) }
 	:: d_step { call[me].state == SENT && !h[mine].cut ->
 		if
 		:: h[mine].row && !h[mine].ended && h[mine].expires > 0 && number(me) > h[mine].floor ->
