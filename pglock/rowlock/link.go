@@ -25,12 +25,13 @@ type link struct {
 	dialer      *dialer
 	looksFresh  time.Duration // a connection that was used so recently is used without a ping
 	open, fresh chan *slot    // those that are not in use, with a connection and without
+	doubted     atomic.Int64  // when a connection was found to have ended: the others may have, too
 	closed      atomic.Bool
 }
 
 type slot struct {
 	conn *pgx.Conn // nil: to be dialled
-	used time.Time
+	used driver.Instant
 }
 
 // dialer knows how to connect.
@@ -128,6 +129,7 @@ func (l *link) do(ctx context.Context, use func(context.Context, *lockdb.Queries
 		return classify(ctx, err)
 	}
 	s.discard()
+	l.doubted.Store(int64(driver.Now()))
 	return &unknownError{classify(ctx, err)}
 }
 
@@ -150,7 +152,7 @@ func (l *link) try(ctx context.Context, s *slot, use func(context.Context, *lock
 	g := records.Guarded{DB: s.conn, Trust: &l.dialer.trust, Owners: l.dialer.owners, ReadCommitted: true}
 	err = use(ctx, g.Queries())
 	_, warned = notes[unconfirmed]
-	s.used = time.Now()
+	s.used = driver.Now()
 	return warned, err
 }
 
@@ -159,7 +161,7 @@ func (l *link) ready(ctx context.Context, s *slot) error {
 	if l.closed.Load() {
 		return driver.ErrClosed
 	}
-	if s.conn != nil && (s.conn.IsClosed() || time.Since(s.used) > l.looksFresh && !s.answers(ctx)) {
+	if s.conn != nil && (s.conn.IsClosed() || l.doubts(s) && !s.answers(ctx)) {
 		s.discard()
 	}
 	if s.conn != nil {
@@ -171,6 +173,11 @@ func (l *link) ready(ctx context.Context, s *slot) error {
 	}
 	s.conn = conn
 	return nil
+}
+
+// doubts reports whether a connection must be pinged before its use.
+func (l *link) doubts(s *slot) bool {
+	return driver.Now().Sub(s.used) > l.looksFresh || int64(s.used) <= l.doubted.Load()
 }
 
 // answers reports whether the server answers on a connection that was not used for a while. It leaves half of the time
