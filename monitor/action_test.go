@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -247,5 +248,48 @@ func TestActionThatTheRoleMayNotTake(t *testing.T) {
 	taken := requireHeadline(t, watcher, "Terminate N idler, holds @7 (excl): frees 1 (only a superuser may), longest wait AGE")
 	if a := taken.Action(); a.Command("") != "" || a.Signal != "terminate" {
 		t.Errorf("%+v, with the command %q", a, a.Command(""))
+	}
+}
+
+// Processes that must not be signalled, made by hand: a server that is about to wrap around or replays takes long to come by.
+func TestActionsSpareTheServersProcesses(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	since := at.Add(-time.Minute)
+	session := func(pid int32, application, state string) monitor.Session {
+		return monitor.Session{PID: pid, User: "app", Application: application, BackendType: "client backend", State: state, Since: &since,
+			StateSince: &since, TransactionSince: &since}
+	}
+	vacuum := monitor.Session{PID: 1, BackendType: "autovacuum worker", Query: "autovacuum: VACUUM public.orders (to prevent wraparound)"}
+	wait := func(s monitor.Session, mode string, blocker int32, kind string) monitor.OtherWait {
+		return monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Name: "orders"}, Waiter: monitor.Waiter{Session: s, Mode: mode,
+			WaitingSince: &since, BlockedBy: monitor.Blockers{{PID: blocker, Kind: kind, Mode: "ShareUpdateExclusiveLock"}}}}
+	}
+	alter := wait(session(2, "flyway", "active"), "AccessExclusiveLock", 1, "hard")
+	for name, c := range map[string]struct {
+		waits  []monitor.OtherWait
+		others []monitor.Session
+		want   string
+	}{
+		"an ALTER behind autovacuum": {[]monitor.OtherWait{alter}, []monitor.Session{vacuum},
+			"1 waits, longest wait 1m00s, for relation orders behind 1 (autovacuum worker): it prevents wraparound, so it would begin again at once"},
+		"and readers behind the ALTER": {[]monitor.OtherWait{alter, wait(session(3, "web", "active"), "AccessShareLock", 2, "soft"),
+			wait(session(4, "web", "active"), "AccessShareLock", 2, "soft")}, []monitor.Session{vacuum},
+			"Cancel 2 flyway, which waits for relation orders (AccExcl) for 1m00s: frees 2, longest wait 1m00s"},
+		"replay behind a report": {[]monitor.OtherWait{wait(monitor.Session{PID: 5, BackendType: "startup"}, "AccessExclusiveLock", 6, "hard"),
+			wait(session(7, "web", "active"), "AccessShareLock", 5, "soft")}, []monitor.Session{session(6, "report", "active")},
+			"Terminate 6 report, active for 1m00s, holds relation orders (ShUpdExcl): frees 1, then 1 more, longest wait 1m00s"},
+		"behind replay": {[]monitor.OtherWait{wait(session(7, "web", "active"), "AccessShareLock", 5, "hard")},
+			[]monitor.Session{{PID: 5, BackendType: "startup"}},
+			"1 waits, longest wait 1m00s, for relation orders behind 5 (startup): the server needs it"},
+	} {
+		s := &monitor.Snapshot{TakenAt: at, OtherWaits: c.waits, OtherSessions: c.others}
+		a := s.Action()
+		if got := a.String(); got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+		if command := a.Command(""); (a.Signal == "") != (command == "") {
+			t.Errorf("%s: the command is %q", name, command)
+		}
 	}
 }
