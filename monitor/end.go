@@ -222,27 +222,11 @@ func (t Target) Warnings(signal string) []string {
 	if signal == signalTerminate && t.TransactionSince != nil {
 		say("its transaction is rolled back")
 	}
-	for _, lock := range t.Holds {
-		if others := otherHolders(lock, t.ID()); others > 0 && len(lock.Waiters) > 0 {
-			say("ending it does not free %s: %s it", lock.Label(), plural(others, "other shares", "others share"))
-		}
-	}
 	if t.Since == nil {
 		say("role %[1]s may not see when the session began, so it is recognised by its process ID, user, application "+
 			"and keys, which another session can have too (GRANT pg_read_all_stats TO %[1]s)", quote(t.snapshot.Role))
 	}
 	return all
-}
-
-// otherHolders counts the holders of a lock other than one.
-func otherHolders(lock Lock, one SessionID) int {
-	others := map[SessionID]bool{}
-	for _, holder := range lock.Holders {
-		if holder.ID() != one {
-			others[holder.ID()] = true
-		}
-	}
-	return len(others)
 }
 
 func (t Target) cancelWarning() string {
