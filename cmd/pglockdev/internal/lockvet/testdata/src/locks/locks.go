@@ -4,6 +4,7 @@ package locks
 
 import (
 	"github.com/jackc/pgx/v5"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
 

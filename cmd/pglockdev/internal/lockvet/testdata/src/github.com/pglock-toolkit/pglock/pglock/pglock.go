@@ -9,10 +9,11 @@ import (
 )
 
 type (
-	Key    struct{}
-	Locker struct{}
-	Lock   struct{}
-	Option struct{}
+	Key      struct{}
+	Locker   struct{}
+	Lock     struct{}
+	Option   struct{}
+	TxOption struct{}
 )
 
 func NewKey(string) Key        { return Key{} }

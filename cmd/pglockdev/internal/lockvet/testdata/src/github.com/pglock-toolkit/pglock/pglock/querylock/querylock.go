@@ -5,6 +5,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 type (
@@ -15,7 +17,7 @@ type (
 
 func NewSet([]string, []Query) *Set { return nil }
 
-func (*Set) Tx(pgx.Tx) *Tx { return nil }
+func (*Set) Tx(pgx.Tx, ...pglock.TxOption) *Tx { return nil }
 
 func (*Tx) Begin(context.Context) (pgx.Tx, error)      { return nil, nil }
 func (*Tx) Exec(context.Context, string, ...any) error { return nil }
