@@ -30,7 +30,7 @@ func (f *filters) addTo(cmd *cobra.Command) {
 
 // addAdvisoryTo adds the flag that leaves out what has nothing to do with advisory locks.
 func (f *filters) addAdvisoryTo(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.advisory, "advisory", false, "only waits for advisory locks, and those connected with them")
+	cmd.Flags().BoolVar(&f.advisory, "advisory", false, "only waits for advisory locks and locks in rows")
 }
 
 func (f *filters) filter(cmd *cobra.Command) (filter view.Filter, err error) {
