@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +45,7 @@ needs schema pglock (pglock migrate up). All commands take keys in these forms:
 	return cmd
 }
 
-// description describes a key without asking a server. If its name is not valid UTF-8, which neither JSON nor
-// PostgreSQL's text can hold, the key is written as a number, and the name and the SQL by name are empty.
+// description describes a key without asking a server.
 type description struct {
 	Key    string `json:"key"`
 	Name   string `json:"name"`
@@ -75,9 +73,6 @@ func describe(key pglock.Key) description {
 		given: key, Key: key.String(), Name: key.Name(), Space: "bigint", Objsubid: 1, Number: key.Int64(),
 		Class: int32(key.Int64() >> 32), Object: int32(key.Int64()),
 	}
-	if !utf8.ValidString(d.Name) {
-		d.Key, d.Name = pglock.Int64Key(d.Number).String(), ""
-	}
 	arguments := fmt.Sprint(d.Number)
 	if _, _, pair := key.Pair(); pair {
 		d.Space, d.Objsubid = "pair", 2
@@ -91,10 +86,9 @@ func describe(key pglock.Key) description {
 	return d
 }
 
-// byName returns the SQL that takes a lock by name. It is empty if there is no name, or if the name contains a NUL, which
-// PostgreSQL's text cannot hold.
+// byName returns the SQL that takes a lock by name. It is empty if there is no name.
 func byName(name string) string {
-	if name == "" || strings.ContainsRune(name, 0) {
+	if name == "" {
 		return ""
 	}
 	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key(%s))", literal(name))

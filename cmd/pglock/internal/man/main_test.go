@@ -13,7 +13,7 @@ func TestManHasAPageOfEachCommandAndCompletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"man/pglock.1":               "runs commands under PostgreSQL advisory locks",
+		"man/pglock.1":               "who holds which, who waits",
 		"man/pglock-run.1":           ".SH NAME",
 		"man/pglock-monitor.1":       "SEE ALSO",
 		"man/pglock-migrate-print.1": "--format",
