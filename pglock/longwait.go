@@ -2,6 +2,8 @@ package pglock
 
 import (
 	"cmp"
+	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -50,9 +52,10 @@ type longWait struct {
 	here  *Holder      // in this process, if that is known
 }
 
-// watchWaits is called by each call that has to wait.
+// watchWaits is called by each call that has to wait. A log that discards costs the server no questions.
 func (l *Locker) watchWaits() {
-	if !l.waits.due.Load() && l.waits.due.CompareAndSwap(false, true) {
+	logs := l.waits.due.Load() || l.config.env.Logger.Enabled(context.Background(), slog.LevelWarn)
+	if logs && l.waits.due.CompareAndSwap(false, true) {
 		l.lookLater()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,8 @@ func TestProgramWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
 			var waiting sync.WaitGroup
 			var all []*pglock.Locker
 			for range lockers {
-				l := open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil)
+				l := open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil,
+					pglock.WithLogger(slog.New(slog.DiscardHandler))) // which asks who holds the locks
 				all = append(all, l)
 				for i := range waiters / lockers {
 					waiting.Go(func() {
