@@ -37,7 +37,7 @@ func locksWith(all []waiting) []Lock {
 		}
 		locks = append(locks, Lock{Kind: kind,
 			Key: w.who + ">" + w.behind, Database: "shop", Holders: []Holder{{Session: holder}},
-			Waiters: []Waiter{{Session: session(w.who), WaitingSince: &since,
+			Waiters: []Waiter{{Session: session(w.who), WaitingSince: &since, Expected: kind != kindLock,
 				BlockedBy: []Blocker{{PID: holder.PID, Kind: blockHard}}}},
 		})
 	}
