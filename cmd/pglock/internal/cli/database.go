@@ -23,7 +23,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
-	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -93,8 +92,6 @@ type database struct {
 	// flags are the flags that name it and the trusted owners, with a space before each, for commands that users copy. They
 	// have no password.
 	flags string
-	// past says that target is the file of a recording.
-	past bool
 }
 
 // resolve returns the database that the flags name. It connects only to wait for a server that is starting.
@@ -260,11 +257,6 @@ func firstAnswer(ctx context.Context, conn *pgx.Conn) error {
 			"see SHOW POOLS on its console)", err, answerTimeout)
 	}
 	return err
-}
-
-// options returns options for snapshots.
-func (d database) options(more []monitor.Option) []monitor.Option {
-	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...))
 }
 
 // checkTrusted refuses roles that do not exist. Other errors show up later.

@@ -209,8 +209,8 @@ func nameOf(s *monitor.Session) string {
 	switch {
 	case slices.Contains(s.Hidden, "user"):
 		return unknownName
-	case s.PID == 0:
-		return "prepared transactions of " + s.User
+	case s.Prepared():
+		return fmt.Sprintf("prepared transaction %q of %s", s.GID, s.User)
 	case s.Application != "":
 		return s.Application
 	}

@@ -189,7 +189,7 @@ func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
 
 // handleOutage notes an error. The last snapshot stays on the screen.
 func (m Model) handleOutage(err error) Model {
-	if m.lost == nil || m.lost == errSilent {
+	if m.lost == nil || errors.Is(m.lost, errSilent) {
 		m = m.addLog("no answer: " + oneLine(err.Error()))
 	}
 	m.lost = err
