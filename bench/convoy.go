@@ -120,7 +120,7 @@ func both(ctx context.Context, b *bench) ([]report.Line, error) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var longest time.Duration
-	grants, pairs := 0, 0
+	grants := 0
 	for i, l := range all {
 		want := keys
 		if i < 2*singles {
@@ -142,7 +142,6 @@ func both(ctx context.Context, b *bench) ([]report.Line, error) {
 				mu.Lock()
 				err = errors.Join(err, unlockErr)
 				grants += len(want)
-				pairs += len(want) - 1
 				mu.Unlock()
 			}
 		})
@@ -152,13 +151,13 @@ func both(ctx context.Context, b *bench) ([]report.Line, error) {
 	return []report.Line{
 		report.Alone("LockAll, longest wait", report.Seconds, contest.Series{longest.Seconds()}),
 		report.Alone("  in turns", report.Count, contest.Series{longest.Seconds() / turn}).Aim(report.AtMost, 10),
-		report.Alone("  times granted", report.Count, contest.Series{float64(pairs)}),
 	}, err
 }
 
 // tries compares how long ten Lockers take that get one key a hundred times each, and only try: every millisecond.
 func tries(ctx context.Context, b *bench) ([]report.Line, error) {
 	var took [2]contest.Series
+	times := min(b.size/10, 100)
 	for range b.plan.Rounds {
 		for i, open := range []func(*pgxpool.Pool, ...pglock.Option) (*pglock.Locker, error){rowlock.New, pglock.New} {
 			all, closeAll, err := lockers(ctx, b.Pool, 10, open)
@@ -169,7 +168,7 @@ func tries(ctx context.Context, b *bench) ([]report.Line, error) {
 			var group sync.WaitGroup
 			failures := make(chan error, len(all))
 			for _, l := range all {
-				group.Go(func() { failures <- takeByTrying(ctx, l, 100) })
+				group.Go(func() { failures <- takeByTrying(ctx, l, times) })
 			}
 			group.Wait()
 			took[i] = append(took[i], time.Since(began).Seconds())
@@ -205,7 +204,7 @@ func takeByTrying(ctx context.Context, l *pglock.Locker, times int) error {
 	return nil
 }
 
-// refusals shows what 1,000 tries of a key that is held write.
+// refusals shows what 1,000 tries of a key that is held write, beside one unlock.
 func refusals(ctx context.Context, b *bench) ([]report.Line, error) {
 	all, closeAll, err := lockers(ctx, b.Pool, 2, rowlock.New)
 	if err != nil {
@@ -213,7 +212,8 @@ func refusals(ctx context.Context, b *bench) ([]report.Line, error) {
 	}
 	defer closeAll()
 	key := pglock.Int64Key(24)
-	if _, err := all[0].Lock(ctx, key); err != nil {
+	held, err := all[0].Lock(ctx, key)
+	if err != nil {
 		return nil, err
 	}
 	var before, after struct{ xid, wal int64 }
@@ -226,9 +226,12 @@ func refusals(ctx context.Context, b *bench) ([]report.Line, error) {
 			return nil, fmt.Errorf("a try of a key that is held: %w", err)
 		}
 	}
+	if err := held.Unlock(ctx); err != nil {
+		return nil, err
+	}
 	err = b.Pool.QueryRow(ctx, written).Scan(&after.xid, &after.wal)
 	return []report.Line{
-		report.Alone("  XIDs of 1,000 refused", report.Count, contest.Series{float64(after.xid - before.xid)}).Aim(report.AtMost, 0),
+		report.Alone("  XIDs, 1,000 and an unlock", report.Count, contest.Series{float64(after.xid - before.xid)}).Aim(report.AtMost, 1),
 		report.Alone("  bytes of WAL for them", report.Count, contest.Series{float64(after.wal - before.wal)}),
 	}, err
 }
