@@ -223,7 +223,11 @@ func TestTreeOfLocksInRows(t *testing.T) {
 	waitRow(t, lockers["reader"], invoice, pglock.Shared()) // behind the exclusive wait
 	takeWaiting(t, pool, invoice, 2)
 	waitRow(t, lockers["last"], second)
-	s := takeWaiting(t, pool, second, 1)
+	var s *monitor.Snapshot
+	testenv.WaitUntil(t, "no call of a Locker waits for another's", func() bool {
+		s = takeWaiting(t, pool, second, 1)
+		return len(s.OtherWaits) == 0
+	})
 	var got []string
 	for depth, n := range s.Tree().All() {
 		got = append(got, strings.Repeat("  ", depth)+n.Application)
