@@ -28,7 +28,7 @@ func Explain(err error) error {
 	}
 	connecting := errors.As(err, new(*pgconn.ConnectError))
 	switch {
-	case hasSentinel(err) || !connecting && isContext(err):
+	case HasSentinel(err) || !connecting && isContext(err):
 		return err
 	case connecting && Denied(err):
 		return match(driver.ErrDenied, " ("+DeniedAdvice+")", err)
@@ -136,9 +136,10 @@ func Broken(err error) bool {
 }
 
 // IsExplained reports whether err matches a sentinel of package driver, or is an error of a context.
-func IsExplained(err error) bool { return isContext(err) || hasSentinel(err) }
+func IsExplained(err error) bool { return isContext(err) || HasSentinel(err) }
 
-func hasSentinel(err error) bool {
+// HasSentinel reports whether err matches a sentinel of package driver.
+func HasSentinel(err error) bool {
 	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
 }
 

@@ -212,7 +212,7 @@ func NotOpened(step string, err error) error {
 	switch {
 	case sqlstate.Of(err) == sqlstate.OutOfMemory:
 		return sqlstate.Explain(fmt.Errorf("%s: %w", step, err))
-	case sqlstate.IsExplained(err):
+	case sqlstate.HasSentinel(err): // an error of a context is our own timeout's, and so an outage
 		return fmt.Errorf("%s: %w", step, err)
 	case isShared(err):
 		return fmt.Errorf("%w: %s: another client uses the session of this new connection (connect directly): %w", driver.ErrPooler, step, err)
