@@ -19,11 +19,16 @@ func (s schema) noLocksInRows(ctx context.Context, tx pgx.Tx) error {
 	if err := s.noneHeld(ctx, queries); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, lockdb.LockHolders, pgx.QueryExecModeExec); err != nil {
-		return fmt.Errorf("lock pglock.holders: %w", err)
+	for _, lock := range []string{lockFence, lockdb.LockHolders} {
+		if _, err := tx.Exec(ctx, lock, pgx.QueryExecModeExec); err != nil {
+			return fmt.Errorf("lock schema pglock: %w", err)
+		}
 	}
 	return s.noneHeld(ctx, queries)
 }
+
+// lockFence changes nothing, and waits for all that use the schema: they lock the sequence first.
+const lockFence = "ALTER SEQUENCE pglock.fence OWNED BY NONE"
 
 func (s schema) noneHeld(ctx context.Context, queries *lockdb.Queries) error {
 	held, err := queries.LiveHolder(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -246,19 +247,25 @@ func (e *busyError) Error() string {
 
 func (e *busyError) Unwrap() error { return driver.ErrNotAcquired }
 
-// look inspects the schema without the lock. Its transaction keeps the schema in place while its version is read.
+// look inspects the schema without the lock. Its transaction keeps the schema in place while its version is read. If another
+// process replaces the schema between two statements, the newer one is looked at.
 func look(ctx context.Context, pool *pgxpool.Pool, o options) (s schema, err error) {
 	if pool == nil {
 		return schema{}, errors.New("the pool is nil")
 	}
 	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
-		if err := pinSearchPath(ctx, tx); err != nil {
+	for range 10 { // an error of the last look is true
+		err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
+			if err := pinSearchPath(ctx, tx); err != nil {
+				return err
+			}
+			s, err = inspect(ctx, tx, o)
 			return err
+		})
+		if !errors.Is(err, trust.ErrReplaced) {
+			break
 		}
-		s, err = inspect(ctx, tx, o)
-		return err
-	})
+	}
 	return s, err
 }
 

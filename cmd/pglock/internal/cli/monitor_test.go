@@ -170,7 +170,7 @@ func TestMonitorTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
 			t.Errorf("a line that is not harmless: %q", line)
 		}
 	}
-	wantText(t, on(t, db, "monitor", "--once").run().stdout, longName) // what does not go to a terminal is not cut
+	wantText(t, on(t, db, "monitor", "--once", "--database", db.Name()).run().stdout, longName) // what does not go to a terminal is not cut
 }
 
 func TestMonitorWhatIsHiddenIsLabelled(t *testing.T) {
