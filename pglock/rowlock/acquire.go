@@ -54,7 +54,9 @@ func (b *backend) wait(ctx context.Context, w *want) error {
 			return nil
 		case err == nil:
 			failures = 0
-		case failures > 0 || w.arrival == 0 || ctx.Err() != nil || !errors.Is(err, driver.ErrUnavailable) || isUnsettled(err):
+		case isUnsettled(err): // the call may still be under way, and change w
+			return err
+		case failures > 0 || w.arrival == 0 || ctx.Err() != nil || !errors.Is(err, driver.ErrUnavailable):
 			return err
 		default:
 			failures++
