@@ -93,7 +93,7 @@ func treeCell(_ Model, r row) string {
 	if n.Kind == "soft" {
 		text = "~" + text
 	}
-	switch more := otherHolders(n); {
+	switch more := view.OtherHolders(n); {
 	case r.id.repeated:
 		text = "↻" + text
 	case r.isFolded():
@@ -102,19 +102,6 @@ func treeCell(_ Model, r row) string {
 		text += fmt.Sprintf(" +%d", more)
 	}
 	return r.guide + text
-}
-
-// otherHolders returns how many sessions hold what a session waits for, besides the one that is shown.
-func otherHolders(n *monitor.Node) (others int) {
-	if n.Blocker == nil {
-		return 0
-	}
-	for _, b := range n.Wait.BlockedBy {
-		if b.Kind == "hard" && b.ID() != n.Blocker.ID() {
-			others++
-		}
-	}
-	return others
 }
 
 func holdsOrWaitedCell(m Model, r row) string {

@@ -56,7 +56,7 @@ func (p *page) treeRow(branch fold.Branch, guide string, m *marks) []string {
 	}
 	if branch.Folded() {
 		name, doing = fmt.Sprintf("%d waiters", len(branch.Nodes)), p.foldText(branch)
-	} else if more := otherHolders(n); more > 0 {
+	} else if more := OtherHolders(n); more > 0 {
 		name, m.more = fmt.Sprintf("%s +%d", name, more), true
 	}
 	if n.Kind == "soft" {
@@ -77,8 +77,8 @@ func (p *page) activity(s monitor.Session) string {
 	return text
 }
 
-// otherHolders returns how many sessions hold what a session waits for, besides the one that is shown.
-func otherHolders(n *monitor.Node) (others int) {
+// OtherHolders returns how many sessions hold what a session waits for, besides the one that is shown.
+func OtherHolders(n *monitor.Node) (others int) {
 	if n.Blocker == nil {
 		return 0
 	}
