@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -39,7 +40,7 @@ func (b *backend) try(ctx context.Context, w *want) error {
 		case outcome != busy || i == busyTries:
 			return driver.ErrNotAcquired
 		}
-		if !b.pause(ctx, jittered(busyPause<<i)) {
+		if !ticks.Sleep(ctx, jittered(busyPause<<i)) {
 			return context.Cause(ctx)
 		}
 	}
@@ -137,18 +138,6 @@ func (b *backend) leave(w *want, why error) error {
 		return why
 	case <-timer.C:
 		return fmt.Errorf("%w, and the end of the wait was not confirmed: %w", why, driver.ErrUnavailable)
-	}
-}
-
-// pause returns false if ctx has ended before d has passed.
-func (b *backend) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -22,8 +23,8 @@ func (d *dsn) await(ctx context.Context, ping func(context.Context) error) error
 		case !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, pglock.ErrStandby) || left <= 0:
 			return nil
 		default:
-			if err := sleep(ctx, min(pause, left)); err != nil {
-				return err
+			if !ticks.Sleep(ctx, min(pause, left)) {
+				return context.Cause(ctx)
 			}
 		}
 	}
@@ -38,19 +39,10 @@ func answers(ctx context.Context, config *pgx.ConnConfig) error {
 	return conn.Close(ctx)
 }
 
-// sleep waits for d, or returns the cause of ctx's end.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // jittered waits for a random part of --jitter, so that not all jobs of all machines begin at one moment.
 func (u *lockedRun) jittered(ctx context.Context) (struct{}, error) {
-	return struct{}{}, sleep(ctx, rand.N(time.Duration(u.jitter)))
+	if !ticks.Sleep(ctx, rand.N(time.Duration(u.jitter))) {
+		return struct{}{}, context.Cause(ctx)
+	}
+	return struct{}{}, nil
 }
