@@ -671,7 +671,7 @@ $$;
 -- statement that locks it. A generation is drawn when the rows are locked, so it is larger than those of the earlier
 -- holders of these keys, whose drops were committed before.
 --
--- A look without locks comes before that: a ticket that cannot win only reads, so that it is in nobody's way, and a call
+-- A look without locks comes before that: a ticket that cannot win only reads, so that it delays no other, and a call
 -- of such tickets writes nothing. What it has missed it finds when it looks again.
 --
 -- The order of locks: first the own holder, which waits for pglock.lease_settle only, so that this finds all of a call

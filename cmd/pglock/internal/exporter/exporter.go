@@ -1,5 +1,5 @@
-// Package exporter exports snapshots of locks to Prometheus, over HTTP. Whoever takes the snapshots passes them on with Note;
-// a scrape shows the last one.
+// Package exporter exports snapshots of locks to Prometheus, over HTTP. Note receives a
+// snapshot, and a scrape shows the last one.
 package exporter
 
 import (

@@ -43,13 +43,13 @@ create or replace function guard(h int, sh bool default false) returns text lang
 declare s text;
 begin
   s := pglock.lease_guard(u(h), current_setting('t.gen', true)::bigint, sh, '{1}', '{77}');
-  -- a guarded transaction: nobody else may hold the lock until it ends
+  -- a guarded transaction: no other session may hold the lock until it ends
   if s = 'guarded' and not pg_try_advisory_xact_lock(1) then raise exception 'VIOLATION: guarded while another holds'; end if;
   return s;
 end $$;
 create or replace function wait_or_take(h int, a bigint, sh bool default false) returns text language plpgsql as $$
 begin return take(h, a, sh, true, 0); end $$;
--- at the end: if the lock is free and somebody waits, nothing is in the way of the first in line alone, and it gets the lock
+-- at the end: if the lock is free and has waiters, nothing is in the way of the first in line alone, and it gets the lock
 create or replace function no_lost_waiter() returns text language plpgsql as $$
 declare w record; r text; ahead bigint; first record;
 begin
