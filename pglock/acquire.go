@@ -297,7 +297,8 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 		l.stopAsking(r)
 		return nil, err
 	}
-	defer endWait(w)
+	r.wait = w
+	defer r.endWait()
 	l.reportWait(r)
 	r.asked = true
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -331,6 +332,7 @@ func (l *Locker) reportWait(r *request) {
 
 // stopAsking ends a request that got nothing from the backend, or failed at the entry of one of its later keys.
 func (l *Locker) stopAsking(r *request) {
+	r.endWait()
 	l.lock(r.shards)
 	defer l.unlock(r.shards)
 	home := r.home()
@@ -342,6 +344,7 @@ func (l *Locker) stopAsking(r *request) {
 // stopAskingWhenSettled is stopAsking for a request whose keys may be locked, now or soon: they stay busy until the
 // backend knows that they are not. r is reused meanwhile, so another request takes its place.
 func (l *Locker) stopAskingWhenSettled(r *request, open *driver.UnsettledError) {
+	r.endWait()
 	left := &request{keys: slices.Clone(r.keys), entries: slices.Clone(r.entries), shards: r.shards}
 	l.lock(r.shards)
 	delete(r.home().asking, r)

@@ -47,6 +47,7 @@ type request struct {
 	cancel func(error)     // ends the wait for the backend, when Close does
 	waited bool            // it did not get the lock at once
 	asked  bool            // it waited for the backend
+	wait   *wait           // for the backend, in waits; nil if no other call can have to wait for it
 
 	entries []*entry      // of the keys that the request has reached
 	shards  shardSet      // of all of them

@@ -29,6 +29,8 @@ import (
 //     again at the end. No Lock is held again after its end, and no call leaves waits without the mu. So if all of them
 //     still stand, all stood together when the second check began, and no call of the cycle can have been granted by
 //     then. A stake that ends after that is too late: the call fails, as if the other had come a moment later.
+//   - A call that gives its turn to the next one: it leaves waits first. Else the next one would find its own turn kept
+//     by a call that waits for it.
 //   - A grant and the failure: the caller of begin decides, as for the end of a context.
 
 // waits are the calls of this process that wait and hold something, or wait for a server.
@@ -309,6 +311,12 @@ func endWait(w *wait) {
 	if w != nil {
 		waits.end(w)
 	}
+}
+
+// endWait ends what r has begun, if that has not ended.
+func (r *request) endWait() {
+	endWait(r.wait)
+	r.wait = nil
 }
 
 // awaitSome is [hooks.Await].
