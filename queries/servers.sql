@@ -8,8 +8,3 @@ WHERE a.pid OPERATOR(pg_catalog.=) ANY (@pids::pg_catalog.int4[]);
 -- Whether a standby receives what its primary writes.
 -- name: IsStreaming :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver AS r WHERE r.status OPERATOR(pg_catalog.=) 'streaming');
-
--- Those of some names that no database has.
--- name: MissingDatabases :many
-SELECT n.name::pg_catalog.text AS name FROM pg_catalog.unnest(@names::pg_catalog.text[]) AS n (name)
-WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_database AS d WHERE d.datname::pg_catalog.text OPERATOR(pg_catalog.=) n.name);

@@ -23,32 +23,6 @@ func (q *Queries) IsStreaming(ctx context.Context) (bool, error) {
 	return exists, err
 }
 
-const MissingDatabases = `-- name: MissingDatabases :many
-SELECT n.name::pg_catalog.text AS name FROM pg_catalog.unnest($1::pg_catalog.text[]) AS n (name)
-WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_database AS d WHERE d.datname::pg_catalog.text OPERATOR(pg_catalog.=) n.name)
-`
-
-// Those of some names that no database has.
-func (q *Queries) MissingDatabases(ctx context.Context, names []string) ([]string, error) {
-	rows, err := q.db.Query(ctx, MissingDatabases, names)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		items = append(items, name)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const SessionStarts = `-- name: SessionStarts :many
 
 SELECT a.pid::pg_catalog.int4 AS pid, a.backend_start FROM pg_catalog.pg_stat_activity AS a

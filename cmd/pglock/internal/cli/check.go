@@ -81,7 +81,7 @@ func (c *checkRun) verdict(cmd *cobra.Command, args []string) (view.Verdict, str
 	if err != nil {
 		return view.Unknown, "", err
 	}
-	s, err := c.look(cmd.Context(), db, filter)
+	s, err := c.look(cmd.Context(), db)
 	if err != nil {
 		return view.Unknown, "", err
 	}
@@ -103,7 +103,7 @@ func (c *checkRun) limits(cmd *cobra.Command) (limits view.Limits, err error) {
 	return limits, nil
 }
 
-func (c *checkRun) look(ctx context.Context, db database, filter view.Filter) (*monitor.Snapshot, error) {
+func (c *checkRun) look(ctx context.Context, db database) (*monitor.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	s, err := job.While(ctx, job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
@@ -112,11 +112,7 @@ func (c *checkRun) look(ctx context.Context, db database, filter view.Filter) (*
 			return nil, err
 		}
 		defer closeLater(pool)
-		s, err := monitor.Take(ctx, pool, c.filters.options(db)...)
-		if err == nil {
-			err = checkDatabases(ctx, pool, filter) // without them all is well
-		}
-		return s, err
+		return monitor.Take(ctx, pool, c.filters.options(db)...)
 	})
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -92,9 +92,6 @@ func (m *monitorRun) command(cmd *cobra.Command, args []string) error {
 			return struct{}{}, err
 		}
 		defer pool.Close()
-		if err := checkDatabases(ctx, pool, filter); errors.Is(err, errNoDatabase) { // another error is met again
-			return struct{}{}, &exit{codeUsage, db.failed(err)}
-		}
 		if isView {
 			return struct{}{}, m.fillScreen(ctx, db, pool, filter)
 		}

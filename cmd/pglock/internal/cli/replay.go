@@ -146,7 +146,7 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 		case err != nil:
 			return &exit{codeOther, err}
 		case r.events:
-			err = printEvents(os.Stdout, r.output, filter.Events(p.newEvents()))
+			err = printEvents(os.Stdout, r.output, filter.Events(s.Database, p.newEvents()))
 		default:
 			if separator != "" && r.output == formatText {
 				_, err = os.Stdout.WriteString(separator)

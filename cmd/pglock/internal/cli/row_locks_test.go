@@ -82,7 +82,7 @@ func TestMonitorShowsLocksInRows(t *testing.T) {
 	if strings.Contains(r.stdout, holder) {
 		t.Errorf("another key was chosen:\n%s", r.stdout)
 	}
-	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "json", "--application", "shop").run().stdout)
+	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "json", "--here").run().stdout)
 	if len(snapshot.Locks) != 1 || !snapshot.Locks[0].InRow || snapshot.Locks[0].Holders[0].Application != "billing" {
 		t.Errorf("in JSON: %+v", snapshot.Locks)
 	}
@@ -91,16 +91,10 @@ func TestMonitorShowsLocksInRows(t *testing.T) {
 func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
-	r := on(t, db, "check", "--critical", "0", "--database", "no such").run()
-	wantCode(t, r, 3)
-	wantText(t, r.stdout, `the server has no database "no such"`)
-	r = on(t, db, "monitor", "--once", "--database", "no such").run()
-	wantCode(t, r, 64)
-	wantText(t, r.stderr, `the server has no database "no such"`)
-	r = on(t, db, "check", "--critical", "0", "--database", db.Name()).run()
+	r := on(t, db, "check", "--critical", "0", "--here").run()
 	wantCode(t, r, 0)
 	contendedRow(t, db)
-	r = on(t, db, "check", "--critical", "0", "--database", db.Name()).run()
+	r = on(t, db, "check", "--critical", "0", "--here").run()
 	wantCode(t, r, 2)
 	wantText(t, r.stdout, "PGLOCK CRITICAL", "billing (process ", " holds invoice:42 (excl) in a row for ", "longest wait ", "pglock terminate", " --holder ", "waiters=1;")
 }
@@ -169,8 +163,8 @@ func TestLocksInRowsThatCannotBeReadAreSaidToBeUnknown(t *testing.T) {
 			return r
 		}
 		const unread = "locks in rows could not be read. No advisory locks held."
-		wantText(t, run("monitor", "--once", "--database", db.Name()).stdout, unread)
-		check := command(t, []string{"DATABASE_URL=" + server}, "check", "--database", db.Name(), "--critical", "0").run()
+		wantText(t, run("monitor", "--once", "--here").stdout, unread)
+		check := command(t, []string{"DATABASE_URL=" + server}, "check", "--here", "--critical", "0").run()
 		wantCode(t, check, 3)
 		wantText(t, check.stdout, "PGLOCK UNKNOWN - ", unread)
 		var report doctor.Report
@@ -193,10 +187,10 @@ func TestCommandsThatAreShownTrustTheSameOwner(t *testing.T) {
 	shown := regexp.MustCompile(`pglock (terminate(?: --trust-owner \S+)? --holder ` + holder + `)`)
 	var command []string
 	for _, args := range [][]string{
-		{"monitor", "--once", "--database", db.Name()},
-		{"check", "--database", db.Name(), "--critical", "0"},
+		{"monitor", "--once", "--here"},
+		{"check", "--here", "--critical", "0"},
 		{"terminate", "--holder", holder, "--dry-run"},
-		{"watch", "--interval", "50ms", "-o", "ndjson", "--database", db.Name()},
+		{"watch", "--interval", "50ms", "-o", "ndjson", "--here"},
 	} {
 		p := on(t, db, append(args, "--trust-owner", owner)...).start()
 		if args[0] == "watch" {

@@ -33,7 +33,7 @@ excludes only others with --rows. docs/cli.md says more.
 Exit codes: the command's own, or 0 if the tick has been run; 75 another session
 holds the lock; 70 the lock was lost; 69 no database, or one that cannot keep
 locks; 65 schema pglock is not trusted; 64 wrong usage; 126, 127 the command
-cannot be executed, was not found; 124 --max-run; 128+n ended by signal n.`
+cannot be executed, was not found; 128+n ended by signal n.`
 
 type run struct {
 	dsn          *dsn
@@ -44,12 +44,9 @@ type run struct {
 	permits      int // 0 for a lock
 	conflictCode exitCode
 	killAfter    seconds
-	maxRun       seconds // 0: no bound
-	jitter       seconds
 	lease        seconds
 	rows         bool // the lock is in a row
 	allowPooler  bool
-	allowStandby bool
 	verbose      bool
 	sockets      sockets // of the Locker's sessions
 
@@ -82,12 +79,9 @@ func newRun(server *dsn) *cobra.Command {
 	flags.IntVarP(&r.permits, "permits", "p", 0, "up to `n` commands run at a time")
 	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with `n` if -n or -w fails")
 	flags.Var(&r.killAfter, "kill-after", "from SIGTERM to SIGKILL")
-	flags.Var(&r.maxRun, "max-run", "end the command after `duration`, with exit code 124")
-	flags.Var(&r.jitter, "jitter", "with --tick: begin up to `duration` later")
 	flags.Var(&r.lease, "lease", "how long the lock outlasts pglock")
 	flags.BoolVar(&r.rows, "rows", false, "the lock is in a row of schema pglock")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions")
-	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, for itself")
 	flags.Var(&r.tick, "tick", "run it once for each due time")
 	flags.Var(&r.zone, "time-zone", "of the tick, such as Europe/Berlin (default UTC)")
 	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: again, until it succeeds")
@@ -136,8 +130,8 @@ func (r *run) check(cmd *cobra.Command) error {
 	if r.nonblock && r.bounded {
 		return misuse(cmd, "-n (do not wait) contradicts -w %v (wait)", time.Duration(r.wait))
 	}
-	if r.rows && (r.allowPooler || r.allowStandby) {
-		return misuse(cmd, "--rows contradicts --allow-pooler and --allow-standby, which are for locks of sessions")
+	if r.rows && r.allowPooler {
+		return misuse(cmd, "--rows contradicts --allow-pooler, which is for locks of sessions")
 	}
 	if cmd.Flags().Changed("permits") {
 		switch {
@@ -246,9 +240,6 @@ func (r *run) options(db database, command string) []pglock.Option {
 	}
 	if r.allowPooler {
 		options = append(options, pglock.AllowPooler())
-	}
-	if r.allowStandby {
-		options = append(options, pglock.AllowStandby())
 	}
 	return options
 }

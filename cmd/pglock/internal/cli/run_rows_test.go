@@ -61,11 +61,9 @@ func TestRunRowsEndsTheCommandIfItsLockIsLost(t *testing.T) {
 	wantText(t, r.stderr, `lock "k" lost: the server no longer has it`, "ending the command")
 }
 
-func TestRunRowsRefusesFlagsOfSessions(t *testing.T) {
+func TestRunRowsRefusesAFlagOfSessions(t *testing.T) {
 	t.Parallel()
-	for _, flag := range []string{"--allow-pooler", "--allow-standby"} {
-		r := command(t, nil, "run", "--rows", flag, "k", "--", "true").run()
-		wantCode(t, r, 64)
-		wantText(t, r.stderr, "contradicts", "--rows")
-	}
+	r := command(t, nil, "run", "--rows", "--allow-pooler", "k", "--", "true").run()
+	wantCode(t, r, 64)
+	wantText(t, r.stderr, "contradicts", "--rows")
 }

@@ -106,9 +106,6 @@ func (w *watchRun) command(cmd *cobra.Command, args []string) error {
 			return struct{}{}, err
 		}
 		defer pool.Close()
-		if err := checkDatabases(ctx, pool, filter); errors.Is(err, errNoDatabase) {
-			say(os.Stderr, "%v", db.failed(err)) // it may be made later
-		}
 		return struct{}{}, w.follow(ctx, db, pool, filter)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
@@ -165,13 +162,15 @@ func (w *watchRun) follow(ctx context.Context, db database, pool *pgxpool.Pool, 
 		say(os.Stderr, "watching %s", db.target)
 	}
 	outage, first := outage{db: db}, true
-	err := o.watch(ctx, time.Duration(w.interval), func(_ *monitor.Snapshot, events []journal.Event, err error) error {
+	err := o.watch(ctx, time.Duration(w.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
 		if err != nil && first {
 			return db.failed(err)
 		}
 		first = false
-		outage.note(err)
-		shown := filter.Events(events)
+		if outage.note(err); err != nil {
+			return nil
+		}
+		shown := filter.Events(s.Database, events)
 		if w.notifier != nil {
 			w.notifier.Add(shown)
 		}

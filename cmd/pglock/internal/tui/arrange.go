@@ -50,7 +50,7 @@ type rowID struct {
 
 // arrange runs a query on a snapshot.
 func arrange(s *monitor.Snapshot, q tableQuery) tableData {
-	t := tableData{snapshot: s, tree: s.Tree(), headline: q.only.Action(s), query: q}
+	t := tableData{snapshot: s, tree: q.only.Tree(s), headline: q.only.Action(s), query: q}
 	match := newMatcher(q, s)
 	var chosen []*monitor.Lock
 	chosen, t.totals = chooseLocks(match)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // styledLines returns the lines of the screen that contain a text, with their styles.
@@ -146,7 +147,7 @@ func TestTheTreeHasWaitsOfEveryKind(t *testing.T) {
 // What the filter of the command line excludes is on no page.
 func TestTheFilterOfTheCommandLineHoldsForAllPages(t *testing.T) {
 	o := Options{First: withRows(mixedSnapshot())}
-	o.Filter.Applications = []string{"cron"}
+	o.Filter.Keys = []pglock.Key{pglock.Int64Key(7)}
 	u := open(t, o, 120, 40)
 	for _, page := range []string{"1", "2"} {
 		u.presses(page)

@@ -33,11 +33,6 @@ type tableQuery struct {
 	filter *regexp.Regexp
 }
 
-// narrows reports whether there are locks that may not be shown at all.
-func (q tableQuery) narrows() bool {
-	return len(q.only.Keys)+len(q.only.Databases)+len(q.only.Applications) > 0
-}
-
 // compile compiles the text of a filter. It is case-insensitive unless the text contains a capital; ^ and $ match the
 // ends of a field.
 func compile(text string) (*regexp.Regexp, error) {
@@ -66,7 +61,7 @@ func newMatcher(q tableQuery, s *monitor.Snapshot) matcher {
 }
 
 // allowed reports whether a lock may be shown at all.
-func (c matcher) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
+func (c matcher) allowed(lock *monitor.Lock) bool { return c.only.Shows(c.snapshot, lock) }
 
 // shows reports whether an allowed lock is shown.
 func (c matcher) shows(lock *monitor.Lock) bool {

@@ -60,9 +60,6 @@ type sessionList struct {
 }
 
 func newSessionList(s *monitor.Snapshot, tree *monitor.Tree, match matcher) sessionList {
-	if match.narrows() {
-		tree = tree.Of(match.allowed, match.only.ShowsOther)
-	}
 	list := sessionList{byID: map[monitor.SessionID]*sessionInfo{}, tree: tree}
 	for i := range s.Locks {
 		lock := &s.Locks[i]

@@ -25,8 +25,9 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 			Holders: []monitor.Holder{{Session: session(holder)}}}
 	}
 	apart := waiter(5, 6)
-	apart.Database, apart.Application = "other", "app"
+	apart.Database = "other"
 	s := &monitor.Snapshot{
+		Database:       "other",
 		Locks:          []monitor.Lock{lock(1, 1), lock(3, 3)},
 		OtherWaits:     []monitor.OtherWait{waiter(1, 9), waiter(2, 1, 8), waiter(3, 7), apart},
 		OtherSessions:  []monitor.Session{session(2), session(5), session(6), session(7), session(8), session(9)},
@@ -45,11 +46,10 @@ func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 		filter        Filter
 		waits, others []int32
 	}{
-		"all":              {Filter{}, []int32{1, 2, 3, 5}, []int32{2, 5, 6, 7, 8, 9}},
-		"@1":               {Filter{Keys: []pglock.Key{pglock.Int64Key(1)}}, []int32{1, 2}, []int32{2, 8, 9}},
-		"@3":               {Filter{Keys: []pglock.Key{pglock.Int64Key(3)}}, []int32{3}, []int32{7}},
-		"another database": {Filter{Databases: []string{"other"}}, []int32{5}, []int32{5, 6}},
-		"its application":  {Filter{Applications: []string{"app"}}, []int32{5}, []int32{5, 6}},
+		"all":           {Filter{}, []int32{1, 2, 3, 5}, []int32{2, 5, 6, 7, 8, 9}},
+		"@1":            {Filter{Keys: []pglock.Key{pglock.Int64Key(1)}}, []int32{1, 2}, []int32{2, 8, 9}},
+		"@3":            {Filter{Keys: []pglock.Key{pglock.Int64Key(3)}}, []int32{3}, []int32{7}},
+		"this database": {Filter{Here: true}, []int32{5}, []int32{5, 6}},
 	} {
 		waits, others := pids(test.filter.Apply(s))
 		if !slices.Equal(waits, test.waits) || !slices.Equal(others, test.others) {

@@ -5,60 +5,39 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Events returns those of the events between two snapshots that the filter shows: events about a lock of its keys and
-// databases that involve a session of its users and applications, deadlocks through such a lock, and the ends of such
-// sessions. If the filter has keys, the end of a session is shown only if another shown event involves it. Gaps are
-// always shown.
-func (f Filter) Events(events []journal.Event) []journal.Event {
+// Events returns those of the events between two snapshots that are about a shown lock or a deadlock through one, and the ends
+// of sessions that another shown event involves. Gaps are always shown. connected is the database of the snapshots.
+func (f Filter) Events(connected string, events []journal.Event) (shown []journal.Event) {
 	if !f.narrows() {
 		return events
 	}
 	concerned := map[int32]bool{}
-	var shown []journal.Event
 	for _, e := range events {
-		if f.showsEvent(e, concerned) {
+		if f.showsEvent(connected, e, concerned) {
 			shown = append(shown, e)
 		}
 	}
 	return shown
 }
 
-// showsEvent reports whether the filter shows an event. It notes the sessions of a shown event in concerned, for the
-// events about their ends, which come later.
-func (f Filter) showsEvent(e journal.Event, concerned map[int32]bool) bool {
+// showsEvent notes the sessions of a shown event in concerned, for the events about their ends, which come later.
+func (f Filter) showsEvent(connected string, e journal.Event, concerned map[int32]bool) bool {
 	switch e.Kind {
 	case journal.Gap:
 		return true
 	case journal.Deadlock, journal.DeadlockOver:
-		return slices.ContainsFunc(e.Steps, f.showsStep)
+		return slices.ContainsFunc(e.Steps, func(step monitor.Step) bool { return f.showsStep(connected, step) })
 	case journal.SessionEnded:
-		return f.inDatabases(e.Database) && f.showsParty(*e.Session) && (len(f.Keys) == 0 || concerned[e.Session.PID])
-	}
-	parties := slices.Concat(e.From, e.BlockedBy)
-	if e.Session != nil {
-		parties = append(parties, *e.Session)
+		return concerned[e.Session.PID]
 	}
 	lock := monitor.Lock{Objsubid: e.Objsubid, Number: e.Number, Space: e.Space, Database: e.Database}
-	if !(Filter{Keys: f.Keys, Databases: f.Databases}).Shows(lock) || !slices.ContainsFunc(parties, f.showsParty) {
+	if !f.shows(connected, &lock) {
 		return false
 	}
-	for _, p := range parties {
+	for _, p := range slices.Concat(e.From, e.BlockedBy, []journal.Party{*e.Session}) {
 		concerned[p.PID] = true
 	}
 	return true
 }
-
-func (f Filter) showsStep(step monitor.Step) bool {
-	key, err := pglock.ParseKey(step.Key)
-	return f.inDatabases(step.Database) && (len(f.Keys) == 0 || err == nil &&
-		slices.ContainsFunc(f.Keys, func(k pglock.Key) bool { return k.Equal(key) }))
-}
-
-func (f Filter) inDatabases(database string) bool {
-	return len(f.Databases) == 0 || slices.Contains(f.Databases, database)
-}
-
-func (f Filter) showsParty(p journal.Party) bool { return f.showsSession(p.Application) }

@@ -7,19 +7,6 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Action returns the best action for the locks that the filter shows.
-func (f Filter) Action(all *monitor.Snapshot) monitor.Action {
-	named := f.named(all)
-	if !f.narrows() {
-		return named.Action()
-	}
-	a := named.ActionOf(func(l *monitor.Lock) bool { return f.Shows(*l) }, f.ShowsOther)
-	if len(f.Keys) == 0 {
-		a.Elsewhere = named.WaitsElsewhere
-	}
-	return a
-}
-
 // HeadlineLines returns the headline of an action in printable lines of at most width columns: the sentence, what the session that
 // it is about runs or ran last, and the command, unless that is long ago, each but the first indented. A statement that is cut ends with an ellipsis. The command is broken so that a shell reads it as one; it
 // is never cut, so a line of it can be wider.

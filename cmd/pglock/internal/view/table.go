@@ -47,11 +47,7 @@ type page struct {
 }
 
 func newPage(all *monitor.Snapshot, filter Filter, on Server, width int) *page {
-	tree := filter.named(all).Tree()
-	if filter.narrows() {
-		tree = tree.Of(func(l *monitor.Lock) bool { return filter.Shows(*l) }, filter.ShowsOther)
-	}
-	return &page{all: all, shown: filter.shown(all), tree: tree, headline: filter.Action(all), on: on, width: width}
+	return &page{all: all, shown: filter.shown(all), tree: filter.Tree(filter.named(all)), headline: filter.Action(all), on: on, width: width}
 }
 
 // lines returns the text with at most so many rows of the tree.
