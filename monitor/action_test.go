@@ -25,7 +25,7 @@ func general(text string) string {
 }
 
 // requireHeadline waits for a headline, since a lock can be seen a moment after it is taken.
-func requireHeadline(t *testing.T, db monitor.DBTX, want string, opts ...monitor.Option) (s *monitor.Snapshot) {
+func requireHeadline(t *testing.T, db pglock.DB, want string, opts ...monitor.Option) (s *monitor.Snapshot) {
 	t.Helper()
 	var got string
 	testenv.WaitUntil(t, "the headline "+want, func() bool {

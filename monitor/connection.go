@@ -1,40 +1,26 @@
 package monitor
 
 import (
-	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// inTransaction reports whether db is in a transaction block, even a failed one.
-func inTransaction(ctx context.Context, db DBTX) (bool, error) {
-	if _, ok := db.(*pgxpool.Pool); ok {
-		return false, nil
-	}
-	if conn := connection(db); conn != nil {
-		return transactionOpen(conn), nil
-	}
-	rows, err := db.Query(ctx, monitordb.Probe)
-	if err != nil {
-		return false, err
-	}
-	conn := rows.Conn() // may be used by others once rows are closed
-	inside := conn != nil && transactionOpen(conn)
-	rows.Close()
-	return inside, rows.Err()
-}
+// errInTransaction refuses a connection whose transaction would keep the settings of a batch.
+var errInTransaction = errors.New("the connection is in a transaction (use another one, or a pool)")
 
-// transactionOpen reports what the server said after the connection's last statement.
-func transactionOpen(conn *pgx.Conn) bool {
-	return conn.PgConn().TxStatus() != 'I'
+// inTransaction reports whether db is known to be in a transaction block, even a failed one.
+func inTransaction(db pglock.DB) bool {
+	conn := connection(db)
+	return conn != nil && conn.PgConn().TxStatus() != 'I'
 }
 
 // connection returns the connection that db uses, or nil if it is unknown.
-func connection(db DBTX) *pgx.Conn {
+func connection(db pglock.DB) *pgx.Conn {
 	switch db := db.(type) {
 	case *pgx.Conn:
 		return db
@@ -45,7 +31,7 @@ func connection(db DBTX) *pgx.Conn {
 }
 
 // serverText names the server for an error, or returns "" if db does not know it.
-func serverText(db DBTX) string {
+func serverText(db pglock.DB) string {
 	var config *pgx.ConnConfig
 	if pool, ok := db.(*pgxpool.Pool); ok {
 		config = pool.Config().ConnConfig

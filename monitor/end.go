@@ -199,6 +199,26 @@ func (t Target) waiters() (n int) {
 // statements can be cancelled. It is false if the server hides the session's state.
 func (t Target) CancelIsNoop() bool { return strings.HasPrefix(t.State, "idle") }
 
+// Permitted returns nil, or an error that matches [ErrNotPermitted] and says which right is missing, if the role of the snapshot
+// may not signal the session. It does not ask the server, which decides when the signal is sent.
+func (t Target) Permitted() error {
+	if err := t.permitted(); err != nil {
+		return fmt.Errorf("monitor: cannot signal session %s: %w", t.Ref, err)
+	}
+	return nil
+}
+
+func (t Target) permitted() error {
+	switch t.SignalledBy {
+	case "":
+		return nil
+	case bySuperuser:
+		return fmt.Errorf("%w: it is a session of a superuser, which only a superuser can signal", ErrNotPermitted)
+	}
+	return fmt.Errorf("%w: role %[2]s is neither a member of the session's role nor of pg_signal_backend (GRANT pg_signal_backend TO %[2]s)",
+		ErrNotPermitted, quote(t.snapshot.Role))
+}
+
 // Warnings returns what the user should know before the signal is sent, one sentence each. They can contain names from
 // the server.
 func (t Target) Warnings(signal string) []string {

@@ -15,6 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Terminate ends a session or process, and no other, and then checks what became of its locks.
@@ -25,18 +26,17 @@ import (
 // It may take locks again, as another holder.
 //
 // For a session the role needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's
-// session. For a process it needs EXECUTE on pglock.lease_terminate and SELECT on pglock.fence, and db must not be a
+// session. For a process it needs EXECUTE on pglock.lease_terminate and SELECT on pglock.fence. As for [Take], db must not be in a
 // transaction. A connection cannot signal itself. The statement that signals checks again that the session is t.Ref. Between that
 // check and the server's kill(2) there is still an instant in which the process can end and its number can be reused.
 //
 // If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession] or
-// [ErrNotPermitted]. If the connection breaks, the error says that the signal may have been sent. Rolling back db, if it is
-// a transaction, does not undo the signal.
+// [ErrNotPermitted]. If the connection breaks, the error says that the signal may have been sent.
 //
 // Terminate then waits up to five seconds for the effect, since a process that is busy in the kernel or in an extension ends
 // late, and takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the connection breaks after the
 // signal, there is an error and Outcome.Sent is true: the effect is unknown.
-func Terminate(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome, error) {
+func Terminate(ctx context.Context, db pglock.DB, t Target, opts ...Option) (Outcome, error) {
 	return signalTarget(ctx, db, t, signalTerminate, opts)
 }
 
@@ -44,13 +44,16 @@ func Terminate(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome,
 // its statement. The session continues and keeps its session locks; an idle session keeps all its locks ([Target.CancelIsNoop]). A
 // cancelled wait of a Locker of package pglock ends with ErrNotAcquired. A process with locks in rows runs no statement. All else
 // is as for [Terminate].
-func Cancel(ctx context.Context, db DBTX, t Target, opts ...Option) (Outcome, error) {
+func Cancel(ctx context.Context, db pglock.DB, t Target, opts ...Option) (Outcome, error) {
 	return signalTarget(ctx, db, t, signalCancel, opts)
 }
 
-func signalTarget(ctx context.Context, db DBTX, t Target, signal string, opts []Option) (Outcome, error) {
+func signalTarget(ctx context.Context, db pglock.DB, t Target, signal string, opts []Option) (Outcome, error) {
 	if db == nil {
 		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, t.Ref)
+	}
+	if inTransaction(db) {
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: %w", signal, t.Ref, errInTransaction)
 	}
 	o := Outcome{Signal: signal, Target: t, Locks: []LockOutcome{}}
 	end := send
@@ -68,27 +71,22 @@ func signalTarget(ctx context.Context, db DBTX, t Target, signal string, opts []
 	return o, nil
 }
 
-func send(ctx context.Context, db DBTX, t Target, signal string, _ []Option) error {
+func send(ctx context.Context, db pglock.DB, t Target, signal string, _ []Option) error {
 	if t.PID <= 0 || t.Ref != t.ref() {
 		return fmt.Errorf("%w: this is not what Snapshot.Target returned", ErrNoSession)
 	}
-	inside, err := inTransaction(ctx, db)
-	if err != nil {
-		return err
-	}
-	r := reader{db: db, inTransaction: inside}
 	numbers, spaces, databases := t.heldKeys()
 	var verdict string
-	err = r.send(ctx, func(batch *pgx.Batch) {
+	err := reader{db}.send(ctx, func(batch *pgx.Batch) {
 		batch.Queue(monitordb.SignalSession, t.PID, t.since(), t.User, t.Application,
 			numbers, spaces, databases, auxiliaries, signal == signalTerminate,
 		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
-	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
+	switch {
+	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege:
 		server := sqlstate.Refusal(err)
-		return r.explainRefusal(ctx, t, &server)
-	}
-	if err != nil {
+		return fmt.Errorf("%w: %w", cmp.Or(t.permitted(), ErrNotPermitted), &server)
+	case err != nil:
 		return maybeSent(err)
 	}
 	switch verdict {
@@ -110,7 +108,7 @@ func send(ctx context.Context, db DBTX, t Target, signal string, _ []Option) err
 
 // endProcess ends a process that uses locks in rows, if the owner of the function that does so is trusted. The ID of a process
 // is never used again, so it needs no further check.
-func endProcess(ctx context.Context, db DBTX, t Target, signal string, opts []Option) error {
+func endProcess(ctx context.Context, db pglock.DB, t Target, signal string, opts []Option) error {
 	if signal != signalTerminate {
 		return errors.New("a process with locks in rows runs no statement")
 	}
@@ -118,13 +116,7 @@ func endProcess(ctx context.Context, db DBTX, t Target, signal string, opts []Op
 	if err != nil {
 		return err
 	}
-	r := reader{db: db}
-	if r.inTransaction, err = inTransaction(ctx, db); err != nil {
-		return err
-	}
-	if r.inTransaction {
-		return errors.New("it is not possible in a transaction of the caller")
-	}
+	r := reader{db}
 	var ended bool
 	var looked trust.Looked
 	if err := r.send(ctx, func(batch *pgx.Batch) { trust.QueueLook(batch, o.trusted, &looked) }); err != nil {
@@ -178,61 +170,6 @@ func (t Target) since() pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: *t.Since, Valid: true}
 }
 
-// CheckSend asks the server whether its role may signal the session of t at all, before a user is asked to confirm. It
-// signals nothing. If the role may not, the error matches [ErrNotPermitted] and says which right is missing. It returns nil
-// where that is not known, such as for a session that has ended: [Terminate] and [Cancel] find out.
-func CheckSend(ctx context.Context, db DBTX, t Target, signal string) error {
-	if t.Lease != nil {
-		return nil
-	}
-	inside, err := inTransaction(ctx, db)
-	if err != nil {
-		return err
-	}
-	rights, err := reader{db: db, inTransaction: inside}.signalRights(ctx, t)
-	if err == nil && rights.Known {
-		err = missingRight(rights)
-	}
-	if err != nil {
-		return fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, t.Ref, serverText(db), err)
-	}
-	return nil
-}
-
-func (r reader) signalRights(ctx context.Context, t Target) (rights monitordb.SignalRightsRow, err error) {
-	err = r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.SignalRights, t.PID).Query(readOne(&rights))
-	})
-	return rights, err
-}
-
-// missingRight returns which right is missing, or nil
-// (https://www.postgresql.org/docs/current/functions-admin.html).
-func missingRight(rights monitordb.SignalRightsRow) error {
-	switch {
-	case rights.BySuperuser:
-		return nil
-	case rights.Superuser:
-		return fmt.Errorf("%w: it is a session of a superuser, which only a superuser can signal", ErrNotPermitted)
-	case !rights.MaySignal && !rights.Member:
-		return fmt.Errorf("%w: role %[2]s is neither a member of the session's role nor of pg_signal_backend "+
-			"(GRANT pg_signal_backend TO %[2]s)", ErrNotPermitted, quote(rights.Role))
-	}
-	return nil
-}
-
-// explainRefusal returns an error that says which right is missing.
-func (r reader) explainRefusal(ctx context.Context, t Target, refusal error) error {
-	rights, err := r.signalRights(ctx, t)
-	if err != nil {
-		return fmt.Errorf("%w: %w (and asking which right is missing failed: %v)", ErrNotPermitted, refusal, err)
-	}
-	if missing := missingRight(rights); missing != nil {
-		return fmt.Errorf("%w: %w", missing, refusal)
-	}
-	return fmt.Errorf("%w: %w", ErrNotPermitted, refusal)
-}
-
 // The first and last pause between two checks whether a signal has had its effect, and how long to check.
 const (
 	firstPause       = 10 * time.Millisecond
@@ -242,7 +179,7 @@ const (
 )
 
 // observe waits for the effect of the signal, and then finds out what happened to the locks.
-func (o *Outcome) observe(ctx context.Context, db DBTX, opts []Option) error {
+func (o *Outcome) observe(ctx context.Context, db pglock.DB, opts []Option) error {
 	if o.Target.Lease != nil {
 		o.Ended = true
 	} else if err := o.waitForEffect(ctx, db); err != nil {
@@ -256,12 +193,8 @@ func (o *Outcome) observe(ctx context.Context, db DBTX, opts []Option) error {
 	return nil
 }
 
-func (o *Outcome) waitForEffect(ctx context.Context, db DBTX) error {
-	inside, err := inTransaction(ctx, db)
-	if err != nil {
-		return err
-	}
-	r, deadline := reader{db: db, inTransaction: inside}, time.Now().Add(o.effectTimeout())
+func (o *Outcome) waitForEffect(ctx context.Context, db pglock.DB) error {
+	r, deadline := reader{db}, time.Now().Add(o.effectTimeout())
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var left monitordb.SessionRemainsRow
 		err := r.send(ctx, func(batch *pgx.Batch) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -27,7 +28,7 @@ var queryModes = []pgx.QueryExecMode{
 }
 
 // take takes a snapshot, which must work. It tries again if the server runs out of time, as on a busy machine.
-func take(t testing.TB, db monitor.DBTX) *monitor.Snapshot {
+func take(t testing.TB, db pglock.DB) *monitor.Snapshot {
 	t.Helper()
 	for range 10 {
 		snapshot, err := monitor.Take(t.Context(), db)
@@ -59,7 +60,19 @@ func session(t testing.TB, db *testenv.DB, statements ...string) *pgx.Conn {
 	return conn
 }
 
-func execute(t testing.TB, db monitor.DBTX, statements ...string) {
+// executor is a pool or a connection.
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+func value(t testing.TB, db executor, query string) (text string) {
+	t.Helper()
+	must.Succeed(t, db.QueryRow(t.Context(), query).Scan(&text))
+	return text
+}
+
+func execute(t testing.TB, db executor, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
 		if _, err := db.Exec(context.Background(), statement); err != nil {

@@ -45,20 +45,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
-
-// DBTX is what a pgx pool, connection and transaction have in common. A wrapper with only these methods works too, but
-// costs another round trip to find out whether it is in a transaction.
-type DBTX interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
-}
 
 // Take reads the server's advisory locks as they are now. It works with every role, on a primary and on a hot standby
 // (whose locks are its own), in every query execution mode of pgx, and behind a transaction pooler.
@@ -69,9 +60,8 @@ type DBTX interface {
 // are tighter; these limits end with Take. If the name registry cannot be read, or the blockers take too long, the rest
 // is returned.
 //
-// In a transaction of the caller Take uses a savepoint, which costs more round trips. Whatever it returns, the
-// transaction continues with the settings it had. Two effects remain: Take calls pg_stat_clear_snapshot to see the
-// current sessions, and pgx closes the connection if ctx ends in the middle of a statement.
+// db must not be in a transaction, since the settings of Take end with one. A connection that is in one is refused; a wrapper
+// that hides its connection is not. pgx closes a connection if ctx ends in the middle of a statement.
 //
 // The lock table changes while it is read. Locks, sessions and blockers are read one after another and can contradict
 // each other: a waiter without blockers was granted its lock in between or gave up; a blocker can be a session that the
@@ -80,7 +70,7 @@ type DBTX interface {
 //
 // Take may be called from many goroutines at once where db allows that, as a pool does. Only ctx bounds how long the
 // network may take.
-func Take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
+func Take(ctx context.Context, db pglock.DB, opts ...Option) (*Snapshot, error) {
 	if db == nil {
 		return nil, errors.New("monitor: cannot read advisory locks: no connection (db is nil)")
 	}
@@ -91,17 +81,15 @@ func Take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	return snapshot, nil
 }
 
-func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
+func take(ctx context.Context, db pglock.DB, opts ...Option) (*Snapshot, error) {
 	o, err := newOptions(opts)
 	if err != nil {
 		return nil, err
 	}
-	inside, err := inTransaction(ctx, db)
-	if err != nil {
-		return nil, err
+	if inTransaction(db) {
+		return nil, errInTransaction
 	}
-	r := reader{db: db, inTransaction: inside}
-	t, err := r.readTables(ctx, o)
+	t, err := reader{db}.readTables(ctx, o)
 	if err != nil {
 		return nil, err
 	}

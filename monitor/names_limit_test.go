@@ -14,13 +14,12 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
-	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // fewNames makes the names that are read for a snapshot shorter.
 type fewNames struct {
-	monitor.DBTX
+	pglock.DB
 	longest int64
 }
 
@@ -30,7 +29,7 @@ func (f fewNames) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResu
 			query.Arguments[1] = f.longest
 		}
 	}
-	return f.DBTX.SendBatch(ctx, batch)
+	return f.DB.SendBatch(ctx, batch)
 }
 
 // A role that may record names and take locks makes as many long names as it likes.

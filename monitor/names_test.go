@@ -8,7 +8,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
-	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -62,7 +61,7 @@ func TestNamesACollisionShowsAllNames(t *testing.T) {
 }
 
 func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
-	watcher := func(t *testing.T, db *testenv.DB, grants ...string) monitor.DBTX {
+	watcher := func(t *testing.T, db *testenv.DB, grants ...string) pglock.DB {
 		conn := connectAs(t, db.Role(t, "watcher"))
 		for _, grant := range grants {
 			execute(t, db.Pool(t), grant+quoted(conn.Config().User))
@@ -71,36 +70,36 @@ func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 	}
 	cases := []struct {
 		name  string
-		setUp func(t *testing.T, db *testenv.DB) monitor.DBTX
+		setUp func(t *testing.T, db *testenv.DB) pglock.DB
 		want  string
 	}{
-		{"no schema", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"no schema", func(t *testing.T, db *testenv.DB) pglock.DB {
 			return db.Connect(t)
 		}, "pglock migrate up"},
-		{"no right to the schema", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"no right to the schema", func(t *testing.T, db *testenv.DB) pglock.DB {
 			migrate(t, db, "job")
 			return watcher(t, db)
 		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
-		{"no right to the table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"no right to the table", func(t *testing.T, db *testenv.DB) pglock.DB {
 			migrate(t, db, "job")
 			return watcher(t, db, "GRANT USAGE ON SCHEMA pglock TO ")
 		}, "GRANT SELECT ON pglock.names TO \"watcher_"},
-		{"a right to the table only", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"a right to the table only", func(t *testing.T, db *testenv.DB) pglock.DB {
 			migrate(t, db, "job")
 			return watcher(t, db, "GRANT SELECT ON pglock.names TO ")
 		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
-		{"a schema of another role", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"a schema of another role", func(t *testing.T, db *testenv.DB) pglock.DB {
 			return session(t, db, "CREATE SCHEMA pglock", "CREATE TABLE pglock.names (nickname text)")
 		}, "was not created by pglock, so"},
-		{"a schema of a role that is not trusted", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"a schema of a role that is not trusted", func(t *testing.T, db *testenv.DB) pglock.DB {
 			db.Tenant(t).Exec("CREATE SCHEMA pglock")
 			return db.Connect(t)
 		}, "was not created by pglock (schema pglock belongs to role \"tenant"},
-		{"a changed table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"a changed table", func(t *testing.T, db *testenv.DB) pglock.DB {
 			migrate(t, db, "job")
 			return session(t, db, "ALTER TABLE pglock.names RENAME key TO number")
 		}, "key does not exist"},
-		{"a locked table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"a locked table", func(t *testing.T, db *testenv.DB) pglock.DB {
 			migrate(t, db, "job")
 			session(t, db, "BEGIN", "LOCK TABLE pglock.names")
 			return db.Connect(t)

@@ -32,7 +32,7 @@ func primitivesLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 }
 
 // awaitLock takes snapshots until one has a lock for which is returns true.
-func awaitLock(t *testing.T, db monitor.DBTX, what string, is func(monitor.Lock) bool) *monitor.Snapshot {
+func awaitLock(t *testing.T, db pglock.DB, what string, is func(monitor.Lock) bool) *monitor.Snapshot {
 	t.Helper()
 	var last *monitor.Snapshot
 	defer func() {

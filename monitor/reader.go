@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 const (
@@ -18,15 +18,10 @@ const (
 	statementTimeout = "2s"
 	// lockTimeout bounds the wait for a session that alters a table that the statement reads.
 	lockTimeout = "500ms"
-	// undoTimeout bounds restoring the caller's transaction after the caller's context has ended.
-	undoTimeout = 5 * time.Second
 )
 
-// reader sends statements over the caller's connection, and restores the connection's state.
-type reader struct {
-	db            DBTX
-	inTransaction bool
-}
+// reader sends statements over the caller's connection.
+type reader struct{ db pglock.DB }
 
 // tables is what the server reports about its locks, unchanged.
 type tables struct {
@@ -117,42 +112,9 @@ func (r reader) sendOnce(ctx context.Context, raw bool, server func(pgx.Rows) er
 	}
 	batch.Queue(monitordb.Limit, statementTimeout, lockTimeout).Query(server)
 	queue(batch)
-	if r.inTransaction {
-		return r.sendUnderSavepoint(ctx, batch)
-	}
 	// Without a transaction block the batch is its own transaction, and the limits, being local, end with it
 	// (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-PIPELINING).
 	return r.db.SendBatch(ctx, batch).Close()
-}
-
-// sendUnderSavepoint undoes the batch's effects on the caller's transaction: its limits and its failure. The savepoint
-// is set before the batch, because pgx prepares all statements of a batch before it executes the first.
-func (r reader) sendUnderSavepoint(ctx context.Context, batch *pgx.Batch) error {
-	if err := monitordb.New(r.db).Savepoint(ctx); err != nil {
-		return err
-	}
-	batch.Queue(monitordb.RollbackToSavepoint)
-	batch.Queue(monitordb.ReleaseSavepoint)
-	err := r.db.SendBatch(ctx, batch).Close()
-	if err == nil {
-		return nil
-	}
-	if undoErr := r.undo(context.WithoutCancel(ctx)); undoErr != nil {
-		return fmt.Errorf("the transaction could not be restored: %w (after: %v)", undoErr, err)
-	}
-	return err
-}
-
-// undo restores a transaction that has failed. It is not a batch, since the server does not prepare the second statement
-// before it has executed the first.
-func (r reader) undo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
-	defer cancel()
-	queries := monitordb.New(r.db)
-	if err := queries.RollbackToSavepoint(ctx); err != nil {
-		return err
-	}
-	return queries.ReleaseSavepoint(ctx)
 }
 
 func readOne[T any](into *T) func(pgx.Rows) error {

@@ -18,18 +18,14 @@ const selectLimits = "SELECT current_setting('statement_timeout'), current_setti
 func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 	db := testenv.Database(t)
 	cases := []struct {
-		name, setUp   string
-		inTransaction bool
-		before, want  limits
+		name, setUp  string
+		before, want limits
 	}{
-		{"alone", "SET statement_timeout = 0", false, limits{"0", "0", "ISO, MDY", "on 2"}, limits{"2s", "500ms", "ISO, MDY", "off 0"}},
-		{"in a transaction", "BEGIN", true, limits{"0", "0", "ISO, MDY", "on 2"}, limits{"2s", "500ms", "ISO, MDY", "off 0"}},
-		{"wider limits", "SET statement_timeout = '1d'; SET lock_timeout = '10min'; SET datestyle = 'German'", false,
+		{"alone", "SET statement_timeout = 0", limits{"0", "0", "ISO, MDY", "on 2"}, limits{"2s", "500ms", "ISO, MDY", "off 0"}},
+		{"wider limits", "SET statement_timeout = '1d'; SET lock_timeout = '10min'; SET datestyle = 'German'",
 			limits{"1d", "10min", "German, DMY", "on 2"}, limits{"2s", "500ms", "ISO, DMY", "off 0"}},
-		{"tighter limits", "SET statement_timeout = '1999ms'; SET lock_timeout = 1", false,
+		{"tighter limits", "SET statement_timeout = '1999ms'; SET lock_timeout = 1",
 			limits{"1999ms", "1ms", "ISO, MDY", "on 2"}, limits{"1999ms", "1ms", "ISO, MDY", "off 0"}},
-		{"limits of the transaction", "BEGIN; SET LOCAL statement_timeout = '1min'; SET LOCAL lock_timeout = '100ms'", true,
-			limits{"1min", "100ms", "ISO, MDY", "on 2"}, limits{"2s", "100ms", "ISO, MDY", "off 0"}},
 	}
 	for _, c := range cases {
 		for mode := pgx.QueryExecModeCacheStatement; mode <= pgx.QueryExecModeSimpleProtocol; mode++ {
@@ -46,7 +42,7 @@ func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 
 				requireLimits(t, "before", readLimits(t, conn), c.before)
 				var inside limits
-				must.Succeed(t, reader{db: conn, inTransaction: c.inTransaction}.send(t.Context(), func(batch *pgx.Batch) {
+				must.Succeed(t, reader{conn}.send(t.Context(), func(batch *pgx.Batch) {
 					batch.Queue(selectLimits).Query(readOne(&inside))
 				}))
 				requireLimits(t, "inside", inside, c.want)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -76,7 +75,7 @@ func inRows(s *monitor.Snapshot) []monitor.Lock {
 }
 
 // takeWaiting takes a snapshot in which so many processes wait for the lock in a row.
-func takeWaiting(t *testing.T, db monitor.DBTX, key pglock.Key, waiters int) (s *monitor.Snapshot) {
+func takeWaiting(t *testing.T, db pglock.DB, key pglock.Key, waiters int) (s *monitor.Snapshot) {
 	t.Helper()
 	testenv.WaitUntil(t, "waiters in the snapshot", func() bool {
 		s = take(t, db)
@@ -121,14 +120,6 @@ func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
 			t.Errorf("%v: the pair is %+v", mode, other)
 		}
 	}
-	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if s := take(t, tx); len(inRows(s)) != 2 {
-			t.Errorf("in a transaction: %+v", inRows(s))
-		}
-		_, err := tx.Exec(t.Context(), "SELECT 1")
-		return err
-	})
-	must.Succeed(t, err)
 }
 
 // Elections are recognized in rows too, and what marks them is not shown.

@@ -32,10 +32,6 @@ func TestServerTakeWorksThroughATransactionPooler(t *testing.T) {
 	if timeout := value(t, pool, "SELECT current_setting('statement_timeout')"); timeout != "0" {
 		t.Errorf("the pooled server session was left with statement_timeout = %s", timeout)
 	}
-	tx, err := pool.Begin(t.Context())
-	must.Succeed(t, err)
-	requireServerState(t, db, take(t, tx))
-	must.Succeed(t, tx.Commit(t.Context()))
 }
 
 func TestServerTimesAreReadInEveryStyleOfDates(t *testing.T) {
@@ -77,8 +73,8 @@ func TestServerAHotStandbyShowsItsOwnLocks(t *testing.T) {
 	t.Cleanup(func() { must.Succeed(t, conn.Close(context.Background())) })
 	execute(t, conn, "SELECT pg_advisory_lock(7, 8)")
 
-	for _, transaction := range []string{"", "BEGIN ISOLATION LEVEL REPEATABLE READ"} {
-		execute(t, conn, transaction)
+	for _, setting := range []string{"", "SET default_transaction_isolation = 'repeatable read'"} {
+		execute(t, conn, setting)
 		holder := find(t, take(t, conn), pglock.PairKey(7, 8)).Holders[0]
 		if holder.PID != pidOf(conn) || holder.Client != "[local]" {
 			t.Errorf("the holder is %+v", holder)

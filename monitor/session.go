@@ -74,13 +74,16 @@ func visibleSession(row monitordb.LocksRow) Session {
 	return session
 }
 
+// bySuperuser is who may signal a session of a superuser.
+const bySuperuser = "a superuser"
+
 // signalledBy says who may signal a session of a user, if the role may not, from why it may not.
 func signalledBy(user string, refusal int32) string {
 	switch refusal {
 	case 1:
 		return fmt.Sprintf("a member of %s or pg_signal_backend", user)
 	case 2:
-		return "a superuser"
+		return bySuperuser
 	}
 	return ""
 }

@@ -1,11 +1,16 @@
 package monitor_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -205,4 +210,44 @@ func heldBy(s *monitor.Snapshot, pid int32) []monitor.Lock {
 	return slices.DeleteFunc(slices.Clone(s.Locks), func(l monitor.Lock) bool {
 		return !slices.ContainsFunc(l.Holders, func(h monitor.Holder) bool { return h.PID == pid })
 	})
+}
+
+// slowServer wraps a connection to a server whose pg_blocking_pids does not return.
+type slowServer struct{ pglock.DB }
+
+func (s slowServer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	for _, query := range batch.QueuedQueries {
+		if query.SQL == monitordb.Blockers {
+			query.SQL, query.Arguments = "SELECT pg_sleep(3600)", nil
+		}
+	}
+	return s.DB.SendBatch(ctx, batch)
+}
+
+func TestSnapshotLocksAreReadWithoutBlockersOnASlowServer(t *testing.T) {
+	db := testenv.Database(t)
+	session(t, db, "SELECT pg_advisory_lock(1)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
+	s := take(t, slowServer{db.Pool(t)})
+	requireEqual(t, "locks", locksOf(db, s), lines(db.AdvisoryLocks(t)))
+	if !strings.Contains(s.BlockersMissing, "statement timeout") {
+		t.Errorf("the reason is %q", s.BlockersMissing)
+	}
+	if edges := edgesOf(db, s); len(edges) != 0 {
+		t.Errorf("unexpected edges: %v", edges)
+	}
+}
+
+// The settings of a batch end with its transaction, which must not be the caller's.
+func TestSnapshotAConnectionInATransactionIsRefused(t *testing.T) {
+	db := testenv.Database(t)
+	conn := session(t, db, "BEGIN")
+	if _, err := monitor.Take(t.Context(), conn); err == nil || !strings.Contains(err.Error(), "in a transaction") {
+		t.Errorf("a snapshot: %v", err)
+	}
+	if _, err := monitor.Terminate(t.Context(), conn, monitor.Target{}); err == nil || !strings.Contains(err.Error(), "in a transaction") {
+		t.Errorf("a signal: %v", err)
+	}
+	execute(t, conn, "SELECT count(*) FROM pg_locks", "COMMIT")
+	take(t, conn)
 }

@@ -62,7 +62,7 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 
 // schemaReplacer replaces the schema after the monitor has checked its owner and before it reads names.
 type schemaReplacer struct {
-	monitor.DBTX
+	pglock.DB
 	replace func()
 }
 
@@ -72,7 +72,7 @@ func (r schemaReplacer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.Bat
 			r.replace()
 		}
 	}
-	return r.DBTX.SendBatch(ctx, batch)
+	return r.DB.SendBatch(ctx, batch)
 }
 
 func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
@@ -139,23 +139,21 @@ func TestTrustOnASearchPathOfTraps(t *testing.T) {
 	tenant.PlantSearchPath()
 	for _, mode := range queryModes {
 		pool := poolIn(t, db, mode)
-		for _, from := range []monitor.DBTX{pool, wrapper{pool}} {
-			s, err := monitor.Take(t.Context(), from)
-			unprepared := mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol
-			if err != nil && unprepared {
-				t.Errorf("%v: %v", mode, err)
-			}
-			if err != nil {
-				if !strings.Contains(err.Error(), "search_path=pg_catalog,public") {
-					t.Errorf("%v: it does not say what to do: %v", mode, err)
-				}
-				continue
-			}
-			if lock := find(t, s, pglock.NewKey("job")); !slices.Equal(lock.Names, []string{"job"}) {
-				t.Errorf("%v: the names are %q: %s", mode, lock.Names, s.NamesMissing)
-			}
-		}
+		s, err := monitor.Take(t.Context(), pool)
 		pool.Close()
+		unprepared := mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol
+		if err != nil && unprepared {
+			t.Errorf("%v: %v", mode, err)
+		}
+		if err != nil {
+			if !strings.Contains(err.Error(), "search_path=pg_catalog,public") {
+				t.Errorf("%v: it does not say what to do: %v", mode, err)
+			}
+			continue
+		}
+		if lock := find(t, s, pglock.NewKey("job")); !slices.Equal(lock.Names, []string{"job"}) {
+			t.Errorf("%v: the names are %q: %s", mode, lock.Names, s.NamesMissing)
+		}
 	}
 	must.Succeed(t, holder.Close(context.Background()))
 	tenant.WantNothingGained("after snapshots in all modes")

@@ -6,18 +6,20 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Watcher takes snapshots of one server, and remembers names from one to the next: a lock keeps the name that was seen in a
 // query, such as pglock.key('invoice:42'), when its holder runs other statements; and for 15 seconds the name registry is
 // not asked again for keys that stay locked. Its methods may be called from many goroutines at once.
 type Watcher struct {
-	db      DBTX
+	db      pglock.DB
 	options []Option
 }
 
 // NewWatcher returns a Watcher that takes snapshots as [Take] does with these options.
-func NewWatcher(db DBTX, opts ...Option) *Watcher {
+func NewWatcher(db pglock.DB, opts ...Option) *Watcher {
 	memory := newMemory()
 	remember := func(o *options) error {
 		o.memory = memory

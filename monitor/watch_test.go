@@ -74,13 +74,13 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 
 // cancelling cancels a context when it is used, and then continues.
 type cancelling struct {
-	monitor.DBTX
+	pglock.DB
 	cancel context.CancelFunc
 }
 
 func (c cancelling) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	c.cancel()
-	return c.DBTX.SendBatch(ctx, batch)
+	return c.DB.SendBatch(ctx, batch)
 }
 
 func TestWatchEndsInTheMiddleOfASnapshot(t *testing.T) {

@@ -51,19 +51,6 @@ LEFT JOIN pg_catalog.pg_stat_activity AS s
     ON s.pid = @pid::pg_catalog.int4
    AND (sqlc.narg('since')::pg_catalog.timestamptz IS NULL OR s.backend_start = sqlc.narg('since')::pg_catalog.timestamptz);
 
--- Why a signal was refused.
--- name: SignalRights :one
-SELECT current_user::text AS role,
-       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
-               JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
-               WHERE a.pid = @pid::pg_catalog.int4 AND r.rolsuper) AS superuser,
-       pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal,
-       EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = current_user AND r.rolsuper) AS by_superuser,
-       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
-               WHERE a.pid = @pid::pg_catalog.int4 AND pg_catalog.pg_has_role(a.usesysid, 'USAGE')) AS member,
-       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
-               WHERE a.pid = @pid::pg_catalog.int4 AND a.usesysid IS NOT NULL) AS known;
-
 -- Ends a process that holds locks in rows, whether or not it holds any now.
 -- name: EndHolder :one
 SELECT pglock.lease_terminate(@holder::pg_catalog.text)::bool AS ended;

@@ -1,18 +1,5 @@
 -- What the monitor reads. It writes nothing and needs no grant: what a role may not see comes back NULL.
 
--- name: Savepoint :exec
-SAVEPOINT pglock_monitor;
-
--- name: RollbackToSavepoint :exec
-ROLLBACK TO SAVEPOINT pglock_monitor;
-
--- name: ReleaseSavepoint :exec
-RELEASE SAVEPOINT pglock_monitor;
-
--- Its rows lead to the connection behind a wrapper. It names no type, since it runs on the search_path as it is.
--- name: Probe :one
-SELECT 1 AS probe;
-
 -- For the transaction, keeps out operators, functions and types that the database's owner may have put on the
 -- search_path. It is sent before everything else. But pgx may prepare the others before it is executed. The server then
 -- analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the
@@ -31,12 +18,9 @@ SELECT pg_catalog.set_config('client_encoding', 'SQL_ASCII', true);
 
 -- Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
 -- takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
--- itself, since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are now, not
--- as an earlier statement of the same transaction saw them
--- (https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-STATS-VIEWS).
+-- itself, since it has no limits yet. Dates come in a form that the client reads in text too.
 -- name: Limit :one
-SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
-       pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
+SELECT pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
        (SELECT count(pg_catalog.set_config(s.name,
                    CASE WHEN pg_catalog.current_setting(s.name)::interval BETWEEN '1 ms' AND s.most::interval
                         THEN pg_catalog.current_setting(s.name)

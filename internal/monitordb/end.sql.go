@@ -54,43 +54,6 @@ func (q *Queries) SessionRemains(ctx context.Context, arg SessionRemainsParams) 
 	return i, err
 }
 
-const SignalRights = `-- name: SignalRights :one
-SELECT current_user::text AS role,
-       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
-               JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
-               WHERE a.pid = $1::pg_catalog.int4 AND r.rolsuper) AS superuser,
-       pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal,
-       EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = current_user AND r.rolsuper) AS by_superuser,
-       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
-               WHERE a.pid = $1::pg_catalog.int4 AND pg_catalog.pg_has_role(a.usesysid, 'USAGE')) AS member,
-       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
-               WHERE a.pid = $1::pg_catalog.int4 AND a.usesysid IS NOT NULL) AS known
-`
-
-type SignalRightsRow struct {
-	Role        string
-	Superuser   bool
-	MaySignal   bool
-	BySuperuser bool
-	Member      bool
-	Known       bool
-}
-
-// Why a signal was refused.
-func (q *Queries) SignalRights(ctx context.Context, pid int32) (SignalRightsRow, error) {
-	row := q.db.QueryRow(ctx, SignalRights, pid)
-	var i SignalRightsRow
-	err := row.Scan(
-		&i.Role,
-		&i.Superuser,
-		&i.MaySignal,
-		&i.BySuperuser,
-		&i.Member,
-		&i.Known,
-	)
-	return i, err
-}
-
 const SignalSession = `-- name: SignalSession :one
 
 WITH session AS MATERIALIZED (

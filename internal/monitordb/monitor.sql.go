@@ -75,8 +75,7 @@ func (q *Queries) Blockers(ctx context.Context, advisory bool) ([]BlockersRow, e
 }
 
 const Limit = `-- name: Limit :one
-SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
-       pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
+SELECT pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
        (SELECT count(pg_catalog.set_config(s.name,
                    CASE WHEN pg_catalog.current_setting(s.name)::interval BETWEEN '1 ms' AND s.most::interval
                         THEN pg_catalog.current_setting(s.name)
@@ -102,7 +101,6 @@ type LimitParams struct {
 }
 
 type LimitRow struct {
-	Cleared                 string
 	Datestyle               string
 	Limits                  int64
 	TakenAt                 pgtype.Timestamptz
@@ -120,14 +118,11 @@ type LimitRow struct {
 
 // Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
 // takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
-// itself, since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are now, not
-// as an earlier statement of the same transaction saw them
-// (https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-STATS-VIEWS).
+// itself, since it has no limits yet. Dates come in a form that the client reads in text too.
 func (q *Queries) Limit(ctx context.Context, arg LimitParams) (LimitRow, error) {
 	row := q.db.QueryRow(ctx, Limit, arg.StatementTimeout, arg.LockTimeout)
 	var i LimitRow
 	err := row.Scan(
-		&i.Cleared,
 		&i.Datestyle,
 		&i.Limits,
 		&i.TakenAt,
@@ -431,12 +426,14 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 }
 
 const PinSearchPath = `-- name: PinSearchPath :exec
+
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('jit', 'off', true),
        pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
        pg_catalog.set_config('bytea_output', 'hex', true)
 `
 
+// What the monitor reads. It writes nothing and needs no grant: what a role may not see comes back NULL.
 // For the transaction, keeps out operators, functions and types that the database's owner may have put on the
 // search_path. It is sent before everything else. But pgx may prepare the others before it is executed. The server then
 // analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the
@@ -445,18 +442,6 @@ SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
 func (q *Queries) PinSearchPath(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, PinSearchPath)
 	return err
-}
-
-const Probe = `-- name: Probe :one
-SELECT 1 AS probe
-`
-
-// Its rows lead to the connection behind a wrapper. It names no type, since it runs on the search_path as it is.
-func (q *Queries) Probe(ctx context.Context) (int32, error) {
-	row := q.db.QueryRow(ctx, Probe)
-	var probe int32
-	err := row.Scan(&probe)
-	return probe, err
 }
 
 const RegisteredNames = `-- name: RegisteredNames :one
@@ -527,24 +512,6 @@ func (q *Queries) RegisteredSemaphores(ctx context.Context, arg RegisteredSemaph
 	return i, err
 }
 
-const ReleaseSavepoint = `-- name: ReleaseSavepoint :exec
-RELEASE SAVEPOINT pglock_monitor
-`
-
-func (q *Queries) ReleaseSavepoint(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, ReleaseSavepoint)
-	return err
-}
-
-const RollbackToSavepoint = `-- name: RollbackToSavepoint :exec
-ROLLBACK TO SAVEPOINT pglock_monitor
-`
-
-func (q *Queries) RollbackToSavepoint(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, RollbackToSavepoint)
-	return err
-}
-
 const RowLocks = `-- name: RowLocks :one
 SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<locks>', 2), '<', 1), 'base64')::bytea AS locks,
        pg_catalog.split_part(pg_catalog.split_part(x.found, '<held>', 2), '<', 1)::int8 AS held,
@@ -603,17 +570,6 @@ func (q *Queries) RowLocks(ctx context.Context, arg RowLocksParams) (RowLocksRow
 	var i RowLocksRow
 	err := row.Scan(&i.Locks, &i.Held, &i.Waiting)
 	return i, err
-}
-
-const Savepoint = `-- name: Savepoint :exec
-
-SAVEPOINT pglock_monitor
-`
-
-// What the monitor reads. It writes nothing and needs no grant: what a role may not see comes back NULL.
-func (q *Queries) Savepoint(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, Savepoint)
-	return err
 }
 
 const SendRawTexts = `-- name: SendRawTexts :exec

@@ -44,9 +44,6 @@ func (m *monitorRun) fillScreen(ctx context.Context, db database, pool *pgxpool.
 		options.End = func(ctx context.Context, signal string, c monitor.Target) (monitor.Outcome, error) {
 			return send(ctx, db, pool, &log, signal, c)
 		}
-		options.MayEnd = func(ctx context.Context, signal string, c monitor.Target) error {
-			return monitor.CheckSend(ctx, pool, c, signal)
-		}
 	}
 	last, err := tui.Run(ctx, options)
 	return errors.Join(err, leave(last, filter, view.Server{Target: db.target, Flags: db.flags}), log.close())

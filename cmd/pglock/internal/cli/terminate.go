@@ -114,7 +114,7 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 		return db.failed(err)
 	}
 	if s.dryRun {
-		if err := monitor.CheckSend(cmd.Context(), pool, target, s.signal); err != nil {
+		if err := target.Permitted(); err != nil {
 			return db.failed(err)
 		}
 		return nil
@@ -146,7 +146,7 @@ func (s *signalRun) inspect(
 		return target, nil
 	}
 	if !s.dryRun {
-		if err := monitor.CheckSend(cmd.Context(), pool, target, s.signal); err != nil {
+		if err := target.Permitted(); err != nil {
 			return monitor.Target{}, err
 		}
 	}

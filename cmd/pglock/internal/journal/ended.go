@@ -13,7 +13,7 @@ import (
 // Ended asks the server which of the given sessions have ended, such as those that [Journal.Gone] returned, and returns
 // their process IDs. Without sessions it sends no query. If the role may not see when sessions began, a new session with
 // the process ID of an old one counts as the old one.
-func Ended(ctx context.Context, db monitor.DBTX, sessions []monitor.Session) ([]int32, error) {
+func Ended(ctx context.Context, db monitordb.DBTX, sessions []monitor.Session) ([]int32, error) {
 	if len(sessions) == 0 {
 		return nil, nil
 	}

@@ -56,7 +56,7 @@ func (m Model) prepareSignal(signal string) (Model, tea.Cmd) {
 	case session.Prepared():
 		return m.open(pane{title: "prepared transaction " + view.Who(*session.Session), write: preparedText(*session.Session)})
 	}
-	take, may, id := m.takeOne(true, session.ID()), m.mayEnd(), session.ID()
+	take, id := m.takeOne(true, session.ID()), session.ID()
 	m.inspecting = true
 	return m.addLog("looking at " + targetText(monitor.Target{Session: *session.Session}) + " …"), func() tea.Msg {
 		fresh := take().(snapshotMsg)
@@ -65,22 +65,9 @@ func (m Model) prepareSignal(signal string) (Model, tea.Cmd) {
 		}
 		target, err := fresh.snapshot.Target(id)
 		if err == nil {
-			err = may(signal, target)
+			err = target.Permitted()
 		}
 		return inspectionMsg{pendingSignal{signal, target}, fresh.snapshot, err}
-	}
-}
-
-// mayEnd returns a function that asks the server whether a signal would be refused.
-func (m Model) mayEnd() func(string, monitor.Target) error {
-	parent, ask := m.ctx, m.options.MayEnd
-	return func(signal string, target monitor.Target) error {
-		if ask == nil {
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(parent, snapshotTimeout)
-		defer cancel()
-		return ask(ctx, signal, target)
 	}
 }
 

@@ -43,9 +43,6 @@ type Options struct {
 	Seek func(time.Duration) error
 	// Interval is the time from the beginning of one snapshot to that of the next.
 	Interval time.Duration
-	// MayEnd asks the server whether its role may signal a session, before the user is asked to confirm. If it is nil, only
-	// End finds that out.
-	MayEnd MayEnd
 	// Filter says which locks are shown.
 	Filter view.Filter
 	// End signals a session, and records that. It is called from one goroutine at a time. If it is nil, the keys for it
@@ -62,9 +59,6 @@ type Take func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Sn
 
 // End signals a session or process. The outcome and the error are those of [monitor.Terminate] and [monitor.Cancel].
 type End func(context.Context, string, monitor.Target) (monitor.Outcome, error)
-
-// MayEnd returns an error if a signal would be refused. The error is that of [monitor.CheckSend].
-type MayEnd func(context.Context, string, monitor.Target) error
 
 // Run shows the view until the user leaves it or ctx ends; neither is an error. It then restores the terminal, waits
 // for a signal that is being sent, and returns the last snapshot.
