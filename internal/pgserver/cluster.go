@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 // initialize makes the data directory.
@@ -30,20 +32,20 @@ func (s *Server) runInitdb(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	passwordFile, err := s.supervisor.WriteFile("password", password+"\n")
+	passwordFile, err := s.WriteFile("password", password+"\n")
 	if err != nil {
 		return err
 	}
-	initdb := s.supervisor.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
+	initdb := s.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
 		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=scram-sha-256", "--pwfile="+passwordFile)
 	return run(initdb)
 }
 
-func (s *Server) dataDir() string { return s.supervisor.Path("data") }
+func (s *Server) dataDir() string { return s.Path("data") }
 
 // configure appends to postgresql.conf, where the last line for a setting counts.
 func (s *Server) configure(settings map[string]string) error {
-	conf, err := os.OpenFile(s.supervisor.Path("data/postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	conf, err := os.OpenFile(s.Path("data/postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -72,15 +74,7 @@ func run(cmd *exec.Cmd) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, lastLines(output.String()))
+		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, supervise.LastLines(output.String()))
 	}
 	return nil
-}
-
-// lastLines is the end of a program's output, indented below an error.
-func lastLines(text string) string {
-	const most = 15
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	lines = lines[max(0, len(lines)-most):]
-	return "  " + strings.Join(lines, "\n  ")
 }

@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -33,11 +31,9 @@ type PoolerOptions struct {
 
 // Pooler is a PgBouncer to which faults can happen.
 type Pooler struct {
-	options    PoolerOptions
-	program    string
-	supervisor *supervise.Supervisor
-	port       int
-	process    *supervise.Process
+	*supervise.Server
+	options PoolerOptions
+	program string
 }
 
 // StartPooler starts a PgBouncer and returns when it answers. The caller must call [Pooler.Stop].
@@ -46,13 +42,16 @@ func StartPooler(ctx context.Context, options PoolerOptions) (*Pooler, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := supervise.New("pglock-pgbouncer-")
+	supervisor, err := supervise.New("pglock-pgbouncer-")
 	if err != nil {
 		return nil, err
 	}
-	p := &Pooler{options: options, program: program, supervisor: g}
-	if err := p.startOnFreePort(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start PgBouncer: %w", err), g.Close())
+	p := &Pooler{options: options, program: program}
+	p.Server = supervisor.NewServer(supervise.Program{
+		Name: "PgBouncer", Command: p.command, Answers: p.answers, Taken: "nowhere to listen on",
+	})
+	if err := p.Up(ctx); err != nil {
+		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
 }
@@ -73,86 +72,48 @@ func FindPgBouncer() (string, error) {
 func (p *Pooler) ConnString() string {
 	return (&url.URL{
 		Scheme: "postgres", User: url.UserPassword(p.options.Server.User, p.options.Server.Password),
-		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)), Path: "/" + p.options.Server.Database,
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port())), Path: "/" + p.options.Server.Database,
 		RawQuery: "sslmode=prefer",
 	}).String()
 }
 
-// Signal sends a signal to the pooler's process.
-func (p *Pooler) Signal(signal os.Signal) error { return p.process.Signal(signal) }
-
 // Restart kills the pooler's process and starts another one at the same address.
 func (p *Pooler) Restart(ctx context.Context) error {
-	if err := p.Signal(os.Kill); err != nil {
+	if err := p.Down(ctx, p.Signal, os.Kill); err != nil {
 		return err
 	}
-	<-p.process.Done()
-	return p.start(ctx)
+	return p.Up(ctx)
 }
 
-// Stop ends the pooler.
-func (p *Pooler) Stop() error { return p.supervisor.Close() }
-
-func (p *Pooler) startOnFreePort(ctx context.Context) (err error) {
-	for {
-		if p.port, err = supervise.FreePort(); err != nil {
-			return err
-		}
-		if err = p.start(ctx); !errors.Is(err, errPortTaken) {
-			return err
-		}
-	}
-}
-
-func (p *Pooler) start(ctx context.Context) error {
-	file, err := p.configure()
+// answers also checks the connection from PgBouncer to the server.
+func (p *Pooler) answers(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, p.ConnString())
 	if err != nil {
 		return err
 	}
-	cmd := p.supervisor.Command(context.WithoutCancel(ctx), p.program, file)
-	if p.process, err = p.supervisor.Start(cmd, p.supervisor.Path("log")); err != nil {
-		return err
-	}
-	if err := p.awaitConnection(ctx); err != nil {
-		return fmt.Errorf("%w; it said:\n%s", err, p.process.Said())
-	}
-	return nil
+	return conn.Close(ctx)
 }
 
-// awaitConnection also checks the connection from PgBouncer to the server.
-func (p *Pooler) awaitConnection(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		conn, err := pgx.Connect(ctx, p.ConnString())
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-p.process.Done():
-			if strings.Contains(p.process.Said(), "nowhere to listen on") {
-				return errPortTaken
-			}
-			return p.process.Err()
-		case <-ctx.Done():
-			return err
-		case <-time.After(pollInterval):
-		}
+func (p *Pooler) command(port int) (*exec.Cmd, error) {
+	file, err := p.configure(port)
+	if err != nil {
+		return nil, err
 	}
+	return p.Command(context.Background(), p.program, file), nil
 }
 
-func (p *Pooler) configure() (file string, err error) {
+func (p *Pooler) configure(port int) (file string, err error) {
 	server := p.options.Server
 	// PgBouncer needs plain passwords to log in to the server with SCRAM.
 	users := fmt.Sprintf("%q %q\n", server.User, server.Password)
 	for _, name := range slices.Sorted(maps.Keys(p.options.Users)) {
 		users += fmt.Sprintf("%q %q\n", name, p.options.Users[name])
 	}
-	usersFile, err := p.supervisor.WriteFile("users.txt", users)
+	usersFile, err := p.WriteFile("users.txt", users)
 	if err != nil {
 		return "", err
 	}
-	return p.supervisor.WriteFile("pgbouncer.ini", fmt.Sprintf(`
+	return p.WriteFile("pgbouncer.ini", fmt.Sprintf(`
 [databases]
 %s = host=%s port=%d
 [pgbouncer]
@@ -166,5 +127,5 @@ max_client_conn = 1000
 default_pool_size = %d
 server_login_retry = 1
 stats_users = %s
-`, server.Database, server.Host, server.Port, p.port, p.options.Mode, usersFile, p.options.Size, server.User))
+`, server.Database, server.Host, server.Port, port, p.options.Mode, usersFile, p.options.Size, server.User))
 }

@@ -12,9 +12,6 @@ import (
 // postmaster that is stopped or killed starts no more of them.
 func (s *Server) signalAll(signal os.Signal) error {
 	pid := s.PID()
-	if pid == 0 {
-		return fmt.Errorf("send %s to all processes of %s: %w", signal, s.binaries, errDown)
-	}
 	before, err := childrenOf(pid)
 	if err != nil {
 		return err

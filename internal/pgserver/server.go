@@ -12,19 +12,16 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os/exec"
 	"strconv"
-	"sync"
-	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 // Superuser is the role that [Server.ConnString] connects as.
 const Superuser = "postgres"
-
-// startTimeout bounds a start and a shutdown, in addition to the caller's context. Recovery may take long on a busy
-// machine.
-const startTimeout = 2 * time.Minute
 
 // Options say how to start a server. The zero value is valid.
 type Options struct {
@@ -41,15 +38,9 @@ type Options struct {
 // Server is a temporary PostgreSQL server. Its methods may be called concurrently; those that start and end the
 // server wait for each other.
 type Server struct {
-	binaries   Binaries
-	supervisor *supervise.Supervisor
-	password   string
-
-	starting sync.Mutex // held while the server is brought up or down
-
-	mu         sync.Mutex // guards the fields below
-	port       int
-	postmaster *supervise.Process // nil, or ended, while the server is down
+	*supervise.Server
+	binaries Binaries
+	password string
 }
 
 // Start makes a new server and returns when it accepts connections. ctx bounds only the start, which fails after two
@@ -61,8 +52,11 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a PostgreSQL server: %w", err)
 	}
-	if err := s.create(ctx, options); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", s.binaries, err), s.Stop())
+	if err = s.initialize(ctx, options); err == nil {
+		err = s.Up(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
@@ -77,20 +71,42 @@ func newServer(binaries Binaries, password string) (*Server, error) {
 		}
 		binaries = found
 	}
-	g, err := supervise.New("pglock-pg-")
+	supervisor, err := supervise.New("pglock-pg-")
 	if err != nil {
 		return nil, err
 	}
-	return &Server{binaries: binaries, supervisor: g, password: password}, nil
+	s := &Server{binaries: binaries, password: password}
+	s.Server = supervisor.NewServer(supervise.Program{
+		Name: binaries.String(), Command: s.postmaster, Answers: s.answers,
+		Taken: "could not create any TCP/IP sockets", // of PostmasterMain in src/backend/postmaster/postmaster.c
+	})
+	return s, nil
 }
 
-func (s *Server) create(ctx context.Context, o Options) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := s.initialize(ctx, o); err != nil {
+// postmaster returns the command. Settings that must not change between two starts are on the command line, which overrides
+// every file.
+func (s *Server) postmaster(port int) (*exec.Cmd, error) {
+	return s.Command(context.Background(), s.binaries.program("postgres"), "-D", s.dataDir(),
+		"-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", s.Dir()), nil
+}
+
+func (s *Server) answers(ctx context.Context) error {
+	return s.withConn(ctx, func(*pgx.Conn) error { return nil })
+}
+
+// withConn runs do on a new connection over the Unix socket, where no other server can answer.
+func (s *Server) withConn(ctx context.Context, do func(*pgx.Conn) error) (err error) {
+	config, err := pgx.ParseConfig(s.ConnString(Superuser))
+	if err != nil {
 		return err
 	}
-	return s.startOnFreePort(ctx)
+	config.Host = s.SocketDir()
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	return do(conn)
 }
 
 // Binaries returns the programs that the server runs.
@@ -107,54 +123,5 @@ func (s *Server) ConnString(database string) string {
 	}).String()
 }
 
-// Port returns the TCP port on 127.0.0.1. It stays the same for the life of the server.
-func (s *Server) Port() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.port
-}
-
 // SocketDir returns the directory of the Unix socket: what libpq and pgx take as a host.
-func (s *Server) SocketDir() string { return s.supervisor.Dir() }
-
-// LogFile returns the path of the server's log.
-func (s *Server) LogFile() string { return s.supervisor.Path("log") }
-
-// PID returns the process ID of the postmaster, or 0 while the server is down.
-func (s *Server) PID() int {
-	if postmaster := s.running(); postmaster != nil {
-		return postmaster.PID()
-	}
-	return 0
-}
-
-// Stop ends the server at once, as with [Immediate], and removes its files. The Server cannot be used afterwards. A
-// second Stop does nothing.
-func (s *Server) Stop() error {
-	if err := s.supervisor.Close(); err != nil {
-		return fmt.Errorf("stop %s: %w", s.binaries, err)
-	}
-	return nil
-}
-
-// running returns nil while the server is down.
-func (s *Server) running() *supervise.Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.postmaster == nil || s.postmaster.Ended() {
-		return nil
-	}
-	return s.postmaster
-}
-
-func (s *Server) setPostmaster(postmaster *supervise.Process) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.postmaster = postmaster
-}
-
-func (s *Server) setPort(port int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.port = port
-}
+func (s *Server) SocketDir() string { return s.Dir() }

@@ -26,26 +26,22 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 }
 
 func (s *Server) follow(ctx context.Context, primary *Server) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	backup := s.supervisor.Command(ctx, s.binaries.program("pg_basebackup"), "--pgdata="+s.dataDir(),
+	backup := s.Command(ctx, s.binaries.program("pg_basebackup"), "--pgdata="+s.dataDir(),
 		"--host="+primary.SocketDir(), "--port="+strconv.Itoa(primary.Port()), "--username="+Superuser, "--no-password",
 		"--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf")
 	backup.Env = append(backup.Env, "PGPASSWORD="+s.password)
 	if err := run(backup); err != nil {
 		return err
 	}
-	if err := s.startOnFreePort(ctx); err != nil {
+	if err := s.Up(ctx); err != nil {
 		return err
 	}
-	return s.awaitStandby(ctx)
-}
-
-func (s *Server) awaitStandby(ctx context.Context) error {
 	return s.withConn(ctx, func(conn *pgx.Conn) error { return awaitStreaming(ctx, conn) })
 }
 
 func awaitStreaming(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	for {
 		streaming, err := monitordb.New(conn).IsStreaming(ctx)
 		if err != nil || streaming {
@@ -54,7 +50,7 @@ func awaitStreaming(ctx context.Context, conn *pgx.Conn) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w while waiting for it to stream", context.Cause(ctx))
-		case <-time.After(pollInterval):
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

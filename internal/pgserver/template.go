@@ -30,8 +30,6 @@ func MakeTemplate(ctx context.Context, dir string) error {
 }
 
 func (s *Server) saveAsTemplate(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	if err := s.runInitdb(ctx); err != nil {
 		return err
 	}
@@ -58,5 +56,5 @@ func (s *Server) copyTemplate(ctx context.Context, dir string) error {
 	if err := run(exec.CommandContext(ctx, "cp", "-R", filepath.Join(dir, templateData), s.dataDir())); err != nil {
 		return err
 	}
-	return s.supervisor.Own(templateData)
+	return s.Own(templateData)
 }

@@ -7,6 +7,13 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"syscall"
+)
+
+// The signals that stop a process and let it go on, which this system does not have.
+const (
+	SignalStop     = syscall.Signal(-1)
+	SignalContinue = syscall.Signal(-2)
 )
 
 type identity struct{ other bool }

@@ -11,6 +11,12 @@ import (
 	"syscall"
 )
 
+// The signals that stop a process and let it go on.
+const (
+	SignalStop     = syscall.SIGSTOP
+	SignalContinue = syscall.SIGCONT
+)
+
 // identity is the account that servers run under: this process's own, or another one if this process is root.
 type identity struct {
 	other    bool

@@ -2,7 +2,8 @@
 // return from main, a panic, or SIGKILL. It gives them a directory and, if this process is root, another account, since
 // PostgreSQL and PgBouncer refuse to run as root.
 //
-// It knows no particular server: package pgserver uses it to start PostgreSQL, package testenv the others.
+// It knows no particular server: packages pgserver and redisserver say how theirs are run. A [Server] can be brought up and
+// down, stopped and killed.
 package supervise
 
 import (

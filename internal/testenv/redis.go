@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -138,7 +139,7 @@ func NewRedisSentinel(t testing.TB) *Sentinel {
 func (s *RedisServer) Kill(t testing.TB) { t.Helper(); must.Succeed(t, s.Server.Kill()) }
 
 // Start restarts a killed server, empty, on the same port.
-func (s *RedisServer) Start(t testing.TB) { t.Helper(); must.Succeed(t, s.Server.Start()) }
+func (s *RedisServer) Start(t testing.TB) { t.Helper(); must.Succeed(t, s.Up(context.Background())) }
 
 // Pause freezes the server with SIGSTOP: connections stay open, but get no answers.
 func (s *RedisServer) Pause(t testing.TB) { t.Helper(); must.Succeed(t, s.Server.Pause()) }
