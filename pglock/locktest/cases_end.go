@@ -16,20 +16,20 @@ func (s *suite) maxHold() {
 	l, other := s.open(), s.open()
 	key := s.key("k")
 	lock := s.lock(l, key, pglock.MaxHold(20*time.Millisecond))
-	ctx := lock.Context(s.ctx)
-	waiter := s.start(s.ctx, other, key)
+	ctx := lock.Context(s.Ctx)
+	waiter := s.start(s.Ctx, other, key)
 	<-ctx.Done()
 	lost := (*pglock.LostError)(nil)
 	if err := context.Cause(ctx); !errors.As(err, &lost) || lost.Reason != pglock.LostMaxHold || !lost.Keys[0].Equal(key) {
 		s.Errorf("the cause of the lock's context is %v", err)
 	}
-	s.mustUnlock(s.got(waiter)) // although the holder has not unlocked
-	if err := lock.Unlock(s.ctx); !errors.Is(err, pglock.ErrLost) {
+	s.mustUnlock(waiter.Got(s.Suite)) // although the holder has not unlocked
+	if err := lock.Unlock(s.Ctx); !errors.Is(err, pglock.ErrLost) {
 		s.Errorf("Unlock after MaxHold: got error %v, want one that matches %q", err, pglock.ErrLost)
 	}
 
 	extended := s.lock(l, key, pglock.MaxHold(30*time.Millisecond))
-	s.must(extended.Extend(time.Hour))
+	s.Must(extended.Extend(time.Hour))
 	select {
 	case <-extended.Done():
 		s.Errorf("an extended lock ended: %v", extended.Err())
@@ -47,18 +47,18 @@ func (s *suite) unlock() {
 	lock := s.lock(l, s.key("k"))
 	s.mustUnlock(lock)
 	again := s.lock(l, s.key("k"))
-	if err := lock.Unlock(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+	if err := lock.Unlock(s.Ctx); !errors.Is(err, pglock.ErrUnlocked) {
 		s.Errorf("a second Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
 	}
-	if err := lock.Verify(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+	if err := lock.Verify(s.Ctx); !errors.Is(err, pglock.ErrUnlocked) {
 		s.Errorf("Verify after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
 	}
-	s.must(again.Verify(s.ctx)) // the second Unlock did not hit the next holder's
+	s.Must(again.Verify(s.Ctx)) // the second Unlock did not hit the next holder's
 	var nils atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			switch err := again.Unlock(s.ctx); {
+			switch err := again.Unlock(s.Ctx); {
 			case err == nil:
 				nils.Add(1)
 			case !errors.Is(err, pglock.ErrUnlocked):
@@ -78,7 +78,7 @@ func (s *suite) close() {
 	key, theirs := s.key("k"), s.key("theirs")
 	elsewhere := s.lock(other, theirs)
 	holder := s.lock(l, key)
-	local, remote := s.start(s.ctx, l, key), s.start(s.ctx, l, theirs)
+	local, remote := s.start(s.Ctx, l, key), s.start(s.Ctx, l, theirs)
 	s.waiting(l, 2)
 	select {
 	case <-l.Closing():
@@ -86,22 +86,22 @@ func (s *suite) close() {
 	default:
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- l.Close(s.ctx) }()
+	go func() { closed <- l.Close(s.Ctx) }()
 	select {
 	case <-l.Closing():
-	case <-s.ctx.Done():
+	case <-s.Ctx.Done():
 		s.Fatal("Closing stays open after Close has begun")
 	}
 	for _, waiter := range []*attempt{local, remote} {
-		s.ended(waiter)
-		if !errors.Is(waiter.err, pglock.ErrClosed) {
-			s.Errorf("a waiter at Close: %v", waiter.err)
+		waiter.Ended(s.Suite)
+		if !errors.Is(waiter.Err, pglock.ErrClosed) {
+			s.Errorf("a waiter at Close: %v", waiter.Err)
 		}
 	}
-	if _, err := l.TryLock(s.ctx, s.key("new")); !errors.Is(err, pglock.ErrClosed) {
+	if _, err := l.TryLock(s.Ctx, s.key("new")); !errors.Is(err, pglock.ErrClosed) {
 		s.Errorf("TryLock after Close: got error %v, want one that matches %q", err, pglock.ErrClosed)
 	}
-	if err := l.Ping(s.ctx); !errors.Is(err, pglock.ErrClosed) {
+	if err := l.Ping(s.Ctx); !errors.Is(err, pglock.ErrClosed) {
 		s.Errorf("Ping after Close: got error %v, want one that matches %q", err, pglock.ErrClosed)
 	}
 	if err := holder.Err(); err != nil {
@@ -113,8 +113,8 @@ func (s *suite) close() {
 	default:
 	}
 	s.mustUnlock(holder)
-	s.must(<-closed)
-	s.must(l.Close(s.ctx))
+	s.Must(<-closed)
+	s.Must(l.Close(s.Ctx))
 	s.mustUnlock(elsewhere)
 	s.free(key, theirs)
 }

@@ -55,13 +55,13 @@ func (s *suite) mutualExclusion() {
 }
 
 func (s *suite) inside(l *pglock.Locker, key pglock.Key, work func(), opts ...pglock.LockOption) {
-	lock, err := l.Lock(s.ctx, key, opts...)
+	lock, err := l.Lock(s.Ctx, key, opts...)
 	if err != nil {
 		s.Error(err)
 		return
 	}
 	work()
-	if err := lock.Unlock(s.ctx); err != nil {
+	if err := lock.Unlock(s.Ctx); err != nil {
 		s.Error(err)
 	}
 }
@@ -75,7 +75,7 @@ func (s *suite) cancelStorm() {
 		l := lockers[i%2]
 		wg.Go(func() {
 			for round := 0; round < 40 && time.Now().Before(enough); round++ {
-				ctx, cancel := context.WithTimeout(s.ctx, time.Duration(rand.IntN(3000))*time.Microsecond)
+				ctx, cancel := context.WithTimeout(s.Ctx, time.Duration(rand.IntN(3000))*time.Microsecond)
 				var lock *pglock.Lock
 				var err error
 				switch rand.IntN(4) {
@@ -88,7 +88,7 @@ func (s *suite) cancelStorm() {
 				}
 				cancel()
 				if err == nil {
-					err = lock.Unlock(s.ctx)
+					err = lock.Unlock(s.Ctx)
 				} else if errors.Is(err, context.DeadlineExceeded) {
 					err = nil
 				}

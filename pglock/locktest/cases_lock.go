@@ -12,7 +12,7 @@ import (
 
 func (s *suite) lockAndUnlock() {
 	l, other := s.open(), s.open()
-	s.must(l.Ping(s.ctx))
+	s.Must(l.Ping(s.Ctx))
 	key := s.key("k")
 	lock := s.lock(l, key)
 	if !lock.Key().Equal(key) || len(lock.Keys()) != 1 || lock.Token() == "" {
@@ -21,8 +21,8 @@ func (s *suite) lockAndUnlock() {
 	if err := lock.Err(); err != nil {
 		s.Errorf("Err of a held lock is %v", err)
 	}
-	s.must(lock.Verify(s.ctx))
-	if _, err := other.TryLock(s.ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
+	s.Must(lock.Verify(s.Ctx))
+	if _, err := other.TryLock(s.Ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
 		s.Errorf("another process's TryLock of a held key: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 	}
 	s.mustUnlock(lock)
@@ -53,7 +53,7 @@ func (s *suite) notReentrant() {
 	l := s.open()
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		lock := s.lock(l, s.key("k"))
-		if _, err := l.TryLock(s.ctx, s.key("k"), opts...); !errors.Is(err, pglock.ErrNotAcquired) {
+		if _, err := l.TryLock(s.Ctx, s.key("k"), opts...); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("a second TryLock in the same process: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 		}
 		s.mustUnlock(lock)
@@ -67,15 +67,15 @@ func (s *suite) shared() {
 	holders := []*pglock.Lock{
 		s.lock(l, key, pglock.Shared()), s.lock(l, key, pglock.Shared()), s.lock(other, key, pglock.Shared()),
 	}
-	last, err := l.TryLock(s.ctx, key, pglock.Shared())
-	s.must(err)
+	last, err := l.TryLock(s.Ctx, key, pglock.Shared())
+	s.Must(err)
 	for _, lock := range append(holders, last) {
 		for _, from := range []*pglock.Locker{l, other} {
-			if _, err := from.TryLock(s.ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
+			if _, err := from.TryLock(s.Ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
 				s.Errorf("an exclusive TryLock beside shared holders: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 			}
 		}
-		s.must(lock.Verify(s.ctx))
+		s.Must(lock.Verify(s.Ctx))
 		s.mustUnlock(lock)
 	}
 	s.free(key)
@@ -86,17 +86,17 @@ func (s *suite) writerNotStarved() {
 	key := s.key("k")
 	reader := s.lock(l, key, pglock.Shared())
 	for _, from := range []*pglock.Locker{l, other} {
-		writer := s.start(s.ctx, from, key)
+		writer := s.start(s.Ctx, from, key)
 		s.waiting(from, 1)
-		s.until("the writer's wait is seen", func() bool { // the wait of another process takes a moment to be visible
-			late, err := l.TryLock(s.ctx, key, pglock.Shared())
+		s.Until("the writer's wait is seen", func() bool { // the wait of another process takes a moment to be visible
+			late, err := l.TryLock(s.Ctx, key, pglock.Shared())
 			if err == nil {
 				s.mustUnlock(late)
 			}
 			return err != nil
 		})
 		s.mustUnlock(reader)
-		s.mustUnlock(s.got(writer))
+		s.mustUnlock(writer.Got(s.Suite))
 		reader = s.lock(l, key, pglock.Shared())
 	}
 	s.mustUnlock(reader)
@@ -112,13 +112,13 @@ func (s *suite) firstComeFirstServed() {
 	const n = 20
 	for i := range n {
 		wg.Go(func() {
-			lock, err := l.Lock(s.ctx, key)
+			lock, err := l.Lock(s.Ctx, key)
 			if err != nil {
 				s.Error(err)
 				return
 			}
 			order = append(order, i) // guarded by the lock itself
-			if err := lock.Unlock(s.ctx); err != nil {
+			if err := lock.Unlock(s.Ctx); err != nil {
 				s.Error(err)
 			}
 		})
@@ -134,19 +134,19 @@ func (s *suite) firstComeFirstServed() {
 func (s *suite) holders() {
 	l, other := s.open(), s.open()
 	key := s.key("k")
-	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 0 {
+	if holders, err := other.Holders(s.Ctx, key); err != nil || len(holders) != 0 {
 		s.Errorf("Holders of a free key: %v, %v", holders, err)
 	}
 	lock := s.lock(l, key)
-	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 1 || holders[0].Shared {
+	if holders, err := other.Holders(s.Ctx, key); err != nil || len(holders) != 1 || holders[0].Shared {
 		s.Errorf("Holders of a held key: %v, %v", holders, err)
 	}
-	if holders, err := l.Holders(s.ctx, key); err != nil || len(holders) != 1 || !holders[0].Self {
+	if holders, err := l.Holders(s.Ctx, key); err != nil || len(holders) != 1 || !holders[0].Self {
 		s.Errorf("Holders of a key that this Locker holds: %v, %v; want one with Self", holders, err)
 	}
 	s.mustUnlock(lock)
 	mine, theirs := s.lock(l, key, pglock.Shared()), s.lock(other, key, pglock.Shared())
-	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 2 || !holders[0].Shared {
+	if holders, err := other.Holders(s.Ctx, key); err != nil || len(holders) != 2 || !holders[0].Shared {
 		s.Errorf("Holders of a shared key: %v, %v", holders, err)
 	}
 	s.mustUnlock(mine)
@@ -158,14 +158,14 @@ func (s *suite) fence() {
 	last := int64(-1)
 	for i := range 20 {
 		lock := s.lock(lockers[i%2], s.key("k"))
-		number, err := lock.Fence(s.ctx)
+		number, err := lock.Fence(s.Ctx)
 		if errors.Is(err, pglock.ErrUnsupported) || errors.Is(err, pglock.ErrSchemaMissing) {
 			s.Logf("this backend has no fence: %v", err)
 			s.mustUnlock(lock)
 			return
 		}
-		s.must(err)
-		if again, err := lock.Fence(s.ctx); err != nil || again != number {
+		s.Must(err)
+		if again, err := lock.Fence(s.Ctx); err != nil || again != number {
 			s.Errorf("a second Fence returned %d after %d, %v", again, number, err)
 		}
 		if number <= last {
@@ -176,13 +176,13 @@ func (s *suite) fence() {
 		if i == 0 {
 			continue
 		}
-		if again, err := lock.Fence(s.ctx); err != nil || again != number {
+		if again, err := lock.Fence(s.Ctx); err != nil || again != number {
 			s.Errorf("Fence after Unlock returned %d, %v; it was %d", again, err, number)
 		}
 	}
 	late := s.lock(lockers[0], s.key("k"))
 	s.mustUnlock(late)
-	if _, err := late.Fence(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+	if _, err := late.Fence(s.Ctx); !errors.Is(err, pglock.ErrUnlocked) {
 		s.Errorf("a first Fence after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
 	}
 }

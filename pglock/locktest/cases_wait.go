@@ -16,14 +16,14 @@ import (
 
 func (s *suite) contextBoundsTheWait() {
 	l := s.open()
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.Ctx)
 	lock, err := l.Lock(ctx, s.key("k"))
-	s.must(err)
+	s.Must(err)
 	cancel()
 	if err := lock.Err(); err != nil {
 		s.Errorf("the lock ended with the context of its acquisition: %v", err)
 	}
-	s.must(lock.Verify(s.ctx))
+	s.Must(lock.Verify(s.Ctx))
 	if err := lock.Unlock(ctx); err != nil {
 		s.Errorf("Unlock with an ended context: %v", err)
 	}
@@ -38,15 +38,15 @@ func (s *suite) cancelledWait() {
 	key := s.key("k")
 	holder := s.lock(l, key)
 	for _, from := range []*pglock.Locker{l, other} {
-		ctx, cancel := context.WithCancel(s.ctx)
+		ctx, cancel := context.WithCancel(s.Ctx)
 		waiter := s.start(ctx, from, key)
 		s.waiting(from, 1)
 		cancel()
-		s.ended(waiter)
+		waiter.Ended(s.Suite)
 		wait := (*pglock.WaitError)(nil)
-		if !errors.As(waiter.err, &wait) || !errors.Is(waiter.err, context.Canceled) ||
-			!errors.Is(waiter.err, pglock.ErrNotAcquired) || !wait.Keys[0].Equal(key) {
-			s.Errorf("a cancelled wait: %v", waiter.err)
+		if !errors.As(waiter.Err, &wait) || !errors.Is(waiter.Err, context.Canceled) ||
+			!errors.Is(waiter.Err, pglock.ErrNotAcquired) || !wait.Keys[0].Equal(key) {
+			s.Errorf("a cancelled wait: %v", waiter.Err)
 		}
 		s.waiting(from, 0)
 	}
@@ -65,7 +65,7 @@ func (s *suite) maxWait() {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.Ctx, 30*time.Millisecond)
 	defer cancel()
 	_, err := other.Lock(ctx, key)
 	if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !errors.Is(err, context.DeadlineExceeded) {
@@ -79,7 +79,7 @@ func (s *suite) maxWait() {
 // asks for the holders for a second at most, which may be too short on a busy machine: then it waits again.
 func (s *suite) failedWait(from *pglock.Locker, key pglock.Key, d time.Duration) (wait *pglock.WaitError) {
 	for range 20 {
-		_, err := from.Lock(s.ctx, key, pglock.MaxWait(d))
+		_, err := from.Lock(s.Ctx, key, pglock.MaxWait(d))
 		if !errors.As(err, &wait) || errors.Is(err, context.DeadlineExceeded) {
 			s.Errorf("MaxWait(%v): %v", d, err)
 			return nil
@@ -94,27 +94,27 @@ func (s *suite) failedWait(from *pglock.Locker, key pglock.Key, d time.Duration)
 func (s *suite) lockAll() {
 	l, other := s.open(), s.open()
 	a, b, c := s.key("a"), s.key("b"), pglock.PairKey(-7, int32(rand.Uint32()))
-	both, err := l.LockAll(s.ctx, []pglock.Key{c, a, b, a})
-	s.must(err)
+	both, err := l.LockAll(s.Ctx, []pglock.Key{c, a, b, a})
+	s.Must(err)
 	if len(both.Keys()) != 3 || both.Key().ID() != (pglock.Key{}).ID() {
 		s.Errorf("LockAll of three keys, one of them twice, has keys %v", both.Keys())
 	}
 	for _, from := range []*pglock.Locker{l, other} {
 		for _, key := range []pglock.Key{a, b, c} {
-			if _, err := from.TryLock(s.ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
+			if _, err := from.TryLock(s.Ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
 				s.Errorf("TryLock of %v, which is held: %v", key, err)
 			}
 		}
 	}
-	s.must(both.Verify(s.ctx))
+	s.Must(both.Verify(s.Ctx))
 	s.mustUnlock(both)
 
 	one := s.lock(other, b)
 	for _, from := range []*pglock.Locker{l, other} {
-		if _, err := from.TryLockAll(s.ctx, []pglock.Key{a, b, c}); !errors.Is(err, pglock.ErrNotAcquired) {
+		if _, err := from.TryLockAll(s.Ctx, []pglock.Key{a, b, c}); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("TryLockAll with one of the keys held: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 		}
-		if _, err := from.LockAll(s.ctx, []pglock.Key{a, b, c}, pglock.MaxWait(20*time.Millisecond)); !errors.Is(err, pglock.ErrNotAcquired) {
+		if _, err := from.LockAll(s.Ctx, []pglock.Key{a, b, c}, pglock.MaxWait(20*time.Millisecond)); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("LockAll with one of the keys held: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 		}
 	}
@@ -136,9 +136,9 @@ func (s *suite) lockAllOrder() {
 			for range 25 {
 				some := slices.Clone(keys)
 				rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-				lock, err := l.LockAll(s.ctx, some[:1+rand.IntN(len(some))])
+				lock, err := l.LockAll(s.Ctx, some[:1+rand.IntN(len(some))])
 				if err == nil {
-					err = lock.Unlock(s.ctx)
+					err = lock.Unlock(s.Ctx)
 				}
 				if err != nil {
 					s.Error(err)
@@ -155,19 +155,19 @@ func (s *suite) lockAllOrder() {
 func (s *suite) deadlock() {
 	l, a, b := s.open(), s.key("a"), s.key("b")
 	first, second := s.lock(l, a), s.lock(l, b)
-	one, two := s.start(first.Context(s.ctx), l, b), s.start(second.Context(s.ctx), l, a)
+	one, two := s.start(first.Context(s.Ctx), l, b), s.start(second.Context(s.Ctx), l, a)
 	select {
-	case <-one.done:
-	case <-two.done:
+	case <-one.Done:
+	case <-two.Done:
 		first, second, one, two = second, first, two, one
-	case <-s.ctx.Done():
+	case <-s.Ctx.Done():
 		s.Fatalf("after %v both calls still wait for each other", patience)
 	}
-	if !errors.Is(one.err, pglock.ErrDeadlock) {
-		s.Errorf("the call that fails has error %v, want one that matches %q", one.err, pglock.ErrDeadlock)
+	if !errors.Is(one.Err, pglock.ErrDeadlock) {
+		s.Errorf("the call that fails has error %v, want one that matches %q", one.Err, pglock.ErrDeadlock)
 	}
 	s.mustUnlock(first)
-	s.mustUnlock(s.got(two))
+	s.mustUnlock(two.Got(s.Suite))
 	s.mustUnlock(second)
 	s.free(a, b)
 }
@@ -177,7 +177,7 @@ func (s *suite) handoffLimit() {
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		hot, other := s.open(pglock.WithHandoffLimit(8, 20*time.Millisecond)), s.open()
 		key := s.key("k")
-		ctx, stop := context.WithCancel(s.ctx)
+		ctx, stop := context.WithCancel(s.Ctx)
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
@@ -196,7 +196,7 @@ func (s *suite) handoffLimit() {
 				}
 			})
 		}
-		s.until("the loop is running", func() bool { return hot.Stats().HandedOff > 100 })
+		s.Until("the loop is running", func() bool { return hot.Stats().HandedOff > 100 })
 		for range 5 {
 			s.mustUnlock(s.lock(other, key))
 		}

@@ -13,15 +13,15 @@ import (
 
 // What a Locker does itself is the same on every backend, so it is tried in memory alone.
 func TestWhatALockerDoesOnEveryBackend(t *testing.T) {
-	exercise(t, NewServer().opener(), []testCase{
-		{"DeadlineIsTheLeasesOrMaxHolds", (*suite).deadline},
-		{"APanicOfTheObserverLeavesNothingLocked", (*suite).observerPanics},
-		{"TheLocksContextEndsWithTheLock", (*suite).lockContext},
-		{"DoReleasesWhateverHappens", (*suite).do},
-		{"CloseEndsLocksWhenItsContextEnds", (*suite).closeForced},
-		{"ACallThatWouldWaitForItselfIsRefused", (*suite).selfDeadlock},
-		{"ACallThatCanBeGrantedIsNotRefused", (*suite).noSelfDeadlock},
-		{"MisuseIsAnError", (*suite).misuse},
+	exercise(t, NewServer().opener(), map[string]func(*suite){
+		"DeadlineIsTheLeasesOrMaxHolds":          (*suite).deadline,
+		"APanicOfTheObserverLeavesNothingLocked": (*suite).observerPanics,
+		"TheLocksContextEndsWithTheLock":         (*suite).lockContext,
+		"DoReleasesWhateverHappens":              (*suite).do,
+		"CloseEndsLocksWhenItsContextEnds":       (*suite).closeForced,
+		"ACallThatWouldWaitForItselfIsRefused":   (*suite).selfDeadlock,
+		"ACallThatCanBeGrantedIsNotRefused":      (*suite).noSelfDeadlock,
+		"MisuseIsAnError":                        (*suite).misuse,
 	})
 }
 
@@ -39,7 +39,7 @@ func (s *Server) opener() Opener {
 func (s *suite) lockContext() {
 	l := s.open()
 	lock := s.lock(l, s.key("k"))
-	parent, cancel := context.WithCancelCause(s.ctx)
+	parent, cancel := context.WithCancelCause(s.Ctx)
 	ctx, independent := lock.Context(parent), lock.Context(context.Background())
 	child, cancelChild := context.WithCancel(independent)
 	defer cancelChild()
@@ -65,7 +65,7 @@ func (s *suite) do() {
 	l := s.open()
 	key := s.key("k")
 	mine := errors.New("mine")
-	err := l.Do(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
+	err := l.Do(s.Ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
 		err := l.TryDo(ctx, key, func(context.Context, *pglock.Lock) error { return errors.New("ran") })
 		if !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("TryDo of a held key: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
@@ -75,7 +75,7 @@ func (s *suite) do() {
 	if err != mine {
 		s.Errorf("Do returned %v", err)
 	}
-	s.must(l.TryDo(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error { return lock.Unlock(ctx) }))
+	s.Must(l.TryDo(s.Ctx, key, func(ctx context.Context, lock *pglock.Lock) error { return lock.Unlock(ctx) }))
 
 	func() {
 		defer func() {
@@ -83,19 +83,19 @@ func (s *suite) do() {
 				s.Errorf("the panic came out as %v", r)
 			}
 		}()
-		_ = l.Do(s.ctx, key, func(context.Context, *pglock.Lock) error { panic("boom") })
+		_ = l.Do(s.Ctx, key, func(context.Context, *pglock.Lock) error { panic("boom") })
 	}()
 	s.free(key)
 
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_ = l.Do(s.ctx, key, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
+		_ = l.Do(s.Ctx, key, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
 	}()
 	<-gone
 	s.free(key)
 
-	err = l.Do(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
+	err = l.Do(s.Ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
 		<-ctx.Done()
 		return mine
 	}, pglock.MaxHold(10*time.Millisecond))
@@ -111,9 +111,9 @@ func (s *suite) closeForced() {
 	hanging, diligent := s.lock(l, key), s.lock(l, s.key("diligent"))
 	go func() {
 		<-diligent.Done()
-		_ = diligent.Unlock(s.ctx)
+		_ = diligent.Unlock(s.Ctx)
 	}()
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.Ctx)
 	cancel()
 	if err := l.Close(ctx); !errors.Is(err, context.Canceled) {
 		s.Errorf("Close that ended locks returned %v", err)
@@ -122,7 +122,7 @@ func (s *suite) closeForced() {
 	if err := hanging.Err(); !errors.As(err, &lost) || lost.Reason != pglock.LostClosed {
 		s.Errorf("a lock ended by Close: %v", err)
 	}
-	if err := hanging.Unlock(s.ctx); !errors.Is(err, pglock.ErrLost) {
+	if err := hanging.Unlock(s.Ctx); !errors.Is(err, pglock.ErrLost) {
 		s.Errorf("Unlock of a lock ended by Close: got error %v, want one that matches %q", err, pglock.ErrLost)
 	}
 	s.free(key, s.key("diligent"))
@@ -137,7 +137,7 @@ func (s *suite) deadline() {
 	if left, ok := lock.MaxHoldLeft(); ok {
 		s.Errorf("without MaxHold, %v of it are left", left)
 	}
-	s.must(lock.Extend(time.Hour))
+	s.Must(lock.Extend(time.Hour))
 	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(time.Hour)) || !after.After(time.Now()) {
 		s.Errorf("with an hour of MaxHold the deadline is %v, %v", after, ok)
 	}
@@ -145,11 +145,11 @@ func (s *suite) deadline() {
 	if !ok || left > time.Hour || left < time.Minute {
 		s.Errorf("of an hour of MaxHold %v are left, %v", left, ok)
 	}
-	s.must(lock.Extend(left + time.Hour)) // which adds an hour, whatever the lease
+	s.Must(lock.Extend(left + time.Hour)) // which adds an hour, whatever the lease
 	if sum, ok := lock.MaxHoldLeft(); !ok || sum <= time.Hour || sum > 2*time.Hour {
 		s.Errorf("with another hour, %v of MaxHold are left, %v", sum, ok)
 	}
-	s.must(lock.Extend(100 * time.Millisecond))
+	s.Must(lock.Extend(100 * time.Millisecond))
 	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(100*time.Millisecond)) {
 		s.Errorf("with 100 ms of MaxHold the deadline is %v, %v", after, ok)
 	}
@@ -186,7 +186,7 @@ func (s *suite) observerPanics() {
 			go func() {
 				defer close(waited)
 				s.quietly(func() *pglock.Lock {
-					ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+					ctx, cancel := context.WithTimeout(s.Ctx, 50*time.Millisecond)
 					defer cancel()
 					lock, err := l.Lock(ctx, key)
 					if err == nil {
@@ -196,14 +196,14 @@ func (s *suite) observerPanics() {
 				})
 			}()
 			<-waited
-			s.quietly(func() *pglock.Lock { _ = holder.Unlock(s.ctx); return nil })
+			s.quietly(func() *pglock.Lock { _ = holder.Unlock(s.Ctx); return nil })
 			s.quietly(func() *pglock.Lock { // takes and releases the free lock
-				lock, err := l.Lock(s.ctx, key)
+				lock, err := l.Lock(s.Ctx, key)
 				if err != nil {
 					s.Errorf("%s, held by %s: %v", name, where, err)
 					return nil
 				}
-				return s.quietly(func() *pglock.Lock { _ = lock.Unlock(s.ctx); return nil })
+				return s.quietly(func() *pglock.Lock { _ = lock.Unlock(s.Ctx); return nil })
 			})
 			s.mustUnlock(s.lock(s.open(), key))
 			if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 {
@@ -231,7 +231,7 @@ func (s *suite) selfDeadlock() {
 	key, other := s.key("k"), s.key("other")
 	for _, held := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		lock, second := s.lock(l, key, held...), s.lock(l, other)
-		inner := lock.Context(s.ctx)
+		inner := lock.Context(s.Ctx)
 		timed, cancel := context.WithTimeout(inner, time.Hour)
 		defer cancel()
 		caused, cancelCause := context.WithCancelCause(context.WithValue(timed, detail{}, 1))
@@ -258,7 +258,7 @@ func (s *suite) selfDeadlock() {
 		s.mustUnlock(second)
 		s.mustUnlock(lock)
 	}
-	err := l.Do(s.ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
+	err := l.Do(s.Ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
 		return l.Do(ctx, key, func(context.Context, *pglock.Lock) error { return nil })
 	})
 	s.wantError(err, pglock.ErrSelfDeadlock, "Do in Do of one key")
@@ -273,7 +273,7 @@ func (s *suite) noSelfDeadlock() {
 	l, another := s.open(), NewServer().opener()(s.T)
 	key := s.key("k")
 	lock := s.lock(l, key)
-	inner := lock.Context(s.ctx)
+	inner := lock.Context(s.Ctx)
 	const short = 30 * time.Millisecond
 	s.mustUnlock(s.lock(another, key))
 	_, err := l.Lock(foreign{inner}, key, pglock.MaxWait(short))
@@ -285,12 +285,12 @@ func (s *suite) noSelfDeadlock() {
 	waiter := s.start(loose, l, key) // outlives the Lock, so it is granted
 	s.waiting(l, 1)
 	s.mustUnlock(lock)
-	s.mustUnlock(s.got(waiter))
+	s.mustUnlock(waiter.Got(s.Suite))
 
 	lock = s.lock(l, key, pglock.Shared())
-	inner = lock.Context(s.ctx)
+	inner = lock.Context(s.Ctx)
 	both, err := l.Lock(inner, key, pglock.Shared())
-	s.must(err)
+	s.Must(err)
 	s.mustUnlock(both)
 	s.mustUnlock(lock)
 	if _, err = l.Lock(inner, key); errors.Is(err, pglock.ErrSelfDeadlock) || err == nil {
@@ -321,35 +321,35 @@ func (s *suite) misuse() {
 			s.Errorf("%s: no error", what)
 		}
 	}
-	lock, err := l.Lock(s.ctx, pglock.Key{})
+	lock, err := l.Lock(s.Ctx, pglock.Key{})
 	fail("the zero Key", lock, err)
 	if !errors.Is(err, pglock.ErrInvalidKey) {
 		s.Errorf("the zero Key: got error %v, want one that matches %q", err, pglock.ErrInvalidKey)
 	}
-	lock, err = l.TryLock(s.ctx, pglock.NewKey(strings.Repeat("n", pglock.MaxName+1)))
+	lock, err = l.TryLock(s.Ctx, pglock.NewKey(strings.Repeat("n", pglock.MaxName+1)))
 	fail("a name that is too long", lock, err)
 	if !errors.Is(err, pglock.ErrInvalidKey) {
 		s.Errorf("a name that is too long: got error %v, want one that matches %q", err, pglock.ErrInvalidKey)
 	}
-	lock, err = l.LockAll(s.ctx, []pglock.Key{key, {}})
+	lock, err = l.LockAll(s.Ctx, []pglock.Key{key, {}})
 	fail("a zero Key among others", lock, err)
-	lock, err = l.LockAll(s.ctx, nil)
+	lock, err = l.LockAll(s.Ctx, nil)
 	fail("no keys", lock, err)
-	lock, err = l.TryLock(s.ctx, key, pglock.MaxWait(time.Second))
+	lock, err = l.TryLock(s.Ctx, key, pglock.MaxWait(time.Second))
 	fail("TryLock with MaxWait", lock, err)
-	lock, err = l.TryLock(s.ctx, key, pglock.RetryUnavailable(time.Second))
+	lock, err = l.TryLock(s.Ctx, key, pglock.RetryUnavailable(time.Second))
 	fail("TryLock with RetryUnavailable", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.RetryUnavailable(0))
+	lock, err = l.Lock(s.Ctx, key, pglock.RetryUnavailable(0))
 	fail("RetryUnavailable(0)", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.MaxWait(-1))
+	lock, err = l.Lock(s.Ctx, key, pglock.MaxWait(-1))
 	fail("a negative MaxWait", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.MaxHold(0))
+	lock, err = l.Lock(s.Ctx, key, pglock.MaxHold(0))
 	fail("MaxHold(0)", lock, err)
-	lock, err = l.Lock(s.ctx, key, pglock.WithToken(""))
+	lock, err = l.Lock(s.Ctx, key, pglock.WithToken(""))
 	fail("an empty token", lock, err)
-	lock, err = l.Lock(s.ctx, key, nil)
+	lock, err = l.Lock(s.Ctx, key, nil)
 	fail("a nil option", lock, err)
-	fail("Do without a function", nil, l.Do(s.ctx, key, nil))
-	fail("TryDo without a function", nil, l.TryDo(s.ctx, key, nil))
+	fail("Do without a function", nil, l.Do(s.Ctx, key, nil))
+	fail("TryDo without a function", nil, l.TryDo(s.Ctx, key, nil))
 	s.free(key)
 }

@@ -41,10 +41,10 @@ func (s *suite) oneLeads() {
 	}
 	select {
 	case <-done:
-	case <-s.ctx.Done():
+	case <-s.Ctx.Done():
 		s.Fatal("there were not enough terms")
 	}
-	s.until("every process has led", func() bool {
+	s.Until("every process has led", func() bool {
 		for i := range led {
 			if led[i].Load() == 0 {
 				return false
@@ -59,7 +59,7 @@ func (s *suite) resign() {
 	goOn := make(chan struct{})
 	first := s.run(func(ctx context.Context, lock *pglock.Lock) error {
 		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.Is(cause, leader.ErrResigned) && s.ctx.Err() == nil && !returned.Load() {
+		if cause := context.Cause(ctx); !errors.Is(cause, leader.ErrResigned) && s.Ctx.Err() == nil && !returned.Load() {
 			s.Errorf("the cause of a resigned leader's context is %v", cause)
 		}
 		<-goOn
@@ -78,8 +78,8 @@ func (s *suite) resign() {
 	})
 	s.waits(second)
 	resigned := make(chan error, 1)
-	go func() { resigned <- first.Resign(s.ctx) }()
-	s.until("the first one has been asked to resign", func() bool { return !first.IsLeader() })
+	go func() { resigned <- first.Resign(s.Ctx) }()
+	s.Until("the first one has been asked to resign", func() bool { return !first.IsLeader() })
 	select {
 	case err := <-resigned:
 		s.Fatalf("Resign returned %v before lead", err)
@@ -89,7 +89,7 @@ func (s *suite) resign() {
 		s.Error("there is a successor although lead has not returned")
 	}
 	close(goOn)
-	s.must(<-resigned)
+	s.Must(<-resigned)
 	if !returned.Load() {
 		s.Error("Resign returned before lead")
 	}
@@ -99,8 +99,8 @@ func (s *suite) resign() {
 	if first.IsLeader() || !second.IsLeader() {
 		s.Errorf("they lead: %v and %v", first.IsLeader(), second.IsLeader())
 	}
-	s.must(first.Resign(s.ctx)) // it does not lead
-	if holder, ok, err := first.Leader(s.ctx); err != nil || !ok {
+	s.Must(first.Resign(s.Ctx)) // it does not lead
+	if holder, ok, err := first.Leader(s.Ctx); err != nil || !ok {
 		s.Errorf("Leader says %+v, %v, %v", holder, ok, err)
 	}
 }
@@ -120,7 +120,7 @@ func (s *suite) contextEnds() {
 	if first.IsLeader() || second.IsLeader() {
 		s.Error("a stopped candidate leads")
 	}
-	if _, ok, err := first.Leader(s.ctx); ok || err != nil {
+	if _, ok, err := first.Leader(s.Ctx); ok || err != nil {
 		s.Errorf("there is a leader, %v", err)
 	}
 	s.free()
@@ -150,13 +150,13 @@ func (s *suite) lost() {
 	}
 	s.leading(second)
 	s.lose(s.T, s.key())
-	s.until("it leads again", func() bool { return terms.Load() == 2 }) // it kept campaigning
+	s.Until("it leads again", func() bool { return terms.Load() == 2 }) // it kept campaigning
 }
 
 func (s *suite) closed() {
 	c := s.run(leads)
 	s.leading(c)
-	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.Ctx, 10*time.Millisecond)
 	defer cancel()
 	_ = c.locker.Close(ctx) // says that a lock was held
 	if err := <-c.ended; !errors.Is(err, pglock.ErrClosed) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/suitetest"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -19,62 +20,27 @@ type Lose func(t testing.TB, key pglock.Key)
 // Exercise runs the suite. open is as in [locktest.Exercise]: each Locker represents a process. lose may be nil for a
 // backend that cannot lose a lock on demand; that is logged.
 func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
-	exercise(t, open, lose, []testCase{
-		{"OneOfManyLeads", (*suite).oneLeads},
-		{"ResignHandsOverWhenLeadHasReturned", (*suite).resign},
-		{"TheEndOfTheContextEndsRun", (*suite).contextEnds},
-		{"ALostLockEndsTheTermAndRunGoesOn", (*suite).lost},
-		{"AClosedLockerEndsRun", (*suite).closed},
+	exercise(t, open, lose, map[string]func(*suite){
+		"OneOfManyLeads":                     (*suite).oneLeads,
+		"ResignHandsOverWhenLeadHasReturned": (*suite).resign,
+		"TheEndOfTheContextEndsRun":          (*suite).contextEnds,
+		"ALostLockEndsTheTermAndRunGoesOn":   (*suite).lost,
+		"AClosedLockerEndsRun":               (*suite).closed,
 	})
 }
 
-// testCase is a case of the suite.
-type testCase struct {
-	name string
-	run  func(*suite)
+func exercise(t *testing.T, open locktest.Opener, lose Lose, cases map[string]func(*suite)) {
+	suitetest.Run(t, 2*time.Minute, func(s *suitetest.Suite) *suite { return &suite{s, open, lose} }, cases)
 }
-
-func exercise(t *testing.T, open locktest.Opener, lose Lose, cases []testCase) {
-	for _, test := range cases {
-		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			test.run(&suite{T: t, ctx: ctx, open: open, lose: lose})
-		})
-	}
-}
-
-// patience is how long the suite waits for something that must happen. Reaching it is a failure; no test
-// expects to.
-const patience = 2 * time.Minute
 
 // suite is one test.
 type suite struct {
-	*testing.T
-	ctx  context.Context
+	*suitetest.Suite
 	open locktest.Opener
 	lose Lose
 }
 
 func (s *suite) key() pglock.Key { return pglock.NewKey(s.Name()) }
-
-func (s *suite) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *suite) until(what string, done func() bool) {
-	s.Helper()
-	for !done() {
-		select {
-		case <-s.ctx.Done():
-			s.Fatalf("timed out waiting until %s", what)
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
 
 // candidate is an elector that runs on its own Locker, as if in a separate process.
 type candidate struct {
@@ -95,7 +61,7 @@ func (s *suite) elector(l *pglock.Locker, opts ...leader.Option) *leader.Elector
 	s.Helper()
 	quick := []leader.Option{leader.WithBackoff(5*time.Millisecond, 50*time.Millisecond)}
 	e, err := leader.New(l, s.key(), append(quick, opts...)...)
-	s.must(err)
+	s.Must(err)
 	return e
 }
 
@@ -104,7 +70,7 @@ func (s *suite) run(lead func(context.Context, *pglock.Lock) error, opts ...lead
 	s.Helper()
 	l := s.open(s.T)
 	c := &candidate{Elector: s.elector(l, opts...), locker: l, ended: make(chan error, 1)}
-	ctx, stop := context.WithCancelCause(s.ctx)
+	ctx, stop := context.WithCancelCause(s.Ctx)
 	c.stop = stop
 	finished := make(chan struct{})
 	go func() {
@@ -121,19 +87,19 @@ func (s *suite) run(lead func(context.Context, *pglock.Lock) error, opts ...lead
 // waits waits until the candidate is in the queue.
 func (s *suite) waits(c *candidate) {
 	s.Helper()
-	s.until("the candidate waits", func() bool { return c.locker.Stats().Waiting == 1 })
+	s.Until("the candidate waits", func() bool { return c.locker.Stats().Waiting == 1 })
 }
 
 func (s *suite) leading(c *candidate) {
 	s.Helper()
-	s.until("the candidate leads", c.IsLeader)
+	s.Until("the candidate leads", c.IsLeader)
 }
 
 // free fails the test unless a separate process can lock the key at once.
 func (s *suite) free() {
 	s.Helper()
 	l := s.open(s.T)
-	lock, err := l.TryLock(s.ctx, s.key())
-	s.must(err)
-	s.must(lock.Unlock(s.ctx))
+	lock, err := l.TryLock(s.Ctx, s.key())
+	s.Must(err)
+	s.Must(lock.Unlock(s.Ctx))
 }

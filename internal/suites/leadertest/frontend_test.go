@@ -23,15 +23,15 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		must.Succeed(t, err)
 		return l
 	}
-	exercise(t, open, nil, []testCase{
-		{"ResignInsideLeadDoesNotWaitForItself", (*suite).resignInside},
-		{"ResignGivesUpWithItsContext", (*suite).resignGivesUp},
-		{"AnErrorFromLeadLetsAnotherProcessTry", (*suite).errorYields},
-		{"APanicInLeadReleasesAndGoesOn", (*suite).panics},
-		{"GoexitInLeadReleases", (*suite).goexit},
-		{"AnIneligibleProcessLeavesTheQueueAndTheTerm", (*suite).eligible},
-		{"TheHealthCheckFindsALeaderThatGoesOn", (*suite).health},
-		{"EventsReportTermsInOrder", (*suite).events},
+	exercise(t, open, nil, map[string]func(*suite){
+		"ResignInsideLeadDoesNotWaitForItself":        (*suite).resignInside,
+		"ResignGivesUpWithItsContext":                 (*suite).resignGivesUp,
+		"AnErrorFromLeadLetsAnotherProcessTry":        (*suite).errorYields,
+		"APanicInLeadReleasesAndGoesOn":               (*suite).panics,
+		"GoexitInLeadReleases":                        (*suite).goexit,
+		"AnIneligibleProcessLeavesTheQueueAndTheTerm": (*suite).eligible,
+		"TheHealthCheckFindsALeaderThatGoesOn":        (*suite).health,
+		"EventsReportTermsInOrder":                    (*suite).events,
 	})
 }
 
@@ -54,7 +54,7 @@ func (s *suite) resignInside() {
 	for range 3 { // and it campaigns again
 		select {
 		case <-terms:
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 			s.Fatal("a leader that resigned does not campaign again")
 		}
 	}
@@ -70,13 +70,13 @@ func (s *suite) resignGivesUp() {
 		return nil
 	})
 	s.leading(c)
-	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.Ctx, 10*time.Millisecond)
 	defer cancel()
 	if err := c.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		s.Errorf("Resign while lead does not return: %v", err)
 	}
 	close(goOn)
-	s.until("the term has ended", func() bool { return c.HealthCheck(0) == nil })
+	s.Until("the term has ended", func() bool { return c.HealthCheck(0) == nil })
 }
 
 func (s *suite) errorYields() {
@@ -114,14 +114,14 @@ func (s *suite) panics() {
 				s.Errorf("the panic came out as %v", r)
 			}
 		}()
-		_ = e.Run(s.ctx, func(context.Context, *pglock.Lock) error { panic("boom") })
+		_ = e.Run(s.Ctx, func(context.Context, *pglock.Lock) error { panic("boom") })
 	}()
 	if e.IsLeader() {
 		s.Error("it still leads")
 	}
 	s.free()
 	// The elector can be used again.
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.Ctx)
 	_ = e.Run(ctx, func(context.Context, *pglock.Lock) error { cancel(); return nil })
 	s.free()
 }
@@ -131,7 +131,7 @@ func (s *suite) goexit() {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_ = e.Run(s.ctx, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
+		_ = e.Run(s.Ctx, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
 	}()
 	<-gone
 	s.free()
@@ -159,7 +159,7 @@ func (s *suite) eligible() {
 	may.Store(true)
 	s.waits(c)
 	may.Store(false)
-	s.until("it has left the queue", func() bool { return c.locker.Stats().Waiting == 0 })
+	s.Until("it has left the queue", func() bool { return c.locker.Stats().Waiting == 0 })
 }
 
 func (s *suite) health() {
@@ -169,16 +169,16 @@ func (s *suite) health() {
 		return nil
 	})
 	s.leading(c)
-	s.must(c.HealthCheck(0))
+	s.Must(c.HealthCheck(0))
 	c.stop(nil)
-	s.until("it is found", func() bool { return c.HealthCheck(10*time.Millisecond) != nil })
-	s.must(c.HealthCheck(time.Hour))
+	s.Until("it is found", func() bool { return c.HealthCheck(10*time.Millisecond) != nil })
+	s.Must(c.HealthCheck(time.Hour))
 	if c.IsLeader() {
 		s.Error("a leader whose context has ended says that it leads")
 	}
 	close(goOn)
 	<-c.ended
-	s.must(c.HealthCheck(0))
+	s.Must(c.HealthCheck(0))
 	if err := c.HealthCheck(-1); err == nil {
 		s.Error("a negative margin is accepted")
 	}
@@ -188,7 +188,7 @@ func (s *suite) events() {
 	events := make(chan leader.Event, 100)
 	c := s.run(leads, leader.WithEvents(func(e leader.Event) { events <- e }))
 	s.leading(c)
-	s.must(c.Resign(s.ctx))
+	s.Must(c.Resign(s.Ctx))
 	s.leading(c)
 	c.stop(nil)
 	<-c.ended

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/suitetest"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
@@ -11,7 +12,7 @@ import (
 // ExerciseClock tests a store on a server whose clock is set back by an hour. later does that for a key, by moving all
 // times of the key's state an hour later.
 func ExerciseClock(t *testing.T, l *ratelimit.Limiter, later func(key string)) {
-	s := &suite{T: t, ctx: t.Context()}
+	s := &suite{Suite: &suitetest.Suite{T: t, Ctx: t.Context()}}
 	for name, limit := range map[string]ratelimit.Limit{
 		"plain":  {Count: 4, Per: time.Second, Burst: 1},
 		"strict": ratelimit.Limit{Count: 4, Per: time.Second}.Strict(),
@@ -30,7 +31,7 @@ func ExerciseClock(t *testing.T, l *ratelimit.Limiter, later func(key string)) {
 			}
 		}
 		later(key)
-		if err := l.Wait(s.ctx, key, limit, pglock.MaxWait(limit.Per/4)); err != nil {
+		if err := l.Wait(s.Ctx, key, limit, pglock.MaxWait(limit.Per/4)); err != nil {
 			s.Errorf("%s: a wait after the clock was set back: %v", name, err)
 		}
 	}

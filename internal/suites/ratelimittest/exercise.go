@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/suitetest"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
@@ -17,35 +18,27 @@ import (
 // Exercise tests what package ratelimit promises for every store. Each Limiter that open returns represents a process;
 // all must share one server, on which no other program uses keys that begin with the test's name.
 func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
-	for _, test := range []struct {
-		name string
-		run  func(*suite)
-	}{
-		{"ABurstIsLetThroughAndThenNoMore", (*suite).burst},
-		{"SeveralAtOnceAreAllOrNone", (*suite).several},
-		{"ProcessesShareALimit", (*suite).shared},
-		{"TheBoundHoldsInEveryWindow", (*suite).bound},
-		{"AStrictLimitHoldsInEveryWindow", (*suite).strict},
-		{"WaitsAreSpaced", (*suite).wait},
-		{"AWaitThatIsTooLongCostsNothing", (*suite).tooLong},
-		{"AWaitThatIsCancelledLastCostsNothing", (*suite).cancel},
-		{"AnEndedContextCostsNothing", (*suite).ended},
-		{"KeysOfAllKinds", (*suite).keys},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			test.run(&suite{T: t, ctx: ctx, open: func() *ratelimit.Limiter { return open(t) }})
-		})
-	}
+	suitetest.Run(t, patience, func(s *suitetest.Suite) *suite {
+		return &suite{s, func() *ratelimit.Limiter { return open(s.T) }}
+	}, map[string]func(*suite){
+		"ABurstIsLetThroughAndThenNoMore":      (*suite).burst,
+		"SeveralAtOnceAreAllOrNone":            (*suite).several,
+		"ProcessesShareALimit":                 (*suite).shared,
+		"TheBoundHoldsInEveryWindow":           (*suite).bound,
+		"AStrictLimitHoldsInEveryWindow":       (*suite).strict,
+		"WaitsAreSpaced":                       (*suite).wait,
+		"AWaitThatIsTooLongCostsNothing":       (*suite).tooLong,
+		"AWaitThatIsCancelledLastCostsNothing": (*suite).cancel,
+		"AnEndedContextCostsNothing":           (*suite).ended,
+		"KeysOfAllKinds":                       (*suite).keys,
+	})
 }
 
 // patience is how long the suite waits for something that must happen.
 const patience = time.Minute
 
 type suite struct {
-	*testing.T
-	ctx  context.Context
+	*suitetest.Suite
 	open func() *ratelimit.Limiter
 }
 
@@ -53,7 +46,7 @@ func (s *suite) key(name string) string { return s.Name() + "/" + name }
 
 func (s *suite) allow(l *ratelimit.Limiter, key string, limit ratelimit.Limit, n int) Answer {
 	s.Helper()
-	d, err := AllowN(s.ctx, l, key, limit, n)
+	d, err := AllowN(s.Ctx, l, key, limit, n)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -94,7 +87,7 @@ func (s *suite) several() {
 	s.want(s.allow(l, key, slow, 3), true, 2)
 	s.want(s.allow(l, key, slow, 3), false, 2)
 	s.want(s.allow(l, key, slow, 2), true, 0)
-	if _, err := AllowN(s.ctx, l, key, slow, slow.Burst+1); err == nil || errors.Is(err, pglock.ErrNotAcquired) {
+	if _, err := AllowN(s.Ctx, l, key, slow, slow.Burst+1); err == nil || errors.Is(err, pglock.ErrNotAcquired) {
 		s.Errorf("more than the burst: %v", err)
 	}
 }
@@ -110,7 +103,7 @@ func (s *suite) shared() {
 		for i := range callers * keys {
 			wg.Go(func() {
 				key := s.key(fmt.Sprint(i % keys))
-				d, err := Allow(s.ctx, l, key, limit)
+				d, err := Allow(s.Ctx, l, key, limit)
 				if err != nil {
 					s.Error(err)
 				}
@@ -142,7 +135,7 @@ func (s *suite) hammer(limit ratelimit.Limit, d time.Duration) []time.Time {
 			wg.Go(func() {
 				for n := 1 + i%2; time.Now().Before(end); {
 					time.Sleep(5 * time.Millisecond) // more would only keep the processors busy
-					d, err := AllowN(s.ctx, l, s.key("k"), limit, n)
+					d, err := AllowN(s.Ctx, l, s.key("k"), limit, n)
 					if err != nil {
 						s.Error(err)
 						return
@@ -194,8 +187,7 @@ func (s *suite) strict() {
 			limit.Burst = 2 // hammer asks for two, too
 		}
 		s.Run(limit.String(), func(t *testing.T) {
-			inner := *s
-			inner.T = t
+			inner := &suite{&suitetest.Suite{T: t, Ctx: s.Ctx}, s.open}
 			times := inner.hammer(limit, time.Second)
 			if n := most(times, limit.Per); n > limit.Count {
 				t.Errorf("%d in a window of %v, want no more than %d", n, limit.Per, limit.Count)
@@ -215,7 +207,7 @@ func (s *suite) wait() {
 	var wg sync.WaitGroup
 	for range waits {
 		wg.Go(func() {
-			if err := l.Wait(s.ctx, key, limit); err != nil {
+			if err := l.Wait(s.Ctx, key, limit); err != nil {
 				s.Error(err)
 			}
 		})
@@ -229,7 +221,7 @@ func (s *suite) wait() {
 func (s *suite) tooLong() {
 	l, key := s.open(), s.key("k")
 	s.want(s.allow(l, key, slow, slow.Burst-1), true, 1)
-	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.Ctx, 30*time.Second)
 	defer cancel()
 	if err := l.WaitN(ctx, key, slow, 3); !errors.Is(err, pglock.ErrNotAcquired) {
 		s.Errorf("a wait of hours: %v", err)
@@ -244,7 +236,7 @@ func (s *suite) tooLong() {
 func (s *suite) waiter(l *ratelimit.Limiter, key string) (cancel func()) {
 	s.Helper()
 	owed := s.allow(l, key, slow, 1).ResetAfter
-	ctx, end := context.WithCancel(context.WithoutCancel(s.ctx))
+	ctx, end := context.WithCancel(context.WithoutCancel(s.Ctx))
 	s.Cleanup(end)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Wait(ctx, key, slow) }()
@@ -284,7 +276,7 @@ func (s *suite) cancel() {
 
 func (s *suite) ended() {
 	l, key := s.open(), s.key("k")
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.Ctx)
 	cancel()
 	for range 10 {
 		if _, err := Allow(ctx, l, key, slow); !errors.Is(err, context.Canceled) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/suites/suitetest"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
@@ -20,57 +21,34 @@ import (
 // Exercise runs the suite. Each Locker that open returns represents a process; all must be on one server, on which
 // no other program uses jobs whose names begin with the test's.
 func Exercise(t *testing.T, open locktest.Opener) {
-	exercise(t, open, []testCase{
-		{"ADueTimeIsRunOnce", (*suite).once},
-		{"ProcessesShareTheRuns", (*suite).processes},
-		{"MarkOnStartCountsFailures", (*suite).start},
-		{"MarkOnSuccessRepeatsFailures", (*suite).success},
-		{"ADueTimeAheadOfTheServersClockIsWaitedFor", (*suite).ahead},
-		{"RunsOfAJobDoNotOverlap", (*suite).overlap},
-		{"MaxHoldEndsTheRun", (*suite).maxHold},
-		{"WhatWasForgottenIsNotRepeated", (*suite).keep},
-		{"CatchUpRunsWhatWasMissed", (*suite).catchUp},
+	exercise(t, open, map[string]func(*suite){
+		"ADueTimeIsRunOnce":                         (*suite).once,
+		"ProcessesShareTheRuns":                     (*suite).processes,
+		"MarkOnStartCountsFailures":                 (*suite).start,
+		"MarkOnSuccessRepeatsFailures":              (*suite).success,
+		"ADueTimeAheadOfTheServersClockIsWaitedFor": (*suite).ahead,
+		"RunsOfAJobDoNotOverlap":                    (*suite).overlap,
+		"MaxHoldEndsTheRun":                         (*suite).maxHold,
+		"WhatWasForgottenIsNotRepeated":             (*suite).keep,
+		"CatchUpRunsWhatWasMissed":                  (*suite).catchUp,
 	})
 }
 
-// testCase is a case of the suite.
-type testCase struct {
-	name string
-	run  func(*suite)
+func exercise(t *testing.T, open locktest.Opener, cases map[string]func(*suite)) {
+	suitetest.Run(t, time.Minute, func(s *suitetest.Suite) *suite { return &suite{s, open} }, cases)
 }
-
-func exercise(t *testing.T, open locktest.Opener, cases []testCase) {
-	for _, test := range cases {
-		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			test.run(&suite{T: t, ctx: ctx, opener: open})
-		})
-	}
-}
-
-// patience is how long the suite waits for something that must happen.
-const patience = time.Minute
 
 // day is a due time in the past whose record is kept, and the basis of others.
 var day = time.Now().Add(-24 * time.Hour).UTC().Truncate(time.Hour)
 
 type suite struct {
-	*testing.T
-	ctx    context.Context
+	*suitetest.Suite
 	opener locktest.Opener
 }
 
 func (s *suite) jobs(opts ...schedule.Option) *Jobs { return &Jobs{s.opener(s), opts} }
 
 func (s *suite) job() string { return s.Name() }
-
-func (s *suite) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
 
 func (s *suite) is(err, want error) {
 	s.Helper()
@@ -97,15 +75,15 @@ func (s *suite) want(n *atomic.Int64, want int64) {
 func (s *suite) once() {
 	var n atomic.Int64
 	jobs := s.jobs()
-	s.must(jobs.Run(s.ctx, s.job(), day, count(&n, nil)))
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
-	s.is(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone) // another process
+	s.Must(jobs.Run(s.Ctx, s.job(), day, count(&n, nil)))
+	s.is(jobs.Run(s.Ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
+	s.is(s.jobs().Run(s.Ctx, s.job(), day, count(&n, nil)), pglock.ErrDone) // another process
 	elsewhere := day.In(time.FixedZone("elsewhere", 3600)).Add(999 * time.Nanosecond)
-	s.is(jobs.Run(s.ctx, s.job(), elsewhere, count(&n, nil)), pglock.ErrDone) // the same instant
+	s.is(jobs.Run(s.Ctx, s.job(), elsewhere, count(&n, nil)), pglock.ErrDone) // the same instant
 	s.want(&n, 1)
-	s.must(jobs.Run(s.ctx, s.job(), day.Add(time.Microsecond), count(&n, nil)))
-	s.must(jobs.Run(s.ctx, s.job(), day.Add(-time.Hour), count(&n, nil))) // late, and not done yet
-	s.must(jobs.Run(s.ctx, s.job()+"}other{", day, count(&n, nil)))
+	s.Must(jobs.Run(s.Ctx, s.job(), day.Add(time.Microsecond), count(&n, nil)))
+	s.Must(jobs.Run(s.Ctx, s.job(), day.Add(-time.Hour), count(&n, nil))) // late, and not done yet
+	s.Must(jobs.Run(s.Ctx, s.job()+"}other{", day, count(&n, nil)))
 	s.want(&n, 4)
 }
 
@@ -117,7 +95,7 @@ func (s *suite) processes() {
 		jobs := s.jobs()
 		wg.Go(func() {
 			for i := range ticks {
-				err := jobs.Run(s.ctx, s.job(), day.Add(time.Duration(i)*time.Second), count(&n, nil))
+				err := jobs.Run(s.Ctx, s.job(), day.Add(time.Duration(i)*time.Second), count(&n, nil))
 				if err != nil && !errors.Is(err, pglock.ErrDone) {
 					s.Error(err)
 				}
@@ -132,8 +110,8 @@ func (s *suite) start() {
 	var n atomic.Int64
 	boom := errors.New("boom")
 	jobs := s.jobs()
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
+	s.is(jobs.Run(s.Ctx, s.job(), day, count(&n, boom)), boom)
+	s.is(jobs.Run(s.Ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
 	s.want(&n, 1)
 }
 
@@ -141,9 +119,9 @@ func (s *suite) success() {
 	var n atomic.Int64
 	boom := errors.New("boom")
 	jobs := s.jobs(schedule.WithMark(schedule.MarkSuccess))
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
-	s.must(jobs.Run(s.ctx, s.job(), day, count(&n, nil)))
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
+	s.is(jobs.Run(s.Ctx, s.job(), day, count(&n, boom)), boom)
+	s.Must(jobs.Run(s.Ctx, s.job(), day, count(&n, nil)))
+	s.is(jobs.Run(s.Ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
 	s.want(&n, 2)
 }
 
@@ -151,11 +129,11 @@ func (s *suite) ahead() {
 	var n atomic.Int64
 	jobs := s.jobs()
 	start := time.Now() // the server is on this machine
-	s.must(jobs.Run(s.ctx, s.job(), start.Add(300*time.Millisecond), count(&n, nil)))
+	s.Must(jobs.Run(s.Ctx, s.job(), start.Add(300*time.Millisecond), count(&n, nil)))
 	if early := 300*time.Millisecond - time.Since(start); early > 5*time.Millisecond {
 		s.Errorf("it ran %v too early", early)
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.Ctx, 20*time.Millisecond)
 	defer cancel()
 	s.is(jobs.Run(ctx, s.job(), time.Now().Add(time.Hour), count(&n, nil)), context.DeadlineExceeded)
 	s.want(&n, 1)
@@ -168,7 +146,7 @@ func (s *suite) overlap() {
 	done := make(chan error, 1)
 	jobs := s.jobs()
 	go func() {
-		done <- jobs.Run(s.ctx, job, day, func(context.Context, *pglock.Lock) error {
+		done <- jobs.Run(s.Ctx, job, day, func(context.Context, *pglock.Lock) error {
 			close(begun)
 			<-end
 			return nil
@@ -176,18 +154,18 @@ func (s *suite) overlap() {
 	}()
 	<-begun
 	other := s.jobs()
-	s.is(other.Run(s.ctx, job, day, count(&n, nil)), pglock.ErrDone) // it has started
+	s.is(other.Run(s.Ctx, job, day, count(&n, nil)), pglock.ErrDone) // it has started
 	for _, wait := range []time.Duration{0, time.Millisecond} {
 		long, err := other.Job(job)
-		s.must(err)
-		err = long.Run(s.ctx, day.Add(time.Hour), count(&n, nil), pglock.MaxWait(wait))
+		s.Must(err)
+		err = long.Run(s.Ctx, day.Add(time.Hour), count(&n, nil), pglock.MaxWait(wait))
 		if s.is(err, pglock.ErrNotAcquired); errors.Is(err, pglock.ErrDone) {
 			s.Error(err)
 		}
 	}
 	close(end)
-	s.must(<-done)
-	s.must(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil)))
+	s.Must(<-done)
+	s.Must(other.Run(s.Ctx, job, day.Add(time.Hour), count(&n, nil)))
 }
 
 func (s *suite) maxHold() {
@@ -199,14 +177,14 @@ func (s *suite) maxHold() {
 		}
 		jobs := s.jobs(schedule.WithMark(mark))
 		hanging, err := jobs.Job(job)
-		s.must(err)
-		s.is(hanging.Run(s.ctx, day, hang, pglock.MaxHold(50*time.Millisecond)), pglock.ErrLost)
+		s.Must(err)
+		s.is(hanging.Run(s.Ctx, day, hang, pglock.MaxHold(50*time.Millisecond)), pglock.ErrLost)
 		var n atomic.Int64
-		err = jobs.Run(s.ctx, job, day, count(&n, nil))
+		err = jobs.Run(s.Ctx, job, day, count(&n, nil))
 		if mark == schedule.MarkStart {
 			s.is(err, pglock.ErrDone)
 		} else { // it has returned nil, but not under the lock
-			s.must(err)
+			s.Must(err)
 			s.want(&n, 1)
 		}
 	}
@@ -217,32 +195,32 @@ func (s *suite) keep() {
 	jobs := s.jobs(schedule.WithKeep(time.Hour))
 	old := time.Now().Add(-5 * time.Hour)
 	for i := range 3 {
-		s.must(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)))
+		s.Must(jobs.Run(s.Ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)))
 	}
-	s.must(jobs.Run(s.ctx, s.job(), old.Add(270*time.Minute), count(&n, nil))) // half an hour old
+	s.Must(jobs.Run(s.Ctx, s.job(), old.Add(270*time.Minute), count(&n, nil))) // half an hour old
 	// The first three records are deleted by now. The newest of them stays the bound.
 	for i := -1; i < 3; i++ {
-		s.is(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)), pglock.ErrDone)
+		s.is(jobs.Run(s.Ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)), pglock.ErrDone)
 	}
 	s.want(&n, 4)
-	s.must(jobs.Run(s.ctx, s.job(), old.Add(121*time.Minute), count(&n, nil))) // newer than the bound
+	s.Must(jobs.Run(s.Ctx, s.job(), old.Add(121*time.Minute), count(&n, nil))) // newer than the bound
 	s.want(&n, 5)
 }
 
 func (s *suite) catchUp() {
 	hourly, err := schedule.Every(time.Hour)
-	s.must(err)
+	s.Must(err)
 	jobs := s.jobs(schedule.WithCatchUp(3, hourly))
 	var ran []string
 	run := func(hour int, fail error) error {
 		due := day.Add(time.Duration(hour) * time.Hour)
-		return jobs.Run(s.ctx, s.job(), due, func(context.Context, *pglock.Lock) error { return fail })
+		return jobs.Run(s.Ctx, s.job(), due, func(context.Context, *pglock.Lock) error { return fail })
 	}
 	observed := func(hour int) []string {
 		s.Helper()
 		ran = nil
 		with := s.jobs(schedule.WithCatchUp(3, hourly))
-		s.must(with.Run(s.ctx, s.job(), day.Add(time.Duration(hour)*time.Hour), func(ctx context.Context, _ *pglock.Lock) error {
+		s.Must(with.Run(s.Ctx, s.job(), day.Add(time.Duration(hour)*time.Hour), func(ctx context.Context, _ *pglock.Lock) error {
 			due, ok := schedule.Due(ctx)
 			if !ok {
 				s.Error("a run does not get its due time")
@@ -258,7 +236,7 @@ func (s *suite) catchUp() {
 			s.Errorf("it ran for the hours %v, want %v", got, want)
 		}
 	}
-	s.must(run(0, nil)) // nothing was missed before the first
+	s.Must(run(0, nil)) // nothing was missed before the first
 	want(observed(1), "1")
 	want(observed(3), "2", "3")
 	want(observed(10), "7", "8", "9", "10") // no more than three
@@ -266,10 +244,10 @@ func (s *suite) catchUp() {
 	boom := errors.New("boom")
 	s.is(run(13, boom), boom) // so does the one before it
 	want(observed(14), "14")  // with MarkOn(Start) they count as done
-	if _, ok := schedule.Due(s.ctx); ok {
+	if _, ok := schedule.Due(s.Ctx); ok {
 		s.Error("a context of no run has a due time")
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.Ctx, 50*time.Millisecond)
 	defer cancel()
 	s.is(s.jobs(schedule.WithCatchUp(1, endless{})).Run(ctx, s.job(), day.Add(15*time.Hour), count(new(atomic.Int64), nil)), context.DeadlineExceeded)
 }

@@ -22,9 +22,9 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		must.Succeed(t, err)
 		return l
 	}
-	exercise(t, open, []testCase{
-		{"APanicGoesOn", (*suite).panics},
-		{"TheObserverLearnsOfIt", (*suite).observer},
+	exercise(t, open, map[string]func(*suite){
+		"APanicGoesOn":          (*suite).panics,
+		"TheObserverLearnsOfIt": (*suite).observer,
 	})
 }
 
@@ -36,10 +36,10 @@ func (s *suite) panics() {
 				s.Error("the panic did not continue")
 			}
 		}()
-		_ = jobs.Run(s.ctx, s.job(), day, func(context.Context, *pglock.Lock) error { panic("boom") })
+		_ = jobs.Run(s.Ctx, s.job(), day, func(context.Context, *pglock.Lock) error { panic("boom") })
 	}()
 	var n atomic.Int64
-	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil))) // the lock is free
+	s.Must(s.jobs().Run(s.Ctx, s.job(), day, count(&n, nil))) // the lock is free
 	s.want(&n, 1)
 	var errs []error
 	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
@@ -48,7 +48,7 @@ func (s *suite) panics() {
 	watched := &Jobs{Locker: l}
 	func() {
 		defer func() { _ = recover() }() // as above
-		_ = watched.Run(s.ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
+		_ = watched.Run(s.Ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
 	}()
 	if len(errs) != 1 || errs[0] == nil {
 		s.Errorf("the observer got the errors %v for a run that panicked", errs)
@@ -66,8 +66,8 @@ func (s *suite) observer() {
 	jobs := &Jobs{Locker: l}
 	boom := errors.New("boom")
 	var n atomic.Int64
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
-	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
+	s.is(jobs.Run(s.Ctx, s.job(), day, count(&n, boom)), boom)
+	s.is(jobs.Run(s.Ctx, s.job(), day, count(&n, nil)), pglock.ErrDone)
 	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
 		!errors.Is(seen[1].Err, pglock.ErrDone) || seen[0].Use.Kind != pglock.UseTick || !seen[0].Due.Equal(day) {
 		s.Errorf("the observer got %+v", seen)

@@ -16,13 +16,13 @@ import (
 func (s *suite) permit() {
 	sem, other := s.open(2), s.open(2)
 	first, second := s.acquire(sem, 1), s.acquire(other, 1)
-	s.must(first.Err())
+	s.Must(first.Err())
 	for _, from := range []*semaphore.Semaphore{sem, other} {
-		if _, err := from.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+		if _, err := from.TryAcquire(s.Ctx); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("a third TryAcquire: %v", err)
 		}
 	}
-	ctx := first.Context(s.ctx)
+	ctx := first.Context(s.Ctx)
 	s.release(first)
 	<-ctx.Done()
 	if !errors.Is(context.Cause(ctx), pglock.ErrUnlocked) || !errors.Is(first.Err(), pglock.ErrUnlocked) {
@@ -30,11 +30,11 @@ func (s *suite) permit() {
 	}
 	third := s.acquire(other, 1)
 	for range 3 { // a second Release does not free another holder's permit
-		if err := first.Release(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+		if err := first.Release(s.Ctx); !errors.Is(err, pglock.ErrUnlocked) {
 			s.Errorf("a second Release: %v", err)
 		}
 	}
-	if _, err := sem.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+	if _, err := sem.TryAcquire(s.Ctx); !errors.Is(err, pglock.ErrNotAcquired) {
 		s.Errorf("a TryAcquire after a double Release: %v", err)
 	}
 	s.release(second)
@@ -54,7 +54,7 @@ func (s *suite) limit() {
 			wg.Go(func() {
 				for range rounds {
 					weight := 1 + rand.IntN(2)
-					p, err := sem.AcquireN(s.ctx, weight)
+					p, err := sem.AcquireN(s.Ctx, weight)
 					if err != nil {
 						s.Error(err)
 						return
@@ -67,7 +67,7 @@ func (s *suite) limit() {
 					}
 					time.Sleep(rand.N(time.Millisecond))
 					inside.Add(int32(-weight))
-					if err := p.Release(s.ctx); err != nil {
+					if err := p.Release(s.Ctx); err != nil {
 						s.Error(err)
 					}
 				}
@@ -84,15 +84,15 @@ func (s *suite) limit() {
 func (s *suite) handoff() {
 	l := s.opener(s.T, pglock.WithHandoffLimit(1000, time.Hour))
 	sem, err := semaphore.New(l, s.key(), 2)
-	s.must(err)
+	s.Must(err)
 	a, b := s.acquire(sem, 1), s.acquire(sem, 1)
-	waiters := []*attempt{s.start(s.ctx, sem, 1), s.start(s.ctx, sem, 1)}
+	waiters := []*attempt{s.start(s.Ctx, sem, 1), s.start(s.Ctx, sem, 1)}
 	s.waiting(sem, 2)
 	before := l.Stats().HandedOff
 	s.release(a)
 	s.release(b)
 	for _, w := range waiters {
-		s.release(s.got(w))
+		s.release(w.Got(s.Suite))
 	}
 	if n := l.Stats().HandedOff - before; n < 2 {
 		s.Errorf("%d permits were passed on", n)
@@ -103,7 +103,7 @@ func (s *suite) handoff() {
 // fair: while many goroutines of one process pass permits around, another process gets them too.
 func (s *suite) fair() {
 	hot, other := s.open(2), s.open(2)
-	ctx, stop := context.WithCancel(s.ctx)
+	ctx, stop := context.WithCancel(s.Ctx)
 	var wg sync.WaitGroup
 	var rounds atomic.Int32
 	for range 16 {
@@ -121,7 +121,7 @@ func (s *suite) fair() {
 			}
 		})
 	}
-	s.until("the loop is running", func() bool { return rounds.Load() > 100 })
+	s.Until("the loop is running", func() bool { return rounds.Load() > 100 })
 	for range 5 {
 		s.release(s.acquire(other, 1))
 		s.release(s.acquire(other, 2))
@@ -134,25 +134,25 @@ func (s *suite) fair() {
 func (s *suite) tryBehind() {
 	sem, other := s.open(2), s.open(2)
 	one := s.acquire(sem, 1)
-	waiter := s.start(s.ctx, other, 2) // one slot is left, which it may collect
+	waiter := s.start(s.Ctx, other, 2) // one slot is left, which it may collect
 	s.waiting(other, 1)
-	s.until("the waiter's process is at the gate", func() bool {
-		p, err := sem.TryAcquire(s.ctx)
+	s.Until("the waiter's process is at the gate", func() bool {
+		p, err := sem.TryAcquire(s.Ctx)
 		if err == nil {
 			s.release(p)
 		}
 		return errors.Is(err, pglock.ErrNotAcquired)
 	})
 	for _, from := range []*semaphore.Semaphore{sem, other} {
-		if _, err := from.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+		if _, err := from.TryAcquire(s.Ctx); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("TryAcquire past a waiter: %v", err)
 		}
-		if _, err := from.Acquire(s.ctx, pglock.MaxWait(0)); !errors.Is(err, pglock.ErrNotAcquired) {
+		if _, err := from.Acquire(s.Ctx, pglock.MaxWait(0)); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("Acquire with MaxWait(0) past a waiter: %v", err)
 		}
 	}
 	s.release(one)
-	s.release(s.got(waiter))
+	s.release(waiter.Got(s.Suite))
 	s.free(2)
 }
 
@@ -160,16 +160,16 @@ func (s *suite) collected() {
 	sem, other := s.open(3), s.open(3)
 	one := s.acquire(sem, 1)
 	for _, from := range []*semaphore.Semaphore{sem, other} {
-		ctx, cancel := context.WithCancel(s.ctx)
+		ctx, cancel := context.WithCancel(s.Ctx)
 		heavy := s.start(ctx, from, 3)
 		s.waiting(from, 1)
 		cancel()
-		s.ended(heavy)
-		if !errors.Is(heavy.err, context.Canceled) || !errors.Is(heavy.err, pglock.ErrNotAcquired) {
-			s.Errorf("a cancelled AcquireN: %v", heavy.err)
+		heavy.Ended(s.Suite)
+		if !errors.Is(heavy.Err, context.Canceled) || !errors.Is(heavy.Err, pglock.ErrNotAcquired) {
+			s.Errorf("a cancelled AcquireN: %v", heavy.Err)
 		}
-		p, err := other.AcquireN(s.ctx, 2) // the slots that it had collected
-		s.must(err)
+		p, err := other.AcquireN(s.Ctx, 2) // the slots that it had collected
+		s.Must(err)
 		s.release(p)
 	}
 	s.release(one)
@@ -179,23 +179,23 @@ func (s *suite) collected() {
 func (s *suite) limits() {
 	small, large := s.open(2), s.open(5)
 	all := s.acquire(large, 5)
-	if _, err := small.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+	if _, err := small.TryAcquire(s.Ctx); !errors.Is(err, pglock.ErrNotAcquired) {
 		s.Errorf("with all permits held: %v", err)
 	}
 	s.release(all)
 	two := s.acquire(small, 2)
 	three := s.acquire(large, 3)
 	for _, sem := range []*semaphore.Semaphore{small, large} {
-		if _, err := sem.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+		if _, err := sem.TryAcquire(s.Ctx); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("with all permits held: %v", err)
 		}
 	}
 	s.release(two)
 	s.release(three)
-	lock, err := s.opener(s.T).TryLock(s.ctx, s.key()) // the lock of that name is unrelated
-	s.must(err)
+	lock, err := s.opener(s.T).TryLock(s.Ctx, s.key()) // the lock of that name is unrelated
+	s.Must(err)
 	s.release(s.acquire(small, 2))
-	s.must(lock.Unlock(s.ctx))
+	s.Must(lock.Unlock(s.Ctx))
 }
 
 func (s *suite) cancelStorm() {
@@ -206,7 +206,7 @@ func (s *suite) cancelStorm() {
 	for i := range 12 {
 		wg.Go(func() {
 			for range 25 {
-				ctx, cancel := context.WithTimeout(s.ctx, rand.N(3*time.Millisecond))
+				ctx, cancel := context.WithTimeout(s.Ctx, rand.N(3*time.Millisecond))
 				weight := 1 + rand.IntN(limit)
 				p, err := sems[i%2].AcquireN(ctx, weight)
 				cancel()
@@ -220,7 +220,7 @@ func (s *suite) cancelStorm() {
 					s.Errorf("%d permits are held", n)
 				}
 				inside.Add(int32(-weight))
-				if err := p.Release(s.ctx); err != nil {
+				if err := p.Release(s.Ctx); err != nil {
 					s.Error(err)
 				}
 			}

@@ -20,29 +20,29 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		must.Succeed(t, err)
 		return l
 	}
-	exercise(t, open, nil, []testCase{
-		{"WaitersOfAProcessAreServedInOrder", (*suite).order},
-		{"TheObserverSeesPermits", (*suite).observer},
+	exercise(t, open, nil, map[string]func(*suite){
+		"WaitersOfAProcessAreServedInOrder": (*suite).order,
+		"TheObserverSeesPermits":            (*suite).observer,
 	})
 }
 
 func (s *suite) order() {
 	l := s.opener(s.T)
 	sem, err := semaphore.New(l, s.key(), 1)
-	s.must(err)
+	s.Must(err)
 	first := s.acquire(sem, 1)
 	var order []int
 	var wg sync.WaitGroup
 	const n = 20
 	for i := range n {
 		wg.Go(func() {
-			p, err := sem.Acquire(s.ctx)
+			p, err := sem.Acquire(s.Ctx)
 			if err != nil {
 				s.Error(err)
 				return
 			}
 			order = append(order, i) // guarded by the only permit
-			if err := p.Release(s.ctx); err != nil {
+			if err := p.Release(s.Ctx); err != nil {
 				s.Error(err)
 			}
 		})
@@ -59,11 +59,11 @@ func (s *suite) observer() {
 	var w watcher
 	sem := s.open(1, pglock.WithObserver(w.observer()))
 	p := s.acquire(sem, 1)
-	waiter := s.start(s.ctx, sem, 1)
+	waiter := s.start(s.Ctx, sem, 1)
 	s.waiting(sem, 1)
 	s.release(p)
-	s.release(s.got(waiter))
-	s.until("every permit that was acquired has ended", func() bool {
+	s.release(waiter.Got(s.Suite))
+	s.Until("every permit that was acquired has ended", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.ends >= 2 && w.ends == len(w.keys[pglock.UsePermit])

@@ -64,15 +64,15 @@ func (s *suite) lost() {
 	var w watcher
 	sem, other := s.open(1, pglock.WithObserver(w.observer())), s.open(1)
 	p := s.acquire(sem, 1)
-	ctx := p.Context(s.ctx)
-	waiter := s.start(s.ctx, other, 1)
+	ctx := p.Context(s.Ctx)
+	waiter := s.start(s.Ctx, other, 1)
 	s.lose(s.T, w.last(pglock.UsePermit))
 	<-ctx.Done()
 	if !errors.Is(context.Cause(ctx), pglock.ErrLost) {
 		s.Errorf("the cause of a lost permit's context is %v", context.Cause(ctx))
 	}
-	next := s.got(waiter)
-	if err := p.Release(s.ctx); !errors.Is(err, pglock.ErrLost) {
+	next := waiter.Got(s.Suite)
+	if err := p.Release(s.Ctx); !errors.Is(err, pglock.ErrLost) {
 		s.Errorf("Release of a lost permit: %v", err)
 	}
 	s.release(next)
@@ -88,13 +88,13 @@ func (s *suite) lostGate() {
 	var w watcher
 	sem, other := s.open(2, pglock.WithObserver(w.observer())), s.open(2)
 	one := s.acquire(other, 1)
-	heavy := s.start(s.ctx, sem, 2)
-	s.until("it waits at the gate", func() bool { return w.count(hooks.UseSemaphoreGate) > 0 })
+	heavy := s.start(s.Ctx, sem, 2)
+	s.Until("it waits at the gate", func() bool { return w.count(hooks.UseSemaphoreGate) > 0 })
 	s.waiting(sem, 1)
 	s.lose(s.T, w.last(hooks.UseSemaphoreGate))
-	s.until("it has taken the gate again", func() bool { return w.count(hooks.UseSemaphoreGate) > 1 })
+	s.Until("it has taken the gate again", func() bool { return w.count(hooks.UseSemaphoreGate) > 1 })
 	s.release(one)
-	if p := s.got(heavy); p.Err() == nil { // on some backends the slot was lost with the gate
+	if p := heavy.Got(s.Suite); p.Err() == nil { // on some backends the slot was lost with the gate
 		s.release(p)
 	}
 	s.release(s.acquire(other, 2))
@@ -119,7 +119,7 @@ func (s *suite) maxWait() {
 // again.
 func (s *suite) failedWait(from *semaphore.Semaphore, d time.Duration) (wait *pglock.WaitError) {
 	for range 20 {
-		_, err := from.Acquire(s.ctx, pglock.MaxWait(d))
+		_, err := from.Acquire(s.Ctx, pglock.MaxWait(d))
 		if !errors.As(err, &wait) || errors.Is(err, context.DeadlineExceeded) || !wait.Keys[0].Equal(s.key()) {
 			s.Errorf("MaxWait(%v): %v", d, err)
 			return nil
@@ -134,9 +134,9 @@ func (s *suite) failedWait(from *semaphore.Semaphore, d time.Duration) (wait *pg
 func (s *suite) maxHold() {
 	sem, other := s.open(2), s.open(2)
 	p := s.acquire(sem, 2, pglock.MaxHold(20*time.Millisecond))
-	ctx := p.Context(s.ctx)
-	waiter := s.start(s.ctx, other, 1)
-	local := s.start(s.ctx, sem, 1)
+	ctx := p.Context(s.Ctx)
+	waiter := s.start(s.Ctx, other, 1)
+	local := s.start(s.Ctx, sem, 1)
 	<-ctx.Done()
 	lost := (*pglock.LostError)(nil)
 	if err := context.Cause(ctx); !errors.As(err, &lost) || lost.Reason != pglock.LostMaxHold {
@@ -146,9 +146,9 @@ func (s *suite) maxHold() {
 		s.Errorf("the context has the error %v, the permit %v", ctx.Err(), p.Err())
 	}
 	for _, a := range []*attempt{waiter, local} { // although the holder has not released it
-		s.release(s.got(a))
+		s.release(a.Got(s.Suite))
 	}
-	if err := p.Release(s.ctx); !errors.Is(err, pglock.ErrLost) {
+	if err := p.Release(s.Ctx); !errors.Is(err, pglock.ErrLost) {
 		s.Errorf("Release after MaxHold: %v", err)
 	}
 	s.free(2)
@@ -157,19 +157,19 @@ func (s *suite) maxHold() {
 func (s *suite) close() {
 	l := s.opener(s.T)
 	sem, err := semaphore.New(l, s.key(), 1)
-	s.must(err)
+	s.Must(err)
 	p := s.acquire(sem, 1)
-	waiter := s.start(s.ctx, sem, 1)
+	waiter := s.start(s.Ctx, sem, 1)
 	s.waiting(sem, 1)
 	closed := make(chan error, 1)
-	go func() { closed <- l.Close(s.ctx) }()
-	s.ended(waiter)
-	if !errors.Is(waiter.err, pglock.ErrClosed) {
-		s.Errorf("a waiter of a closed Locker: %v", waiter.err)
+	go func() { closed <- l.Close(s.Ctx) }()
+	waiter.Ended(s.Suite)
+	if !errors.Is(waiter.Err, pglock.ErrClosed) {
+		s.Errorf("a waiter of a closed Locker: %v", waiter.Err)
 	}
 	s.release(p)
-	s.must(<-closed)
-	if _, err := sem.Acquire(s.ctx); !errors.Is(err, pglock.ErrClosed) {
+	s.Must(<-closed)
+	if _, err := sem.Acquire(s.Ctx); !errors.Is(err, pglock.ErrClosed) {
 		s.Errorf("Acquire after Close: %v", err)
 	}
 	s.free(1)
