@@ -30,7 +30,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	for _, lock := range ancestors(ctx) {
 		if lock.hold.locker == l && !l.closed.Load() {
 			return fmt.Errorf("pglock: close: %w: its context descends from that of a Lock of %s, which is held "+
-				"(close when that is unlocked)", ErrSelfDeadlock, keyText(lock.info().name(), 0))
+				"(close when that is unlocked)", ErrSelfDeadlock, keyText(lock.name(), 0))
 		}
 	}
 	if !l.refuse() {
@@ -111,14 +111,14 @@ func (l *Locker) warnOfHeld() {
 func namesOf(locks []*Lock) string {
 	var names []string
 	for _, k := range locks[:min(len(locks), mostNamed)] {
-		info, tag := k.info(), ""
-		if info.Use.Kind != UseLock {
-			tag = ", " + string(info.Use.Kind)
+		tag := ""
+		if use := k.use(); use.Kind != UseLock {
+			tag = ", " + string(use.Kind)
 		}
 		if k.token == 0 {
-			tag += ", token " + shorttext.Quote(info.Token)
+			tag += ", token " + shorttext.Quote(k.Token())
 		}
-		names = append(names, fmt.Sprintf("%s (since %s%s)", keyText(info.name(), len(info.Keys)-1), wallTime(k.since).Format(time.RFC3339), tag))
+		names = append(names, fmt.Sprintf("%s (since %s%s)", keyText(k.name(), len(k.keys())-1), wallTime(k.since).Format(time.RFC3339), tag))
 	}
 	if more := len(locks) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))

@@ -60,7 +60,7 @@ func deadlock(w *wait, cycle []step) error {
 // name returns the key by which its holder knows the stake in key.
 func (s *stake) name(key driver.Key) Key {
 	if s.lock != nil {
-		if use := s.lock.info().Use; use.Kind != UseLock {
+		if use := s.lock.use(); use.Kind != UseLock {
 			return use.Key
 		}
 	}

@@ -58,7 +58,7 @@ func (l *Locker) attachLocked(r *request, h *hold, k *Lock) {
 
 // handOff is [hooks.HandOff]. If a loss and handOff race, the first to lock the shard's mu decides whether k or the new
 // Lock is lost.
-func (k *Lock) handOff(from, to context.Context, opts []LockOption) (next *Lock, report func(), err error) {
+func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, report func(), err error) {
 	var c lockConfig
 	if err := c.read(opts); err != nil {
 		return nil, nil, err
@@ -75,7 +75,7 @@ func (k *Lock) handOff(from, to context.Context, opts []LockOption) (next *Lock,
 	l.unlock(h.shards())
 	next.limit(c.maxHold)
 	return next, func() {
-		k.reportReleased(from)
+		k.reportReleased(to)
 		next.reportHandedOff(to)
 	}, nil
 }
@@ -105,13 +105,9 @@ func (h *hold) succeedLocked(k *Lock, c lockConfig) *Lock {
 
 // reportHandedOff reports a Lock that handOff has made.
 func (k *Lock) reportHandedOff(ctx context.Context) {
-	o := k.hold.locker.config.observer
-	if o == nil {
-		return
+	if o := k.hold.locker.config.observer; o != nil {
+		e := k.event(EventAcquired)
+		e.Took, e.Source = 0, SourceHandoff
+		k.reportAcquired(o.observe(ctx, e))
 	}
-	var own context.Context
-	if o.Acquired != nil {
-		own = o.Acquired(ctx, AcquiredInfo{LockInfo: k.info(), Source: SourceHandoff})
-	}
-	k.reportAcquired(ctx, own)
 }

@@ -18,7 +18,9 @@ func init() {
 		return locker.(*Locker).whoHolds(plain(keys.([]Key)), ended)
 	}
 	hooks.Watch = func(locker any, w *hooks.Waits) (stop func()) { return locker.(*Locker).watch(w) }
-	hooks.Observer = func(locker any) any { return observerOr(locker.(*Locker).config.observer) }
+	hooks.Observe = func(ctx context.Context, locker, event any) context.Context {
+		return locker.(*Locker).config.observer.observe(ctx, event.(Event))
+	}
 	hooks.HandoffLimit = func(locker any) (int, time.Duration) {
 		c := locker.(*Locker).config
 		return c.handoffs, c.handoffFor
@@ -26,8 +28,8 @@ func init() {
 	hooks.Await = func(ctx context.Context, locker, name, keys any, some int) (func(), error) {
 		return locker.(*Locker).awaitSome(ctx, name.(Key), keys.([]Key), some)
 	}
-	hooks.HandOff = func(lock any, from, to context.Context, opts any) (any, func(), error) {
-		return lock.(*Lock).handOff(from, to, opts.([]LockOption))
+	hooks.HandOff = func(lock any, to context.Context, opts any) (any, func(), error) {
+		return lock.(*Lock).handOff(to, opts.([]LockOption))
 	}
 	hooks.WithUse = func(use any) any {
 		u := use.(Use)
@@ -50,7 +52,7 @@ func init() {
 		c, err := newTxConfig(opts.([]TxOption))
 		return hooks.TxSettings{
 			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, AllowStale: c.allowStale, AllowStandby: c.allowStandby,
-			Observer: observerOr(c.observer),
+			Observer: c.observer,
 		}, err
 	}
 	hooks.InvalidKey = func(why string) any { return Key{k: driver.Key{Name: why}} }
@@ -61,12 +63,4 @@ func (l *Locker) openBackend() (driver.Backend, error) {
 		return nil, err
 	}
 	return l.backend, nil
-}
-
-// observerOr returns o, or an Observer without functions if it is nil.
-func observerOr(o *Observer) *Observer {
-	if o == nil {
-		return &Observer{}
-	}
-	return o
 }

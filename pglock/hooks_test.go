@@ -21,15 +21,14 @@ func memoryLocker(t *testing.T, opts ...pglock.Option) *pglock.Locker {
 
 func TestHooksHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.T) {
 	var uses []string
-	report := func(verb string, use pglock.Use) { uses = append(uses, verb+" "+string(use.Kind)) }
-	l := memoryLocker(t, pglock.WithObserver(&pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context { report("acquired", e.Use); return nil },
-		Released: func(_ context.Context, e pglock.ReleasedInfo) { report("released", e.Use) },
+	l := memoryLocker(t, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+		uses = append(uses, string(e.Type)+" "+string(e.Use.Kind))
+		return ctx
 	}))
 	key := pglock.NewKey("k")
 	use := hooks.WithUse(pglock.Use{Kind: "turn", Key: key}).(pglock.LockOption)
 	first := mustLock(t, l, key)
-	handed, say, err := hooks.HandOff(first, t.Context(), t.Context(), []pglock.LockOption{use, pglock.WithToken("next")})
+	handed, say, err := hooks.HandOff(first, t.Context(), []pglock.LockOption{use, pglock.WithToken("next")})
 	txCheck(t, err)
 	next := handed.(*pglock.Lock)
 	if err := first.Err(); !errors.Is(err, pglock.ErrUnlocked) || next.Err() != nil || next.Token() != "next" {
@@ -55,7 +54,7 @@ func TestHooksHandOffLeavesALockThatItCannotHandOff(t *testing.T) {
 	refused := func(lock *pglock.Lock, opts ...pglock.LockOption) {
 		t.Helper()
 		before := lock.Err()
-		if _, _, err := hooks.HandOff(lock, t.Context(), t.Context(), opts); err == nil || errors.Is(err, pglock.ErrNotAcquired) == (len(opts) > 0) {
+		if _, _, err := hooks.HandOff(lock, t.Context(), opts); err == nil || errors.Is(err, pglock.ErrNotAcquired) == (len(opts) > 0) {
 			t.Errorf("the error is %v", err)
 		}
 		if after := lock.Err(); !errors.Is(after, before) {

@@ -35,8 +35,7 @@ type lazyState struct {
 	timer      *time.Timer    // checks expires
 	contexts   map[*lockContext]struct{}
 	endless    *lockContext    // for parents that do not end
-	observed   context.Context // for the Observer, once Acquired has been called
-	ownContext bool            // Acquired has returned it
+	observed   context.Context // for the Observer, once it has been told that the lock was acquired
 	unreported *LostError      // a loss to report after that
 	noticed    chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
 

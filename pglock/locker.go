@@ -51,7 +51,7 @@ type lockerConfig struct {
 	postgres   postgres.Options
 	handoffs   int
 	handoffFor time.Duration
-	observer   *Observer
+	observer   Observer
 	warnAfter  time.Duration
 
 	boundGuards bool     // WithGuardIdleTimeout was given

@@ -39,12 +39,15 @@ func TestNotificationsLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 			db := testenv.Database(t)
 			released := make(chan struct{})
 			var lost atomic.Int64
-			observer := &pglock.Observer{Lost: func(context.Context, pglock.LostInfo) {
-				if slow == "Observer" {
-					<-released
+			observer := func(ctx context.Context, e pglock.Event) context.Context {
+				if e.Type == pglock.EventLost {
+					if slow == "Observer" {
+						<-released
+					}
+					lost.Add(1)
 				}
-				lost.Add(1)
-			}}
+				return ctx
+			}
 			opts := []pglock.Option{pglock.WithObserver(observer)}
 			if slow == "log" {
 				opts = append(opts, pglock.WithLogger(slog.New(blockingLog{slog.DiscardHandler, released})))
@@ -78,11 +81,12 @@ func TestNotificationsObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t 
 	for name, handoffs := range map[string]int{"passed on": 1000, "released": 0} {
 		t.Run(name, func(t *testing.T) {
 			var first atomic.Pointer[pglock.Lock]
-			l, err := locktest.NewMemory(pglock.WithHandoffLimit(handoffs, time.Minute), pglock.WithObserver(&pglock.Observer{
-				WaitStarted: func(ctx context.Context, _ pglock.WaitStartedInfo) context.Context {
+			l, err := locktest.NewMemory(pglock.WithHandoffLimit(handoffs, time.Minute), pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+				if e.Type == pglock.EventWaitStarted {
 					_ = first.Load().Unlock(ctx)
 					panic("boom")
-				},
+				}
+				return ctx
 			}))
 			if err != nil {
 				t.Fatal(err)

@@ -9,18 +9,15 @@ import (
 
 func ExampleWithObserver() {
 	ctx := context.Background()
-	locker := exampleLocker(pglock.WithObserver(&pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
-			fmt.Println("acquired", e.Keys[0], e.Source)
-			return nil
-		},
-		Released: func(_ context.Context, e pglock.ReleasedInfo) { fmt.Println("released", e.Keys[0]) },
+	locker := exampleLocker(pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+		fmt.Println(e.Type, e.Keys[0])
+		return ctx
 	}))
 	defer locker.Close(ctx)
 	err := locker.Do(ctx, pglock.NewKey("a"), func(context.Context, *pglock.Lock) error { return nil })
 	fmt.Println(err)
 	// Output:
-	// acquired a free
+	// acquired a
 	// released a
 	// <nil>
 }

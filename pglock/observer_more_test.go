@@ -20,27 +20,28 @@ import (
 type spanKey struct{}
 
 // spans is an Observer that passes a name on in the contexts that it returns.
-func (j *journal) spans(name string) *pglock.Observer {
-	seen := func(ctx context.Context) string { return fmt.Sprint(ctx.Value(spanKey{})) }
-	with := func(ctx context.Context, what string) context.Context {
-		return context.WithValue(ctx, spanKey{}, strings.TrimPrefix(seen(ctx)+"/", "<nil>/")+name+what)
+func (j *journal) spans(ctx context.Context, e pglock.Event) context.Context {
+	in := fmt.Sprint(ctx.Value(spanKey{}))
+	with := func(what string) context.Context {
+		return context.WithValue(ctx, spanKey{}, strings.TrimPrefix(in+"/", "<nil>/")+what)
 	}
-	return &pglock.Observer{
-		WaitStarted: func(ctx context.Context, e pglock.WaitStartedInfo) context.Context { return with(ctx, "wait") },
-		WaitEnded:   func(ctx context.Context, e pglock.WaitEndedInfo) { j.add("%s waited in %s", name, seen(ctx)) },
-		Acquired:    func(ctx context.Context, e pglock.AcquiredInfo) context.Context { return with(ctx, "hold") },
-		Failed: func(ctx context.Context, e pglock.FailedInfo) {
-			j.add("%s failed in %s: %s, try %v", name, seen(ctx), keylabel.Outcome(e.Err), e.Try)
-		},
-		Released: func(ctx context.Context, e pglock.ReleasedInfo) { j.add("%s released in %s", name, seen(ctx)) },
-		Lost:     func(ctx context.Context, e pglock.LostInfo) { j.add("%s lost in %s", name, seen(ctx)) },
+	switch e.Type {
+	case pglock.EventWaitStarted:
+		return with("wait")
+	case pglock.EventAcquired:
+		return with("hold")
+	case pglock.EventFailed:
+		j.add("failed in %s: %s, try %v", in, keylabel.Outcome(e.Err), e.Try)
+	default:
+		j.add("%s in %s", e.Type, in)
 	}
+	return nil // as ctx
 }
 
 func TestObserverContextsAreThoseOfLaterEvents(t *testing.T) {
 	db := testenv.Database(t)
 	var j journal
-	l := openLocker(t, db, pglock.WithObserver(pglock.Observers(j.spans("a"), nil, &pglock.Observer{}, j.spans("b"))))
+	l := openLocker(t, db, pglock.WithObserver(j.spans))
 	key := pglock.NewKey("k")
 	holder := mustLock(t, openLocker(t, db), key)
 	ctx := context.WithValue(t.Context(), spanKey{}, "call")
@@ -57,9 +58,7 @@ func TestObserverContextsAreThoseOfLaterEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"a waited in call/await/bwait", "b waited in call/await/bwait",
-		"work in call/await/bwait/ahold/bhold",
-		"a released in call/await/bwait/ahold/bhold", "b released in call/await/bwait/ahold/bhold",
+		"wait ended in call/wait", "work in call/wait/hold", "released in call/wait/hold",
 	}
 	if !slices.Equal(j.lines, want) {
 		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
@@ -70,7 +69,7 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	var j journal
-	l := openLocker(t, db, pglock.WithObserver(j.spans("o")), pglock.WithMaxHeld(1))
+	l := openLocker(t, db, pglock.WithObserver(j.spans), pglock.WithMaxHeld(1))
 	key := pglock.NewKey("k")
 	holder := mustLock(t, openLocker(t, db), key)
 	own := mustLock(t, l, pglock.NewKey("own"))
@@ -93,10 +92,10 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 		t.Errorf("the outcome of %v is %s", err, keylabel.Outcome(err))
 	}
 	want := []string{
-		"o failed in <nil>: too_many, try true", "o failed in <nil>: deadlock, try false", "o released in ohold",
-		"o failed in <nil>: not_acquired, try true",
-		"o waited in owait", "o failed in owait: not_acquired, try false",
-		"o waited in owait", "o failed in owait: canceled, try false",
+		"failed in <nil>: too_many, try true", "failed in <nil>: deadlock, try false", "released in hold",
+		"failed in <nil>: not_acquired, try true",
+		"wait ended in wait", "failed in wait: not_acquired, try false",
+		"wait ended in wait", "failed in wait: canceled, try false",
 	}
 	if !slices.Equal(j.lines, want) {
 		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
@@ -105,12 +104,9 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 
 func TestObserverTokensAreThoseOfTheLock(t *testing.T) {
 	var tokens []string
-	l, err := locktest.NewMemory(pglock.WithObserver(&pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
-			tokens = append(tokens, e.Token)
-			return nil
-		},
-		Released: func(_ context.Context, e pglock.ReleasedInfo) { tokens = append(tokens, e.Token) },
+	l, err := locktest.NewMemory(pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+		tokens = append(tokens, e.Token)
+		return ctx
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -129,9 +125,10 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	txHold(t, db, key)
 	var got []string
-	o := pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
+	o := pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
 		got = append(got, fmt.Sprintf("%v shared %v try %v took %v: %s", e.Keys, e.Shared, e.Try, e.Took > 0, keylabel.Outcome(e.Err)))
-	}})
+		return ctx
+	})
 	tx, free := txBegin(t, db.Connect(t)), pglock.NewKey("free")
 	txCheck(t, pglock.LockTx(t.Context(), tx, free, o, pglock.Shared()))
 	//pglock:allow the observer is what is tested

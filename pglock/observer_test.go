@@ -26,26 +26,25 @@ func (j *journal) add(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
-func (j *journal) observer() *pglock.Observer {
-	return &pglock.Observer{
-		WaitStarted: func(_ context.Context, e pglock.WaitStartedInfo) context.Context {
-			j.add("wait %v", e.Keys[0])
-			return nil
-		},
-		WaitEnded: func(_ context.Context, e pglock.WaitEndedInfo) { j.add("waited %v %v", e.Keys[0], e.Err == nil) },
-		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
-			j.add("acquired %v %v", e.Keys[0], e.Source)
-			return nil
-		},
-		Released: func(_ context.Context, e pglock.ReleasedInfo) { j.add("released %v", e.Keys[0]) },
-		Lost:     func(_ context.Context, e pglock.LostInfo) { j.add("lost %v %s", e.Keys[0], string(e.Err.Reason)) },
+func (j *journal) observe(ctx context.Context, e pglock.Event) context.Context {
+	switch e.Type {
+	case pglock.EventWaitEnded:
+		j.add("waited %v %v", e.Keys[0], e.Err == nil)
+	case pglock.EventAcquired:
+		j.add("acquired %v %v", e.Keys[0], e.Source)
+	case pglock.EventLost:
+		j.add("lost %v %s", e.Keys[0], e.Err.(*pglock.LostError).Reason)
+	case pglock.EventFailed:
+	default:
+		j.add("%s %v", e.Type, e.Keys[0])
 	}
+	return ctx
 }
 
 func TestObserverIsToldTheWayOfEveryLock(t *testing.T) {
 	db := testenv.Database(t)
 	var j journal
-	l, other := openLocker(t, db, pglock.WithObserver(j.observer())), openLocker(t, db)
+	l, other := openLocker(t, db, pglock.WithObserver(j.observe)), openLocker(t, db)
 	key := pglock.NewKey("k")
 
 	first := mustLock(t, l, key)
@@ -57,7 +56,7 @@ func TestObserverIsToldTheWayOfEveryLock(t *testing.T) {
 	testenv.WaitUntil(t, "the second waits", func() bool {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		return slices.Contains(j.lines, "wait k")
+		return slices.Contains(j.lines, "wait started k")
 	})
 	mustUnlock(t, first)
 	<-done
@@ -84,8 +83,8 @@ func TestObserverIsToldTheWayOfEveryLock(t *testing.T) {
 		return strings.HasPrefix(j.lines[len(j.lines)-1], "lost")
 	})
 	want := []string{
-		"acquired k free", "wait k", "released k", "waited k true", "acquired k handoff", "released k",
-		"wait k", "waited k false", "wait k", "waited k true", "acquired k queued", "released k",
+		"acquired k free", "wait started k", "released k", "waited k true", "acquired k handoff", "released k",
+		"wait started k", "waited k false", "wait started k", "waited k true", "acquired k queued", "released k",
 		"acquired k free", "lost k session",
 	}
 	// The first's release and the second's grant are reported by two goroutines.
@@ -106,20 +105,20 @@ type balance struct {
 	wrong    []string
 }
 
-func (b *balance) acquire(_ context.Context, e pglock.AcquiredInfo) context.Context {
+func (b *balance) observe(ctx context.Context, e pglock.Event) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.acquired++
-	b.open[e.Keys[0].String()]++
-	return nil
-}
-
-func (b *balance) end(key pglock.Key) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open[key.String()]--; b.open[key.String()] < 0 {
-		b.wrong = append(b.wrong, fmt.Sprintf("%s ended before it was acquired, or twice", key))
+	key := e.Keys[0].String()
+	switch e.Type {
+	case pglock.EventAcquired:
+		b.acquired++
+		b.open[key]++
+	case pglock.EventReleased, pglock.EventLost:
+		if b.open[key]--; b.open[key] < 0 {
+			b.wrong = append(b.wrong, fmt.Sprintf("%s ended before it was acquired, or twice", key))
+		}
 	}
+	return ctx
 }
 
 func (b *balance) opened() (n int) {
@@ -137,11 +136,7 @@ func TestObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	b := balance{open: map[string]int{}}
-	l, _ := openCounted(t, db, pglock.WithObserver(&pglock.Observer{
-		Acquired: b.acquire,
-		Released: func(_ context.Context, e pglock.ReleasedInfo) { b.end(e.Keys[0]) },
-		Lost:     func(_ context.Context, e pglock.LostInfo) { b.end(e.Keys[0]) },
-	}))
+	l, _ := openCounted(t, db, pglock.WithObserver(b.observe))
 	stop := keepBusy(t, 12, []*pglock.Locker{l}, func(ctx context.Context, l *pglock.Locker) {
 		lock, _, err := acquireAnyWay(ctx, l, faultKeys(8))
 		if err == nil {

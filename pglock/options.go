@@ -352,7 +352,7 @@ type txConfig struct {
 	acquisition
 	derived                  bool // maxWait comes from the context's deadline
 	allowStale, allowStandby bool
-	observer                 *Observer
+	observer                 Observer
 }
 
 func newTxConfig(opts []TxOption) (txConfig, error) {

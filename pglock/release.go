@@ -105,8 +105,8 @@ type loss struct {
 // reportLosses tells the log and Observers of losses, in the background: no lock's end waits for them, however slow they are.
 func reportLosses(losses []loss) {
 	for _, l := range losses {
-		if info := l.lock.info(); l.logs && !hooks.IsInternal(string(info.Use.Kind)) {
-			l.lock.hold.locker.warn("lock lost", info.name(), info.Use.Kind, "reason", l.err.Reason, "error", l.err.Err)
+		if use := l.lock.use(); l.logs && !hooks.IsInternal(string(use.Kind)) {
+			l.lock.hold.locker.warn("lock lost", l.lock.name(), use.Kind, "reason", l.err.Reason, "error", l.err.Err)
 		}
 		l.lock.reportLost(l.err)
 	}

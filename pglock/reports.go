@@ -17,66 +17,66 @@ func (r *request) reportWait(l *Locker) {
 	}
 	r.waited = true
 	l.watchWaits()
-	o := l.config.observer
-	if o == nil || o.WaitStarted == nil {
-		return
-	}
-	if ctx := o.WaitStarted(r.caller, WaitStartedInfo{r.info(), l}); ctx != nil {
-		r.caller = ctx
+	if l.config.observer != nil {
+		e := r.event(EventWaitStarted)
+		e.locker = l
+		r.caller = l.config.observer.observe(r.caller, e)
 	}
 }
 
-// info is what the Observer learns of the lock that r asks for.
-func (r *request) info() LockInfo {
-	info := LockInfo{Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token.String()}
+// event is an event of the lock that r asks for.
+func (r *request) event(what EventType) Event {
+	e := Event{Type: what, Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token.String(), Try: r.try}
 	if r.config.use != nil {
-		info.Use = *r.config.use
+		e.Use = *r.config.use
 	}
-	return info
+	return e
 }
 
-// name is the key by which the caller of a primitive knows the lock, or else its first own.
-func (i LockInfo) name() Key {
-	if i.Use.Kind != UseLock {
-		return i.Use.Key
+// event is an event of l, which has been held until now.
+func (l *Lock) event(what EventType) Event {
+	return Event{
+		Type: what, Keys: l.Keys(), Shared: l.hold.shared, Token: l.Token(), Use: l.use(), Took: driver.Now().Sub(l.since),
 	}
-	return i.Keys[0]
 }
 
-// info is what the Observer learns of l.
-func (l *Lock) info() LockInfo {
-	info := LockInfo{Keys: l.Keys(), Shared: l.hold.shared, Token: l.Token()}
+// use is what a primitive uses l for.
+func (l *Lock) use() Use {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if x := l.lazy; x != nil && x.use != nil {
-		info.Use = *x.use
+		return *x.use
 	}
-	return info
+	return Use{}
+}
+
+// name is the key by which the caller of a primitive knows the lock, or else its first own.
+func (l *Lock) name() Key {
+	if use := l.use(); use.Kind != UseLock {
+		return use.Key
+	}
+	return Key{k: l.key[0]}
 }
 
 // reportEnd reports the end of an acquiring call.
-func (r *request) reportEnd(o *Observer, lock *Lock, waited time.Duration, err error) {
+func (r *request) reportEnd(o Observer, lock *Lock, waited time.Duration, err error) {
 	if o == nil {
 		return
 	}
-	if !r.waited {
-		waited = 0
+	e := r.event(EventWaitEnded)
+	e.Err = err
+	if r.waited {
+		e.Took = waited
+		o.observe(r.caller, e)
 	}
-	info := r.info()
-	if r.waited && o.WaitEnded != nil {
-		o.WaitEnded(r.caller, WaitEndedInfo{info, waited, err})
+	switch {
+	case lock != nil:
+		e.Type, e.Source = EventAcquired, r.source(lock)
+		lock.reportAcquired(o.observe(r.caller, e))
+	case !r.refusedToPrimitive(err):
+		e.Type = EventFailed
+		o.observe(r.caller, e)
 	}
-	if lock == nil {
-		if o.Failed != nil && !r.refusedToPrimitive(err) {
-			o.Failed(r.caller, FailedInfo{info, r.try, waited, err})
-		}
-		return
-	}
-	var own context.Context
-	if o.Acquired != nil {
-		own = o.Acquired(r.caller, AcquiredInfo{info, waited, r.source(lock)})
-	}
-	lock.reportAcquired(r.caller, own)
 }
 
 // refusedToPrimitive reports whether err refuses a try of a primitive that looks for a free lock. The primitive reports
@@ -85,15 +85,11 @@ func (r *request) refusedToPrimitive(err error) bool {
 	return r.try && r.config.use != nil && errors.Is(err, ErrNotAcquired)
 }
 
-// reportAcquired records that Acquired has been called, and what it returned. If the lock was lost meanwhile it calls
-// Lost.
-func (l *Lock) reportAcquired(ctx, own context.Context) {
-	if own != nil {
-		ctx = own
-	}
+// reportAcquired records the context for the event of the lock's end. If the lock was lost meanwhile it reports that.
+func (l *Lock) reportAcquired(ctx context.Context) {
 	l.mu.Lock()
 	x := l.lazyLocked()
-	x.observed, x.ownContext = context.WithoutCancel(ctx), own != nil
+	x.observed = context.WithoutCancel(ctx)
 	lost := x.unreported
 	l.mu.Unlock()
 	if lost != nil {
@@ -101,11 +97,11 @@ func (l *Lock) reportAcquired(ctx, own context.Context) {
 	}
 }
 
-// observed returns ctx with the values of the context that Acquired returned, if any.
+// observed returns ctx with the values of the context that the Observer has returned, if any.
 func (l *Lock) observed(ctx context.Context) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x := l.lazy; x != nil && x.ownContext {
+	if x := l.lazy; x != nil && x.observed != nil {
 		return &observedContext{ctx, x.observed}
 	}
 	return ctx
@@ -126,21 +122,21 @@ func (r *request) source(lock *Lock) Source {
 
 func (l *Lock) reportReleased(ctx context.Context) {
 	o := l.hold.locker.config.observer
-	if o == nil || o.Released == nil {
+	if o == nil {
 		return
 	}
 	l.mu.Lock()
-	if x := l.lazy; x != nil && x.ownContext {
+	if x := l.lazy; x != nil && x.observed != nil {
 		ctx = x.observed
 	}
 	l.mu.Unlock()
-	o.Released(ctx, ReleasedInfo{l.info(), driver.Now().Sub(l.since)})
+	o.observe(ctx, l.event(EventReleased))
 }
 
 // reportLost reports a loss: at once, or when the acquiring call has reported the lock.
 func (l *Lock) reportLost(lost *LostError) {
 	o := l.hold.locker.config.observer
-	if o == nil || o.Lost == nil {
+	if o == nil {
 		return
 	}
 	l.mu.Lock()
@@ -151,20 +147,19 @@ func (l *Lock) reportLost(lost *LostError) {
 	}
 	l.mu.Unlock()
 	if ctx != nil {
-		o.Lost(ctx, LostInfo{l.info(), driver.Now().Sub(l.since), lost})
+		e := l.event(EventLost)
+		e.Err = lost
+		o.observe(ctx, e)
 	}
 }
 
 // observe reports a call for locks of a transaction that began at the given time.
 func (c txConfig) observe(ctx context.Context, keys []Key, try bool, began driver.Instant, err error) {
-	if c.observer == nil || c.observer.TxLocked == nil {
-		return
-	}
-	took := time.Duration(0)
+	e := Event{Type: EventTxLocked, Keys: keys, Shared: c.shared, Try: try, Err: err}
 	if began != 0 {
-		took = driver.Now().Sub(began)
+		e.Took = driver.Now().Sub(began)
 	}
-	c.observer.TxLocked(ctx, TxLockedInfo{LockInfo{Keys: keys, Shared: c.shared}, try, took, err})
+	c.observer.observe(ctx, e)
 }
 
 func publicKeys(keys []driver.Key) []Key {

@@ -17,7 +17,7 @@ import (
 
 // Work does everything that is counted, with the waits and hold times that the tests expect. It runs in a
 // testing/synctest bubble.
-func Work(t *testing.T, o *pglock.Observer) {
+func Work(t *testing.T, o pglock.Observer) {
 	t.Helper()
 	ctx, server := t.Context(), locktest.NewServer()
 	l, err := server.Locker(pglock.WithObserver(o))
@@ -57,8 +57,10 @@ func Work(t *testing.T, o *pglock.Observer) {
 	must.Succeed(t, permit.Release(ctx))
 
 	// The Server in memory has no transactions.
-	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Keys: []pglock.Key{key}}})
-	o.TxLocked(ctx, pglock.TxLockedInfo{LockInfo: pglock.LockInfo{Use: pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("api")}}, Took: time.Second})
+	o(ctx, pglock.Event{Type: pglock.EventTxLocked, Keys: []pglock.Key{key}})
+	o(ctx, pglock.Event{
+		Type: pglock.EventTxLocked, Use: pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("api")}, Took: time.Second,
+	})
 	job, err := schedule.New(l, key)
 	must.Succeed(t, err)
 	due := time.Now()

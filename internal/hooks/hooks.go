@@ -21,8 +21,8 @@ var (
 	Backend func(locker any) (driver.Backend, error)
 	// Logger returns the logger of WithLogger, or else slog.Default.
 	Logger func(locker any) *slog.Logger
-	// Observer returns the *pglock.Observer of WithObserver, or else one without functions.
-	Observer func(locker any) any
+	// Observe tells the Observer, if there is one, of event, a pglock.Event, and returns the context for later events.
+	Observe func(ctx context.Context, locker, event any) context.Context
 	// HandoffLimit returns the limit of WithHandoffLimit, or the default.
 	HandoffLimit func(locker any) (n int, d time.Duration)
 	// WhoHolds returns the []pglock.Holder of the first of keys, a []pglock.Key, that has any, as the errors of waits name
@@ -47,13 +47,12 @@ var Await func(ctx context.Context, locker, name, keys any, some int) (end func(
 
 // HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with
 // opts, a []pglock.LockOption, without asking the server. It is for queues outside of the Locker. They keep the handoff
-// limit themselves, or other processes may never get the lock. from and to are the contexts of the two holders; only their
-// values matter.
+// limit themselves, or other processes may never get the lock. Only the values of to, the next holder's context, matter.
 //
 // HandOff does not call the Observer, so it may be called under a mutex; report does, and must be called once,
 // afterwards. If the lock has ended, is one of several holders, or is of several keys, or if a call of this process waits
 // for the key, the error matches ErrNotAcquired, and the lock is as it was: unlock it.
-var HandOff func(lock any, from, to context.Context, opts any) (next any, report func(), err error)
+var HandOff func(lock any, to context.Context, opts any) (next any, report func(), err error)
 
 // WithUse returns a pglock.LockOption that tells the Observer what a lock is for, a pglock.Use. A try that is refused is not
 // reported as Failed then: a primitive may try several locks, and reports how its own caller's request ended.
@@ -90,7 +89,7 @@ type TxSettings struct {
 	Bounded                  bool // MaxWait was given
 	MaxWait                  time.Duration
 	AllowStale, AllowStandby bool
-	Observer                 any // a *pglock.Observer, never nil
+	Observer                 any // a pglock.Observer, which may be nil
 }
 
 // HoldersTx asks in tx for the holders of keys, a []pglock.Key. After an error, tx cannot continue.

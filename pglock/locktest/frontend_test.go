@@ -162,15 +162,18 @@ func (s *suite) deadline() {
 	}
 }
 
-// observerPanics makes each function of an Observer panic, for locks that wait in this process and on the server.
+// observerPanics makes an Observer panic at each event, for locks that wait in this process and on the server.
 func (s *suite) observerPanics() {
-	boom := func() { panic("boom") }
-	for name, observer := range map[string]*pglock.Observer{
-		"WaitStarted": {WaitStarted: func(context.Context, pglock.WaitStartedInfo) context.Context { panic("boom") }},
-		"WaitEnded":   {WaitEnded: func(context.Context, pglock.WaitEndedInfo) { boom() }},
-		"Acquired":    {Acquired: func(context.Context, pglock.AcquiredInfo) context.Context { panic("boom") }},
-		"Released":    {Released: func(context.Context, pglock.ReleasedInfo) { boom() }},
+	for _, event := range []pglock.EventType{
+		pglock.EventWaitStarted, pglock.EventWaitEnded, pglock.EventAcquired, pglock.EventReleased,
 	} {
+		name := string(event)
+		observer := func(ctx context.Context, e pglock.Event) context.Context {
+			if e.Type == event {
+				panic("boom")
+			}
+			return ctx
+		}
 		for where, elsewhere := range map[string]bool{"this process": false, "another process": true} {
 			key := s.key(name + " " + where)
 			quiet := s.open()

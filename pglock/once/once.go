@@ -161,9 +161,11 @@ func (c *call) ask(ctx context.Context, tx pgx.Tx, record bool) (lockdb.OnceRow,
 
 // report reports the call to its Observer.
 func (c *call) report(ctx context.Context, ran bool, err error) {
-	if o := c.Observer.(*pglock.Observer); o.Recorded != nil {
-		use := pglock.Use{Kind: pglock.UseOnce, Key: c.key}
-		o.Recorded(ctx, pglock.RecordedInfo{Use: use, ID: c.id, Ran: ran, Took: driver.Now().Sub(c.began), Err: err})
+	if o := c.Observer.(pglock.Observer); o != nil {
+		o(ctx, pglock.Event{
+			Type: pglock.EventRecorded, Use: pglock.Use{Kind: pglock.UseOnce, Key: c.key}, ID: c.id, Ran: ran,
+			Took: driver.Now().Sub(c.began), Err: err,
+		})
 	}
 }
 

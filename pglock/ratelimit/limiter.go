@@ -145,7 +145,7 @@ func (l *Limiter) Allow(ctx context.Context, id string, limit Limit) (Decision, 
 // If ctx ends before the request is sent, nothing is counted. If it ends later, the request may have been counted, as
 // after any error but a RefusedError.
 func (l *Limiter) AllowN(ctx context.Context, id string, limit Limit, n int) (d Decision, err error) {
-	if l.observed() {
+	if l.config.observer != nil {
 		began := driver.Now()
 		defer func() { l.report(ctx, id, began, err) }()
 	}
@@ -182,14 +182,12 @@ func (l *Limiter) outage(id string, limit Limit, err error) (Decision, error) {
 	}
 }
 
-func (l *Limiter) observed() bool {
-	return l.config.observer != nil && l.config.observer.Recorded != nil
-}
-
 // report reports the end of a call to the Observer.
 func (l *Limiter) report(ctx context.Context, id string, began driver.Instant, err error) {
-	use := pglock.Use{Kind: pglock.UseRate, Key: l.key}
-	l.config.observer.Recorded(ctx, pglock.RecordedInfo{Use: use, ID: id, Took: driver.Now().Sub(began), Err: err})
+	l.config.observer(ctx, pglock.Event{
+		Type: pglock.EventRecorded, Use: pglock.Use{Kind: pglock.UseRate, Key: l.key}, ID: id,
+		Took: driver.Now().Sub(began), Err: err,
+	})
 }
 
 // request is one call that asks for a decision.

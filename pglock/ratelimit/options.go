@@ -17,7 +17,7 @@ type config struct {
 	timeout time.Duration
 	outage  Policy
 
-	observer *pglock.Observer
+	observer pglock.Observer
 }
 
 const defaultTimeout = time.Second
@@ -79,8 +79,8 @@ func WithTrustedOwner(roles ...string) Option {
 	}
 }
 
-// WithObserver reports each call to the Recorded function of o. A nil observer is none.
-func WithObserver(o *pglock.Observer) Option {
+// WithObserver reports each call to o, as an EventRecorded. A nil observer is none.
+func WithObserver(o pglock.Observer) Option {
 	return func(c *config) error {
 		c.observer = o
 		return nil

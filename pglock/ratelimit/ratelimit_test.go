@@ -301,8 +301,8 @@ func TestRatelimitMisuseIsAnError(t *testing.T) {
 
 func TestRatelimitTheObserverLearnsOfEachCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var seen []pglock.RecordedInfo
-		observer := &pglock.Observer{Recorded: func(_ context.Context, e pglock.RecordedInfo) { seen = append(seen, e) }}
+		var seen []pglock.Event
+		observer := func(ctx context.Context, e pglock.Event) context.Context { seen = append(seen, e); return ctx }
 		l, err := ratelimittest.New(&ratelimittest.Memory{}, limits, ratelimit.WithObserver(observer))
 		must.Succeed(t, err)
 		one := ratelimit.Limit{Count: 1, Per: time.Minute}

@@ -21,7 +21,7 @@ func (l *Limiter) Wait(ctx context.Context, id string, limit Limit, opts ...pglo
 // LockOptions are errors. If ctx ends during the wait, the error is the context's, and what was counted is given back if
 // no other call has asked for the id since. During an outage, [WithOutage] with PolicyPermit lets it happen at once.
 func (l *Limiter) WaitN(ctx context.Context, id string, limit Limit, n int, opts ...pglock.LockOption) (err error) {
-	if l.observed() {
+	if l.config.observer != nil {
 		began := driver.Now()
 		defer func() { l.report(ctx, id, began, err) }()
 	}

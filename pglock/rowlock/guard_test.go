@@ -193,7 +193,7 @@ func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
 			<-held.Done()
 		},
 		"HandOff": func(t *testing.T, held *pglock.Lock) {
-			_, _, err := hooks.HandOff(held, t.Context(), t.Context(), []pglock.LockOption(nil))
+			_, _, err := hooks.HandOff(held, t.Context(), []pglock.LockOption(nil))
 			wantIs(t, err, pglock.ErrNotAcquired)
 			unlock(t, held)
 		},

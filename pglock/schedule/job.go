@@ -74,9 +74,9 @@ func (j *Job) run(ctx context.Context, due time.Time, opts []pglock.LockOption, 
 		r := &run{Job: j, opts: opts, due: due}
 		err = j.failed(due, errPanicked) // unless carryOut returns
 		defer func() {
-			if o := hooks.Observer(j.locker).(*pglock.Observer); o.Recorded != nil {
-				o.Recorded(ctx, pglock.RecordedInfo{Use: j.use(), Due: due, Ran: r.ran, Took: r.took, Err: err})
-			}
+			hooks.Observe(ctx, j.locker, pglock.Event{
+				Type: pglock.EventRecorded, Use: j.use(), Due: due, Ran: r.ran, Took: r.took, Err: err,
+			})
 		}()
 		if err = carryOut(r); err != nil {
 			err = j.failed(due, err)

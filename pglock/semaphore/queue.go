@@ -128,7 +128,7 @@ func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	over := h.lock.Err() != nil // which may call the Observer
 	s.mu.Lock()
 	if !over && len(s.queue) > 0 && (s.atGate || s.queue[0].weight == 1 && s.turn.lasts(driver.Now())) {
-		next, report, err := hooks.HandOff(h.lock, ctx, s.queue[0].ctx, s.slot)
+		next, report, err := hooks.HandOff(h.lock, s.queue[0].ctx, s.slot)
 		if err == nil {
 			s.turn.passed++
 			s.serveLocked(held{h.slot, next.(*pglock.Lock)})

@@ -13,34 +13,26 @@ import (
 
 func (s *Semaphore) use() pglock.Use { return pglock.Use{Kind: pglock.UsePermit, Key: s.key} }
 
-func (s *Semaphore) observer() *pglock.Observer { return hooks.Observer(s.locker).(*pglock.Observer) }
-
-// info is what the Observer learns of permits.
-func (s *Semaphore) info() pglock.LockInfo {
-	return pglock.LockInfo{Keys: []pglock.Key{s.key}, Use: s.use()}
+// event is an event of a call for permits.
+func (s *Semaphore) event(what pglock.EventType) pglock.Event {
+	return pglock.Event{Type: what, Keys: []pglock.Key{s.key}, Use: s.use()}
 }
 
 // reportWait reports that a call waits for permits, and returns the context for its later reports.
 func (s *Semaphore) reportWait(ctx context.Context) context.Context {
-	if o := s.observer(); o.WaitStarted != nil {
-		if own := o.WaitStarted(ctx, pglock.WaitStartedInfo{LockInfo: s.info()}); own != nil {
-			return own
-		}
-	}
-	return ctx
+	return hooks.Observe(ctx, s.locker, s.event(pglock.EventWaitStarted))
 }
 
 // reportEnd reports how a call for permits has ended.
 func (s *Semaphore) reportEnd(ctx context.Context, try, awaited bool, waited time.Duration, err error) {
-	if !awaited {
-		waited = 0
+	e := s.event(pglock.EventWaitEnded)
+	e.Try, e.Err = try, err
+	if awaited {
+		e.Took = waited
+		hooks.Observe(ctx, s.locker, e)
 	}
-	o := s.observer()
-	if awaited && o.WaitEnded != nil {
-		o.WaitEnded(ctx, pglock.WaitEndedInfo{LockInfo: s.info(), Waited: waited, Err: err})
-	}
-	if err != nil && o.Failed != nil {
-		o.Failed(ctx, pglock.FailedInfo{LockInfo: s.info(), Try: try, Waited: waited, Err: err})
+	if e.Type = pglock.EventFailed; err != nil {
+		hooks.Observe(ctx, s.locker, e)
 	}
 }
 

@@ -132,11 +132,12 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 		release := hold(t, db, held)
 		tx := begin(t, conn)
 		refusals := 0
-		q := pgxdb.New(pgxlocks.Tx(tx, pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
+		q := pgxdb.New(pgxlocks.Tx(tx, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
 			if errors.Is(e.Err, pglock.ErrNotAcquired) {
 				refusals++
 			}
-		}})))
+			return ctx
+		})))
 		if c.waits {
 			result := make(chan error, 1)
 			go func() { result <- c.run(t.Context(), q) }()

@@ -42,9 +42,12 @@ func (s *suite) panics() {
 	s.Must(s.jobs().Run(s.Ctx, s.job(), day, count(&n, nil))) // the lock is free
 	s.want(&n, 1)
 	var errs []error
-	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
-		errs = append(errs, t.Err)
-	}}))
+	l := s.opener(s, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+		if e.Type == pglock.EventRecorded {
+			errs = append(errs, e.Err)
+		}
+		return ctx
+	}))
 	watched := &Jobs{Locker: l}
 	func() {
 		defer func() { _ = recover() }() // as above
@@ -57,12 +60,15 @@ func (s *suite) panics() {
 
 func (s *suite) observer() {
 	var mu sync.Mutex
-	var seen []pglock.RecordedInfo
-	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Recorded: func(_ context.Context, t pglock.RecordedInfo) {
+	var seen []pglock.Event
+	l := s.opener(s, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
 		mu.Lock()
 		defer mu.Unlock()
-		seen = append(seen, t)
-	}}))
+		if e.Type == pglock.EventRecorded {
+			seen = append(seen, e)
+		}
+		return ctx
+	}))
 	jobs := &Jobs{Locker: l}
 	boom := errors.New("boom")
 	var n atomic.Int64

@@ -18,25 +18,19 @@ type watcher struct {
 	ends int
 }
 
-func (w *watcher) observer() *pglock.Observer {
+func (w *watcher) observer() pglock.Observer {
 	w.keys = map[pglock.UseKind][]pglock.Key{}
-	return &pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+	return func(ctx context.Context, e pglock.Event) context.Context {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch {
+		case e.Type == pglock.EventAcquired:
 			w.keys[e.Use.Kind] = append(w.keys[e.Use.Kind], e.Keys...)
-			return nil
-		},
-		Released: func(_ context.Context, e pglock.ReleasedInfo) { w.end(e.Use) },
-		Lost:     func(_ context.Context, e pglock.LostInfo) { w.end(e.Use) },
-	}
-}
-
-func (w *watcher) end(use pglock.Use) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if use.Kind == pglock.UsePermit {
-		w.ends++
+		case e.Type != pglock.EventReleased && e.Type != pglock.EventLost:
+		case e.Use.Kind == pglock.UsePermit:
+			w.ends++
+		}
+		return ctx
 	}
 }
 

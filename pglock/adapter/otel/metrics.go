@@ -52,90 +52,66 @@ func seconds() metric.HistogramOption {
 	return metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
 }
 
-func (m *metrics) observer() *pglock.Observer {
-	return &pglock.Observer{
-		WaitStarted: func(ctx context.Context, e pglock.WaitStartedInfo) context.Context {
-			if !keylabel.Internal(e.Use) {
-				m.waiting.Add(ctx, 1, m.with(e.Keys, e.Use))
-			}
-			return nil
-		},
-		WaitEnded: func(ctx context.Context, e pglock.WaitEndedInfo) {
-			if !keylabel.Internal(e.Use) {
-				m.waiting.Add(ctx, -1, m.with(e.Keys, e.Use))
-				m.wait.Record(ctx, e.Waited.Seconds(), m.with(e.Keys, e.Use, outcome(e.Err)))
-			}
-		},
-		Acquired: func(ctx context.Context, e pglock.AcquiredInfo) context.Context {
-			if !keylabel.Internal(e.Use) {
-				m.startAtZero(e.Keys, e.Use)
-				m.held.Add(ctx, 1, m.with(e.Keys, e.Use))
-				m.acquired.Add(ctx, 1, m.with(e.Keys, e.Use, attribute.String("pglock.how", string(e.Source))))
-			}
-			return nil
-		},
-		Failed: m.callFailed,
-		Released: func(ctx context.Context, e pglock.ReleasedInfo) {
-			if !keylabel.Internal(e.Use) {
-				m.ended(ctx, e.Keys, e.Use, e.Held.Seconds())
-			}
-		},
-		Lost: func(ctx context.Context, e pglock.LostInfo) {
-			if !keylabel.Internal(e.Use) {
-				m.ended(ctx, e.Keys, e.Use, e.Held.Seconds())
-				m.lost.Add(ctx, 1, m.with(e.Keys, e.Use, attribute.String("pglock.reason", string(e.Err.Reason))))
-			}
-		},
-		TxLocked: func(ctx context.Context, e pglock.TxLockedInfo) {
-			m.tx.Record(ctx, e.Took.Seconds(), m.with(e.Keys, e.Use, outcome(e.Err)))
-		},
-		Recorded: func(ctx context.Context, e pglock.RecordedInfo) {
-			m.record.Record(ctx, e.Took.Seconds(), m.with(nil, e.Use, outcome(e.Err)))
-		},
+func (m *metrics) observe(ctx context.Context, e pglock.Event) {
+	switch e.Type {
+	case pglock.EventWaitStarted:
+		m.waiting.Add(ctx, 1, m.of(e))
+	case pglock.EventWaitEnded:
+		m.waiting.Add(ctx, -1, m.of(e))
+		m.wait.Record(ctx, e.Took.Seconds(), m.of(e, outcome(e.Err)))
+	case pglock.EventAcquired:
+		m.startAtZero(e)
+		m.held.Add(ctx, 1, m.of(e))
+		m.acquired.Add(ctx, 1, m.of(e, attribute.String("pglock.how", string(e.Source))))
+	case pglock.EventFailed:
+		if e.Try && errors.Is(e.Err, pglock.ErrNotAcquired) {
+			m.refused.Add(ctx, 1, m.of(e))
+		} else {
+			m.failed.Add(ctx, 1, m.of(e, outcome(e.Err)))
+		}
+	case pglock.EventReleased, pglock.EventLost:
+		m.ended(ctx, e)
+	case pglock.EventTxLocked:
+		m.tx.Record(ctx, e.Took.Seconds(), m.of(e, outcome(e.Err)))
+	case pglock.EventRecorded:
+		m.record.Record(ctx, e.Took.Seconds(), m.of(e, outcome(e.Err)))
 	}
 }
 
 // startAtZero creates the counters that alerts use, with the value zero, when a use and label are seen for the first
 // time. A counter that appears with its first event has no increase, so a first loss would raise no alert.
-func (m *metrics) startAtZero(keys []pglock.Key, use pglock.Use) {
-	if _, began := m.began.LoadOrStore([2]string{keylabel.Use(use), m.labels.Of(keys, use)}, true); began {
+func (m *metrics) startAtZero(e pglock.Event) {
+	if _, began := m.began.LoadOrStore([2]string{keylabel.Use(e.Use), m.labels.Of(e.Keys, e.Use)}, true); began {
 		return
 	}
 	ctx := context.Background() // nothing has happened in the caller's span
-	m.refused.Add(ctx, 0, m.with(keys, use))
+	m.refused.Add(ctx, 0, m.of(e))
 	for _, reason := range keylabel.Reasons {
-		m.lost.Add(ctx, 0, m.with(keys, use, attribute.String("pglock.reason", string(reason))))
+		m.lost.Add(ctx, 0, m.of(e, attribute.String("pglock.reason", string(reason))))
 	}
 	for _, outcome := range keylabel.Failures {
-		m.failed.Add(ctx, 0, m.with(keys, use, attribute.String("pglock.outcome", outcome)))
+		m.failed.Add(ctx, 0, m.of(e, attribute.String("pglock.outcome", outcome)))
 	}
 }
 
-func (m *metrics) callFailed(ctx context.Context, e pglock.FailedInfo) {
-	switch {
-	case keylabel.Internal(e.Use):
-	case e.Try && errors.Is(e.Err, pglock.ErrNotAcquired):
-		m.refused.Add(ctx, 1, m.with(e.Keys, e.Use))
-	default:
-		m.failed.Add(ctx, 1, m.with(e.Keys, e.Use, outcome(e.Err)))
+// ended counts a lock that is not held any more.
+func (m *metrics) ended(ctx context.Context, e pglock.Event) {
+	m.held.Add(ctx, -1, m.of(e))
+	m.hold.Record(ctx, e.Took.Seconds(), m.of(e))
+	if lost, ok := errors.AsType[*pglock.LostError](e.Err); ok {
+		m.lost.Add(ctx, 1, m.of(e, attribute.String("pglock.reason", string(lost.Reason))))
 	}
-}
-
-func (m *metrics) ended(ctx context.Context, keys []pglock.Key, use pglock.Use, seconds float64) {
-	with := m.with(keys, use)
-	m.held.Add(ctx, -1, with)
-	m.hold.Record(ctx, seconds, with)
 }
 
 func outcome(err error) attribute.KeyValue {
 	return attribute.String("pglock.outcome", keylabel.Outcome(err))
 }
 
-// with returns the attributes of a measurement.
-func (m *metrics) with(keys []pglock.Key, use pglock.Use, more ...attribute.KeyValue) metric.MeasurementOption {
-	more = append(more, attribute.String("pglock.use", keylabel.Use(use)))
+// of returns the attributes of a measurement.
+func (m *metrics) of(e pglock.Event, more ...attribute.KeyValue) metric.MeasurementOption {
+	more = append(more, attribute.String("pglock.use", keylabel.Use(e.Use)))
 	if m.labels != nil {
-		more = append(more, attribute.String("pglock.key", m.labels.Of(keys, use)))
+		more = append(more, attribute.String("pglock.key", m.labels.Of(e.Keys, e.Use)))
 	}
 	return metric.WithAttributes(more...)
 }

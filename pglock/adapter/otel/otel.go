@@ -12,6 +12,7 @@
 package otel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -66,8 +67,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 }
 
 // New returns an Observer that makes metrics and spans. Use one for all Lockers of a process, and for the calls that
-// take transaction locks; pglock.Observers joins it with others.
-func New(opts ...Option) (*pglock.Observer, error) {
+// take transaction locks.
+func New(opts ...Option) (pglock.Observer, error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, opt := range opts {
 		if opt == nil {
@@ -82,7 +83,19 @@ func New(opts ...Option) (*pglock.Observer, error) {
 		return nil, fmt.Errorf("pglock/adapter/otel: %w", err)
 	}
 	s := &spans{tracer: c.tracers.Tracer(scope)}
-	return pglock.Observers(s.observer(), m.observer()), nil
+	return func(ctx context.Context, e pglock.Event) context.Context {
+		if keylabel.Internal(e.Use) {
+			return ctx
+		}
+		switch e.Type {
+		case pglock.EventWaitStarted:
+			ctx = s.started(ctx, e)
+		case pglock.EventWaitEnded:
+			s.ended(ctx, e)
+		}
+		m.observe(ctx, e)
+		return ctx
+	}, nil
 }
 
 const scope = "github.com/pglock-toolkit/pglock/pglock/adapter/otel"

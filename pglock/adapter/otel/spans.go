@@ -31,14 +31,8 @@ type wait struct {
 	cancel context.CancelFunc // stops asking
 }
 
-func (s *spans) observer() *pglock.Observer {
-	return &pglock.Observer{WaitStarted: s.started, WaitEnded: s.ended}
-}
-
-func (s *spans) started(ctx context.Context, e pglock.WaitStartedInfo) context.Context {
-	if keylabel.Internal(e.Use) {
-		return nil
-	}
+// started begins the span of a wait, and returns a context with it.
+func (s *spans) started(ctx context.Context, e pglock.Event) context.Context {
 	ctx, span := s.tracer.Start(ctx, "pglock wait", trace.WithAttributes(
 		attribute.String("pglock.key", e.Keys[0].String()), attribute.Int("pglock.keys", len(e.Keys)),
 		attribute.Bool("pglock.shared", e.Shared), attribute.String("pglock.use", keylabel.Use(e.Use)),
@@ -63,9 +57,10 @@ const (
 	askWithin    = 5 * time.Second
 )
 
-func (s *spans) ended(ctx context.Context, e pglock.WaitEndedInfo) {
+// ended ends the span of a wait.
+func (s *spans) ended(ctx context.Context, e pglock.Event) {
 	w, ok := ctx.Value(waitKey{}).(*wait)
-	if !ok || keylabel.Internal(e.Use) {
+	if !ok {
 		return
 	}
 	if w.timer != nil {

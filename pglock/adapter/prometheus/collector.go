@@ -4,7 +4,7 @@
 //	metrics, err := prometheus.New(prometheus.WithKeyTemplates("invoice:{id}"))
 //	…
 //	registry.MustRegister(metrics)
-//	locker, err := pglock.New(pool, pglock.WithObserver(metrics.Observer()))
+//	locker, err := pglock.New(pool, pglock.WithObserver(metrics.Observe))
 //
 // It is a separate module. docs/operating.md lists the metrics, with alerts and a dashboard.
 package prometheus

@@ -43,7 +43,7 @@ func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := prometheus.New(prometheus.WithKeyTemplates("invoice:{id}"))
 		must.Succeed(t, err)
-		fleet.Work(t, c.Observer())
+		fleet.Work(t, c.Observe)
 		text := scrape(t, c)
 		want(t, text,
 			`pglock_client_held{key="invoice:{id}",use="lock"} 1`,
@@ -82,7 +82,7 @@ func TestWithoutTemplatesThereIsNoLabelForKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := prometheus.New()
 		must.Succeed(t, err)
-		fleet.Work(t, c.Observer())
+		fleet.Work(t, c.Observe)
 		want(t, scrape(t, c), `pglock_client_held{use="lock"} 1`, `pglock_client_refused_total{use="lock"} 1`)
 		problems, err := testutil.CollectAndLint(c)
 		must.Succeed(t, err)
