@@ -17,9 +17,15 @@ import (
 type ancestry struct{}
 
 // ancestors returns the held Locks that certainly end ctx when they end, the nearest first.
-func ancestors(ctx context.Context) (locks []*Lock) {
+func ancestors(ctx context.Context) []*Lock {
+	locks, _ := lineage(ctx)
+	return locks
+}
+
+// lineage returns ancestors, and the transactions whose work is done with ctx.
+func lineage(ctx context.Context) (locks []*Lock, txs []tie) {
 	if ctx.Value(ancestry{}) == nil {
-		return nil
+		return nil, nil
 	}
 	for ctx != nil {
 		lock := (*Lock)(nil)
@@ -28,6 +34,8 @@ func ancestors(ctx context.Context) (locks []*Lock) {
 			lock, ctx = c.lock, c.Context
 		case *valuesContext: // its other parent does not end
 			lock, ctx = c.lock, nil
+		case *txContext:
+			txs, ctx = append(txs, c.tie), c.Context
 		case hooks.DerivedContext:
 			ctx = c.Parent()
 		default:
@@ -37,7 +45,7 @@ func ancestors(ctx context.Context) (locks []*Lock) {
 			locks = append(locks, lock)
 		}
 	}
-	return locks
+	return locks, txs
 }
 
 // endsWithParent are the types of package context that end when their parent does.

@@ -51,6 +51,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	grace(noticed, min(step, graceWhenClosed))
 	released := l.releaseAll(within, ended)
 	l.awaitDrained(within, step)
+	_ = inTime(within, func() error { l.lookout.close(); return nil })
 	closeErr := inTime(within, func() error { return l.closeBackend(within, step/2) })
 	if closeErr != nil {
 		closeErr = fmt.Errorf("pglock: close: %w", closeErr)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -26,9 +27,12 @@ type DeadlockedCall struct {
 	// only has its turn at the key.
 	Holds     Key
 	HeldSince time.Time
-	// Waits is the key that it waits for, and WaitsSince when that began.
+	// Waits is the key that it waits for, and WaitsSince when that began. The zero Key is a lock of another kind, such as that
+	// of a row of a table.
 	Waits      Key
 	WaitsSince time.Time
+	// By is the session that has published the call, if it is one of another process, which publishes no names of keys.
+	By string
 	// Behind says that it waits for Waits in line behind a call that wants it exclusively, which the next one keeps
 	// from it by a shared lock.
 	Behind bool
@@ -81,17 +85,33 @@ func (e *DeadlockError) Error() string {
 		b.WriteString(" (use that Lock, or a context from before it)")
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%v: %s is ", ErrDeadlock, keyText(e.Cycle[0].Waits, 0))
+	fmt.Fprintf(&b, "%v: %s is ", ErrDeadlock, e.Cycle[0].waits())
 	for i, call := range e.Cycle[1:] {
 		if i > 0 {
 			b.WriteString(", which is ")
 		}
-		fmt.Fprintf(&b, "held%s%s by a call that waits%s for %s",
-			e.Cycle[i].line(), ago(call.HeldSince), ago(call.WaitsSince), keyText(call.Waits, 0))
+		fmt.Fprintf(&b, "held%s%s by a call%s that waits%s for %s",
+			e.Cycle[i].line(), ago(call.HeldSince), call.of(), ago(call.WaitsSince), call.waits())
 	}
 	fmt.Fprintf(&b, ", which this call holds%s%s", e.Cycle[len(e.Cycle)-1].line(), ago(e.Cycle[0].HeldSince))
 	b.WriteString(" (give up what is held and begin again; take several locks with LockAll, or everywhere in one order)")
 	return b.String()
+}
+
+// waits says what c waits for.
+func (c DeadlockedCall) waits() string {
+	if c.Waits.check() != nil {
+		return "another lock"
+	}
+	return keyText(c.Waits, 0)
+}
+
+// of says whose call it is.
+func (c DeadlockedCall) of() string {
+	if c.By == "" {
+		return ""
+	}
+	return " of " + shorttext.Quote(c.By)
 }
 
 // line says that another call is ahead.

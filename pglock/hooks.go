@@ -25,7 +25,7 @@ func init() {
 		c := locker.(*Locker).config
 		return c.handoffs, c.handoffFor
 	}
-	hooks.Await = func(ctx context.Context, locker, name, keys any, some int) (func(), error) {
+	hooks.Await = func(ctx context.Context, locker, name, keys any, some int) (context.Context, func(), error) {
 		return locker.(*Locker).awaitSome(ctx, name.(Key), keys.([]Key), some)
 	}
 	hooks.HandOff = func(lock any, to context.Context, opts any) (any, func(), error) {
@@ -54,6 +54,12 @@ func init() {
 			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, AllowStale: c.allowStale, AllowStandby: c.allowStandby,
 			Observer: c.observer,
 		}, err
+	}
+	hooks.Process = func(lockers ...any) {
+		graph := newWaitGraph()
+		for _, l := range lockers {
+			l.(*Locker).graph, l.(*Locker).lookout.graph = graph, graph
+		}
 	}
 	hooks.InvalidKey = func(why string) any { return Key{k: driver.Key{Name: why}} }
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // Locker holds locks across transactions and processes. Make one for each database and process, share it among all
@@ -43,6 +42,8 @@ type Locker struct {
 
 	notifications combine.Queue[loss]
 	waits         waitWatch
+	graph         *waitGraph // of this process
+	lookout       *lookout
 	questions     sync.Map // of *question, by identity
 }
 
@@ -123,7 +124,7 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	if own, ok := b.(hooks.PostgresOptions); ok {
 		config.forPostgres = slices.DeleteFunc(config.forPostgres, own.TakesPostgresOption)
 	}
-	if _, ok := b.(txlock.Backend); !ok && len(config.forPostgres) > 0 {
+	if len(config.forPostgres) > 0 {
 		return nil, fmt.Errorf("pglock: %w: %s: not for this backend", ErrUnsupported, strings.Join(config.forPostgres, ", "))
 	}
 	return newLocker(b, config)
@@ -153,7 +154,10 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	if err := b.Start(config.env); err != nil {
 		return nil, fmt.Errorf("pglock: %w", err)
 	}
-	l := &Locker{backend: b, config: config, tokens: newTokens(), shards: newShards(), drained: make(chan struct{}), closing: make(chan struct{})}
+	l := &Locker{
+		backend: b, config: config, tokens: newTokens(), shards: newShards(), lookout: newLookout(b), graph: waits,
+		drained: make(chan struct{}), closing: make(chan struct{}),
+	}
 	l.undrained.Store(shards)
 	l.notifications.Send = reportLosses
 	if named, ok := b.(driver.NamedLocks); ok {

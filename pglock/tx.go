@@ -41,8 +41,8 @@ import (
 // The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before it,
 // and unaware of Lockers. A goroutine that holds a Lock of a key and calls LockTx of the same key waits for itself. If ctx
 // descends from the Context of a Lock, and the transaction is on the same server and database, LockTx takes part in the search
-// for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. A lock that is not free takes four more
-// round trips then.
+// for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. A lock that is not free takes two more
+// round trips then, and if the deadlock is one with other processes, a victim's transaction is aborted.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, false, opts)
 }
@@ -86,18 +86,13 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	if outcome != held || !wait {
 		return err
 	}
-	if under {
-		end, err := beginTxWait(ctx, tx, []Key{key}, c.shared)
-		if err != nil {
-			return err
+	return waitTx(ctx, tx, []Key{key}, c.shared, func() error {
+		if c.bounded {
+			return boundedLockTx(ctx, tx, []Key{key}, c)
 		}
-		defer end()
-	}
-	if c.bounded {
-		return boundedLockTx(ctx, tx, []Key{key}, c)
-	}
-	_, err = c.askTx(ctx, tx, key, true)
-	return err
+		_, err := c.askTx(ctx, tx, key, true)
+		return err
+	})
 }
 
 // askTx asks for the lock once. The outcome is held also if the error says so.
@@ -132,11 +127,11 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	w := &wait{keys: plain(keys), shared: c.shared, held: ancestors(ctx), tx: &txWait{}}
-	if err := w.txDeadlock(ctx, tx); err != nil {
-		return err
-	}
-	if c = c.below(ctx, tx); c.bounded {
+	return waitTx(ctx, tx, keys, c.shared, func() error { return c.below(ctx, tx).askAllTx(ctx, tx, keys) })
+}
+
+func (c txConfig) askAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
+	if c.bounded {
 		return boundedLockTx(ctx, tx, keys, c)
 	}
 	asked := ask(true, keys...)

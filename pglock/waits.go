@@ -6,11 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // This file finds deadlocks among the calls of this process, of all its Lockers. A call that waits under the context of
@@ -34,7 +31,11 @@ import (
 //   - A grant and the failure: the caller of begin decides, as for the end of a context.
 
 // waits are the calls of this process that wait and hold something, or wait for a server.
-var waits = waitGraph{stakes: map[driver.KeyID][]*stake{}, locks: map[*Lock]*stake{}}
+var waits = newWaitGraph()
+
+func newWaitGraph() *waitGraph {
+	return &waitGraph{stakes: map[driver.KeyID][]*stake{}, locks: map[*Lock]*stake{}}
+}
 
 type waitGraph struct {
 	mu     sync.Mutex
@@ -53,16 +54,17 @@ type wait struct {
 	passed int      // it has the turn at so many of its keys,
 	turn   *stake   // which are this stake
 	req    *request // nil outside of the queues
-	tx     *txWait  // nil for a Locker's call
+	txs    []tie    // the transactions whose work it is
+	place  any      // of a transaction that waits itself
 	since  time.Time
+	giveUp context.CancelCauseFunc // ends the wait, for a deadlock; nil ends nothing
 
 	visiting bool // by a look, under waits.mu
-}
 
-// txWait is what is known of the server of a transaction's wait: its place, or Locks that are on it and on others.
-type txWait struct {
-	place           any
-	here, elsewhere []*Lock
+	// Of the lookout (between.go), if there is one:
+	watcher       *lookout
+	number, began int64 // as it is published; 0 is not yet
+	suspicion     suspicion
 }
 
 // stake is what calls that wait keep from others.
@@ -83,6 +85,7 @@ func (g *waitGraph) begin(w *wait) error {
 		g.removeLocked(w)
 		return deadlock(w, cycle)
 	}
+	w.lookout().watchLocked(w)
 	return nil
 }
 
@@ -111,6 +114,7 @@ func (g *waitGraph) addLocked(w *wait) {
 }
 
 func (g *waitGraph) removeLocked(w *wait) {
+	w.watcher.forgetLocked(w)
 	for _, lock := range w.held {
 		s := g.locks[lock]
 		if removeOne(&s.waits, w); len(s.waits) == 0 {
@@ -236,11 +240,8 @@ func (s *stake) ended() bool { return s.lock != nil && s.lock.Err() != nil }
 // keeps reports whether the key of s is the one that w waits for: the same lock on the same server.
 func (s *stake) keeps(w *wait, key driver.Key) bool {
 	switch {
-	case w.tx != nil && w.tx.place != nil:
-		return s.lock != nil && s.lock.place() == w.tx.place
-	case w.tx != nil:
-		_, ok := s.locker.backend.(txlock.Backend)
-		return ok && s.lock != nil && !slices.Contains(w.tx.elsewhere, s.lock)
+	case w.locker == nil:
+		return s.lock != nil && s.lock.place() == w.place
 	case s.locker.byName != w.locker.byName:
 		return false
 	case s.locker.byName && !slices.ContainsFunc(s.keys, func(k driver.Key) bool { return k.Compare(key) == 0 }):
@@ -289,27 +290,34 @@ func (w *wait) behindWriter() bool {
 	return false
 }
 
-// beginWait notes that r waits at its last entry, in a queue or for the server. It returns nil if no other call can
-// have to wait for this one.
-func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (*wait, error) {
-	held, passed := ancestors(ctx), len(r.entries)
+// beginWait notes that r waits at its last entry, in a queue or for the server, with the context that it returns. The wait is
+// nil if no other call can have to wait for this one.
+func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (context.Context, *wait, error) {
+	held, txs := lineage(ctx)
+	passed := len(r.entries)
 	if queued {
 		passed--
 	}
-	if len(held) == 0 && passed == 0 {
-		return nil, nil
+	if len(held)+len(txs)+passed == 0 {
+		return ctx, nil, nil
 	}
-	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, passed: passed}
+	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, txs: txs, passed: passed}
 	if queued {
 		w.req = r
 	}
-	return w, waits.begin(w)
+	ctx, w.giveUp = context.WithCancelCause(ctx)
+	if err := l.graph.begin(w); err != nil {
+		w.giveUp(nil)
+		return ctx, nil, err
+	}
+	return ctx, w, nil
 }
 
 // endWait ends what beginWait has begun.
 func endWait(w *wait) {
 	if w != nil {
-		waits.end(w)
+		w.locker.graph.end(w)
+		w.giveUp(nil)
 	}
 }
 
@@ -320,76 +328,16 @@ func (r *request) endWait() {
 }
 
 // awaitSome is [hooks.Await].
-func (l *Locker) awaitSome(ctx context.Context, name Key, keys []Key, some int) (end func(), err error) {
-	w := &wait{locker: l, keys: plain(keys), some: some, name: &name, held: ancestors(ctx)}
-	if len(w.held) == 0 {
-		return func() {}, nil
+func (l *Locker) awaitSome(ctx context.Context, name Key, keys []Key, some int) (context.Context, func(), error) {
+	held, txs := lineage(ctx)
+	if len(held)+len(txs) == 0 {
+		return ctx, func() {}, nil
 	}
-	if err := waits.begin(w); err != nil {
-		return nil, err
+	w := &wait{locker: l, keys: plain(keys), some: some, name: &name, held: held, txs: txs}
+	ctx, w.giveUp = context.WithCancelCause(ctx)
+	if err := l.graph.begin(w); err != nil {
+		w.giveUp(nil)
+		return ctx, nil, err
 	}
-	return func() { waits.end(w) }, nil
-}
-
-// beginTxWait notes that tx waits for the keys, which are held, and returns an error if that completes a cycle. A Lock that
-// tx waits under, if it is one of a session, tells whether tx is on its server, and so which other Locks are. Without that
-// other calls cannot know that tx waits for them.
-func beginTxWait(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) (end func(), err error) {
-	w := &wait{keys: plain(keys), shared: shared, held: ancestors(ctx), tx: &txWait{}}
-	for _, lock := range w.held {
-		if seesTx(ctx, lock, tx) {
-			w.tx.place = lock.place()
-			break
-		}
-	}
-	if w.tx.place == nil {
-		return func() {}, w.txDeadlock(ctx, tx)
-	}
-	if err := waits.begin(w); err != nil {
-		return nil, err
-	}
-	return func() { waits.end(w) }, nil
-}
-
-// seesTx reports whether tx is on the server and in the database of a Lock of a session. tx can continue afterwards.
-func seesTx(ctx context.Context, lock *Lock, tx pgx.Tx) bool {
-	backend, ok := lock.hold.locker.backend.(txlock.Backend)
-	if !ok {
-		return false
-	}
-	seen, err := backend.SameServer(ctx, tx, lock.hold.grant)
-	return err == nil && seen
-}
-
-// txDeadlock returns an error if a wait of tx would complete a cycle. It asks the first Lock of the cycle whether tx is on
-// its server, and then the cycle must still be there.
-func (w *wait) txDeadlock(ctx context.Context, tx pgx.Tx) error {
-	for len(w.held) > 0 {
-		cycle, err := waits.wouldBegin(w)
-		if err == nil {
-			return nil
-		}
-		switch first := cycle[0].stake.lock; {
-		case slices.Contains(w.tx.here, first):
-			return err
-		case seesTx(ctx, first, tx):
-			w.tx.here = append(w.tx.here, first)
-		default:
-			w.tx.elsewhere = append(w.tx.elsewhere, first)
-		}
-	}
-	return nil
-}
-
-// wouldBegin returns the cycle that w would complete if it began now.
-func (g *waitGraph) wouldBegin(w *wait) ([]step, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.addLocked(w)
-	defer g.removeLocked(w)
-	cycle := g.cycleLocked(w)
-	if cycle == nil {
-		return nil, nil
-	}
-	return cycle, deadlock(w, cycle)
+	return ctx, func() { endWait(w) }, nil
 }

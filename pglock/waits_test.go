@@ -33,7 +33,7 @@ func TestDeadlockTheNextInLineIsNoVictimOfTheCallBefore(t *testing.T) {
 		if err := errors.Join(l.prepare(first, []Key{key}, false, nil), l.passQueues(ctx, first)); err != nil {
 			t.Fatal(err)
 		}
-		if first.wait, err = l.beginWait(ctx, first, false); err != nil {
+		if _, first.wait, err = l.beginWait(ctx, first, false); err != nil {
 			t.Fatal(err)
 		}
 		giveUp(l, first)

@@ -79,14 +79,3 @@ END;
 -- For a lock whose loss is known without asking: the transaction must not be able to commit either.
 -- name: AbortGuarded :exec
 SELECT pg_catalog.current_setting('pglock_lost');
-
--- Whether the session with this identity holds it here. If it does not, the statement takes the lock; the end of a
--- savepoint releases it.
--- name: SeesIdentity :one
-SELECT (CASE
-    WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
-    WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) @server::pg_catalog.text
-        THEN false
-    ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4)
-END)::pg_catalog.bool AS seen;

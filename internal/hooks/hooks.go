@@ -42,8 +42,12 @@ type Waits struct {
 
 // Await notes that a call whose context is ctx begins to wait for some of the keys, a []pglock.Key of the locker's locks,
 // which its caller knows by name, a pglock.Key. It returns a *pglock.DeadlockError if that completes a cycle of calls of
-// this process; otherwise end must be called when the call does not wait any more.
-var Await func(ctx context.Context, locker, name, keys any, some int) (end func(), err error)
+// this process; otherwise the call waits with the context that is returned, whose cause may become that error later, and
+// end must be called when it does not wait any more.
+var Await func(ctx context.Context, locker, name, keys any, some int) (waiting context.Context, end func(), err error)
+
+// Process makes *pglock.Lockers that have not been used those of a process of its own, as far as deadlocks go. It is for tests.
+var Process func(lockers ...any)
 
 // HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with
 // opts, a []pglock.LockOption, without asking the server. It is for queues outside of the Locker. They keep the handoff

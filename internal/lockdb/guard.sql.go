@@ -142,31 +142,6 @@ func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error)
 	return result.RowsAffected(), nil
 }
 
-const SeesIdentity = `-- name: SeesIdentity :one
-SELECT (CASE
-    WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
-    WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) $1::pg_catalog.text
-        THEN false
-    ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared($2::pg_catalog.int4, $3::pg_catalog.int4)
-END)::pg_catalog.bool AS seen
-`
-
-type SeesIdentityParams struct {
-	Server string
-	Class  int32
-	Object int32
-}
-
-// Whether the session with this identity holds it here. If it does not, the statement takes the lock; the end of a
-// savepoint releases it.
-func (q *Queries) SeesIdentity(ctx context.Context, arg SeesIdentityParams) (bool, error) {
-	row := q.db.QueryRow(ctx, SeesIdentity, arg.Server, arg.Class, arg.Object)
-	var seen bool
-	err := row.Scan(&seen)
-	return seen, err
-}
-
 const SessionIsAlive = `-- name: SessionIsAlive :one
 SELECT 'alive'::pg_catalog.text AS alive
 `

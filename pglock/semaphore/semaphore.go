@@ -232,11 +232,11 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) 
 				continue
 			}
 			var end func()
-			if end, ended = hooks.Await(ctx, s.locker, s.key, s.keys[1:], w.weight); ended != nil {
+			if ctx, end, ended = hooks.Await(ctx, s.locker, s.key, s.keys[1:], w.weight); ended != nil {
 				continue
 			}
 			defer end()
-			observed, awaited = s.reportWait(ctx), true
+			observed, awaited = s.reportWait(observed), true
 		case <-bound:
 			ended = errMaxWait
 		case <-ctx.Done():

@@ -23,11 +23,11 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/runs"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // Config says how to reach the server.
@@ -61,6 +61,7 @@ type Backend struct {
 	names  *recorder.Names // nil unless they are recorded
 	fences *recorder.Fences
 	runs   *recorder.Runs
+	shown  *recorder.Waits
 	asking chan struct{}          // has room while no caller asks for holders
 	server atomic.Pointer[string] // of the latest session; nil before the first
 }
@@ -84,6 +85,7 @@ func (b *Backend) Start(env driver.Config) error {
 		AllowPooler: b.config.AllowPooler, AllowStandby: b.config.AllowStandby, Lease: env.Lease,
 	}
 	b.runs = recorder.NewRuns(&b.dialer, env.TrustedOwners)
+	b.shown = recorder.NewWaits(&b.dialer)
 	b.fences = recorder.NewFences(&b.dialer, env.TrustedOwners)
 	b.mux = mux.New(mux.Config{Open: b.openMain, Sessions: b.config.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{
@@ -142,6 +144,22 @@ func (b *Backend) Place(held driver.Grant) any {
 	return nil
 }
 
+// Board implements [between.Backend].
+func (b *Backend) Board() between.Board { return b.shown }
+
+// Published implements [between.Backend].
+func (b *Backend) Published(key driver.KeyID) driver.KeyID { return key }
+
+// Owners implements [between.Backend].
+func (b *Backend) Owners(held driver.Grant) (pids []string) {
+	if c, err := ours(held); err == nil {
+		for _, s := range c.Sessions() {
+			pids = append(pids, s.PID())
+		}
+	}
+	return pids
+}
+
 // Record implements [hooks.Recorder].
 func (b *Backend) Record(keys []driver.Key) {
 	if b.names != nil {
@@ -172,6 +190,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	}
 	b.runs.Close()
 	b.fences.Close()
+	b.shown.Close()
 	b.waits.Close()
 	b.mux.Close()
 	return nil
@@ -185,5 +204,5 @@ var _ interface {
 	hooks.Placed
 	hooks.Recorder
 	runs.TxStore
-	txlock.Backend
+	between.Backend
 } = (*Backend)(nil)

@@ -27,12 +27,3 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 
 // GuardsInOrder implements [driver.TxGuard].
 func (b *Backend) GuardsInOrder() bool { return true }
-
-// SameServer implements [txlock.Backend].
-func (b *Backend) SameServer(ctx context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
-	c, err := ours(held)
-	if err != nil {
-		return false, err
-	}
-	return txguard.SameServer(ctx, tx, c.Sessions()[0].Guard())
-}

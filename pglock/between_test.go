@@ -1,0 +1,118 @@
+package pglock_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// twoProcesses returns Lockers on db that know of each other what the server shows.
+func twoProcesses(t *testing.T, db *testenv.DB) (one, two *pglock.Locker) {
+	one, two = openLocker(t, db), openLocker(t, db)
+	hooks.Process(one)
+	hooks.Process(two)
+	return one, two
+}
+
+// The call that closed the cycle gives up, and holds what it held. The other one is granted the lock.
+func TestDeadlockBetweenProcessesHasOneVictim(t *testing.T) {
+	t.Parallel()
+	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+	one, two := twoProcesses(t, db)
+	first, second := mustLock(t, one, a), mustLock(t, two, b)
+	waiting := txGo(func() error { return one.Do(first.Context(t.Context()), b, nothing) })
+	db.WaitForWaiters(t, 1)
+	began := time.Now()
+	err := two.Do(second.Context(t.Context()), a, nothing)
+	t.Logf("after %v: %v", time.Since(began), err)
+	deadlock := (*pglock.DeadlockError)(nil)
+	if !errors.As(err, &deadlock) || len(deadlock.Cycle) != 2 {
+		t.Fatalf("the call that closed the cycle: %v", err)
+	}
+	mine, theirs := deadlock.Cycle[0], deadlock.Cycle[1]
+	if mine.Holds.Name() != "b" || mine.Waits.Name() != "a" || !theirs.Holds.Equal(a) || !theirs.Waits.Equal(b) ||
+		mine.By != "" || !strings.Contains(theirs.By, ", process ") {
+		t.Errorf("the cycle is %+v", deadlock.Cycle)
+	}
+	txCheck(t, errors.Join(second.Err(), second.Unlock(t.Context()), <-waiting, first.Unlock(t.Context())))
+}
+
+// A transaction that waits under a Lock's context, and a call that waits in a transaction.
+func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]string{"the transaction's wait is the last": "tx", "the call's is": "call"} {
+		db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+		one, two := twoProcesses(t, db)
+		lock := mustLock(t, one, a)
+		txOne, txTwo := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))
+		txCheck(t, pglock.LockTx(t.Context(), txTwo, b))
+		tied, err := pglock.TxContext(t.Context(), txTwo)
+		txCheck(t, err)
+		waits := map[string]func() error{
+			"tx":   func() error { return pglock.LockTx(lock.Context(t.Context()), txOne, b) },
+			"call": func() error { return two.Do(tied, a, nothing) },
+		}
+		ends := map[string]func() error{
+			"tx":   func() error { return errors.Join(txOne.Rollback(t.Context()), lock.Unlock(t.Context())) },
+			"call": func() error { return txTwo.Rollback(t.Context()) },
+		}
+		other := map[string]string{"tx": "call", "call": "tx"}[last]
+		waiting := txGo(waits[other])
+		db.WaitForWaiters(t, 1)
+		if err := waits[last](); !errors.Is(err, pglock.ErrDeadlock) {
+			t.Errorf("%s: %v", name, err)
+		}
+		txCheck(t, errors.Join(ends[last](), <-waiting, ends[other]()))
+	}
+}
+
+// A guarded transaction that waits for a row counts as the holder waiting.
+func TestDeadlockBetweenProcessesThroughAGuardedTransaction(t *testing.T) {
+	t.Parallel()
+	db, a := testenv.Database(t), pglock.NewKey("a")
+	one, two := twoProcesses(t, db)
+	_, err := db.Connect(t).Exec(t.Context(), "create table accounts (id int primary key, n int); insert into accounts values (1, 0)")
+	txCheck(t, err)
+	lock := mustLock(t, one, a)
+	guarded, other := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))
+	update := func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "update accounts set n = n + 1")
+		return err
+	}
+	txCheck(t, errors.Join(lock.GuardTx(t.Context(), guarded), update(other)))
+	waiting := txGo(func() error { return update(guarded) })
+	tied, err := pglock.TxContext(t.Context(), other)
+	txCheck(t, err)
+	if err := two.Do(tied, a, nothing); !errors.Is(err, pglock.ErrDeadlock) {
+		t.Errorf("a call in a transaction for whose row the holder's waits: %v", err)
+	}
+	txCheck(t, errors.Join(other.Rollback(t.Context()), <-waiting, guarded.Rollback(t.Context()), lock.Unlock(t.Context())))
+}
+
+// What a session publishes is believed only if it is of the role that holds the lock. That role can end the holder anyway.
+func TestDeadlockAStrangersLiesMakeNoVictim(t *testing.T) {
+	t.Parallel()
+	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+	one, two := twoProcesses(t, db)
+	for connString, want := range map[string]error{db.Role(t, "stranger"): pglock.ErrNotAcquired, db.ConnString(): pglock.ErrDeadlock} {
+		first, second := mustLock(t, one, a), mustLock(t, two, b)
+		holders, err := one.Holders(t.Context(), a)
+		txCheck(t, err)
+		liar := txConnect(t, connString, func(*pgx.ConnConfig) {})
+		_, err = liar.Exec(t.Context(), fmt.Sprintf("/* pglock waits 1@1 -1:%016x +1:%016x/%d; */ select",
+			uint64(b.Int64()), uint64(a.Int64()), holders[0].PID))
+		txCheck(t, err)
+		if err := two.Do(second.Context(t.Context()), a, nothing, pglock.MaxWait(3*time.Second)); !errors.Is(err, want) {
+			t.Errorf("the error is %v, want %v", err, want)
+		}
+		txCheck(t, errors.Join(liar.Close(t.Context()), second.Unlock(t.Context()), first.Unlock(t.Context())))
+	}
+}

@@ -1,0 +1,117 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/pglock/internal/between"
+)
+
+// tie is a transaction, and where it is.
+type tie struct {
+	tx    between.Tx
+	place any // as that of a Lock of a session
+}
+
+// txContext is a context for work in a transaction.
+type txContext struct {
+	context.Context
+	tie tie
+}
+
+// Value also says that there is something to find in the chain of contexts.
+func (c *txContext) Value(key any) any {
+	if key == (ancestry{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// TxContext returns a context for work in tx: a call of a [Locker] that waits with it counts as the transaction waiting, which holds
+// row locks, and what [LockTx] has taken. So a deadlock through both ends, as [Locker.Lock] describes. (PostgreSQL
+// cannot know that the transaction waits.) The context ends with ctx, and not with tx. It makes one round trip, and needs
+// the Locker and tx to be of the same role.
+func TxContext(ctx context.Context, tx pgx.Tx) (context.Context, error) {
+	if tx == nil {
+		return nil, errors.New("pglock: tie a context to a transaction: the transaction is nil")
+	}
+	tie, err := identifyTx(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	return &txContext{ctx, tie}, nil
+}
+
+func identifyTx(ctx context.Context, tx pgx.Tx) (tie, error) {
+	row, err := lockdb.New(inOneRoundTrip(tx)).IdentifyTx(ctx)
+	if err != nil {
+		return tie{}, sqlstate.Explain(sqlstate.EndedBy(ctx, err))
+	}
+	return tie{between.Tx{PID: strconv.Itoa(int(row.Pid)), Began: row.Began}, row.Server}, nil
+}
+
+// waitTx calls ask, which waits in tx for the keys, and takes part in the search for deadlocks if ctx descends from that
+// of a Lock. The transaction of a victim is aborted, unless the search within the process finds the deadlock, before it waits.
+func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func() error) error {
+	held := ancestors(ctx)
+	if len(held) == 0 {
+		return ask()
+	}
+	tie, err := identifyTx(ctx, tx)
+	if err != nil {
+		return ask() // with the same error
+	}
+	w := &wait{keys: plain(keys), shared: shared, held: held, place: tie.place}
+	v := &txVictim{wait: w, tx: tie.tx}
+	w.giveUp = v.giveUp
+	if err := v.graph().begin(w); err != nil {
+		return err
+	}
+	return v.end(ask())
+}
+
+// txVictim makes a transaction's wait fail.
+type txVictim struct {
+	wait *wait
+	tx   between.Tx
+
+	mu   sync.Mutex // held while the wait is being cancelled, so that no later statement is
+	over bool
+	why  error
+}
+
+func (v *txVictim) graph() *waitGraph { return v.wait.held[0].hold.locker.graph }
+
+func (v *txVictim) giveUp(why error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.over {
+		return
+	}
+	v.why = why
+	o := v.wait.watcher
+	ctx, cancel := context.WithTimeout(o.ctx, cancelTxWithin)
+	defer cancel()
+	_ = o.backend.Board().CancelTx(ctx, v.tx) // without it the next look tries again
+}
+
+// end returns the result of the wait, whose error is err. A grant that came first wins.
+func (v *txVictim) end(err error) error {
+	v.graph().end(v.wait)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.over = true
+	if err != nil && v.why != nil {
+		return v.why
+	}
+	return err
+}
+
+const cancelTxWithin = 5 * time.Second

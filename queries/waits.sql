@@ -1,0 +1,91 @@
+-- Deadlocks between processes (pglock/internal/between). A session publishes the waits of its process in the text of this
+-- statement, before it, and sees those of others.
+
+-- A text is read from its letters alone, and numbers have a form that cannot be too large, whatever a stranger publishes. The
+-- companions of a wanted key (queries/guard.sql) show the transactions that its holders have guarded. pg_blocking_pids, which
+-- holds up the whole lock table, is asked only for sessions that wait and keep a published wait waiting.
+-- name: LookAtWaits :one
+WITH RECURSIVE texts AS MATERIALIZED (
+    SELECT a.pid, a.usesysid AS role, a.application_name AS application,
+        pg_catalog.substring(a.query, '^/[*] pglock waits([-+0-9a-z@:/~*; ]*)') AS text
+    FROM pg_catalog.pg_stat_activity AS a
+    WHERE a.datid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database AS d
+            WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+        AND pg_catalog.starts_with(a.query, '/* pglock waits')
+), words AS MATERIALIZED (
+    SELECT DISTINCT m.word[1] AS sign, m.word[2]::pg_catalog.int2 AS space, m.word[3] AS number
+    FROM texts AS t
+    CROSS JOIN LATERAL pg_catalog.regexp_matches(t.text, '([-+])([0-9]{1,2}):([0-9a-f]{16})', 'g') AS m (word)
+), keys AS (
+    SELECT w.space, w.number, w.space AS sub, w.number AS hex
+    FROM words AS w
+    UNION
+    SELECT w.space, w.number, 1, pg_catalog.substr(pg_catalog.encode(pg_catalog.sha256(
+        '\x70676c6f636b20677561726400'::pg_catalog.bytea -- "pglock guard" and a zero
+            OPERATOR(pg_catalog.||) pg_catalog.convert_to(w.space::pg_catalog.text, 'UTF8')
+            OPERATOR(pg_catalog.||) '\x00'::pg_catalog.bytea
+            OPERATOR(pg_catalog.||) pg_catalog.convert_to(
+                ('x' OPERATOR(pg_catalog.||) w.number)::pg_catalog.bit(64)::pg_catalog.int8::pg_catalog.text, 'UTF8')
+            OPERATOR(pg_catalog.||) kind.shared), 'hex'), 1, 16)
+    FROM words AS w
+    CROSS JOIN (VALUES (''::pg_catalog.bytea), ('\x00736861726564'::pg_catalog.bytea)) AS kind (shared)
+    WHERE w.sign OPERATOR(pg_catalog.=) '-'
+), holders AS MATERIALIZED (
+    SELECT DISTINCT k.space, k.number, a.pid, a.usesysid AS role
+    FROM keys AS k
+    JOIN pg_catalog.pg_locks AS l
+        ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND l.objsubid OPERATOR(pg_catalog.=) k.sub
+        AND l.classid OPERATOR(pg_catalog.=) ('x' OPERATOR(pg_catalog.||) pg_catalog.substr(k.hex, 1, 8))::pg_catalog.bit(32)::pg_catalog.int4::pg_catalog.oid
+        AND l.objid OPERATOR(pg_catalog.=) ('x' OPERATOR(pg_catalog.||) pg_catalog.substr(k.hex, 9, 8))::pg_catalog.bit(32)::pg_catalog.int4::pg_catalog.oid
+    JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) l.pid
+    WHERE l.database OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database AS d
+            WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+), transactions AS MATERIALIZED (
+    SELECT DISTINCT a.pid, a.usesysid AS role,
+        (pg_catalog.date_part('epoch', a.xact_start) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 AS began
+    FROM texts AS t
+    CROSS JOIN LATERAL pg_catalog.regexp_matches(t.text, '~([0-9]{1,9})/', 'g') AS m (word)
+    JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) m.word[1]::pg_catalog.int4
+    WHERE a.xact_start IS NOT NULL
+), waiting AS MATERIALIZED (
+    SELECT l.pid, CASE WHEN l.locktype OPERATOR(pg_catalog.=) 'advisory' THEN l.objsubid ELSE 0 END AS space,
+        CASE WHEN l.locktype OPERATOR(pg_catalog.=) 'advisory'
+            THEN (l.classid::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) l.objid::pg_catalog.int8
+            ELSE 0 END AS number
+    FROM pg_catalog.pg_locks AS l
+    WHERE NOT l.granted
+), reached (pid) AS (
+    (SELECT h.pid FROM holders AS h UNION SELECT x.pid FROM transactions AS x)
+    UNION
+    SELECT b.pid
+    FROM reached AS r
+    JOIN waiting AS w ON w.pid OPERATOR(pg_catalog.=) r.pid
+    CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) AS b (pid)
+)
+SELECT pg_catalog.json_build_object(
+    'now', (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,
+    'self', pg_catalog.pg_backend_pid(),
+    'room', (SELECT s.setting::pg_catalog.int8 FROM pg_catalog.pg_settings AS s
+        WHERE s.name OPERATOR(pg_catalog.=) 'track_activity_query_size'),
+    'texts', (SELECT pg_catalog.json_agg(t) FROM texts AS t),
+    'holders', (SELECT pg_catalog.json_agg(h) FROM holders AS h),
+    'transactions', (SELECT pg_catalog.json_agg(x) FROM transactions AS x),
+    'blocked', (SELECT pg_catalog.json_agg(b) FROM (
+        SELECT w.pid, w.space, w.number, pg_catalog.pg_blocking_pids(w.pid) AS by
+        FROM reached AS r
+        JOIN waiting AS w ON w.pid OPERATOR(pg_catalog.=) r.pid) AS b))::pg_catalog.text AS sight;
+
+-- Ends a transaction's wait for an advisory lock, if it is still the same transaction.
+-- name: CancelTx :one
+SELECT pg_catalog.count(pg_catalog.pg_cancel_backend(a.pid)) AS cancelled
+FROM pg_catalog.pg_stat_activity AS a
+WHERE a.pid OPERATOR(pg_catalog.=) @pid::pg_catalog.int4
+    AND (pg_catalog.date_part('epoch', a.xact_start) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 OPERATOR(pg_catalog.=) @began::pg_catalog.int8
+    AND a.wait_event_type OPERATOR(pg_catalog.=) 'Lock' AND a.wait_event OPERATOR(pg_catalog.=) 'advisory';
+
+-- What other sessions can know a transaction by, and where it is, as SetUpSession says it (queries/sessions.sql).
+-- name: IdentifyTx :one
+SELECT pg_catalog.pg_backend_pid()::pg_catalog.int4 AS pid,
+    (pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 AS began,
+    pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+        OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server;
