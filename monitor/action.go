@@ -24,12 +24,6 @@ type Action struct {
 	// Why says why Signal is empty although sessions wait, or who may send it if the role of the snapshot may not.
 	Why string
 	Effect
-	// Lock and Mode are the lock that the first of Whom is about, as [Wait.Label] writes it: for which most of those below it
-	// wait, and how it holds it, or for which it waits itself, and how it wants it. They are empty if that is unknown.
-	Lock, Mode string
-	// Since is since when the first of Whom is as it is: since it waits, its state changed, it was prepared or, for a process, it
-	// holds Lock. It is nil if that is unknown.
-	Since *time.Time
 	// Longest is the longest wait.
 	Longest time.Duration
 	// Cycle is the certain deadlock that the first of Whom is part of.
@@ -46,14 +40,16 @@ type Action struct {
 	// Elsewhere is [Snapshot.WaitsElsewhere].
 	Elsewhere int
 
-	at       time.Time
-	database string // the connected one, which the text does not name
-	refs     []string
-	oldest   Wait // the longest wait
-	filtered bool // it is of some locks
-	hidden   int  // waits that it is not about, if it is of some locks, and nothing waits for these
-	unread   bool // the locks in rows could not be read
-	holds    []string
+	at         time.Time
+	database   string     // the connected one, which the text does not name
+	lock, mode string     // what the first of Whom holds and most of those below it wait for, or what it waits for itself
+	since      *time.Time // since when the first of Whom is as it is
+	refs       []string
+	oldest     Wait // the longest wait
+	filtered   bool // it is of some locks
+	hidden     int  // waits that it is not about, if it is of some locks, and nothing waits for these
+	unread     bool // the locks in rows could not be read
+	holds      []string
 }
 
 // signalRollback is what ends a prepared transaction.
@@ -229,16 +225,14 @@ func (c *chooser) describe(a Action, chosen candidate) Action {
 
 // about fills in what there is to know of the first of those that an action is about.
 func (c *chooser) about(a Action, n *Node) Action {
-	a.Lock, a.Mode, _ = n.Held()
+	a.lock, a.mode, _ = n.Held()
 	switch {
 	case a.Signal == signalCancel && n.Wait != nil:
-		a.Lock, a.Mode, a.Since = n.Wait.Label(), n.Wait.Mode, n.Wait.WaitingSince
-	case n.Lease != nil:
-		a.Since = heldSince(n)
+		a.lock, a.mode, a.since = n.Wait.Label(), n.Wait.Mode, n.Wait.WaitingSince
 	case n.Prepared():
-		a.Since = n.PreparedAt
+		a.since = n.PreparedAt
 	default:
-		a.Since = n.StateSince
+		a.since = n.StateSince
 	}
 	for i := range c.s.Cycles {
 		cycle := &c.s.Cycles[i]
@@ -294,19 +288,6 @@ func (s *Snapshot) held() (held int) {
 		}
 	}
 	return held
-}
-
-// heldSince returns since when a process holds the lock in a row that others wait for.
-func heldSince(root *Node) (since *time.Time) {
-	for _, child := range root.Children {
-		for i := range child.Wait.Lock.Holders {
-			holder := &child.Wait.Lock.Holders[i]
-			if holder.ID() == root.ID() && (since == nil || holder.SeenSince.Before(*since)) {
-				since = holder.SeenSince
-			}
-		}
-	}
-	return since
 }
 
 // rowsUnread reports whether there may be locks in rows that could not be read. If only some were left out, there are others.

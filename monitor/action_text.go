@@ -18,8 +18,8 @@ import (
 //	Terminate 4711 billing, idle in transaction for 4m02s, holds relation orders (AccExcl): frees 12, longest wait 3m58s
 //	Cancel 4711 flyway, which waits for relation orders (AccExcl) for 40s: frees 20, longest wait 38s
 //	Terminate 3 sessions that share @500 (4711 web, 4712 web, 4713 web); all must end: frees 1
-//	Deadlock for 3s: 11 → 12 → 11. Terminate 12 billing: frees 1, then 3 one after another
-//	2 wait, longest wait 40s, for relation orders behind 4711 (autovacuum worker): it prevents wraparound, so it would begin again at once
+//	Deadlock for 3s: 11 → 12 → 11. Terminate 12 billing: frees 1, then 3 more
+//	2 waiters, longest wait 40s, for relation orders behind 4711 (autovacuum worker): let it end: it prevents wraparound, so it would begin again at once
 //	Nothing waits. 13 locks held.
 func (a Action) String() string {
 	switch {
@@ -33,7 +33,7 @@ func (a Action) String() string {
 		text += ", longest wait " + ages.Text(a.Longest)
 	}
 	if more := a.Waiting - a.All() - a.targetsThatWait(); more > 0 && !a.filtered {
-		text += fmt.Sprintf("; %d more %s", more, verb(more, "waits", "wait"))
+		text += "; " + plural(more, "other waits", "others wait")
 	}
 	if a.Other != nil {
 		text += "; or " + lowerFirst(a.Other.text())
@@ -51,7 +51,7 @@ func (a Action) text() string {
 		}
 		text += fmt.Sprintf(": %s. %s %s", a.Cycle, a.verb(), a.Whom[0].Who())
 	}
-	if len(a.holds) > 0 && !slices.Equal(a.holds, []string{a.Lock}) {
+	if len(a.holds) > 0 && !slices.Equal(a.holds, []string{a.lock}) {
 		text += ", which is " + strings.Join(a.holds, ", ")
 	}
 	text += ": " + a.Effect.String()
@@ -79,7 +79,7 @@ func (a Action) doText() string {
 		for _, n := range a.Whom {
 			all = append(all, n.Who())
 		}
-		does := "share " + a.Lock
+		does := "share " + a.lock
 		if a.Signal == signalCancel {
 			does = "wait for " + a.heldText()
 		}
@@ -93,51 +93,48 @@ func (a Action) doText() string {
 // whoText says who the first is, what it does, and what it holds.
 func (a Action) whoText() string {
 	first := a.Whom[0]
-	if first.Lease != nil {
-		text := first.Who()
-		if a.Lock != "" {
-			text += fmt.Sprintf(", which holds %s (%s) in a row", strings.TrimSuffix(a.Lock, inRow), lockmode.Short(a.Mode))
-		}
-		return text + a.forText(" for ", "")
-	}
-	parts := []string{first.Who()}
+	text := first.Who()
 	switch {
 	case first.Prepared():
-		parts[0] += a.forText(", ", " old")
+		text += a.forText(", ", " old")
 	case first.State != "":
-		parts = append(parts, first.State+a.forText(" for ", ""))
+		text += ", " + first.State + a.forText(" for ", "")
 	}
-	if a.Lock != "" {
-		parts = append(parts, "holds "+a.heldText())
+	if a.lock != "" {
+		text += ", holds " + a.heldText()
 	}
-	return strings.Join(parts, ", ") + a.elsewhere(first)
+	return text + a.elsewhere(first)
 }
 
 // elsewhere names the database of a session, if it is not the connected one, and the lock's name does not say it.
 func (a Action) elsewhere(n *Node) string {
 	where := " in database " + n.Database
-	if n.Database == "" || n.Database == a.database || strings.HasSuffix(a.Lock, where) {
+	if n.Database == "" || n.Database == a.database || strings.HasSuffix(a.lock, where) {
 		return ""
 	}
 	return where
 }
 
 func (a Action) heldText() string {
-	if a.Mode == "" {
-		return a.Lock
+	lock, isRow := strings.CutSuffix(a.lock, inRow)
+	if a.mode != "" {
+		lock += fmt.Sprintf(" (%s)", lockmode.Short(a.mode))
 	}
-	return fmt.Sprintf("%s (%s)", a.Lock, lockmode.Short(a.Mode))
+	if isRow {
+		lock += " in a row"
+	}
+	return lock
 }
 
 func (a Action) forText(before, after string) string {
-	if a.Since == nil {
+	if a.since == nil {
 		return ""
 	}
-	return before + ages.Text(a.at.Sub(*a.Since)) + after
+	return before + ages.Text(a.at.Sub(*a.since)) + after
 }
 
 func (a Action) helplessText() string {
-	text := fmt.Sprintf("%d %s", a.Waiting, verb(a.Waiting, "waits", "wait"))
+	text := plural(a.Waiting, "waiter", "waiters")
 	if a.Longest > 0 {
 		text += ", longest wait " + ages.Text(a.Longest)
 	}
@@ -244,20 +241,6 @@ func (a Action) MarshalJSON() ([]byte, error) {
 	}{a.Signal, whom, a.Why, a.Frees, a.Likely, a.Then, a.Command(""), a.Other})
 }
 
-// Statement returns what the first of Whom runs or ran last, on one line without comments before it. It is empty if that is
-// unknown, and for a session of a Locker, which runs pglock's own statements.
-func (a Action) Statement() string {
-	if len(a.Whom) == 0 || a.Whom[0].Session.Process != "" {
-		return ""
-	}
-	query := strings.TrimSpace(a.Whom[0].Query)
-	for strings.HasPrefix(query, "--") {
-		_, query, _ = strings.Cut(query, "\n")
-		query = strings.TrimSpace(query)
-	}
-	return strings.Join(strings.Fields(query), " ")
-}
-
 // Who names a node in a few words: process ID and application of a session, without the mark of a pglock process, or what kind
 // of process it is; a prepared transaction; the application, process ID and host of a process.
 func (n *Node) Who() string {
@@ -273,17 +256,8 @@ func (n *Node) Who() string {
 		return "a prepared transaction"
 	case n.Prepared():
 		return fmt.Sprintf("prepared transaction %q", n.GID)
-	case application == "" && n.User == "" && n.BackendType != "":
-		return fmt.Sprintf("%d (%s)", n.PID, n.BackendType)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%d %s", n.PID, application))
-}
-
-func verb(n int, one, more string) string {
-	if n == 1 {
-		return one
-	}
-	return more
 }
 
 func lowerFirst(text string) string { return strings.ToLower(text[:1]) + text[1:] }

@@ -131,7 +131,11 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 		}
 		w.BlockedBy = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
 		w.Ahead = w.BlockedBy.soft()
-		setModes(w.BlockedBy, w.Mode, holders[row.Target])
+		if w.Lock.Type == "transactionid" || w.Lock.Type == "virtualxid" {
+			w.Mode = "" // it waits for the end of a transaction, in a mode that would be taken for that of the row
+		} else {
+			setModes(w.BlockedBy, w.Mode, holders[row.Target])
+		}
 		waits = append(waits, w)
 	}
 	return mergeWaits(waits), nil

@@ -354,13 +354,13 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 		}
 	}
 	root := taken.Tree().Node(monitor.SessionID{PID: pidOf(holder)})
-	if label, mode, _ := root.Held(); label != "row of t in transaction "+transaction || mode != "exclusive" {
+	if label, mode, _ := root.Held(); label != "row of t in transaction "+transaction || mode != "" {
 		t.Errorf("the root holds %s in mode %s", label, mode)
 	}
 	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t))
 	must.Succeed(t, err)
 	headline := taken.ActionOf(func(*monitor.Lock) bool { return false }, ours).String()
-	where := fmt.Sprintf(" in transaction %s in database %s (excl)", transaction, s.db.Name())
+	where := fmt.Sprintf(" in transaction %s in database %s:", transaction, s.db.Name())
 	if !strings.Contains(headline, " holds row of ") || strings.Count(headline, s.db.Name()) != 1 || !strings.Contains(headline, where) {
 		t.Errorf("in another database the headline is %s", headline)
 	}

@@ -71,7 +71,7 @@ func (s *Session) untouchable() string {
 	case s.Prepared() && s.GID == "", hidden("user"):
 		return "it is not known well enough"
 	case s.BackendType == autovacuum && strings.HasSuffix(s.Query, "(to prevent wraparound)"):
-		return "it prevents wraparound, so it would begin again at once"
+		return "let it end: it prevents wraparound, so it would begin again at once"
 	case s.BackendType == autovacuum:
 		return "PostgreSQL ends it where it is in the way"
 	case slices.Contains(auxiliaries, s.BackendType), !s.Prepared() && s.User == "" && hidden("backend_type"):

@@ -69,6 +69,9 @@ func visibleSession(row monitordb.LocksRow) Session {
 	session.BackendType, session.LeaderPID = row.BackendType.String, leaderOf(row)
 	session.Query = row.Query.String
 	session.Since, session.TransactionSince = instant(row.BackendStart), instant(row.XactStart)
+	if session.Application == "" && session.User == "" {
+		session.Application = "(" + session.BackendType + ")"
+	}
 	session.XminAge, session.XIDAge = number(row.XminAge), number(row.XidAge)
 	session.WaitEventType, session.WaitEvent = row.WaitEventType.String, row.WaitEvent.String
 	return session

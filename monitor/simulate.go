@@ -43,19 +43,19 @@ type Effect struct {
 // All is how many sessions go on in all, as far as can be seen.
 func (e Effect) All() int { return e.Likely + e.Then }
 
-// String says it in a few words: "frees 3", "frees 1, then 19 one after another", "frees at least 0, probably 2".
+// String says it in a few words: "frees 3", "frees 1, then 19 more", "frees at least 4, probably 5", "probably frees 2".
 func (e Effect) String() string {
 	text := fmt.Sprintf("frees %d", e.Frees)
-	if e.Likely != e.Frees {
-		text = fmt.Sprintf("frees at least %d, probably %d", e.Frees, e.Likely)
-	}
 	switch {
 	case e.All() == 0:
 		return "frees none"
-	case e.Then == 1:
-		return text + ", then 1 more"
-	case e.Then > 0:
-		text += fmt.Sprintf(", then %d one after another", e.Then)
+	case e.Frees == 0:
+		text = fmt.Sprintf("probably frees %d", e.Likely)
+	case e.Likely != e.Frees:
+		text = fmt.Sprintf("frees at least %d, probably %d", e.Frees, e.Likely)
+	}
+	if e.Then > 0 {
+		text += fmt.Sprintf(", then %d more", e.Then)
 	}
 	return text
 }

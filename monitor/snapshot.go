@@ -187,7 +187,7 @@ type Holder struct {
 
 // Waiter is a session that waits for a lock.
 type Waiter struct {
-	// Mode is how it wants to hold the lock.
+	// Mode is how it wants to hold the lock. It is empty if it waits for the end of a transaction.
 	Mode string `json:"mode"`
 	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and if Hidden names it.
 	WaitingSince *time.Time `json:"waiting_since"`
@@ -216,7 +216,7 @@ type Session struct {
 	PreparedAt *time.Time `json:"prepared_at"`
 
 	// User, Database and Application are the session's role, database and application_name. For a prepared transaction,
-	// User is its owner and Application is empty.
+	// User is its owner and Application is empty; for a process of the server, Application is its type in parentheses.
 	User        string `json:"user"`
 	Database    string `json:"database"`
 	Application string `json:"application"`
@@ -308,7 +308,7 @@ type Blocker struct {
 	// seen also counts as soft.
 	Kind string `json:"kind"`
 	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks, whose
-	// holders the snapshot has, and for a soft block.
+	// holders the snapshot has, for transactions, and for a soft block.
 	Mode string `json:"mode"`
 }
 

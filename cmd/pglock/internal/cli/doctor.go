@@ -143,7 +143,8 @@ func (e *doctorRun) reportLines(target string, r *doctor.Report, width int) []st
 	version, _, _ := strings.Cut(r.ServerVersion, " ") // packagers append their own version
 	all := []string{fmt.Sprintf("%s  PostgreSQL %s  role %s", view.Printable(target), view.Printable(version),
 		view.Printable(r.Role)), ""}
-	if r.Headline != "" {
+	isFinding := func(f doctor.Finding) bool { return f.What == r.Headline }
+	if r.Headline != "" && !slices.ContainsFunc(r.Findings, isFinding) {
 		all = append(all, view.Wrap(view.Printable(r.Headline), width, "  ")...)
 		if r.End != "" {
 			all = append(all, "  "+r.End)
@@ -162,7 +163,10 @@ func (e *doctorRun) reportLines(target string, r *doctor.Report, width int) []st
 			all = append(all, strings.Repeat(" ", hang)+view.Printable(statement)+";")
 		}
 	}
-	return append(all, "", summary(counts))
+	if all[len(all)-1] != "" {
+		all = append(all, "")
+	}
+	return append(all, summary(counts))
 }
 
 // hang is the indentation of a text after its label.

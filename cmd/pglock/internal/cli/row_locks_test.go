@@ -96,7 +96,7 @@ func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
 	contendedRow(t, db)
 	r = on(t, db, "check", "--critical", "0", "--here").run()
 	wantCode(t, r, 2)
-	wantText(t, r.stdout, "PGLOCK CRITICAL", "billing (process ", " holds invoice:42 (excl) in a row for ", "longest wait ", "pglock terminate", " --holder ", "waiters=1;")
+	wantText(t, r.stdout, "PGLOCK CRITICAL", "billing (process ", " holds invoice:42 (excl) in a row: ", "longest wait ", "pglock terminate", " --holder ", "waiters=1;")
 }
 
 func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {

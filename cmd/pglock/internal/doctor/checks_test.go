@@ -107,7 +107,7 @@ func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 		Waiters: []monitor.Waiter{{Mode: "exclusive", WaitingSince: ago(time.Hour), Session: process("ee", time.Minute)}},
 	}}}
 	f := facts{snapshot: s, server: " -d shop"}
-	if found := waits(f, time.Minute); found.Level != Warning || !strings.HasPrefix(found.What, "Terminate aa, which holds invoice:42 (excl) in a row") ||
+	if found := waits(f, time.Minute); found.Level != Warning || !strings.HasPrefix(found.What, "Terminate aa, holds invoice:42 (excl) in a row") ||
 		!strings.HasSuffix(found.Do, "pglock terminate -d shop --holder 00000000000000aa") {
 		t.Errorf("%+v", found)
 	}
@@ -122,7 +122,7 @@ func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 		}
 	}
 	r := report(f, Options{LongWait: time.Minute, Server: " -d shop", Ignore: Checks})
-	if !strings.HasPrefix(r.Headline, "Terminate aa, which holds invoice:42 (excl) in a row") || r.End != "pglock terminate -d shop --holder 00000000000000aa" {
+	if !strings.HasPrefix(r.Headline, "Terminate aa, holds invoice:42 (excl) in a row") || r.End != "pglock terminate -d shop --holder 00000000000000aa" {
 		t.Errorf("%q, %q", r.Headline, r.End)
 	}
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 func waits(f facts, long time.Duration) Finding {
 	const check = "waits"
 	headline := f.snapshot.Action()
-	end := view.EndCommand(headline, f.server)
+	end := cmp.Or(view.EndCommand(headline, f.server), "see who waits for whom: pglock monitor")
 	switch longest := f.longestWait(); {
 	case headline.Cycle != nil:
 		return Finding{Check: check, Level: Problem, What: headline.String(), Why: "none of them can continue by itself",
@@ -20,12 +21,8 @@ func waits(f facts, long time.Duration) Finding {
 		return f.rowsUnknown(check, "it is unknown whether processes wait for locks in rows")
 	case longest <= long:
 		return Finding{Check: check, Level: OK, What: fmt.Sprintf("nothing has waited longer than %v", long)}
-	case end == "":
-		return Finding{Check: check, Level: Warning, What: headline.String(), Why: "it is unknown what is in the way; it may have ended",
-			Do: "look again: pglock monitor"}
 	default:
-		return Finding{Check: check, Level: Warning, What: headline.String(), Why: fmt.Sprintf("a wait has lasted %v", longest.Round(time.Second)),
-			Do: "see what is at the root (pglock monitor), and end it if it is stuck: " + end}
+		return Finding{Check: check, Level: Warning, What: headline.String(), Why: fmt.Sprintf("a wait has lasted %v", longest.Round(time.Second)), Do: end}
 	}
 }
 

@@ -161,8 +161,8 @@ func TestTheHeadlineFits(t *testing.T) {
 		want          []string
 	}{
 		{40, 12, []string{" Terminate 4711 payments, idle in trans…", " 4 waiters"}},
-		{80, 16, []string{" Terminate 4711 payments, idle in transaction for 5m00s, holds invoice:42", "   (excl): frees 2, longest wait 12s; 2 more wait", " 4 waiters"}},
-		{200, 60, []string{"frees 2, longest wait 12s; 2 more wait", "   ran: SELECT work()", "   pglock terminate 4711@2026-11-20T11:00:00Z", " 4 waiters"}},
+		{80, 16, []string{" Terminate 4711 payments, idle in transaction for 5m00s, holds invoice:42", "   (excl): frees 2, longest wait 12s; 2 others wait", " 4 waiters"}},
+		{200, 60, []string{"frees 2, longest wait 12s; 2 others wait", "   ran: SELECT work()", "   pglock terminate 4711@2026-11-20T11:00:00Z", " 4 waiters"}},
 	} {
 		u := open(t, Options{First: mixedSnapshot(), End: sendNothing}, test.width, test.height)
 		at := 0

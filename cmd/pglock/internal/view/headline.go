@@ -41,9 +41,12 @@ func WrapCommand(command string, width int) (lines []string) {
 }
 
 // StatementLine returns what the session that an action is about runs or ran last, printable: "ran: SELECT 1". It is empty if that is
-// unknown.
+// unknown, and for a session of a Locker, which runs pglock's own statements.
 func StatementLine(h monitor.Action) string {
-	statement := Printable(h.Statement())
+	if len(h.Whom) == 0 || h.Whom[0].Session.Process != "" {
+		return ""
+	}
+	statement := Printable(withoutComment(h.Whom[0].Query))
 	switch {
 	case statement == "":
 		return ""

@@ -147,7 +147,10 @@ func otherWaiters(s *monitor.Snapshot, c monitor.Target, width int) (lines []str
 				lock = inMode(waiter.Lock, b.Mode)
 			}
 		}
-		text := fmt.Sprintf("%s, wanted %s: %s", lock, Short(waiter.Mode), wait(s, waiter.Waiter))
+		text := fmt.Sprintf("%s: %s", lock, wait(s, waiter.Waiter))
+		if waiter.Mode != "" {
+			text = fmt.Sprintf("%s, wanted %s: %s", lock, Short(waiter.Mode), wait(s, waiter.Waiter))
+		}
 		for _, line := range Wrap(text, width-len(indent), indent) {
 			lines = append(lines, indent+line)
 		}

@@ -26,7 +26,7 @@ func withTableWait(s *monitor.Snapshot) {
 
 func TestStatus(t *testing.T) {
 	const (
-		bare    = "Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3, longest wait 1m30s; 1 more waits"
+		bare    = "Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 3, longest wait 1m30s; 1 other waits"
 		end     = "; run: pglock terminate -d shop 4711@2026-07-05T10:00:00Z"
 		billing = bare + end
 	)
@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 		"critical": {Filter{}, Limits{Warn: limit(time.Second), Fail: limit(89 * time.Second)}, nil, Critical,
 			"PGLOCK CRITICAL - " + billing + " | longest_wait=90.000s;1;89;0 "},
 		"a wait for another lock": {Filter{}, Limits{Fail: limit(3 * time.Minute)}, withTableWait, Critical,
-			"PGLOCK CRITICAL - Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 4, longest wait 4m00s; 1 more waits" + end + " | " +
+			"PGLOCK CRITICAL - Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl): frees 4, longest wait 4m00s; 1 other waits" + end + " | " +
 				"longest_wait=240.000s;;180;0 waiters=5;"},
 		"an election": {Filter{}, Limits{Fail: limit(0)}, func(s *monitor.Snapshot) {
 			for i := range s.Locks {
@@ -81,7 +81,7 @@ func TestStatus(t *testing.T) {
 		}, Critical, "PGLOCK CRITICAL - " + billing + " | "},
 		"hostile names": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[2].Key = "a|b\n\x1b[2J"
-		}, Critical, `PGLOCK CRITICAL - Terminate 4711 billing, idle in transaction for 3m00s, holds a/b\n\x1b[2J (excl): frees 3, longest wait 1m30s; 1 more waits` + end + ` | longest_wait`},
+		}, Critical, `PGLOCK CRITICAL - Terminate 4711 billing, idle in transaction for 3m00s, holds a/b\n\x1b[2J (excl): frees 3, longest wait 1m30s; 1 other waits` + end + ` | longest_wait`},
 	} {
 		s := snapshot()
 		s.Capacity = monitor.Capacity{Nominal: 1000, Used: 42}

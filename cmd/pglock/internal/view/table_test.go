@@ -67,7 +67,7 @@ const inEightyColumns = `
 alice@db1:5432/shop  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
 
 Terminate 4711 billing, idle in transaction for 3m00s, holds invoice:42 (excl):
-  frees 3, longest wait 1m30s; 1 more waits
+  frees 3, longest wait 1m30s; 1 other waits
   ran: UPDATE invoice SET paid = true
   pglock terminate 4711@2026-07-05T10:00:00Z
 
@@ -162,7 +162,7 @@ x  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
 Terminate 4711 billing, idle in transaction for
   3m00s, holds probably Rails migrations of
   database shop (excl): frees 3, longest wait
-  1m30s; 1 more waits
+  1m30s; 1 other waits
   ran: UPDATE invoice SET paid = true
   pglock terminate 4711@2026-07-05T10:00:00Z
 
