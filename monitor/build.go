@@ -20,9 +20,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := setNames(grouped, t, o); err != nil {
-		return nil, err
-	}
+	setNames(grouped, t, o)
 	recognisePrimitives(grouped, t, found)
 	locks := sortAll(grouped, t.server.Database)
 	others := otherSessions(waits, all)

@@ -100,27 +100,19 @@ func TestDecodeClientsAreWrittenWithTheirPort(t *testing.T) {
 }
 
 func TestDecodeNames(t *testing.T) {
-	got := registered{}
 	// Keys have zero bytes, names have none.
 	list := "\x00\x00\x00\x00\x00\x00\x00\x07b\x00" + "\x00\x00\x00\x00\x00\x00\x00\x07a\x00" + "\xff\xff\xff\xff\xff\xff\xff\x00é"
-	if err := got.decode([]byte(list)); err != nil {
+	got, err := decodeNames([]byte(list))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 2 || !slices.Equal(got[7], []string{"a", "b"}) || !slices.Equal(got[-256], []string{"é"}) {
 		t.Errorf("got %v", got)
 	}
-	if err := (registered{}).decode(nil); err != nil {
+	if _, err := decodeNames(nil); err != nil {
 		t.Errorf("no names: %v", err)
 	}
-	if err := (registered{}).decode([]byte(list + "\x00\x00")); err == nil {
+	if _, err := decodeNames([]byte(list + "\x00\x00")); err == nil {
 		t.Error("a truncated list is accepted")
-	}
-}
-
-func TestNamesHaveEqualShares(t *testing.T) {
-	for _, names := range []int64{0, 1, 3, 16_384, 400_000} {
-		if share := longest(int(names)); share*names > maxNamed || names <= 16_384 && share < 1024 {
-			t.Errorf("each of %d names may have %d bytes", names, share)
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,21 +41,14 @@ func (l Lock) Label() string {
 // guesser guesses which tools use keys that have no name.
 type guesser struct {
 	from sources
-	// repacked names the tables of the connected database that pg_repack works on, by their OID.
-	repacked map[uint32]string
 	// companions are the keys that guarded transactions take, each with the key of the lock that guards them.
 	companions map[identity]string
 	// computed are the keys of tools, by the name of the database.
 	computed map[string]map[int64][]string
 }
 
-func newGuesser(grouped map[identity]*Lock, t tables, from sources) (*guesser, error) {
+func newGuesser(grouped map[identity]*Lock, t tables, from sources) *guesser {
 	g := &guesser{from: from, companions: map[identity]string{}, computed: map[string]map[int64][]string{}}
-	if text := t.rows[0].Repacked; text != nil {
-		if err := json.Unmarshal(text, &g.repacked); err != nil {
-			return nil, fmt.Errorf("read the tables of pg_repack: %w", err)
-		}
-	}
 	if guarded(t) {
 		for id, lock := range grouped {
 			for _, shared := range []bool{false, true} {
@@ -65,7 +57,7 @@ func newGuesser(grouped map[identity]*Lock, t tables, from sources) (*guesser, e
 			}
 		}
 	}
-	return g, nil
+	return g
 }
 
 // guarded reports whether a lock may have guarded a transaction. Its session then has an identity.
@@ -93,9 +85,6 @@ func (g *guesser) guesses(id identity, lock *Lock) (all []string) {
 		if text, ok := known.match(id); ok && (!known.common || lock.usedBy(known.tool)) {
 			all = append(all, text)
 		}
-	}
-	if table, ok := id.repacks(); ok {
-		all = append(all, g.repack(id, table))
 	}
 	var distinct []string
 	for _, text := range all {
@@ -128,12 +117,4 @@ func (g *guesser) computedKeys(database string) map[int64][]string {
 	}
 	g.computed[database] = keys
 	return keys
-}
-
-// repack names the table that pg_repack works on, where that is possible.
-func (g *guesser) repack(id identity, oid uint32) string {
-	if table, known := g.repacked[oid]; known && id.database == g.from.database {
-		return "pg_repack of table " + table
-	}
-	return fmt.Sprintf("pg_repack of the table with OID %d", oid)
 }

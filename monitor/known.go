@@ -70,6 +70,11 @@ var keyRanges = []struct {
 		kind := id.objsubid
 		return fmt.Sprintf("a lock of Citus, kind %d", kind), 4 <= kind && kind <= 16 && kind != 11
 	}},
+	// bin/pg_repack.c: the second integer is the OID less 2^31.
+	{"pg_repack", false, func(id identity) (string, bool) {
+		class, object := id.halves()
+		return fmt.Sprintf("pg_repack of the table with OID %d", uint32(object)^1<<31), id.space() == spacePair && class == 16185446
+	}},
 	// airflow/utils/db.py
 	{"airflow", true, func(id identity) (string, bool) {
 		text := map[int64]string{1: "Airflow migrations", 2: "the Airflow scheduler"}[id.number]
@@ -79,14 +84,6 @@ var keyRanges = []struct {
 	{"coder", true, func(id identity) (string, bool) {
 		return fmt.Sprintf("lock %d of Coder", id.number), id.space() == spaceBigint && 1 <= id.number && id.number <= 10
 	}},
-}
-
-// repacks returns the OID of the table that a key of pg_repack locks (bin/pg_repack.c): its second integer is the OID less
-// 2^31.
-func (id identity) repacks() (table uint32, ok bool) {
-	const prefix = 16185446
-	class, object := id.halves()
-	return uint32(object) ^ 1<<31, id.space() == spacePair && class == prefix
 }
 
 // namedKeys are keys that are computed from a name. They can be recognised only if the name stands in a statement.

@@ -22,16 +22,6 @@ func TestKeptNamesAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// Names that snapshots share are not changed in place.
-func TestKeptNamesAreAdded(t *testing.T) {
-	shared := append(make([]string, 0, 4), "b", "d")
-	r := registered{1: shared}
-	r.add(registered{1: {"c", "d"}, 2: {"x"}})
-	if want := (registered{1: {"b", "c", "d"}, 2: {"x"}}); !reflect.DeepEqual(r, want) || shared[1] != "d" {
-		t.Errorf("got %v, want %v; shared: %v", r, want, shared)
-	}
-}
-
 func TestSeenNamesAreBounded(t *testing.T) {
 	m := newMemory()
 	for i := range maxSeen + 100 {

@@ -37,22 +37,18 @@ type sources struct {
 }
 
 // setNames sets the name of each lock or, if it has none, the guesses.
-func setNames(grouped map[identity]*Lock, t tables, o options) error {
+func setNames(grouped map[identity]*Lock, t tables, o options) {
 	from := sources{t.names, t.rows[0].ConnectedOid.Uint32, map[string]*texts{}, o.memory}
 	for id, lock := range grouped {
 		lock.Names = append(lock.Names, from.names(id, lock)...)
 		lock.Key = id.text(lock.Names)
 	}
-	guesser, err := newGuesser(grouped, t, from)
-	if err != nil {
-		return err
-	}
+	guesser := newGuesser(grouped, t, from)
 	for id, lock := range grouped {
 		if len(lock.Names) == 0 {
 			lock.Guesses = append(lock.Guesses, guesser.guesses(id, lock)...)
 		}
 	}
-	return nil
 }
 
 // ownName is the name of a lock that pglock takes for itself.

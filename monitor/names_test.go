@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -130,5 +131,28 @@ func TestNamesTheMonitorsGrantsAllowReadingNames(t *testing.T) {
 	s := take(t, watcher)
 	if lock := find(t, s, pglock.NewKey("job")); s.NamesMissing != "" || lock.Key != "job" {
 		t.Errorf("the lock is shown as %q: %s", lock.Key, s.NamesMissing)
+	}
+}
+
+// lockSlot takes the first slot of a semaphore.
+func lockSlot(key pglock.Key) string {
+	slot := lockkeys.Semaphore(key.ID()).Key(1).Number
+	return fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", int32(slot>>32), int32(slot))
+}
+
+// The names of semaphores that have no locks are not read, and those of the semaphore that came first count.
+func TestNamesOfSemaphoresThatAreNotInUseAreNotRead(t *testing.T) {
+	db := testenv.Installed(t)
+	key := pglock.NewKey("export")
+	register(t, db, lockkeys.SemaphoreName(key.String(), 3))
+	admin := db.Connect(t)
+	execute(t, admin, "SELECT pglock.register('pglock:semaphore:1:' || repeat('x', 900) || i) FROM generate_series(1, 500) AS i",
+		"SELECT pglock.register('pglock:semaphore:' || i || ':export') FROM generate_series(4, 500) AS i")
+	session(t, db, lockSlot(key))
+	watcher := connectAs(t, db.Role(t, "watcher"))
+	execute(t, admin, migrations.WatcherGrants(watcher.Config().User))
+	s := take(t, watcher)
+	if s.NamesMissing != "" || len(s.Locks) != 1 || s.Locks[0].Key != "export" {
+		t.Errorf("the semaphore is shown as %+v: %s", s.Locks, s.NamesMissing)
 	}
 }

@@ -29,11 +29,10 @@ type tables struct {
 	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
 	// looked says whether schema pglock may be used, and unchecked why that is not known, so that nothing must be used.
-	// names is the content of its registry, and named says that the registry has answered.
+	// names is the content of its registry.
 	looked    trust.Looked
 	unchecked error
 	names     registered
-	named     bool
 	rowLocks  []rowLock
 	// noBlockers, noNames and noRows are why the blockers, the name registry and the locks in rows could not be read.
 	noBlockers, noNames, noRows string

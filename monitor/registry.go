@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -20,13 +21,6 @@ import (
 
 // registered has the names of the connected database's keys. Only bigints have names.
 type registered map[int64][]string
-
-func (r registered) sorted() registered {
-	for _, names := range r {
-		slices.Sort(names)
-	}
-	return r
-}
 
 // readNames reads the registered names of the locks in t. Users can break the registry, so its failure is separate: t
 // then has everything but the names, and the reason.
@@ -49,7 +43,7 @@ func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	if err := connectionBroke(err); err != nil {
 		return err
 	}
-	t.noNames = namesMissingText(*t, err)
+	t.noNames = "cannot read pglock.names: " + cmp.Or(sqlstate.Refusal(err).Message, err.Error())
 	return nil
 }
 
@@ -63,13 +57,6 @@ func connectionBroke(err error) error {
 
 // trusted reports whether the registry may be queried.
 func (t tables) trusted() bool { return t.unchecked == nil && len(t.looked.Findings) == 0 }
-
-func namesMissingText(t tables, err error) string {
-	if t.named {
-		return "cannot read " + err.Error()
-	}
-	return "cannot read pglock.names: " + cmp.Or(sqlstate.Refusal(err).Message, err.Error())
-}
 
 // bigints returns the numbers that can have names.
 func (t tables) bigints() []int64 {
@@ -92,93 +79,44 @@ func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphore
 	if len(unknown)+len(semaphores) == 0 {
 		return nil
 	}
-	err := r.askForNames(ctx, t, unknown, semaphores)
-	if t.named {
+	answer, err := r.askForNames(ctx, t.looked, unknown, semaphores)
+	if err == nil {
+		maps.Copy(t.names, answer)
 		o.memory.keepNames(database, t.names, since)
 	}
 	return err
 }
 
-// maxNamed bounds the bytes of the names that are read for a snapshot, and again those of semaphores: each name may have its
-// share of it. So long names that a role records crowd out no others.
-const maxNamed = 16 << 20
-
-// maxLimits is how many names of a semaphore are read.
-const maxLimits = 16
-
-// longest returns how many bytes a name may have among so many.
-func longest(names int) int64 { return maxNamed / int64(max(names, 1)) }
-
-// askForNames adds the names of keys. It first checks, in the same transaction, that the schema is still trusted.
-// The semaphores come last: if their names cannot be read, as in a schema of an older version, the others remain.
-func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores []int64) error {
-	most, mostOfLimit := longest(len(numbers)+len(t.names)), longest(maxLimits*len(semaphores))
-	var named monitordb.RegisteredNamesRow
-	var limited monitordb.RegisteredSemaphoresRow
-	asked := false
+// askForNames returns the names of keys and semaphores. It first checks, in the same transaction, that the schema is still trusted.
+func (r reader) askForNames(ctx context.Context, looked trust.Looked, numbers, semaphores []int64) (registered, error) {
+	var list []byte
 	err := r.send(ctx, func(batch *pgx.Batch) {
-		t.looked.QueueSame(batch)
-		batch.Queue(monitordb.RegisteredNames, numbers, most).Query(func(rows pgx.Rows) error {
-			err := readOne(&named)(rows)
-			asked = err == nil
-			return err
-		})
-		if len(semaphores) > 0 {
-			batch.Queue(monitordb.RegisteredSemaphores, semaphores, mostOfLimit).Query(readOne(&limited))
-		}
+		looked.QueueSame(batch)
+		batch.Queue(monitordb.RegisteredNames, numbers, semaphores).QueryRow(func(row pgx.Row) error { return row.Scan(&list) })
 	})
-	if err != nil && !asked {
-		return trust.Explain(err)
-	}
-	t.named = true
-	answer := registered{}
-	if err := errors.Join(answer.decode(named.Names), answer.decode(limited.Names)); err != nil {
-		return err
-	}
-	t.names.add(answer)
-	switch {
-	case named.LeftOut > 0:
-		t.noNames = leftOut(named.LeftOut, most)
-	case limited.LeftOut > 0:
-		t.noNames = leftOut(limited.LeftOut, mostOfLimit)
-	}
 	if err != nil {
-		return fmt.Errorf("the names of semaphores (if the schema is older than the program, run pglock migrate up): %w", err)
+		return nil, trust.Explain(err)
 	}
-	return nil
+	return decodeNames(list)
 }
 
-func leftOut(names, longest int64) string {
-	return fmt.Sprintf("%d names of more than %d bytes are left out: each may have its share of %d MiB",
-		names, longest, maxNamed>>20)
-}
-
-// decode adds names as the server sends them.
-func (r registered) decode(list []byte) error {
+// decodeNames reads the names as the server sends them.
+func decodeNames(list []byte) (registered, error) {
 	const head = 8
+	names := registered{}
 	for rest, more := list, len(list) > 0; more; {
 		if len(rest) < head {
-			return fmt.Errorf("read the names of keys: the list is truncated (%d bytes left over)", len(rest))
+			return nil, fmt.Errorf("read the names of keys: the list is truncated (%d bytes left over)", len(rest))
 		}
 		key := int64(binary.BigEndian.Uint64(rest))
 		var name []byte
 		name, rest, more = bytes.Cut(rest[head:], []byte{0})
-		r[key] = append(r[key], bytetext.Clean(string(name)))
+		names[key] = append(names[key], bytetext.Clean(string(name)))
 	}
-	r.sorted()
-	return nil
-}
-
-// add adds names of other keys, or more names of the same. It changes no list of names, since other snapshots have it too.
-func (r registered) add(more registered) {
-	for key, names := range more {
-		if known := r[key]; known != nil {
-			names = slices.Concat(known, names)
-			slices.Sort(names)
-			names = slices.Compact(names)
-		}
-		r[key] = names
+	for _, all := range names {
+		slices.Sort(all)
 	}
+	return names, nil
 }
 
 // without returns those keys that have no name.

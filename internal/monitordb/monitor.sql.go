@@ -270,13 +270,6 @@ facts AS MATERIALIZED (
                 SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
                                 l.classid, l.objid, l.objsubid
                 FROM locks AS l WHERE l.shared AND l.locktype <> 'advisory') AS entry) AS other_entries,
-           -- pg_repack takes (16185446, OID of the table - 2^31).
-           (SELECT pg_catalog.json_object_agg(c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname))
-            FROM (SELECT (l.objid::int8 # 2147483648)::oid AS oid
-                  FROM locks AS l JOIN connected AS d ON d.oid = l.database
-                  WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 16185446) AS t
-            JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
-            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked,
            (SELECT pg_catalog.json_agg(pg_catalog.row_to_json(c)) FROM chained AS c) AS chained,
            (SELECT count(DISTINCT COALESCE(w.leader, c.owner)) FROM contended AS c LEFT JOIN workers AS w ON w.owner = c.owner
             WHERE NOT c.granted) AS other_waiters
@@ -287,7 +280,6 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
        f.other_waiters::int8 AS other_waiters,
-       CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.chained END::json AS chained,
        COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
        s.waiting_since::timestamptz AS waiting_since,
@@ -315,7 +307,6 @@ type LocksRow struct {
 	ConnectedOid     pgtype.Uint32
 	OtherEntries     int64
 	OtherWaiters     int64
-	Repacked         []byte
 	Chained          []byte
 	Owner            string
 	Pid              pgtype.Int4
@@ -381,7 +372,6 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 			&i.ConnectedOid,
 			&i.OtherEntries,
 			&i.OtherWaiters,
-			&i.Repacked,
 			&i.Chained,
 			&i.Owner,
 			&i.Pid,
@@ -445,71 +435,34 @@ func (q *Queries) PinSearchPath(ctx context.Context) error {
 }
 
 const RegisteredNames = `-- name: RegisteredNames :one
-SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<names>', 2), '<', 1), 'base64')::bytea AS names,
-       pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
+SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<names>', 2), '<', 1), 'base64')::bytea AS names
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
-          'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
-          '|| pg_catalog.textsend(n.name), pg_catalog.decode(''00'', ''hex'')) '
-          'FILTER (WHERE pg_catalog.octet_length(n.name) <= %2$s), ''base64'') AS names, '
-          'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(n.name) > %2$s) AS left_out '
-          'FROM (SELECT pg_catalog.unnest(%1$L::int8[]) AS key) AS k JOIN ONLY pglock.names AS n ON n.key = k.key',
-          $1::pg_catalog.int8[], $2::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
+          'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(a.key) '
+          '|| pg_catalog.textsend(a.name), pg_catalog.decode(''00'', ''hex'')), ''base64'') AS names '
+          'FROM (SELECT n.key, n.name FROM pg_catalog.unnest(%1$L::int8[]) AS k (key) JOIN ONLY pglock.names AS n ON n.key = k.key '
+          'UNION SELECT t.key, t.name FROM pg_catalog.unnest(%2$L::int8[]) AS s (id), '
+          'LATERAL (SELECT n.key, n.name FROM ONLY pglock.names AS n '
+          'WHERE pg_catalog.starts_with(n.name, ''pglock:semaphore:'') AND pglock.semaphore_of(n.name) = s.id '
+          'ORDER BY n.first_seen LIMIT 16) AS t) AS a',
+          $1::pg_catalog.int8[], $2::pg_catalog.int8[]), false, false, '')::text AS found OFFSET 0) AS x
 `
 
 type RegisteredNamesParams struct {
-	Numbers []int64
-	Longest int64
+	Numbers    []int64
+	Semaphores []int64
 }
 
-type RegisteredNamesRow struct {
-	Names   []byte
-	LeftOut int64
-}
-
-// The registered names of keys, of which none is there twice: for each name the key (8 bytes) and the name, with a
-// zero byte between them and the next; a key that has several is a collision. Names that are longer than so many bytes are
-// left out, and counted. The table is named in a string: a statement that names it would be an error where it does not exist, and would
-// wait for a session that alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in base64. It
-// comes behind the check of package trust in the same transaction.
-func (q *Queries) RegisteredNames(ctx context.Context, arg RegisteredNamesParams) (RegisteredNamesRow, error) {
-	row := q.db.QueryRow(ctx, RegisteredNames, arg.Numbers, arg.Longest)
-	var i RegisteredNamesRow
-	err := row.Scan(&i.Names, &i.LeftOut)
-	return i, err
-}
-
-const RegisteredSemaphores = `-- name: RegisteredSemaphores :one
-SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<names>', 2), '<', 1), 'base64')::bytea AS names,
-       pg_catalog.split_part(pg_catalog.split_part(x.found, '<left_out>', 2), '<', 1)::int8 AS left_out
-FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
-          'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(t.key) '
-          '|| pg_catalog.textsend(t.name), pg_catalog.decode(''00'', ''hex'')) '
-          'FILTER (WHERE pg_catalog.octet_length(t.name) <= %2$s), ''base64'') AS names, '
-          'pg_catalog.count(*) FILTER (WHERE pg_catalog.octet_length(t.name) > %2$s) AS left_out '
-          'FROM (SELECT pg_catalog.unnest(%1$L::int8[])) AS s (id), '
-          'LATERAL (SELECT n.key, n.name FROM ONLY pglock.names AS n '
-          'WHERE pg_catalog.starts_with(n.name, ''pglock:semaphore:'') AND pglock.semaphore_of(n.name) = s.id '
-          'ORDER BY n.first_seen LIMIT 16) AS t',
-          $1::pg_catalog.int8[], $2::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
-`
-
-type RegisteredSemaphoresParams struct {
-	Ids     []int64
-	Longest int64
-}
-
-type RegisteredSemaphoresRow struct {
-	Names   []byte
-	LeftOut int64
-}
-
-// The same for the names of semaphores that have locks, by the part of their keys that is in these (pglock.semaphore_of).
-// Several limits of a semaphore are several names. The oldest count, so that later ones cannot crowd them out.
-func (q *Queries) RegisteredSemaphores(ctx context.Context, arg RegisteredSemaphoresParams) (RegisteredSemaphoresRow, error) {
-	row := q.db.QueryRow(ctx, RegisteredSemaphores, arg.Ids, arg.Longest)
-	var i RegisteredSemaphoresRow
-	err := row.Scan(&i.Names, &i.LeftOut)
-	return i, err
+// The registered names of keys, of which none is there twice, and those of the semaphores that are in the second list by the part
+// of their keys that pglock.semaphore_of returns: for each name the key (8 bytes) and the name, with a zero byte between
+// them and the next. A key that has several names is a collision, and several limits of a semaphore are several names, of which the
+// oldest count, so that later ones cannot crowd them out. The table is named in a string: a statement that names it would be an
+// error where it does not exist, and would wait for a session that alters it while it is parsed, which no limit bounds. XML has
+// no bytes, so they are in base64. It comes behind the check of package trust in the same transaction.
+func (q *Queries) RegisteredNames(ctx context.Context, arg RegisteredNamesParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, RegisteredNames, arg.Numbers, arg.Semaphores)
+	var names []byte
+	err := row.Scan(&names)
+	return names, err
 }
 
 const RowLocks = `-- name: RowLocks :one
