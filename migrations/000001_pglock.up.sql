@@ -703,9 +703,15 @@ DECLARE
 BEGIN
     SELECT '{}', '{}', '{}', '{}' INTO results, got, ahead, held;
     PERFORM pglock.lease_durable();
-    writes := cardinality(drop_kinds) > 0 OR plain > 0 AND pglock.lease_ahead(spaces[1], numbers[1], false, 0, true) = 0;
+    -- Of a try of one plain key, which most are: held, or else busy if its row cannot be locked below.
+    SELECT CASE WHEN l.holder IS NULL THEN 'b' WHEN NOT h.ended AND h.expires > clock_timestamp() THEN 'h' END
+    INTO taken FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
+    WHERE cardinality(drop_kinds) = 0 AND plain = 1 AND cardinality(numbers) = 1 AND NOT waits[1]
+      AND l.space = spaces[1] AND l.number = numbers[1];
+    writes := cardinality(drop_kinds) > 0 OR plain > 0 AND taken IS DISTINCT FROM 'h'
+        AND pglock.lease_ahead(spaces[1], numbers[1], false, 0, true) = 0;
     lease_call.outcome := pglock.lease_enter(me, attempt, writes);
-    IF lease_call.outcome <> 'done' THEN
+    IF lease_call.outcome <> 'done' OR taken = 'h' THEN
         RETURN;
     END IF;
     lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
@@ -744,6 +750,9 @@ BEGIN
             lease_call.results := array_fill(drawn, ARRAY[n]);
             RETURN;
         END IF;
+    ELSIF writes AND taken = 'b' THEN -- most often by a call that takes it
+        PERFORM set_config('synchronous_commit', 'off', true);
+        RETURN;
     END IF;
     letters := ARRAY(
         SELECT CASE WHEN drawn = (SELECT l.generation FROM pglock.leases AS l
