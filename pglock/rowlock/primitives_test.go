@@ -86,7 +86,7 @@ func TestARunAndItsRecordCommitTogether(t *testing.T) {
 	}
 }
 
-// Whatever asks next, for each has a connection that was used a moment before.
+// Whatever asks next, for all connections were used a moment before, and all have ended.
 func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
@@ -114,7 +114,23 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 	} {
 		_, err := records.RecordRun(t.Context(), run)
 		must.Succeed(t, err)
-		must.Succeed(t, held.Verify(t.Context()))
+		tx, err := pool.Begin(t.Context())
+		must.Succeed(t, err)
+		_, err = tx.Exec(t.Context(), "LOCK TABLE pglock.leases")
+		must.Succeed(t, err)
+		verified := make(chan error)
+		for range 3 { // each on a connection of its own
+			go func() { verified <- held.Verify(t.Context()) }()
+		}
+		testenv.WaitUntil(t, "all connections for calls are in use", func() (all bool) {
+			must.Succeed(t, tx.QueryRow(t.Context(), `SELECT count(*) = 3 FROM pg_locks
+				WHERE relation = 'pglock.leases'::regclass AND NOT granted`).Scan(&all))
+			return all
+		})
+		must.Succeed(t, tx.Rollback(t.Context()))
+		for range 3 {
+			must.Succeed(t, <-verified)
+		}
 		_, err = pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 		must.Succeed(t, err)
