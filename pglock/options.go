@@ -109,7 +109,8 @@ func (allowStandby) applyTx(c *txConfig) error { c.allowStandby = true; return n
 
 // AllowPooler says that the proxy between client and server keeps one server session for each client session, as
 // PgBouncer does with pool_mode = session. It removes the guard against proxies ([ErrPooler]); behind a proxy that does
-// not keep sessions, locks would be orphaned and shared with other clients.
+// not keep sessions, locks would be orphaned and shared with other clients. So would they if it did not reset a session
+// before the next client has it (PgBouncer: server_reset_query, DISCARD ALL by default), and settings would stay.
 func AllowPooler() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.postgres.AllowPooler = true

@@ -172,7 +172,8 @@ func newMigratePrint() *cobra.Command {
 		Short: "Write the schema for another tool",
 		Long: `Write the schema as one file for another tool, which must run it in one
 transaction. No database is needed. Comments at the end list the rights that
-roles need to take locks and to watch them.
+roles need to take locks and to watch them. Where sqlc reads the file too, set
+omit_unused_structs in sqlc.yaml. "pglock migrate up" needs no file.
 
   plain   for psql --single-transaction, golang-migrate, Atlas (run "atlas
           migrate hash" afterwards), tern and others
