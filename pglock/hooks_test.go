@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -74,9 +75,7 @@ func TestHooksHandOffLeavesALockThatItCannotHandOff(t *testing.T) {
 		next, err := l.Lock(t.Context(), key)
 		waited <- errors.Join(err, next.Unlock(t.Context()))
 	}()
-	for l.Stats().Waiting == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting > 0 })
 	refused(lock) // a call of this process comes first
 	mustUnlock(t, lock)
 	txCheck(t, <-waited)

@@ -44,17 +44,7 @@ func TestFaultsRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 // awaitVote waits until a node takes part in locks again.
 func awaitVote(t *testing.T, l *pglock.Locker, node *testenv.RedisServer) {
 	t.Helper()
-	testenv.WaitUntil(t, "the node has a vote again", func() bool {
-		held := lock(t, l, pglock.NewKey("vote"))
-		defer unlock(t, held)
-		for range 10 { // its answer may arrive after those that decided
-			if node.Must(t, "GET", "pglock:vote") == held.Token() {
-				return true
-			}
-			time.Sleep(time.Millisecond)
-		}
-		return false
-	})
+	unlock(t, lockEverywhere(t, l, pglock.NewKey("vote"), []*testenv.RedisServer{node}))
 }
 
 // heap returns how much memory is allocated and in use.
@@ -68,18 +58,18 @@ func heap() int64 {
 // lockEverywhere locks a key on all nodes. A lock stays without a node that did not answer in time, so then it locks again.
 func lockEverywhere(t *testing.T, l *pglock.Locker, key pglock.Key, nodes []*testenv.RedisServer) *pglock.Lock {
 	t.Helper()
-	for range 30 {
-		held := lock(t, l, key)
-		for range 100 {
+	var held *pglock.Lock
+	testenv.WaitUntil(t, "all nodes have the lock", func() bool {
+		held = lock(t, l, key)
+		for range 100 { // an answer may arrive after those that decided
 			if holdEverywhere(t, nodes, held) {
-				return held
+				return true
 			}
-			time.Sleep(10 * time.Millisecond)
 		}
 		unlock(t, held)
-	}
-	t.Fatalf("of %d nodes one did not have the lock", len(nodes))
-	return nil
+		return false
+	})
+	return held
 }
 
 func holdEverywhere(t *testing.T, nodes []*testenv.RedisServer, held *pglock.Lock) bool {

@@ -12,11 +12,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/pglock-toolkit/pglock/internal/supervise"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
@@ -67,7 +67,7 @@ func TestNothingOutlivesAKilledProcess(t *testing.T) {
 	if err := child.Wait(); err == nil {
 		t.Error("the child was not killed")
 	}
-	waitUntilGone(t, dir)
+	testenv.WaitUntil(t, dir+" is gone", func() bool { _, err := os.Stat(dir); return errors.Is(err, fs.ErrNotExist) })
 }
 
 func TestCloseEndsACommandThat(t *testing.T) {
@@ -133,14 +133,4 @@ func newSupervisor(t *testing.T) *supervise.Supervisor {
 	must.Succeed(t, err)
 	t.Cleanup(func() { must.Succeed(t, s.Close()) })
 	return s
-}
-
-func waitUntilGone(t *testing.T, dir string) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-	}
-	t.Errorf("%s is still there", dir)
 }

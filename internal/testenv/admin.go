@@ -3,72 +3,36 @@ package testenv
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // admin connects to a database of a server that is no test's, so that its sessions are in no test's database.
 type admin struct {
 	target string
-	keep   bool // whether connections are used again, which a server that tests break does not permit
+	pool   *pgxpool.Pool // nil for a server that tests break: then each call has a new connection
+}
 
-	mu   sync.Mutex
-	idle []*pgx.Conn
+// pooled returns an admin that uses its connections again, until close is called.
+func pooled(target string) (*admin, error) {
+	config, err := pgxpool.ParseConfig(target)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = 100 // some calls take long
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	return &admin{target, pool}, err
 }
 
 // do calls f with a connection that no other call has meanwhile.
 func (a *admin) do(f func(context.Context, *pgx.Conn) error) error {
-	if !a.keep {
+	if a.pool == nil {
 		return connected(a.target, f)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := a.get(ctx)
-	if err != nil {
-		return err
-	}
-	if err := f(ctx, conn); err != nil {
-		return errors.Join(err, conn.Close(ctx))
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.idle = append(a.idle, conn)
-	return nil
-}
-
-// get returns an idle connection that still works, or else a new one.
-func (a *admin) get(ctx context.Context) (*pgx.Conn, error) {
-	for {
-		conn := a.take()
-		if conn == nil {
-			return pgx.Connect(ctx, a.target)
-		}
-		if conn.Ping(ctx) == nil {
-			return conn, nil
-		}
-		_ = conn.Close(ctx) // the server has ended it
-	}
-}
-
-func (a *admin) take() *pgx.Conn {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	last := len(a.idle) - 1
-	if last < 0 {
-		return nil
-	}
-	conn := a.idle[last]
-	a.idle = a.idle[:last]
-	return conn
-}
-
-// close closes the idle connections.
-func (a *admin) close() (err error) {
-	for conn := a.take(); conn != nil; conn = a.take() {
-		err = errors.Join(err, conn.Close(context.Background()))
-	}
-	return err
+	return a.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return f(ctx, conn.Conn()) })
 }
 
 // connected calls do with a new connection.

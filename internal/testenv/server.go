@@ -104,9 +104,9 @@ func (s *sharedServer) host() (host, error) {
 	return s.on, s.err
 }
 
-func startShared() (host, error) {
+func startShared() (on host, err error) {
 	if external := os.Getenv(DatabaseVariable); external != "" {
-		on := host{what: "the server that " + DatabaseVariable + " names", admin: &admin{target: external, keep: true}}
+		on := host{what: "the server that " + DatabaseVariable + " names"}
 		if os.Getenv(InstalledVariable) != "" {
 			binaries, err := pgserver.Find()
 			if err != nil {
@@ -114,15 +114,16 @@ func startShared() (host, error) {
 			}
 			on.copies = copies(binaries)
 		}
-		return on, nil
+		on.admin, err = pooled(external)
+		return on, err
 	}
 	server, err := startServer(nil)
 	if err != nil {
 		return host{}, fmt.Errorf("%w\n(or set %s to the URL of a server)", err, DatabaseVariable)
 	}
-	on := hostOn(server)
-	on.admin.keep = true
-	return on, nil
+	on = hostOn(server)
+	on.admin, err = pooled(on.admin.target)
+	return on, err
 }
 
 // installed returns the name of a database with schema pglock, which nothing connects to any more.
@@ -157,7 +158,7 @@ func (s *sharedServer) stop() error {
 	if s.name != "" && s.on.server == nil {
 		err = s.on.admin.do(execute("DROP DATABASE " + s.name))
 	}
-	err = errors.Join(err, s.on.admin.close())
+	s.on.admin.pool.Close()
 	if s.on.server != nil {
 		err = errors.Join(err, s.on.server.Stop())
 	}

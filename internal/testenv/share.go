@@ -31,10 +31,8 @@ func Share(ctx context.Context) (environment []string, stop func() error, err er
 		return nil, nil, errors.Join(err, stop())
 	}
 	stop = func() error { return errors.Join(server.Stop(), os.RemoveAll(dir)) }
-	on := hostOn(server)
-	on.admin.keep = true
-	installed, err := install(on)
-	if err := errors.Join(err, on.admin.close()); err != nil {
+	installed, err := install(hostOn(server))
+	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make the database that has the schema: %w", err), stop())
 	}
 	return []string{

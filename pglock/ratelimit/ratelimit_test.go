@@ -97,13 +97,10 @@ func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 
 func awaitBlocked(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
-			return
-		}
-	}
-	t.Fatal("no session waits for the row")
+	testenv.WaitUntil(t, "a session waits for the row", func() bool {
+		return one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	})
 }
 
 // gate is a store that delays calls until the test lets them through, and records them.

@@ -103,10 +103,10 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 				return effect(ctx, tx, "successor")
 			})
 		}()
-		for one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 { // it waits for this transaction
-			time.Sleep(time.Millisecond)
-		}
+		testenv.WaitUntil(t, "the successor waits for this transaction", func() bool {
+			return one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+		})
 		return effect(ctx, tx, "zombie")
 	})
 	second := <-succeeded

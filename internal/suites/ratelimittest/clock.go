@@ -25,11 +25,7 @@ func ExerciseClock(t *testing.T, l *ratelimit.Limiter, later func(key string)) {
 		if d.RetryAfter > limit.Per/4 || d.ResetAfter > limit.Per/4 {
 			s.Errorf("%s: the clock was set back: %+v", name, d)
 		}
-		for end := time.Now().Add(patience); !s.allow(l, key, limit, 1).OK; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				s.Fatalf("%s: what the key owes does not become less", name)
-			}
-		}
+		s.Until(name+": what the key owes becomes less", func() bool { return s.allow(l, key, limit, 1).OK })
 		later(key)
 		if err := l.Wait(s.Ctx, key, limit, pglock.MaxWait(limit.Per/4)); err != nil {
 			s.Errorf("%s: a wait after the clock was set back: %v", name, err)

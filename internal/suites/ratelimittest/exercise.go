@@ -240,9 +240,7 @@ func (s *suite) waiter(l *ratelimit.Limiter, key string) (cancel func()) {
 	s.Cleanup(end)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Wait(ctx, key, slow) }()
-	for s.allow(l, key, slow, 1).ResetAfter <= owed {
-		time.Sleep(time.Millisecond)
-	}
+	s.Until("the wait is counted", func() bool { return s.allow(l, key, slow, 1).ResetAfter > owed })
 	return func() {
 		s.Helper()
 		end()

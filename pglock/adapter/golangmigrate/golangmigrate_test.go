@@ -215,12 +215,7 @@ func TestMigrateRefusesToWriteAfterTheLockWasLost(t *testing.T) {
 	driver, err := wrapped(t, db)()
 	must.Succeed(t, err)
 	endLockSessions(t, db)
-	for err := driver.Run(noMigration{}); !errors.Is(err, pglock.ErrLost); err = driver.Run(noMigration{}) {
-		if t.Context().Err() != nil {
-			t.Fatalf("Run said %v", err)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.WaitUntil(t, "Run says that the lock is lost", func() bool { return errors.Is(driver.Run(noMigration{}), pglock.ErrLost) })
 	for name, err := range map[string]error{
 		"Lock": driver.Lock(), "SetVersion": driver.SetVersion(9, false), "Drop": driver.Drop(), "Close": driver.Close(),
 	} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -46,7 +47,9 @@ func TestHostilePrintedSQLMeansTheSameToPsql(t *testing.T) {
 	}
 	script += "SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database();\n"
 	want += "0\n"
-	psql := exec.Command(testenv.Psql(t), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", db.ConnString())
+	binaries, err := pgserver.Find()
+	must.Succeed(t, err)
+	psql := exec.Command(filepath.Join(binaries.Dir, "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", db.ConnString())
 	psql.Stdin = strings.NewReader(script)
 	output, err := psql.CombinedOutput()
 	if err != nil || string(output) != want {
