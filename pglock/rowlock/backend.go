@@ -40,9 +40,6 @@ type backend struct {
 
 func newBackend(pool *pgxpool.Config) *backend {
 	b := &backend{dialer: newDialer(pool), draining: make(chan struct{})}
-	b.calls, b.renewals = b.dialer.newLink(connections), b.dialer.newLink(1)
-	b.runs = b.dialer.newLink(1)
-	b.runs.looksFresh = 0 // a record that was lost with its connection is not sent again
 	b.combined = newCalls(b)
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
@@ -59,7 +56,12 @@ func (b *backend) Start(env driver.Config) error {
 	}
 	b.dialer.owners = env.TrustedOwners
 	b.dialer.name(env.Application)
-	return nil
+	var errs [3]error
+	ping := b.callWithin() / 2 // the rest is for dialling another one
+	b.calls, errs[0] = b.dialer.newLink(connections, looksFresh, ping)
+	b.renewals, errs[1] = b.dialer.newLink(1, looksFresh, ping)
+	b.runs, errs[2] = b.dialer.newLink(1, 0, ping) // a record that was lost with its connection is not sent again
+	return errors.Join(errs[:]...)
 }
 
 // TakesPostgresOption implements [hooks.PostgresOptions].

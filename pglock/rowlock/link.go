@@ -20,32 +20,21 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// link is some connections to the server, each for one transaction at a time. They are dialled when they are needed.
-type link struct {
-	dialer      *dialer
-	looksFresh  time.Duration // a connection that was used so recently is used without a ping
-	open, fresh chan *slot    // those that are not in use, with a connection and without
-	doubted     atomic.Int64  // when a connection was found to have ended: the others may have, too
-	closed      atomic.Bool
-}
-
-type slot struct {
-	conn *pgx.Conn // nil: to be dialled
-	used driver.Instant
-}
-
 // dialer knows how to connect.
 type dialer struct {
-	config        *pgx.ConnConfig
-	beforeConnect func(context.Context, *pgx.ConnConfig) error
-	trust         trust.Checker
-	owners        []string // roles that may own the schema
-	application   string
+	pool        *pgxpool.Config
+	trust       trust.Checker
+	owners      []string // roles that may own the schema
+	application string
 }
 
-func newDialer(pool *pgxpool.Config) *dialer {
-	c := pool.ConnConfig.Copy()
-	c.Tracer, c.AfterConnect, c.OnNotification = nil, nil, func(*pgconn.PgConn, *pgconn.Notification) {} // else pgx collects them
+func newDialer(own *pgxpool.Config) *dialer {
+	p := own.Copy()
+	p.AfterConnect, p.PrepareConn, p.BeforeAcquire, p.AfterRelease, p.BeforeClose = nil, nil, nil, nil, nil
+	p.MinConns, p.MinIdleConns, p.MaxConnLifetime, p.MaxConnLifetimeJitter = 0, 0, 0, 0
+	p.MaxConnIdleTime, p.HealthCheckPeriod = 5*time.Minute, time.Minute
+	c := p.ConnConfig
+	c.Tracer, c.OnNotification = nil, func(*pgconn.PgConn, *pgconn.Notification) {} // else pgx collects them
 	c.OnNotice = noticed
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
@@ -53,47 +42,54 @@ func newDialer(pool *pgxpool.Config) *dialer {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
-	return &dialer{config: c, beforeConnect: pool.BeforeConnect}
+	before := p.BeforeConnect
+	p.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+		if before != nil {
+			if err := before(ctx, c); err != nil {
+				return fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
+			}
+		}
+		sendNoCancel(&c.Config)
+		return nil
+	}
+	return &dialer{pool: p}
+}
+
+// sendNoCancel keeps pgx from asking the server to cancel the statement of a connection that it closes. No call needs that:
+// the settlement waits for a statement that runs, and undoes it. PgBouncer 1.18 can end when such a request is late.
+func sendNoCancel(c *pgconn.Config) {
+	var connected atomic.Bool
+	dial := c.DialFunc
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, errors.New("no cancel requests")
+		}
+		return dial(ctx, network, address)
+	}
+	c.AfterConnect = func(context.Context, *pgconn.PgConn) error { connected.Store(true); return nil }
 }
 
 // name sets the application_name of the sessions, which is also the holder's.
 func (d *dialer) name(chosen string) {
-	own := appname.Of(chosen, d.config.RuntimeParams["application_name"])
-	d.config.RuntimeParams["application_name"] = own
+	params := d.pool.ConnConfig.RuntimeParams
+	own := appname.Of(chosen, params["application_name"])
+	params["application_name"] = own
 	d.application, _ = appname.Split(own)
 }
 
-func (d *dialer) newLink(connections int) *link {
-	l := &link{dialer: d, looksFresh: looksFresh, open: make(chan *slot, connections), fresh: make(chan *slot, connections)}
-	for range connections {
-		l.fresh <- &slot{}
-	}
-	return l
+// link is some connections to the server, each for one transaction at a time. They are dialled when they are needed.
+type link struct {
+	dialer *dialer
+	pool   *pgxpool.Pool
 }
 
-// take returns a slot that is not in use, if possible one that has a connection.
-func (l *link) take(ctx context.Context) (*slot, error) {
-	select {
-	case s := <-l.open:
-		return s, nil
-	default:
-	}
-	select {
-	case s := <-l.open:
-		return s, nil
-	case s := <-l.fresh:
-		return s, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (l *link) giveBack(s *slot) {
-	if s.conn != nil {
-		l.open <- s
-	} else {
-		l.fresh <- s
-	}
+// newLink makes a link of so many connections. One that has not been used for fresh is pinged before its use.
+func (d *dialer) newLink(connections int32, fresh, pingWithin time.Duration) (*link, error) {
+	config := d.pool.Copy()
+	config.MaxConns, config.PingTimeout = connections, pingWithin
+	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > fresh }
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	return &link{d, pool}, err
 }
 
 // noticed notes that the server has not waited for a synchronous standby. The text depends on lc_messages.
@@ -108,29 +104,11 @@ const unconfirmed = "pglock.unconfirmed"
 // do runs one statement as a transaction of its own. The error is an *[unknownError] if the transaction may have been
 // committed, or may still be; after any other error it has had no effect.
 func (l *link) do(ctx context.Context, use func(context.Context, *lockdb.Queries) error) error {
-	s, err := l.take(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: all connections for locks are busy: %w", driver.ErrUnavailable, err)
-	}
-	defer l.giveBack(s)
-	warned, err := l.try(ctx, s, use)
+	err := l.try(ctx, use)
 	if pgconn.SafeToRetry(err) && ctx.Err() == nil { // the connection had died
-		s.discard()
-		warned, err = l.try(ctx, s, use)
+		err = l.try(ctx, use)
 	}
-	switch {
-	case err == nil && warned:
-		return &unknownError{fmt.Errorf("%w: the server has committed without its synchronous standby, so that a failover may "+
-			"forget it", driver.ErrUnavailable)}
-	case err == nil || s.conn == nil:
-		return err
-	case refused(err):
-		l.rollBack(ctx, s)
-		return classify(ctx, err)
-	}
-	s.discard()
-	l.doubted.Store(int64(driver.Now()))
-	return &unknownError{classify(ctx, err)}
+	return err
 }
 
 // again is do for a statement that may be repeated: a session may have ended unnoticed.
@@ -142,119 +120,53 @@ func (l *link) again(ctx context.Context, use func(context.Context, *lockdb.Quer
 	return err
 }
 
-// try runs the statement once. It reports whether the server has warned that the commit is not durable.
-func (l *link) try(ctx context.Context, s *slot, use func(context.Context, *lockdb.Queries) error) (warned bool, err error) {
-	if err := l.ready(ctx, s); err != nil {
-		return false, err
+// try is do, once.
+func (l *link) try(ctx context.Context, use func(context.Context, *lockdb.Queries) error) error {
+	c, err := l.pool.Acquire(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%w: no connection for locks was free or dialled in time: %w", driver.ErrUnavailable, context.Cause(ctx))
+	case err != nil:
+		return sqlstate.ExplainOwn(err)
 	}
-	notes := s.conn.PgConn().CustomData()
+	defer c.Release()
+	conn := c.Conn()
+	notes := conn.PgConn().CustomData()
 	delete(notes, unconfirmed)
-	g := records.Guarded{DB: s.conn, Trust: &l.dialer.trust, Owners: l.dialer.owners, ReadCommitted: true}
+	g := records.Guarded{DB: conn, Trust: &l.dialer.trust, Owners: l.dialer.owners, ReadCommitted: true}
 	err = use(ctx, g.Queries())
-	_, warned = notes[unconfirmed]
-	s.used = driver.Now()
-	return warned, err
-}
-
-// ready makes the slot's connection ready for use.
-func (l *link) ready(ctx context.Context, s *slot) error {
-	if l.closed.Load() {
-		return driver.ErrClosed
-	}
-	if s.conn != nil && (s.conn.IsClosed() || l.doubts(s) && !s.answers(ctx)) {
-		s.discard()
-	}
-	if s.conn != nil {
+	_, warned := notes[unconfirmed]
+	switch {
+	case err == nil && warned:
+		return &unknownError{fmt.Errorf("%w: the server has committed without its synchronous standby, so that a failover may "+
+			"forget it", driver.ErrUnavailable)}
+	case err == nil:
 		return nil
+	case refused(err):
+		rollBack(ctx, conn)
+		return classify(ctx, err)
 	}
-	conn, err := l.dialer.dial(ctx)
-	if err != nil {
-		return err
-	}
-	s.conn = conn
-	return nil
-}
-
-// doubts reports whether a connection must be pinged before its use.
-func (l *link) doubts(s *slot) bool {
-	return driver.Now().Sub(s.used) > l.looksFresh || int64(s.used) <= l.doubted.Load()
-}
-
-// answers reports whether the server answers on a connection that was not used for a while. It leaves half of the time
-// to dial another one.
-func (s *slot) answers(ctx context.Context) bool {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
-	}
-	return s.conn.Ping(ctx) == nil
-}
-
-// errNoCancel keeps pgx from asking the server to cancel the statement of a connection that it closes. No call needs that:
-// the settlement waits for a statement that runs, and undoes it. PgBouncer 1.18 can end when such a request is late.
-var errNoCancel = errors.New("no cancel requests")
-
-func (d *dialer) dial(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.config.ConnectTimeout)
-	defer cancel()
-	c := d.config.Copy()
-	if d.beforeConnect != nil {
-		if err := d.beforeConnect(ctx, c); err != nil {
-			return nil, fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
-		}
-	}
-	var connected atomic.Bool
-	dial := c.DialFunc
-	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if connected.Load() {
-			return nil, errNoCancel
-		}
-		return dial(ctx, network, address)
-	}
-	conn, err := pgx.ConnectConfig(ctx, c)
-	if err != nil {
-		return nil, sqlstate.ExplainOwn(err)
-	}
-	connected.Store(true)
-	return conn, nil
+	l.pool.Reset() // a connection has ended: the others may have, too
+	return &unknownError{classify(ctx, err)}
 }
 
 // rollBack ends a transaction that the server has aborted.
-func (l *link) rollBack(ctx context.Context, s *slot) {
-	if s.conn.IsClosed() || s.conn.PgConn().TxStatus() == 'I' {
+func rollBack(ctx context.Context, conn *pgx.Conn) {
+	if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollBackWithin)
 	defer cancel()
-	if err := lockdb.New(s.conn).Rollback(ctx); err != nil {
-		s.discard()
-	}
+	_ = lockdb.New(conn).Rollback(ctx) // without it, the pool closes the connection
 }
 
-// discard closes the connection without waiting for the server.
-func (s *slot) discard() {
-	if s.conn != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.conn.Close(ctx) // it closes the socket in any case
-		s.conn = nil
-	}
-}
-
-// close closes the connections that are not in use now, and has the others closed by their users.
+// close closes the connections, and returns when the calls that use them have ended, or ctx has.
 func (l *link) close(ctx context.Context) {
-	l.closed.Store(true)
-	for range cap(l.open) {
-		s, err := l.take(ctx)
-		if err != nil {
-			return
-		}
-		defer l.giveBack(s)
-		if s.conn != nil {
-			_ = s.conn.Close(ctx) // it closes the socket in any case
-			s.conn = nil
-		}
+	closed := make(chan struct{})
+	go func() { defer close(closed); l.pool.Close() }()
+	select {
+	case <-closed:
+	case <-ctx.Done():
 	}
 }
 
