@@ -149,20 +149,6 @@ func (l *Lock) Deadline() (deadline time.Time, ok bool) {
 	return time.Now().Add(at.Sub(driver.Now())), true
 }
 
-// MaxHoldLeft returns how long it is until [MaxHold] or [Lock.Extend] ends the lock, whatever its lease. ok is false if
-// neither does. For a lock that has ended it is 0. So Extend(left+d) adds d.
-func (l *Lock) MaxHoldLeft() (left time.Duration, ok bool) {
-	if l.Err() != nil {
-		return 0, true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if x := l.lazy; x != nil && x.expires != 0 {
-		return max(0, x.expires.Sub(driver.Now())), true
-	}
-	return 0, false
-}
-
 // Verify asks the server whether the lock is still held. The error matches [ErrLost] if it is not, [ErrUnlocked] after
 // an Unlock, and [ErrUnavailable] if there was no answer, so that the lock may still be held. A nil error holds for the
 // moment of the server's answer only.
@@ -177,7 +163,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 	return l.failed("verify", err)
 }
 
-// Extend sets the deadline of [MaxHold] to d from now; to add to it, see [Lock.MaxHoldLeft]. It has no effect on the
+// Extend sets the deadline of [MaxHold] to d from now. It has no effect on the
 // server. It is an error if d is not positive. If the lock has ended the error matches [ErrLost] or [ErrUnlocked].
 func (l *Lock) Extend(d time.Duration) error {
 	if d <= 0 {

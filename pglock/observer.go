@@ -105,8 +105,7 @@ type Source string
 const (
 	SourceFree    Source = "free"    // the server granted it without a wait there
 	SourceHandoff Source = "handoff" // from another holder in this process, without asking the server
-	SourceQueued  Source = "queued"  // after a wait in the server's queue
-	SourcePolled  Source = "polled"  // after polling, without a place in the server's queue
+	SourceQueued  Source = "queued"  // after a wait for other processes
 )
 
 // Use says what a lock is for, in reports to an [Observer]. The zero Use is a lock that was asked for directly.

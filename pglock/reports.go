@@ -71,7 +71,7 @@ func (r *request) reportEnd(o Observer, lock *Lock, waited time.Duration, err er
 	}
 	switch {
 	case lock != nil:
-		e.Type, e.Source = EventAcquired, r.source(lock)
+		e.Type, e.Source = EventAcquired, r.source()
 		lock.reportAcquired(o.observe(r.caller, e))
 	case !r.refusedToPrimitive(err):
 		e.Type = EventFailed
@@ -107,17 +107,14 @@ func (l *Lock) observed(ctx context.Context) context.Context {
 	return ctx
 }
 
-func (r *request) source(lock *Lock) Source {
-	if r.lock != nil {
+func (r *request) source() Source {
+	switch {
+	case r.lock != nil:
 		return SourceHandoff
+	case r.asked:
+		return SourceQueued
 	}
-	if !r.asked {
-		return SourceFree
-	}
-	if p, ok := lock.hold.grant.(driver.PolledGrant); ok && p.Polled() {
-		return SourcePolled
-	}
-	return SourceQueued
+	return SourceFree
 }
 
 func (l *Lock) reportReleased(ctx context.Context) {

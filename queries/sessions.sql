@@ -295,13 +295,6 @@ SELECT pg_catalog.set_config('lock_timeout', greatest(2000, 2 * s.setting::int8)
 FROM pg_catalog.pg_settings AS s
 WHERE s.name = 'deadlock_timeout';
 
--- Whether a session that waits for an advisory lock has a snapshot; no row if it does not wait. Any session of the same
--- role can see that.
--- name: WaitHasSnapshot :one
-SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
-FROM pg_catalog.pg_stat_activity AS a
-WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory';
-
 -- Whether another session of this Locker waits for an advisory lock; no row if it does not, or if there is none. The name
 -- says that it is one of this process, as in CancelWait.
 -- name: WaitStands :one

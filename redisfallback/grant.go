@@ -13,7 +13,6 @@ import (
 // grant is a set of keys that are held or being acquired.
 type grant struct {
 	shared bool
-	polled bool   // waited without a place in a common line
 	token  string // as the caller knows it
 	id     string // what its exclusive locks contain, which no other acquisition's do: the token, or TOKEN/ID if it was chosen
 	locker string // the Locker's name when the grant was made
@@ -127,9 +126,6 @@ func isOurs(value string) bool {
 
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()) }
-
-// Polled implements [driver.PolledGrant].
-func (g *grant) Polled() bool { return g.polled }
 
 // holdings returns the keys that are held.
 func (g *grant) holdings() []holding {

@@ -87,7 +87,6 @@ func (b *backend) wait(ctx context.Context, g *grant, i int) error {
 	rhythm := b.waiters.recall(g.keys[i].lock)
 	defer b.waiters.remember(rhythm)
 	failed, splits := false, 0
-	g.polled = b.redlock()
 	for asked := false; ; asked = true {
 		b.waiters.listen(w)
 		a := b.attempt(ctx, g, i, b.takeCalls(g, i, lineFor, asked), true)

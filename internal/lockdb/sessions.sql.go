@@ -579,21 +579,6 @@ func (q *Queries) UnlockOne(ctx context.Context, arg UnlockOneParams) (bool, err
 	return done, err
 }
 
-const WaitHasSnapshot = `-- name: WaitHasSnapshot :one
-SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
-FROM pg_catalog.pg_stat_activity AS a
-WHERE a.pid = $1::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
-`
-
-// Whether a session that waits for an advisory lock has a snapshot; no row if it does not wait. Any session of the same
-// role can see that.
-func (q *Queries) WaitHasSnapshot(ctx context.Context, pid int32) (bool, error) {
-	row := q.db.QueryRow(ctx, WaitHasSnapshot, pid)
-	var has_snapshot bool
-	err := row.Scan(&has_snapshot)
-	return has_snapshot, err
-}
-
 const WaitStands = `-- name: WaitStands :one
 SELECT true AS stands
 FROM pg_catalog.pg_stat_get_activity($1::int4) AS a

@@ -6,7 +6,7 @@
 // releases them, reports their holders, and reports their loss.
 //
 // Not every server can do everything. What only some can do has an interface of its own, which a backend may implement:
-// [NamedLocks], [Fencer], [TxGuard], [Drainer] and, for its grants, [PolledGrant].
+// [NamedLocks], [Fencer], [TxGuard] and [Drainer].
 //
 // The package is unstable before v1.
 package driver
@@ -156,13 +156,6 @@ type Grant interface {
 	// Deadline is the instant until which the grant can be trusted without hearing from the server again; it moves
 	// while the server answers. [Never] means that the backend has no lease.
 	Deadline() Instant
-}
-
-// PolledGrant is implemented by grants of backends that sometimes have to poll, which Observers count apart: such a waiter
-// has no place in the order of arrival.
-type PolledGrant interface {
-	// Polled reports whether the grant was acquired by polling, without a place in the server's queue.
-	Polled() bool
 }
 
 // Holder is a session that holds a lock. Fields that the server does not report are zero.

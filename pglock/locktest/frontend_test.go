@@ -134,20 +134,9 @@ func (s *suite) deadline() {
 	if ok && !before.After(time.Now()) { // false: this backend has no lease
 		s.Errorf("the deadline of a lock that is held is %v", before)
 	}
-	if left, ok := lock.MaxHoldLeft(); ok {
-		s.Errorf("without MaxHold, %v of it are left", left)
-	}
 	s.Must(lock.Extend(time.Hour))
 	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(time.Hour)) || !after.After(time.Now()) {
 		s.Errorf("with an hour of MaxHold the deadline is %v, %v", after, ok)
-	}
-	left, ok := lock.MaxHoldLeft()
-	if !ok || left > time.Hour || left < time.Minute {
-		s.Errorf("of an hour of MaxHold %v are left, %v", left, ok)
-	}
-	s.Must(lock.Extend(left + time.Hour)) // which adds an hour, whatever the lease
-	if sum, ok := lock.MaxHoldLeft(); !ok || sum <= time.Hour || sum > 2*time.Hour {
-		s.Errorf("with another hour, %v of MaxHold are left, %v", sum, ok)
 	}
 	s.Must(lock.Extend(100 * time.Millisecond))
 	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(100*time.Millisecond)) {
@@ -156,9 +145,6 @@ func (s *suite) deadline() {
 	<-lock.Done()
 	if after, ok := lock.Deadline(); !ok || !after.IsZero() {
 		s.Errorf("the deadline of a lock that has ended is %v, %v", after, ok)
-	}
-	if left, ok := lock.MaxHoldLeft(); !ok || left != 0 {
-		s.Errorf("a lock that has ended has %v of MaxHold left, %v", left, ok)
 	}
 }
 

@@ -78,12 +78,8 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 			return nil, err
 		}
 		if !placed {
-			c, err := b.try(ctx, r)
-			if err == nil {
-				return polled{c}, nil
-			}
-			if !errors.Is(err, driver.ErrNotAcquired) {
-				return nil, err
+			if c, err := b.try(ctx, r); !errors.Is(err, driver.ErrNotAcquired) {
+				return c, err
 			}
 			continue
 		}
@@ -98,12 +94,6 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 		turn.Poll()
 	}
 }
-
-// polled marks a grant that was acquired without a place in the server's queue.
-type polled struct{ carrier }
-
-// Polled implements [driver.PolledGrant].
-func (polled) Polled() bool { return true }
 
 // Holders implements [driver.Backend]. It asks on a session that delays no locks, if there is one.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {

@@ -92,8 +92,8 @@ func TestBackendAWaitWithoutASessionPolls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if polled, ok := got.(driver.PolledGrant); !ok || !polled.Polled() || time.Since(begin) < time.Minute {
-			t.Errorf("after %v the grant is a %T", time.Since(begin), got)
+		if took := time.Since(begin); took < time.Minute {
+			t.Errorf("it was granted after %v", took)
 		}
 		if err := waiter.Release(t.Context(), got); err != nil {
 			t.Error(err)

@@ -17,7 +17,7 @@ import (
 var templates = map[string]string{
 	"PrepareWait": lockdb.PrepareWait, "LockSession": lockdb.LockSession, "CheckSession": lockdb.CheckSession,
 	"WriterWaits": lockdb.WriterWaits, "Holders": lockdb.Holders, "WaitStands": lockdb.WaitStands,
-	"WaitHasSnapshot": lockdb.WaitHasSnapshot, "CancelWait": lockdb.CancelWait,
+	"CancelWait": lockdb.CancelWait,
 }
 
 // call carries out a statement that is no batch.
@@ -68,7 +68,7 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		return p.writerWaits(keysOf(args[1], args[2])), ""
 	case "Holders":
 		return p.holders(keysOf(args[1], args[2])), ""
-	case "WaitStands", "WaitHasSnapshot", "CancelWait":
+	case "WaitStands", "CancelWait":
 		return p.about(name, args[1]), ""
 	}
 	p.server.s.wrong("the server does not know the statement %s", sql)
@@ -155,8 +155,6 @@ func (p *process) about(name, pid string) []pgproto3.BackendMessage {
 		return nil
 	case name == "CancelWait":
 		p.server.cancel(other.pid, "by a mux session")
-	case name == "WaitHasSnapshot":
-		return row("f")
 	}
 	return row("t")
 }

@@ -22,7 +22,7 @@
 // A blocked SELECT pg_advisory_lock has a snapshot: it holds back vacuum, and CREATE INDEX CONCURRENTLY waits for it. A
 // session waits without one by means of a temporary procedure (queries/sessions.sql). If that is not possible it waits
 // in slices, longer than deadlock_timeout, without holding a snapshot between them. Then it loses its place in the
-// queue after each slice. The first wait checks that the procedure works.
+// queue after each slice.
 //
 // # The end of the wait
 //

@@ -36,8 +36,6 @@ type Pool struct {
 	Turns  *Turns
 	config Config
 	warned atomic.Bool // warn has logged
-	sliced atomic.Bool // all waits are sliced: one that should have had no snapshot had one
-	probed atomic.Bool // the check for that has begun
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc
@@ -59,11 +57,10 @@ type result struct {
 // session is a mux session that can wait.
 type session struct {
 	*mux.Session
-	sliced  bool        // it waits in slices: it lacks what waiting without a snapshot requires
-	late    int         // cancel requests that may hit a later statement; used by the goroutine that has the session
-	left    time.Time   // when the context of the caller ended; likewise
-	waiting atomic.Bool // it waits, or is about to
-	retire  *time.Timer // ends it when it has been idle for idleFor
+	sliced bool        // it waits in slices: it lacks what waiting without a snapshot requires
+	late   int         // cancel requests that may hit a later statement; used by the goroutine that has the session
+	left   time.Time   // when the context of the caller ended; likewise
+	retire *time.Timer // ends it when it has been idle for idleFor
 }
 
 // New returns a Pool that has not dialled yet.
@@ -221,18 +218,6 @@ func (p *Pool) forget(m *mux.Session) {
 		delete(p.open, m)
 		p.idle = slices.DeleteFunc(p.idle, func(other *session) bool { return other == s })
 	}
-}
-
-// waiters returns the sessions that wait.
-func (p *Pool) waiters() (waiting []*session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.open {
-		if s.waiting.Load() {
-			waiting = append(waiting, s)
-		}
-	}
-	return waiting
 }
 
 // Call runs a statement on a session of the pool, so that it delays no locks.

@@ -16,9 +16,6 @@ import (
 // that leaves the session alive (no right to make temporary objects or to use PL/pgSQL, a standby, an event trigger that
 // refuses, a server on which it does not work) makes the session wait in slices.
 func (p *Pool) prepare(ctx context.Context, s *session) error {
-	if p.sliced.Load() {
-		return nil
-	}
 	const create = lockdb.CreateSettleFunction + ";\n" + lockdb.CreateWaitDomain + ";\n" + lockdb.CreateWaitProcedure
 	_, _, err := s.Call(ctx, create)
 	if err == nil {
@@ -66,7 +63,6 @@ func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, g *mux.Grant
 	if err := s.announce(context.Background(), operations, numbers); err != nil {
 		return err
 	}
-	p.probe()
 	_, _, err := s.Call(context.Background(), lockdb.WaitWithoutSnapshot)
 	if code := sqlstate.Of(err); code == sqlstate.UndefinedFunction || code == sqlstate.InvalidSchemaName {
 		s.sliced = true // as after DISCARD by a proxy
@@ -95,47 +91,4 @@ func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 			return err
 		}
 	}
-}
-
-// probe checks, once for a Pool, that a waiting session really has no snapshot, which depends on the internals of
-// PL/pgSQL. If it has one, all waits begin again, in slices.
-func (p *Pool) probe() {
-	if !p.probed.CompareAndSwap(false, true) {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return
-	}
-	p.background.Go(func() {
-		for attempt := 0; pause(p.life, backoff(attempt)); attempt++ {
-			for _, s := range p.waiters() {
-				if p.inspect(s) {
-					return
-				}
-			}
-		}
-	})
-}
-
-// inspect looks at a waiting session, and reports whether that showed if waits must be sliced.
-//
-// The server reads the snapshots of all sessions first, and what each waits for later. So a session that begins to wait in
-// between seems to have a snapshot while it waits. It does not at the second look.
-func (p *Pool) inspect(s *session) (known bool) {
-	has := true
-	for range 2 {
-		value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, s.PID())
-		if err != nil || !waits {
-			return false // a wait that has not begun yet, or has ended, or is not one in the server
-		}
-		if has = value == "t"; !has {
-			break
-		}
-	}
-	if has && p.sliced.CompareAndSwap(false, true) {
-		p.warn(errors.New("the statement that should wait without a snapshot has one"))
-	}
-	return true
 }

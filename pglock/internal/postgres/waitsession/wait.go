@@ -144,8 +144,6 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.waiting.Store(true)
-	defer s.waiting.Store(false)
 	ended, requests := make(chan struct{}), make(chan int, 1)
 	// Goroutines are started when there is something to do. To end them would delay the grant.
 	keepWaiting := context.AfterFunc(ctx, func() { requests <- p.cancelWait(s, ended) })
@@ -156,7 +154,7 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 		p.watch(watching, s)
 	})
 	var err error
-	if s.sliced || p.sliced.Load() {
+	if s.sliced {
 		err = p.waitSliced(ctx, s, g)
 	} else {
 		err = p.waitWithoutSnapshot(ctx, s, g)
