@@ -19,7 +19,8 @@ import (
 // one: a cycle of processes need not be a deadlock, and [Node.Deadlock] is not set.
 type Tree struct {
 	// Roots are the sessions that wait for no other one, and one of each cycle, that with the smallest process ID. Those
-	// of certain deadlocks come first, and then those with the most sessions behind them.
+	// of certain deadlocks come first, and then those with the most sessions behind them; last those for which others wait only
+	// as they do in normal work.
 	Roots []*Node
 
 	snapshot *Snapshot
@@ -262,7 +263,7 @@ func (t *Tree) link() {
 		}
 	}
 	slices.SortFunc(t.Roots, func(a, b *Node) int {
-		return cmp.Or(compareBool(!a.Certain, !b.Certain), cmp.Compare(b.Behind, a.Behind), a.ID().compare(b.ID()))
+		return cmp.Or(compareBool(!a.Certain, !b.Certain), compareBool(a.calm(), b.calm()), cmp.Compare(b.Behind, a.Behind), a.ID().compare(b.ID()))
 	})
 	for _, n := range t.nodes {
 		if n == nil {
@@ -272,6 +273,11 @@ func (t *Tree) link() {
 			return cmp.Or(compareSince(a.Wait.WaitingSince, b.Wait.WaitingSince), a.ID().compare(b.ID()))
 		})
 	}
+}
+
+// calm reports whether a root keeps others waiting only as they do in normal work, such as for a leader.
+func (n *Node) calm() bool {
+	return n.Wait == nil && len(n.Children) > 0 && !slices.ContainsFunc(n.Children, func(c *Node) bool { return !c.Wait.Expected })
 }
 
 // Of returns the part of the tree that concerns some locks and some waits for locks of other types: the sessions that hold

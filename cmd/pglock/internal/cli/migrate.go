@@ -123,22 +123,37 @@ func confirm(cmd *cobra.Command, db database) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
 		return misuse(cmd, "%s: %s; use --yes, since there is no terminal to ask", db.target, what)
 	}
-	return askForYes(fmt.Sprintf("%s: %s.", db.target, what), "nothing was removed from "+db.target)
+	return askForYes(cmd.Context(), os.Stdin, fmt.Sprintf("%s: %s.", db.target, what), "nothing was removed from "+db.target)
 }
 
-// askForYes asks on the terminal. Unless the answer is yes, it returns an error with the text otherwise.
-func askForYes(question, otherwise string) error {
+// askForYes asks on the terminal. Unless the answer is yes, it returns an error with the text otherwise. What was typed before is
+// no answer.
+func askForYes(ctx context.Context, input io.Reader, question, otherwise string) error {
+	if file, ok := input.(*os.File); ok {
+		term.Flush(file)
+	}
 	if _, err := fmt.Fprintf(os.Stderr, "%s\nType yes to continue: ", view.Printable(question)); err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && err != io.EOF {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	if strings.TrimSpace(answer) != "yes" {
+	if readLine(ctx, input) != "yes" {
 		return &exit{codeOther, errors.New(otherwise)}
 	}
 	return nil
+}
+
+// readLine returns a line without the spaces around it, or what there is of it when the input or ctx ends.
+func readLine(ctx context.Context, input io.Reader) string {
+	read := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(input).ReadString('\n') // what was not read is no answer
+		read <- strings.TrimSpace(line)
+	}()
+	select {
+	case line := <-read:
+		return line
+	case <-ctx.Done(): // the program ends
+		return ""
+	}
 }
 
 func newMigrateVersion(server *dsn) *cobra.Command {

@@ -31,7 +31,7 @@ locks. --advisory leaves out those that have nothing to do with an advisory
 lock. A blocker with ~ does not hold the lock, but is ahead in the queue.
 
 The view cancels and terminates sessions, after a preview and a question, unless
---read-only is given. It logs each signal to standard error, at its end.
+--read-only is given, in the dialog of pglock cancel and pglock terminate.
 
 Exit codes: 0 done; 69 no database; 64 wrong usage.`
 

@@ -31,7 +31,7 @@ type observer struct {
 	lost   error     // why there has been no snapshot since
 }
 
-// maxEvents is how many events the view keeps.
+// maxEvents is how many events are kept.
 const maxEvents = 5000
 
 // newObserver returns an observer of a server, which flags names in the commands that it suggests.
@@ -45,8 +45,8 @@ func newObserver(pool *pgxpool.Pool, flags string, options []monitor.Option) *ob
 const answerTimeout = 10 * time.Second
 
 // take takes a snapshot and notes the events since the last one. A failed snapshot leaves a gap.
-func (o *observer) take(ctx context.Context, more ...monitor.Option) (*monitor.Snapshot, error) {
-	s, err := o.watcher.Take(ctx, more...)
+func (o *observer) take(ctx context.Context) (*monitor.Snapshot, error) {
+	s, err := o.watcher.Take(ctx)
 	s, _, err = o.note(ctx, s, err)
 	return s, err
 }
@@ -86,13 +86,6 @@ func (o *observer) ended(ctx context.Context, s *monitor.Snapshot) []int32 {
 		return nil
 	}
 	return ended
-}
-
-// recentEvents returns the events, the latest last.
-func (o *observer) recentEvents() []journal.Event {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.events
 }
 
 // connect connects if there is no connection yet. How long that may take is not part of the time for an answer: pgx

@@ -165,9 +165,9 @@ func replayOnScreen(ctx context.Context, p *player, at time.Time, file string, f
 	if err != nil {
 		return &exit{codeOther, err}
 	}
-	last, err := tui.Run(ctx, tui.Options{Interval: time.Second, Filter: filter, All: true, Output: os.Stdout, Target: "REPLAY of " + file,
-		First: first, Events: p.recentEvents, Seek: p.jump,
-		Take: func(context.Context, bool, monitor.SessionID) (*monitor.Snapshot, error) {
+	on := view.Server{Target: "REPLAY of " + file, Past: true}
+	last, err := tui.Run(ctx, tui.Options{Server: on, Interval: time.Second, Filter: filter, Output: os.Stdout, First: first, Seek: p.jump,
+		Take: func(context.Context) (*monitor.Snapshot, error) {
 			s, err := p.next()
 			if errors.Is(err, io.EOF) {
 				return p.last(), nil // the view stays at the end
@@ -188,8 +188,7 @@ type player struct {
 	pull    func() (recording.Frame, error, bool)
 	stop    func()
 	journal *journal.Journal
-	events  []journal.Event
-	count   int // number of events of the last step
+	events  []journal.Event // of the last step
 	now     *monitor.Snapshot
 	held    *recording.Frame // the frame that seek read beyond its target
 }
@@ -265,10 +264,7 @@ func (p *player) read() (recording.Frame, error) {
 }
 
 func (p *player) update(frame recording.Frame) {
-	events := p.journal.See(frame.Snapshot, frame.Ended...)
-	p.events, p.count = append(p.events, events...), len(events)
-	p.events = p.events[max(0, len(p.events)-maxEvents):]
-	p.now = frame.Snapshot
+	p.now, p.events = frame.Snapshot, p.journal.See(frame.Snapshot, frame.Ended...)
 }
 
 func (p *player) last() *monitor.Snapshot {
@@ -277,15 +273,9 @@ func (p *player) last() *monitor.Snapshot {
 	return p.now
 }
 
-func (p *player) recentEvents() []journal.Event {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.events[:len(p.events):len(p.events)]
-}
-
 // newEvents returns the events of the last step.
 func (p *player) newEvents() []journal.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.events[max(0, len(p.events)-p.count):]
+	return p.events
 }

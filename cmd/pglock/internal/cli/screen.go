@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -25,28 +24,37 @@ func fillsScreen() bool {
 
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
 func (m *monitorRun) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	var log delayedWriter
-	o := newObserver(pool, db.flags, []monitor.Option{monitor.WithTrustedOwner(db.trusted...)})
-	take := func(ctx context.Context, all bool, of monitor.SessionID) (*monitor.Snapshot, error) {
-		more := []monitor.Option{monitor.WithSession(of)}
-		if !all {
-			more = append(more, monitor.WithAdvisory())
-		}
-		return o.take(ctx, more...)
-	}
-	first, err := take(ctx, !m.filters.advisory, monitor.SessionID{})
+	o, on := newObserver(pool, db.flags, m.filters.options(db)), view.Server{Target: db.target, Flags: db.flags}
+	first, err := o.take(ctx)
 	if err != nil {
 		return db.failed(err)
 	}
-	options := tui.Options{Interval: time.Duration(m.interval), Filter: filter, All: !m.filters.advisory, Output: os.Stdout,
-		Target: db.target, Flags: db.flags, First: first, Take: take, Events: o.recentEvents}
+	options := tui.Options{Server: on, Interval: time.Duration(m.interval), Filter: filter, Output: os.Stdout, First: first, Take: o.take}
 	if !m.readOnly {
-		options.End = func(ctx context.Context, signal string, c monitor.Target) (monitor.Outcome, error) {
-			return send(ctx, db, pool, &log, signal, c)
+		options.End = func(input io.Reader, signal string, id monitor.SessionID) error {
+			s := &signalRun{signal: signal, id: id}
+			if err := s.dialog(ctx, input, db, pool); err != nil {
+				say(os.Stderr, "%v", err)
+			}
+			_, _ = io.WriteString(os.Stderr, "Enter goes back to the view. ") // if it fails, reading does too
+			readLine(ctx, input)
+			return ctx.Err()
 		}
 	}
 	last, err := tui.Run(ctx, options)
-	return errors.Join(err, leave(last, filter, view.Server{Target: db.target, Flags: db.flags}), log.close())
+	return errors.Join(err, leave(last, filter, on))
+}
+
+// dialog shows what ends with a session, asks, and sends the signal.
+func (s *signalRun) dialog(ctx context.Context, input io.Reader, db database, pool *pgxpool.Pool) error {
+	target, preview, err := s.look(ctx, db, pool)
+	if err != nil {
+		return db.failed(err)
+	}
+	if err := s.confirm(ctx, input, db, target, preview, nil); err != nil {
+		return err
+	}
+	return s.send(ctx, db, pool, target)
 }
 
 // leave leaves a snapshot on the terminal when the view has ended.
@@ -61,21 +69,6 @@ func height() int {
 		return rows - 1
 	}
 	return 23
-}
-
-// delayedWriter writes to standard error. If that is a terminal, it waits until the view has closed.
-type delayedWriter struct{ kept bytes.Buffer }
-
-func (a *delayedWriter) Write(p []byte) (int, error) {
-	if term.Is(os.Stderr) {
-		return a.kept.Write(p)
-	}
-	return os.Stderr.Write(p)
-}
-
-func (a *delayedWriter) close() error {
-	_, err := a.kept.WriteTo(os.Stderr)
-	return err
 }
 
 // lines joins lines for the terminal.

@@ -128,6 +128,22 @@ func TestTerminalTheMonitorIsRenewedInPlace(t *testing.T) {
 	wantText(t, afterwards, "@7", "@8")
 }
 
+// Ctrl-C at the question ends the view, and signals nothing.
+func TestTerminalCtrlCAtTheQuestionOfTheView(t *testing.T) {
+	t.Parallel()
+	db := testenv.On(t, testenv.NewServer(t, nil))
+	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
+	p := on(t, db, "monitor").onTerminal()
+	p.waitForOutput("@7")
+	p.types("t")
+	p.waitForOutput("Type yes to continue")
+	p.types(ctrlC)
+	wantCode(t, p.end(), 0)
+	if n := held(t, db, pid); n != 1 {
+		t.Errorf("the session holds %d locks", n)
+	}
+}
+
 func TestTerminalRemovingTheSchemaAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"regexp"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -72,12 +75,13 @@ Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
 lock is free); 1 not done; 66 no such session; 77 the role may not do that; 69
 no database; 64 wrong usage.`
 
-// signalRun is one call of cancel or terminate.
+// signalRun is one call of cancel or terminate, or of a key of the view.
 type signalRun struct {
 	signal string
 	dsn    *dsn
 	holder string            // of locks in rows; only of terminate
 	id     monitor.SessionID // what was named
+	ref    string            // PID@SINCE, if it was named so
 	yes    bool
 	dryRun bool
 }
@@ -92,35 +96,37 @@ func newSignal(s *signalRun, cmd *cobra.Command) *cobra.Command {
 }
 
 func (s *signalRun) command(cmd *cobra.Command, args []string) error {
-	if err := s.check(cmd, args); err != nil {
-		return err
-	}
-	choose, err := s.chooser(cmd, args)
-	if err != nil {
+	if err := s.parse(cmd, args); err != nil {
 		return err
 	}
 	db, err := s.dsn.resolve(cmd)
 	if err != nil {
 		return err
 	}
-	options := []monitor.Option{monitor.WithTrustedOwner(db.trusted...)}
 	pool, err := db.pool(cmd.Context(), "pglock "+s.signal)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	target, err := s.inspect(cmd, db, pool, choose, options)
-	if err != nil {
+	target, preview, err := s.look(cmd.Context(), db, pool)
+	switch {
+	case err != nil:
 		return db.failed(err)
-	}
-	if s.dryRun {
+	case s.dryRun:
+		if _, err := io.WriteString(os.Stdout, lines(append(preview, "", s.commandText(db, target)+" --yes"))); err != nil {
+			return err
+		}
 		if err := target.Permitted(); err != nil {
 			return db.failed(err)
 		}
 		return nil
-	}
-	if !s.yes {
-		if err := s.confirm(cmd, db, target); err != nil {
+	case !s.yes:
+		var cannotAsk error
+		if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
+			cannotAsk = misuse(cmd, "%s: there is no terminal to ask on; to %s this %s, run %s --yes",
+				db.target, s.signal, view.Noun(target), view.EndSession(s.signal, target.Ref, db.flags))
+		}
+		if err := s.confirm(cmd.Context(), os.Stdin, db, target, preview, cannotAsk); err != nil {
 			return err
 		}
 	}
@@ -130,53 +136,98 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (s *signalRun) inspect(
-	cmd *cobra.Command, db database, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
-) (monitor.Target, error) {
-	options = append(options, monitor.WithSession(s.id))
-	snapshot, err := monitor.Take(cmd.Context(), pool, options...)
-	if err != nil {
-		return monitor.Target{}, err
+var (
+	isHolder     = regexp.MustCompile(`^[0-9a-f]{16}$`)
+	isSessionRef = regexp.MustCompile(`^([1-9][0-9]{0,8})(?:@\d{4}-\d\d-\d\dT[0-9:.]+Z|#[0-9a-f]+)?$`)
+)
+
+// parse reads the arguments, which name one session or process, before the command connects.
+func (s *signalRun) parse(cmd *cobra.Command, args []string) error {
+	if s.yes && s.dryRun {
+		return misuse(cmd, "--dry-run contradicts --yes")
 	}
-	target, err := choose(snapshot)
-	if err != nil {
-		return monitor.Target{}, err
-	}
-	if s.yes {
-		return target, nil
-	}
-	if !s.dryRun {
-		if err := target.Permitted(); err != nil {
-			return monitor.Target{}, err
+	if holder := cmd.Flags().Changed("holder"); holder == (len(args) > 0) {
+		return misuse(cmd, "expected one PID%s", map[bool]string{true: ", or --holder"}[s.signal == "terminate"])
+	} else if holder {
+		if s.id.Holder = s.holder; !isHolder.MatchString(s.holder) {
+			return misuse(cmd, "--holder: a process has 16 hexadecimal digits, as in pglock.row_locks")
 		}
+		return nil
 	}
-	shown, out := view.Preview(snapshot, target, s.signal, width()), os.Stderr
-	if s.dryRun {
-		out = os.Stdout
-		before, does := "", s.signal
-		if does == "cancel" && target.CancelIsNoop() {
-			before, does = "To end the session: ", "terminate"
-		}
-		shown = append(shown, "", before+view.EndSession(does, target.Ref, db.flags)+" --yes")
+	parts := isSessionRef.FindStringSubmatch(args[0])
+	if parts == nil {
+		return misuse(cmd, "%q: want a process ID such as 4711, PID@SINCE such as 4711@2026-11-20T20:47:59.123456Z, or PID#FINGERPRINT", args[0])
 	}
-	if _, err = io.WriteString(out, lines(shown)); err != nil {
-		return monitor.Target{}, fmt.Errorf("show the session: %w", err)
+	pid, err := strconv.ParseInt(parts[1], 10, 32)
+	if err != nil {
+		return misuse(cmd, "%q is not a process ID", args[0])
 	}
-	return target, nil
+	if s.id.PID = int32(pid); parts[1] != args[0] {
+		s.ref = args[0]
+	} else if s.yes {
+		return misuse(cmd, "--yes needs PID@SINCE, since a process ID alone can belong to another session by now (without --yes this "+
+			"command shows it)")
+	}
+	return nil
 }
 
-func (s *signalRun) confirm(cmd *cobra.Command, db database, c monitor.Target) error {
-	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
-		return misuse(cmd, "%s: there is no terminal to ask on; to %s this %s, run %s --yes",
-			db.target, s.signal, view.Noun(c), view.EndSession(s.signal, c.Ref, db.flags))
+// look finds the session or process on the server, and describes what ends with it.
+func (s *signalRun) look(ctx context.Context, db database, pool *pgxpool.Pool) (t monitor.Target, preview []string, err error) {
+	snapshot, err := monitor.Take(ctx, pool, monitor.WithTrustedOwner(db.trusted...), monitor.WithSession(s.id))
+	if err != nil {
+		return t, nil, err
 	}
-	return askForYes(fmt.Sprintf("%s: %s %s %s?", db.target, s.signal, view.Noun(c), c.Ref),
-		"cancelled: no signal was sent to "+c.Ref)
+	t, err = snapshot.Target(s.id)
+	switch {
+	case err != nil && s.id.Holder != "" && snapshot.RowLocksMissing != "":
+		err = fmt.Errorf("%w: %s", monitor.ErrNotPermitted, snapshot.RowLocksMissing)
+	case err == nil && s.ref != "" && t.Ref != s.ref:
+		err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, s.ref, t.PID, t.Ref)
+	}
+	if err != nil {
+		return t, nil, err
+	}
+	return t, view.Preview(snapshot, t, s.signal, width()), nil
 }
 
-// send sends the signal, prints what happened to each lock, and logs the details.
-func (s *signalRun) send(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.Target) error {
-	outcome, err := send(ctx, db, pool, os.Stderr, s.signal, c)
+// commandText returns the command that ends the target, or its wait if that does anything.
+func (s *signalRun) commandText(db database, t monitor.Target) string {
+	if s.signal == "cancel" && t.CancelIsNoop() {
+		return "To end the session: " + view.EndSession("terminate", t.Ref, db.flags)
+	}
+	return view.EndSession(s.signal, t.Ref, db.flags)
+}
+
+// confirm shows what would end, and asks, unless the role may not send the signal or it cannot ask.
+func (s *signalRun) confirm(ctx context.Context, input io.Reader, db database, t monitor.Target, preview []string, cannotAsk error) error {
+	if err := t.Permitted(); err != nil {
+		return db.failed(err)
+	}
+	if _, err := io.WriteString(os.Stderr, lines(preview)); err != nil {
+		return fmt.Errorf("show the session: %w", err)
+	}
+	if cannotAsk != nil {
+		return cannotAsk
+	}
+	return askForYes(ctx, input, fmt.Sprintf("%s: %s %s %s?", db.target, s.signal, view.Noun(t), t.Ref), "cancelled: no signal was sent to "+t.Ref)
+}
+
+// send sends the signal, logs that it was sent or could not be sent, and prints what happened to each lock.
+func (s *signalRun) send(ctx context.Context, db database, pool *pgxpool.Pool, t monitor.Target) error {
+	end := monitor.Terminate
+	if s.signal == "cancel" {
+		end = monitor.Cancel
+	}
+	outcome, err := end(ctx, pool, t, monitor.WithTrustedOwner(db.trusted...))
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("server", db.target)
+	switch {
+	case err == nil:
+		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", outcome))
+	case outcome.Sent:
+		logger.LogAttrs(ctx, slog.LevelError, "session signalled, effect unknown", slog.String("signal", s.signal), slog.Any("", t), slog.String("error", oneLine(err.Error())))
+	default:
+		logger.LogAttrs(ctx, slog.LevelError, "session not signalled", slog.String("signal", s.signal), slog.Any("", t), slog.String("error", oneLine(err.Error())))
+	}
 	if err != nil {
 		return db.failed(err)
 	}

@@ -141,11 +141,11 @@ func TestSignalInvalidTargetsOfSignals(t *testing.T) {
 		"cancel":                  "expected one PID",
 		"terminate 1 2":           "expected one PID",
 		"terminate 1 --holder x":  "expected one PID, or --holder",
-		"terminate 0":             `"0" is not a process ID`,
-		"terminate x":             `"x" is not a process ID`,
-		"terminate 99999999999":   "is not a process ID",
+		"terminate 0":             `"0": want a process ID`,
+		"terminate x":             `"x": want a process ID`,
+		"terminate 99999999999":   "want a process ID",
 		"terminate 1 --yes":       "--yes needs PID@SINCE",
-		"cancel 1@noon":           `"1@noon": want PID@SINCE`,
+		"cancel 1@noon":           `"1@noon": want a process ID`,
 		"terminate --read-only 1": "unknown flag: --read-only",
 	} {
 		r := command(t, nil, strings.Fields(line)...).run()

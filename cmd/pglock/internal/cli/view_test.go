@@ -107,8 +107,7 @@ func TestViewOfAQueue(t *testing.T) {
 	m.resize(80, 24)
 	m.shows("[1] KEYS", "nightly-report", "? help")
 	m.types("Enter")
-	m.shows("key invoice:42", "classid 1557282483, objid 991569225, objsubid 1", "application  payments",
-		"query        SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
+	m.shows("invoice:42 @66", "classid 1557282483, objid 991569225, objsubid 1", " payments holds it (excl)", `application "worker-1"`, "blocked by ")
 }
 
 // colour matches sequences that set a colour; 39 and 49 are the terminal's own.
@@ -140,7 +139,7 @@ func TestViewOutlivesTheServer(t *testing.T) {
 	m.shows("── help", "LOST")
 	m.types("Escape")
 	must.Succeed(t, s.server.Up(t.Context()))
-	m.shows("the server answers again", "no locks")
+	m.shows("the server answers again", "no advisory locks")
 	m.waitUntilGone("LOST")
 	s.connect("nightly").exec("SELECT pg_advisory_lock(99)")
 	m.shows("@99")
@@ -154,19 +153,23 @@ func TestViewEndsASession(t *testing.T) {
 	m := s.monitor().inTerminal(100, 40)
 	m.shows("invoice:42")
 	m.types("t")
-	m.shows("terminate session", "application \"payments\"", "2 sessions wait", "Type yes to terminate session")
+	m.shows("application \"payments\"", "2 sessions wait", "terminate session", "Type yes to continue")
 	m.types("no", "Enter")
-	m.shows("cancelled: no signal was sent")
+	m.shows("cancelled: no signal was sent", "Enter goes back to the view")
+	m.types("Enter")
+	m.shows("[2] TREE")
 	if n := len(holdersOf(t, s.DB)); n != 4 {
 		t.Fatalf("%d sessions hold locks", n)
 	}
-	m.types("t")
-	m.shows("Type yes to terminate session")
+	m.types("t", "yes") // what is typed before the question is asked is no part of the answer
+	testenv.WaitUntil(t, "it asks once more", func() bool { return strings.Count(m.screen(), "Type yes to continue") == 2 })
 	m.types("yes", "Enter")
-	m.shows("has ended: 1 lock passed to the next waiter")
+	m.shows("has ended: 1 lock passed to the next waiter", `msg="session signalled"`, "application=payments", "keys=[invoice:42]", "ended=true")
+	m.types("Enter")
+	m.shows("[2] TREE")
 	m.waitUntilGone("payments") // with the next snapshot
 	m.types("q")
-	m.shows("exit code 0", `msg="session signalled"`, "application=payments", "keys=[invoice:42]", "ended=true")
+	m.shows("exit code 0")
 }
 
 func holdersOf(t *testing.T, db *testenv.DB) map[int32]bool {

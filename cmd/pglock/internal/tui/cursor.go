@@ -14,7 +14,7 @@ type cursor struct {
 func (c cursor) move(by int, rows []row) cursor {
 	c.at = clamp(c.at+by, len(rows))
 	if len(rows) > 0 {
-		id := rows[c.at].id
+		id := rows[c.at].id()
 		c.chosen = &id
 	}
 	return c
@@ -25,7 +25,7 @@ func (c cursor) find(rows []row) cursor {
 	if c.chosen == nil {
 		return cursor{}
 	}
-	if at := slices.IndexFunc(rows, func(r row) bool { return r.id == *c.chosen }); at >= 0 {
+	if at := slices.IndexFunc(rows, func(r row) bool { return r.id() == *c.chosen }); at >= 0 {
 		c.at = at
 	}
 	c.at = clamp(c.at, len(rows))

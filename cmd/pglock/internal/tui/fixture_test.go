@@ -43,8 +43,8 @@ func start(t testing.TB, o Options, width, height int) *user {
 // open opens the view on the page that it chooses.
 func open(t testing.TB, o Options, width, height int) *user {
 	t.Helper()
-	if o.Target == "" {
-		o.Target = "app@db.example:5432/shop"
+	if o.Server.Target == "" {
+		o.Server.Target = "app@db.example:5432/shop"
 	}
 	if o.Interval == 0 {
 		o.Interval = time.Second
@@ -57,15 +57,6 @@ func open(t testing.TB, o Options, width, height int) *user {
 func (u *user) send(msg tea.Msg) {
 	next, command := u.m.Update(msg)
 	u.m, u.command = next.(Model), command
-	if u.m.arranging {
-		u.arrange()
-	}
-}
-
-// arrange runs the command that arranges the rows.
-func (u *user) arrange() {
-	next, _ := u.m.Update(u.m.arrange()())
-	u.m = next.(Model)
 }
 
 // snapshotArrives delivers another snapshot.
@@ -226,16 +217,6 @@ func deadlockSnapshot() *monitor.Snapshot {
 			{PID: 4711, Key: "@2", Database: "shop", BlockedBy: 4712, Kind: "hard"},
 			{PID: 4712, Key: "@1", Database: "shop", BlockedBy: 4711, Kind: "hard"},
 		}}}}
-}
-
-// possibleDeadlock returns a snapshot of a cycle through two sessions of one process.
-func possibleDeadlock() *monitor.Snapshot {
-	s := deadlockSnapshot()
-	s.Cycles[0].Certain = false
-	s.Cycles[0].Steps[0].Process = "1f3a9c42"
-	holder := &s.Locks[0].Holders[0]
-	holder.Application, holder.Process = "transfer (pglock 1f3a9c42)", "1f3a9c42"
-	return s
 }
 
 // fullLockTable returns a snapshot of a server whose lock table is nearly full.

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -18,23 +17,21 @@ type styled struct {
 
 // header returns the lines above the rows.
 func (m Model) header() []styled {
-	plain := lipgloss.NewStyle()
-	lines := []styled{{m.titleLine(), m.styles.title}}
-	lines = append(lines, m.alerts()...)
-	lines = append(lines, m.headline()...)
-	if m.pane != nil || m.lost != nil { // which needs the room, or what was counted may not be so any more
-		return lines
+	right := fmt.Sprintf("  %s  %s UTC ", m.paceText(), clock(m.snapshot.TakenAt))
+	lines := []styled{{justify(" "+m.text.Title(), right, m.width), m.styles.title}}
+	if m.lost != nil { // what was to be done may not be any more
+		return append(lines, m.alert(m.lostLines())...)
 	}
-	lines = append(lines, styled{m.summary(), plain})
+	if used := m.snapshot.Capacity.Percent(); used >= view.AlertPercent {
+		lines = append(lines, m.alert(view.Wrap(fmt.Sprintf("LOCK TABLE at least %.0f%% full; when it overflows, sessions fail with out of shared "+
+			"memory (i shows the largest users)", used), m.width, "  "))...)
+	}
+	lines = append(lines, m.alert(m.text.DeadlockLines(m.width))...)
+	lines = append(lines, m.headline()...)
+	if m.pane == nil {
+		lines = append(lines, styled{" " + m.text.Total(), lipgloss.NewStyle()})
+	}
 	return lines
-}
-
-func (m Model) titleLine() string {
-	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // packagers append their own version
-	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.options.Target), view.Printable(version),
-		view.StandbyMark(m.snapshot))
-	right := fmt.Sprintf("  %s  %s %s ", m.paceText(), clock(m.snapshot.TakenAt), "UTC")
-	return justify(left, right, m.width)
 }
 
 func (m Model) paceText() string {
@@ -44,134 +41,63 @@ func (m Model) paceText() string {
 	case m.lost != nil:
 		return "LOST"
 	}
-	if interval := m.options.Interval.String(); strings.HasSuffix(interval, "m0s") {
-		return "every " + strings.TrimSuffix(interval, "0s")
-	}
-	return "every " + m.options.Interval.String()
+	return "every " + strings.Replace(m.options.Interval.String(), "m0s", "m", 1)
 }
 
-// alerts returns the lines about outages, deadlocks and full lock tables.
-func (m Model) alerts() []styled {
-	var lines []styled
-	if m.lost != nil {
-		lines = append(lines, m.alert(m.lostText())...)
-	}
-	if used := m.snapshot.Capacity.Percent(); used >= alertPercent {
-		text := fmt.Sprintf("LOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
-			"(i shows the largest users)", percent(used))
-		lines = append(lines, m.alert(text)...)
-	}
-	const most = 2
-	cycles := slices.DeleteFunc(slices.Clone(m.snapshot.Cycles), m.inHeadline)
-	for _, cycle := range cycles[:min(most, len(cycles))] {
-		lines = append(lines, m.alert(view.Deadlock(m.snapshot, cycle))...)
-	}
-	if more := len(cycles) - most; more > 0 {
-		lines = append(lines, m.alert(number(more)+" more deadlocks (i shows all)")...)
-	}
-	return lines
-}
-
-// lostText says since when and why the server does not answer.
-func (m Model) lostText() string {
-	late := fmt.Sprintf("it takes more than %v", snapshotTimeout)
-	why := view.Printable(oneLine(view.Cause(m.lost, late)))
-	silence := ""
+// lostLines say since when and why the server does not answer.
+func (m Model) lostLines() []string {
+	why, silence := oneLine(view.Cause(m.lost, fmt.Sprintf("it takes more than %v", snapshotTimeout))), ""
 	if m.missed > 0 {
 		silence = " for " + view.Age(m.silence())
 	}
-	return fmt.Sprintf("Unknown since %s UTC: no answer%s, trying again: %s (l: log)", clock(m.snapshot.TakenAt), silence, why)
+	return view.Wrap(view.Printable(fmt.Sprintf("Unknown since %s UTC: no answer%s, trying again: %s", clock(m.snapshot.TakenAt), silence, why)),
+		m.width, "  ")
 }
 
-// alertPercent is how full a lock table is, in percent, when there is an alert.
-const alertPercent = 75
-
 // alert returns at most two lines.
-func (m Model) alert(text string) []styled {
-	var lines []styled
-	for _, line := range atMost(view.Wrap(view.Printable(text), m.width, "  "), 2) {
+func (m Model) alert(text []string) (lines []styled) {
+	const most = 2
+	for _, line := range text[:min(most, len(text))] {
 		lines = append(lines, styled{line, m.styles.alert})
 	}
 	return lines
 }
 
-func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] }
+// The smallest heights of a terminal in which the headline has two lines, the statement of the culprit, and the command.
+const (
+	sentenceHeight  = 16
+	statementHeight = 20
+	commandHeight   = 30
+)
 
-func (m Model) summary() string {
-	t := m.table.totals
-	waiting := plural(t.waiters, "waiter")
-	if t.others > 0 {
-		waiting += fmt.Sprintf(" (%s for other locks)", number(t.others))
+// headline returns the lines about the best action.
+func (m Model) headline() (lines []styled) {
+	a, plain, most := m.text.Action, lipgloss.NewStyle(), 2
+	if m.height < sentenceHeight {
+		most = 1
 	}
-	if t.longest > 0 {
-		waiting += ", longest wait " + view.Age(t.longest)
+	text := view.Wrap(view.Printable(a.String()), m.width-1, "  ")
+	if len(text) > most {
+		text = append(text[:most-1], view.Cut(text[most-1]+" "+strings.TrimSpace(text[most]), m.width-1))
 	}
-	parts := []string{waiting}
-	if t.elsewhere > 0 {
-		parts = append(parts, "a: "+number(t.elsewhere)+" more for other locks")
+	style := m.styles.root
+	if a.Waiting == 0 {
+		style = plain
 	}
-	keys := plural(t.keys, "key")
-	if t.inRows > 0 {
-		keys += fmt.Sprintf(" (%s in rows)", number(t.inRows))
+	for _, line := range text {
+		lines = append(lines, styled{" " + line, style})
 	}
-	parts = append(parts, keys, plural(t.holders, "holder"))
-	if c := m.snapshot.Capacity; c.Nominal > 0 {
-		parts = append(parts, "lock table ≥"+percent(c.Percent()))
+	if statement := view.StatementLine(a); statement != "" && m.height >= statementHeight {
+		lines = append(lines, styled{view.Cut("   "+statement, m.width), plain})
 	}
-	if gaps := m.gaps(); len(gaps) > 0 {
-		parts = append(parts, "no "+strings.Join(gaps.names(), ", ")+" (i)")
+	if command := "   " + view.EndCommand(a, m.options.Server.Flags); m.options.End != nil && m.height >= commandHeight &&
+		a.Signal != "" && view.Columns(command) <= m.width { // cut, it would end something else
+		lines = append(lines, styled{command, plain})
 	}
-	if m.snapshot.RowLocksMissing != "" {
-		parts = append(parts, "not all locks in rows (i)")
-	}
-	text := " " + parts[0]
-	for _, part := range parts[1:] { // a number is never cut
-		if view.Columns(text+"  "+part) <= m.width {
-			text += "  " + part
-		}
-	}
-	return text
-}
-
-// percent keeps a decimal below 1 %.
-func percent(p float64) string {
-	if p > 0 && p < 1 {
-		return fmt.Sprintf("%.1f%%", max(p, 0.1))
-	}
-	return fmt.Sprintf("%.0f%%", p)
-}
-
-// gap is something that the server does not show, with the reason.
-type gap struct{ what, why string }
-
-type gaps []gap
-
-func (m Model) gaps() gaps {
-	s := m.snapshot
-	return slices.DeleteFunc(gaps{
-		{"names", s.NamesMissing}, {"details", s.DetailsHidden}, {"blockers", s.BlockersMissing},
-	}, func(g gap) bool { return g.why == "" })
-}
-
-func (g gaps) names() (names []string) {
-	for _, each := range g {
-		names = append(names, each.what)
-	}
-	return names
-}
-
-func clampTo(n, least, most int) int { return max(least, min(n, most)) }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return number(n) + " " + what + "s"
+	return lines
 }
 
 // justify puts left and right at the ends of a line. If there is no room for both it cuts left.
 func justify(left, right string, width int) string {
 	return view.Fit(left, max(0, width-view.Columns(right)), false) + right
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -3,6 +3,9 @@ package tui
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -11,8 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Model is the state of the view. Its methods have no effects other than the commands that they
-// return.
+// Model is the state of the view. Its methods have no effects other than the commands that they return.
 type Model struct {
 	ctx     context.Context
 	options Options
@@ -23,54 +25,45 @@ type Model struct {
 	resizes       int
 
 	snapshot *monitor.Snapshot // the latest
+	text     *view.Page        // of the snapshot
 	lost     error             // why there has been none since; nil unless the server does not answer
 	missed   int               // ticks since then
 	taking   bool
 	tickID   int // of the latest tick; earlier ones are ignored
 	paused   bool
 
-	// all says that snapshots have waits of every kind. opening says that the next one may choose the page.
-	all, opening bool
-
-	// query is what the user wants to see. table is the result of the latest query that has finished.
-	query     tableQuery
-	table     tableData
-	arranging bool
-	outdated  bool // the query or a snapshot has changed since arranging began
-
+	page    page
+	flat    bool // the tree has a row for each of several waiters that are alike
+	rows    []row
 	cursors [pages]cursor
-	filter  filter
-	prompt  *prompt
-	pane    *pane
-	log     log
-
-	// inspecting says that the session to signal is being looked up, and signalling that a signal is under way.
-	inspecting, signalling bool
+	filter  string
+	typing  bool   // a filter
+	pane    *pane  // covers the rows
+	status  string // what the last key did, if that is not on the screen
 }
+
+// page is one of the pages of the view.
+type page int
+
+const (
+	pageKeys page = iota
+	pageTree
+	pages
+)
 
 func newModel(ctx context.Context, o Options) Model {
-	m := Model{
-		ctx:      ctx,
-		options:  o,
-		styles:   newStyles(),
-		width:    80,
-		height:   24,
-		snapshot: o.First,
-		all:      o.All,
-		query:    tableQuery{only: o.Filter},
+	m := Model{ctx: ctx, options: o, keys: newKeyMap(o), styles: newStyles(), width: 80, height: 24}
+	m = m.show(o.First)
+	if m.text.Action.Waiting > 0 {
+		m.page = pageTree
 	}
-	m.keys = newKeyMap(o.End != nil, o.Seek != nil)
-	m = m.choosePage()
-	m.table = arrange(m.snapshot, m.query)
-	return m
+	return m.arranged()
 }
 
-// choosePage shows the tree if something waits.
-func (m Model) choosePage() Model {
-	if m.query.only.Action(m.snapshot).Waiting > 0 {
-		m.query.page = pageTree
-	}
-	return m
+// show shows a snapshot.
+func (m Model) show(s *monitor.Snapshot) Model {
+	m.snapshot, m.text = s, view.NewPage(s, m.options.Filter, m.options.Server)
+	return m.arranged()
 }
 
 // Init starts the clock.
@@ -79,8 +72,29 @@ func (m Model) Init() tea.Cmd { return m.wait() }
 // Update handles a message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	next, cmd := m.handle(msg)
-	return next.refreshed(), cmd
+	next.cursors[next.page] = next.cursors[next.page].scroll(len(next.rows), next.rowsHeight())
+	next.pane = next.pane.refreshed(next)
+	return next, cmd
 }
+
+// snapshotMsg is the result of taking a snapshot.
+type snapshotMsg struct {
+	snapshot *monitor.Snapshot
+	err      error
+	wanted   bool // the user asked for it
+}
+
+// tickMsg says that the next snapshot is due. It is ignored unless id is that of the latest tick.
+type tickMsg struct{ id int }
+
+// resizeMsg follows a change of the terminal's size after redrawDelay. It is ignored if the size has changed again.
+type resizeMsg struct{ resizes int }
+
+// redrawDelay is longer than the 250 ms between the steps in which tmux resizes.
+const redrawDelay = 500 * time.Millisecond
+
+// endedMsg says that the user has seen what became of a signal.
+type endedMsg struct{ err error }
 
 func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 	switch msg := msg.(type) {
@@ -91,28 +105,30 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 			return m, tea.ClearScreen
 		}
 	case tickMsg:
-		return m.handleTick(msg)
+		if msg.id == m.tickID && !m.paused {
+			return m.takeSnapshots(false)
+		}
 	case snapshotMsg:
-		return m.handleSnapshot(msg)
-	case tableMsg:
-		return m.handleTable(msg)
-	case inspectionMsg:
-		return m.handleInspection(msg)
-	case signalMsg:
-		return m.handleSignal(msg)
+		return m.handleSnapshot(msg), nil
+	case endedMsg:
+		if m.status = ""; msg.err != nil {
+			m.status = oneLine(msg.err.Error())
+		}
+		return m.takeSnapshots(true)
 	case tea.KeyPressMsg:
 		return m.handleKey(msg)
 	case tea.PasteMsg:
-		if m.prompt != nil {
-			return m.handleInput(msg)
+		if m.typing {
+			m.filter += oneLine(msg.Content)
+			return m.arranged(), nil
 		}
 	}
 	return m, nil
 }
 
-// handleResize adapts the view to the terminal's size. The size may already have changed again, or change in steps as
-// in tmux, so what is drawn meanwhile can end up in the wrong place. Later only differences are drawn, so the whole
-// screen is redrawn after redrawDelay.
+// handleResize adapts the view to the terminal's size. The size may already have changed again, or change in steps as in tmux, so
+// what is drawn meanwhile can end up in the wrong place. Later only differences are drawn, so the whole screen is redrawn after
+// redrawDelay.
 func (m Model) handleResize(width, height int) (Model, tea.Cmd) {
 	m.width, m.height = width, height
 	m.resizes++
@@ -123,20 +139,8 @@ func (m Model) handleResize(width, height int) (Model, tea.Cmd) {
 	return m, tea.Tick(redrawDelay, func(time.Time) tea.Msg { return resizeMsg{resizes} })
 }
 
-// refreshed updates the visible parts of the rows and of the pane.
-func (m Model) refreshed() Model {
-	page := m.table.query.page
-	m.cursors[page] = m.cursors[page].scroll(len(m.table.rows), m.rowsHeight())
-	m.pane = m.pane.refreshed(m)
-	return m
-}
-
-func (m Model) handleTick(t tickMsg) (Model, tea.Cmd) {
-	if t.id != m.tickID || m.paused {
-		return m, nil
-	}
-	return m.takeSnapshots(false)
-}
+// snapshotTimeout bounds taking a snapshot.
+const snapshotTimeout = 10 * time.Second
 
 // takeSnapshots takes a snapshot, unless one is under way, and starts the next tick.
 func (m Model) takeSnapshots(wanted bool) (Model, tea.Cmd) {
@@ -145,7 +149,22 @@ func (m Model) takeSnapshots(wanted bool) (Model, tea.Cmd) {
 		return m.stillTaking(), m.wait()
 	}
 	m.taking = true
-	return m, tea.Batch(m.wait(), m.takeSnapshot(wanted))
+	ctx, take := m.ctx, m.options.Take
+	return m, tea.Batch(m.wait(), func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+		defer cancel()
+		snapshot, err := take(ctx)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w (no answer within %v)", err, snapshotTimeout)
+		}
+		return snapshotMsg{snapshot, err, wanted}
+	})
+}
+
+// wait waits until the next snapshot is due.
+func (m Model) wait() tea.Cmd {
+	id := m.tickID
+	return tea.Tick(m.options.Interval, func(time.Time) tea.Msg { return tickMsg{id} })
 }
 
 // stillTaking counts the ticks for which a snapshot has been under way. What is older than three intervals is not the present.
@@ -163,56 +182,64 @@ var errSilent = errors.New("it has not answered yet")
 // silence is for how long there has been no snapshot.
 func (m Model) silence() time.Duration { return time.Duration(m.missed) * m.options.Interval }
 
-func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
+// handleSnapshot shows a snapshot. If there is none, the last one stays on the screen.
+func (m Model) handleSnapshot(t snapshotMsg) Model {
 	m.taking = false
 	switch {
 	case m.paused && !t.wanted:
-		return m, nil
+		return m
 	case t.err != nil:
-		return m.handleOutage(t.err), nil
+		m.lost = t.err
+		return m
 	case m.lost != nil:
-		m.log = m.log.add(t.snapshot.TakenAt, "the server answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
-		m.lost = nil
+		m.status = "the server answers again, after " + view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt))
 	}
-	m.snapshot, m.missed = t.snapshot, 0
-	if t.all == m.all {
-		if m.opening {
-			m = m.choosePage()
-		}
-		m.opening = false
-		return m.rearrange()
-	}
-	next, cmd := m.rearrange()
-	next, again := next.takeSnapshots(true) // the key for it was pressed meanwhile
-	return next, tea.Batch(cmd, again)
+	m.lost, m.missed = nil, 0
+	return m.show(t.snapshot)
 }
 
-// handleOutage notes an error. The last snapshot stays on the screen.
-func (m Model) handleOutage(err error) Model {
-	if m.lost == nil || errors.Is(m.lost, errSilent) {
-		m = m.addLog("no answer: " + oneLine(err.Error()))
-	}
-	m.lost = err
-	return m
-}
-
-// rearrange runs the query. Only one query runs at a time; if something changes meanwhile, it runs again afterwards.
-func (m Model) rearrange() (Model, tea.Cmd) {
-	if m.arranging {
-		m.outdated = true
+// seek moves in a recording and shows the snapshot there. It moves in the command that takes the snapshot, since moving can be
+// slow.
+func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
+	if m.taking {
 		return m, nil
 	}
-	m.arranging, m.outdated = true, false
-	return m, m.arrange()
+	seek, take := m.options.Seek, m.options.Take
+	m.options.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
+		if err := seek(by); err != nil {
+			return nil, err
+		}
+		return take(ctx)
+	}
+	next, cmd := m.takeSnapshots(true)
+	next.options.Take = take
+	return next, cmd
 }
 
-func (m Model) handleTable(a tableMsg) (Model, tea.Cmd) {
-	m.arranging = false
-	m.table = a.table
-	page := a.table.query.page
-	m.cursors[page] = m.cursors[page].find(m.table.rows)
-	if m.outdated {
-		return m.rearrange()
+// end leaves the terminal to what signals the selected session.
+func (m Model) end(signal string) (Model, tea.Cmd) {
+	session := m.selectedSession()
+	switch {
+	case session == nil:
+		m.status = "choose one session (u shows each of several waiters)"
+		return m, nil
+	case session.Prepared():
+		m.status = "it has no process to signal: " + view.EndPrepared(*session)
+		return m, nil
 	}
-	return m, nil
+	end, id := m.options.End, session.ID()
+	return m, tea.Exec(&dialog{run: func(input io.Reader) error { return end(input, signal, id) }}, func(err error) tea.Msg { return endedMsg{err} })
 }
+
+// dialog is a [tea.ExecCommand].
+type dialog struct {
+	run   func(io.Reader) error
+	input io.Reader
+}
+
+func (d *dialog) Run() error           { return d.run(d.input) }
+func (d *dialog) SetStdin(r io.Reader) { d.input = r }
+func (d *dialog) SetStdout(io.Writer)  {}
+func (d *dialog) SetStderr(io.Writer)  {}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -37,3 +37,20 @@ func (s *scene) other(table string, pid int32, seconds time.Duration, blockers .
 	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: table},
 		Waiter: waits(s.session(pid), "exclusive", seconds*time.Second, blockers...)})
 }
+
+// pileUp returns a snapshot of n sessions that wait for the key of one, each behind all that came before it, and of another
+// root with a waiter.
+func pileUp(n int) *monitor.Snapshot {
+	s := &scene{monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}}
+	s.lock(1, 10)
+	for i := range n {
+		blockers := []monitor.Blocker{hardBlocker(10)}
+		for ahead := range i {
+			blockers = append(blockers, softBlocker(int32(1000+ahead)))
+		}
+		s.wait(1, int32(1000+i), time.Duration(n-i), blockers...)
+	}
+	s.lock(2, 20)
+	s.wait(2, 21, 3, hardBlocker(20))
+	return &s.Snapshot
+}

@@ -3,21 +3,25 @@ package tui
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // View returns the screen.
 func (m Model) View() tea.View {
 	screen := tea.NewView(view.ForTerminal(strings.Join(m.lines(), "\n")))
 	screen.AltScreen = true
-	screen.Cursor = m.textCursor()
+	if m.typing {
+		screen.Cursor = tea.NewCursor(min(m.width-1, view.Columns(m.statusText())), m.height-2)
+		screen.Cursor.Blink = false // which would send data all the time
+	}
 	return screen
 }
 
@@ -30,7 +34,7 @@ func (m Model) lines() []string {
 	lines = append(lines, m.body()...)
 	const below = 2
 	lines = fill(lines, m.height-below)
-	return fill(append(lines, m.statusLine(), m.footer()), m.height)
+	return fill(append(lines, m.styles.dim.Render(view.Cut(m.statusText(), m.width)), m.footer()), m.height)
 }
 
 // fill cuts or pads lines to n lines.
@@ -47,15 +51,18 @@ func (m Model) body() []string {
 	if m.pane != nil {
 		return m.pane.lines(m)
 	}
-	page := m.table.query.page
-	columns := fitColumns(page, m.width)
-	lines := []string{m.tabs(), m.styles.dim.Render(m.titles(columns))}
-	if len(m.table.rows) == 0 {
+	columns := columnsOf(m.page, m.width)
+	titles := strings.Repeat(" ", marker)
+	for _, c := range columns {
+		titles += view.Fit(c.title, c.width, c.right) + " "
+	}
+	lines := []string{m.tabs(), m.styles.dim.Render(view.Cut(strings.TrimRight(titles, " "), m.width))}
+	if len(m.rows) == 0 {
 		return append(lines, "", view.Cut("  "+m.emptyText(), m.width))
 	}
-	at := m.cursors[page]
-	for i := at.first; i < min(at.first+m.rowsHeight(), len(m.table.rows)); i++ {
-		lines = append(lines, m.row(columns, i, i == at.at))
+	at := m.cursors[m.page]
+	for i := at.first; i < min(at.first+m.rowsHeight(), len(m.rows)); i++ {
+		lines = append(lines, m.row(columns, m.rows[i], i == at.at))
 	}
 	return lines
 }
@@ -66,60 +73,40 @@ func (m Model) rowsHeight() int {
 	return max(1, m.height-len(m.header())-others)
 }
 
-// titles returns the line with the titles of the columns.
-func (m Model) titles(columns []column) string {
-	line := strings.Repeat(" ", marker)
-	for _, c := range columns {
-		line += view.Fit(c.title, c.width, c.alignRight) + " "
-	}
-	return view.Cut(strings.TrimRight(line, " "), m.width)
-}
-
-func (m Model) row(columns []column, i int, selected bool) string {
-	r := m.table.rows[i]
+func (m Model) row(columns []column, r row, selected bool) string {
 	mark, style := []byte("  "), m.rowStyle(r)
-	if m.deadlocked(r) {
+	if r.deadlocked() {
 		mark[1] = '!'
 	}
 	if selected {
 		mark[0], style = '>', m.styles.selected(style)
 	}
-	l := styledLine{left: m.width}
+	l, cells := styledLine{left: m.width}, m.cells(r)
 	l.add(string(mark), style)
-	for i, c := range columns {
-		if i > 0 {
-			l.add(" ", style)
-		}
+	for _, c := range columns {
 		of := style
-		if c.wait != nil && !selected && m.lost == nil && c.wait(m, r) >= 0 {
-			of = m.styles.ofWait(c.wait(m, r))
+		if wait := m.waited(r); c.waits && !selected && m.lost == nil && wait >= 0 {
+			of = m.styles.ofWait(wait)
 		}
-		l.add(view.Fit(c.cell(m, r), c.width, c.alignRight), of)
+		l.add(view.Fit(cells[c.cell], c.width, c.right), of)
+		l.add(" ", style)
 	}
 	l.add(strings.Repeat(" ", l.left), style)
 	return l.String()
 }
 
-// rowStyle marks what others wait for: the sessions at the roots, and those in a deadlock. What a server said before it was
-// lost is grey.
+// rowStyle marks what others wait for: the sessions at the roots, and those in a deadlock. What a server said before it was lost
+// is grey.
 func (m Model) rowStyle(r row) lipgloss.Style {
 	switch {
 	case m.lost != nil:
 		return m.styles.dim
-	case m.deadlocked(r):
+	case r.deadlocked():
 		return m.styles.alert
 	case r.isRoot():
 		return m.styles.root
 	}
 	return lipgloss.NewStyle()
-}
-
-// isRoot reports whether others wait for the session of a row, not only as they do in normal work, and it waits for none.
-func (r row) isRoot() bool {
-	if r.session == nil || r.session.node == nil || r.session.wait() != nil {
-		return false
-	}
-	return slices.ContainsFunc(r.session.node.Children, func(n *monitor.Node) bool { return n.Wait == nil || !n.Wait.Expected })
 }
 
 // styledLine is a line of cells, which ends at the edge of the screen.
@@ -136,77 +123,41 @@ func (l *styledLine) add(text string, style lipgloss.Style) {
 	}
 }
 
-// deadlocked reports whether a row is about a session or key that is part of a cycle.
-func (m Model) deadlocked(r row) bool {
-	if r.session != nil {
-		return r.session.node != nil && r.session.node.Deadlock
-	}
-	return slices.ContainsFunc(m.table.snapshot.Cycles, func(c monitor.Cycle) bool { return inCycle(c, r.lock) })
-}
-
-// tabs returns the line with the names of the pages and, if there is room, which rows are shown.
+// tabs returns the line with the names of the pages, the current one in capitals, and which part of the rows is on the screen
+// unless all are.
 func (m Model) tabs() string {
-	left, right := strings.Join(m.tabNames(), " "), m.rangeText()
+	names := []string{" [1] Keys", " [2] Tree"}
+	names[m.page] = strings.ToUpper(names[m.page])
+	left, right := strings.Join(names, " "), ""
+	if rows, height, at := len(m.rows), m.rowsHeight(), m.cursors[m.page]; rows > height {
+		right = fmt.Sprintf("%s-%s of %s  ", number(at.first+1), number(min(at.first+height, rows)), number(rows))
+	}
 	if view.Columns(left)+view.Columns(right) > m.width {
 		right = ""
 	}
 	return view.Fit(justify(left, right, m.width), m.width, false)
 }
 
-// tabNames returns the names of the pages with their keys, the current one in capitals.
-func (m Model) tabNames() []string {
-	names := []string{" [1] Keys", " [2] Tree"}
-	shown := m.table.query.page
-	names[shown] = strings.ToUpper(names[shown])
-	return names
-}
-
-// rangeText says which part of the rows is on the screen, unless all are.
-func (m Model) rangeText() string {
-	rows, height, at := len(m.table.rows), m.rowsHeight(), m.cursors[m.table.query.page]
-	if rows <= height {
-		return ""
-	}
-	return fmt.Sprintf("%s-%s of %s  ", number(at.first+1), number(min(at.first+height, rows)), number(rows))
-}
-
 // emptyText says why there are no rows.
 func (m Model) emptyText() string {
-	t := m.table.totals
 	switch {
-	case t.keys == 0 && t.excluded > 0:
-		return "no session holds or waits for the chosen keys; " + plural(t.excluded, "other") + " not shown"
-	case m.table.query.filter != nil && t.keys+t.waiters > 0:
+	case m.filter != "":
 		return "nothing matches the filter (Esc removes it)"
-	case t.keys == 0 && t.others > 0:
-		return "no advisory locks; " + plural(t.others, "session") + " waiting for other locks (2 shows them)"
-	case t.elsewhere > 0 && (t.keys == 0 || m.table.query.page == pageTree):
-		return "for other locks wait " + plural(t.elsewhere, "session") + " (a shows them)"
-	case t.keys == 0:
-		return "no locks"
+	case m.page == pageTree:
+		return "nothing waits"
 	}
-	return "nothing waits"
+	return m.text.Total()
 }
 
-// statusLine returns the input, or else what limits the rows and the last log entry.
-func (m Model) statusLine() string {
-	if m.prompt != nil {
-		return view.Cut(m.prompt.line(), m.width)
+// statusText returns the filter, or else what the last key did.
+func (m Model) statusText() string {
+	switch {
+	case m.typing:
+		return "/" + view.Printable(m.filter)
+	case m.filter != "":
+		return fmt.Sprintf(" filter %q  %s", view.Printable(m.filter), view.Printable(m.status))
 	}
-	var parts []string
-	if m.filter.text != "" {
-		parts = append(parts, fmt.Sprintf("filter /%s/", view.Printable(m.filter.text)))
-	}
-	if m.all {
-		parts = append(parts, "all waits")
-	}
-	if n := m.table.totals.filtered; n > 0 && len(parts) > 0 {
-		parts = append(parts, plural(n, "key")+" not shown")
-	}
-	if latest := m.log.latest(m.snapshot.TakenAt); latest != "" {
-		parts = append(parts, latest)
-	}
-	return m.styles.dim.Render(view.Cut(" "+strings.Join(parts, "  "), m.width))
+	return " " + view.Printable(m.status)
 }
 
 // footer shows the most important keys, as many as fit.
@@ -225,27 +176,20 @@ func (m Model) footer() string {
 
 func (m Model) footerKeys() []key.Binding {
 	k := m.keys
-	switch {
-	case m.prompt != nil && m.prompt.question != nil:
-		return []key.Binding{k.confirm, k.goBack}
-	case m.prompt != nil:
-		return []key.Binding{k.accept, k.restore}
-	case m.pane != nil:
-		return m.paneKeys()
+	all := []key.Binding{k.help, k.quit, k.filter, k.open, k.pause, k.cancel, k.terminate, k.next, k.fold, k.info}
+	if m.pane != nil {
+		all = []key.Binding{k.closing, k.up, k.down, k.pageDown, k.cancel, k.terminate}
 	}
-	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.open, k.pause, k.cancel, k.terminate,
-		k.next, k.toggleRow, k.allWaits, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
+	return slices.DeleteFunc(all, func(b key.Binding) bool { return !b.Enabled() })
 }
 
-// textCursor returns the position of the cursor in the input, or nil if there is no input.
-func (m Model) textCursor() *tea.Cursor {
-	if m.prompt == nil {
-		return nil
+// number formats an integer with commas.
+func number(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
 	}
-	cursor := m.prompt.input.Cursor()
-	if cursor != nil {
-		cursor.Position.Y = m.height - 2
-		cursor.Blink = false
-	}
-	return cursor
+	return digits
 }
+
+func clock(t time.Time) string { return t.Format("15:04:05") }

@@ -1,15 +1,16 @@
 package tui
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
@@ -24,40 +25,28 @@ func TestScreens(t *testing.T) {
 		width, height int
 		do            func(*user)
 	}{
-		"keys":          {mixedSnapshot(), 80, 24, func(*user) {}},
-		"keys-wide":     {mixedSnapshot(), 120, 40, func(*user) {}},
-		"keys-tiny":     {mixedSnapshot(), 40, 10, func(*user) {}},
-		"tree":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
-		"tree-narrow":   {mixedSnapshot(), 60, 20, func(u *user) { u.presses("2") }},
-		"tree-wide":     {mixedSnapshot(), 120, 40, func(u *user) { u.presses("2") }},
-		"key":           {mixedSnapshot(), 80, 24, func(u *user) { u.presses("down", "enter") }},
-		"session":       {mixedSnapshot(), 80, 40, func(u *user) { u.presses("2", "down", "down", "enter") }},
-		"hidden":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/goose", "enter", "enter") }},
-		"prepared":      {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/order 7", "enter", "enter") }},
-		"info":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
-		"help":          {mixedSnapshot(), 80, 40, func(u *user) { u.presses("?") }},
-		"help-short":    {mixedSnapshot(), 80, 24, func(u *user) { u.presses("?") }},
-		"filter":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor") }},
-		"filter-wrong":  {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor(") }},
-		"filtered":      {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/read", "enter") }},
-		"deadlock":      {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
-		"deadlock-info": {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
+		"keys":      {mixedSnapshot(), 80, 24, func(u *user) { u.presses("1") }},
+		"keys-tiny": {mixedSnapshot(), 40, 10, func(u *user) { u.presses("1") }},
+		"tree":      {mixedSnapshot(), 80, 24, func(*user) {}},
+		"tree-tiny": {mixedSnapshot(), 40, 20, func(*user) {}},
+		"tree-wide": {mixedSnapshot(), 120, 40, func(*user) {}},
+		"key":       {mixedSnapshot(), 80, 24, func(u *user) { u.presses("1", "down", "enter") }},
+		"session":   {mixedSnapshot(), 80, 40, func(u *user) { u.presses("enter") }},
+		"hidden":    {mixedSnapshot(), 80, 24, func(u *user) { u.presses("1", "/goose", "enter", "enter") }},
+		"info":      {fullLockTable(), 80, 24, func(u *user) { u.presses("i") }},
+		"help":      {mixedSnapshot(), 80, 40, func(u *user) { u.presses("?") }},
+		"filter":    {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor") }},
+		"deadlock":  {deadlockSnapshot(), 80, 24, func(*user) {}},
 		"lost": {mixedSnapshot(), 80, 24, func(u *user) {
 			refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 			u.send(snapshotMsg{err: fmt.Errorf("failed to connect to app@db.example:5432/shop: %w", errors.Join(refused, refused))})
 		}},
-		"slow": {mixedSnapshot(), 80, 24, func(u *user) {
-			u.send(snapshotMsg{err: fmt.Errorf("cannot read advisory locks: %w", context.DeadlineExceeded)})
-		}},
-		"full":          {fullLockTable(), 80, 24, func(*user) {}},
-		"possible":      {possibleDeadlock(), 80, 24, func(*user) {}},
-		"possible-info": {possibleDeadlock(), 80, 24, func(u *user) { u.presses("i") }},
-		"paused":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("space") }},
-		"empty":         {&monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop"}, 80, 24, func(*user) {}},
-		"many":          {manyLocks(5000), 80, 24, func(u *user) { u.presses("end") }},
+		"rows":  {withRows(mixedSnapshot()), 120, 40, func(*user) {}},
+		"empty": {emptySnapshot(), 80, 24, func(*user) {}},
+		"many":  {manyLocks(5000), 80, 24, func(u *user) { u.presses("1", "end") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := start(t, Options{First: test.snapshot, End: sendNothing}, test.width, test.height)
+			u := open(t, Options{First: test.snapshot, End: endNothing}, test.width, test.height)
 			test.do(u)
 			u.golden(name)
 		})
@@ -66,8 +55,7 @@ func TestScreens(t *testing.T) {
 
 // visitAll opens all pages and panes, and calls look in each.
 func visitAll(u *user, look func()) {
-	for _, keys := range [][]string{{"1"}, {"2"}, {"enter"}, {"esc", "1", "enter"}, {"esc", "i"}, {"l"}, {"?"},
-		{"esc", "/.", "enter"}} {
+	for _, keys := range [][]string{{"1"}, {"2"}, {"enter"}, {"esc", "1", "enter"}, {"esc", "i"}, {"esc", "?"}, {"esc", "/e", "enter"}} {
 		u.presses(keys...)
 		look()
 	}
@@ -76,20 +64,22 @@ func visitAll(u *user, look func()) {
 func TestTheScreenIsFilledAndNotOverfilled(t *testing.T) {
 	for _, width := range []int{1, 20, 79, 80, 100, 233} {
 		for _, height := range []int{1, 7, 24, 61} {
-			for _, snapshot := range []*monitor.Snapshot{mixedSnapshot(), deadlockSnapshot(), manyLocks(100)} {
-				u := start(t, Options{First: snapshot}, width, height)
-				u.send(snapshotMsg{err: errors.New(strings.Repeat("no route to host ", 20))})
-				visitAll(u, func() {
-					lines := strings.Split(u.screen(), "\n")
-					if len(lines) != height {
-						t.Fatalf("%d lines on a screen of %d×%d:\n%s", len(lines), width, height, u.screen())
-					}
-					for _, line := range lines {
-						if n := view.Columns(line); n > width {
-							t.Fatalf("a line of %d columns on a screen of %d×%d: %s", n, width, height, line)
+			for _, snapshot := range []*monitor.Snapshot{mixedSnapshot(), deadlockSnapshot(), fullLockTable()} {
+				u := open(t, Options{First: snapshot}, width, height)
+				for _, err := range []error{nil, errors.New(strings.Repeat("no route to host ", 20))} {
+					u.send(snapshotMsg{snapshot: snapshot, err: err})
+					visitAll(u, func() {
+						lines := strings.Split(u.screen(), "\n")
+						if len(lines) != height {
+							t.Fatalf("%d lines on a screen of %d×%d:\n%s", len(lines), width, height, u.screen())
 						}
-					}
-				})
+						for _, line := range lines {
+							if n := view.Columns(line); n > width {
+								t.Fatalf("a line of %d columns on a screen of %d×%d: %s", n, width, height, line)
+							}
+						}
+					})
+				}
 			}
 		}
 	}
@@ -99,10 +89,10 @@ func TestColumnsHaveRoom(t *testing.T) {
 	for number := range pages {
 		for width := 80; width < 250; width++ {
 			used := marker - 1
-			for _, c := range fitColumns(number, width) {
+			for _, c := range columnsOf(number, width) {
 				used += 1 + c.width
 			}
-			if used != width && (used > width || number == pageTree) {
+			if used != width {
 				t.Errorf("the columns of page %d take %d of %d", number, used, width)
 			}
 		}
@@ -113,38 +103,49 @@ func TestColumnsHaveRoom(t *testing.T) {
 const hostile = "\x1b[2J\x1b]0;x\a\n\r\t\u009b31m\u202etxet\x00\xff"
 
 func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
-	s := deadlockSnapshot()
+	s := withRows(deadlockSnapshot())
 	for i := range s.Locks {
 		l := &s.Locks[i]
-		l.Key, l.Names, l.Database = hostile, []string{hostile}, hostile
-		l.Guesses = []string{hostile}
-		for _, session := range []*monitor.Session{&l.Holders[0].Session, &l.Waiters[0].Session} {
+		l.Key, l.Names, l.Database, l.Guesses = hostile, []string{hostile}, hostile, []string{hostile}
+		sessions := []*monitor.Session{&l.Holders[0].Session}
+		for k := range l.Waiters {
+			sessions = append(sessions, &l.Waiters[k].Session)
+		}
+		for _, session := range sessions {
 			session.User, session.Database, session.Application, session.Client = hostile, hostile, hostile, hostile
 			session.State, session.Query, session.WaitEventType, session.WaitEvent = hostile, hostile, hostile, hostile
 			session.Process = hostile
+			if session.Lease != nil {
+				session.Lease.Host = hostile
+			}
 		}
-		l.Holders = append(l.Holders, monitor.Holder{Mode: hostile, Session: monitor.Session{GID: hostile, User: hostile}})
+		if !l.InRow {
+			l.Holders = append(l.Holders, monitor.Holder{Mode: hostile, Session: monitor.Session{GID: hostile, User: hostile}})
+		}
 	}
 	s.Cycles[0].Steps[0].Key, s.Cycles[0].Steps[0].Process = hostile, hostile
 	s.Database, s.Role, s.ServerVersion = hostile, hostile, hostile
-	s.NamesMissing, s.DetailsHidden, s.BlockersMissing = hostile, hostile, hostile
-	u := start(t, Options{First: s, Target: hostile}, 120, 60)
-	u.send(snapshotMsg{err: errors.New(hostile)})
-	visitAll(u, func() {
-		for _, r := range u.screen() { // styles are stripped, and nothing else is
-			if r != '\n' && !unicode.IsPrint(r) {
-				t.Fatalf("the screen contains %U:\n%q", r, u.screen())
+	s.NamesMissing, s.DetailsHidden, s.BlockersMissing, s.RowLocksMissing = hostile, hostile, hostile, hostile
+	u := open(t, Options{First: s, Server: view.Server{Target: hostile}}, 120, 60)
+	for _, err := range []error{nil, errors.New(hostile)} {
+		u.send(snapshotMsg{snapshot: s, err: err})
+		u.m.status = hostile
+		visitAll(u, func() {
+			for _, r := range u.screen() { // styles are stripped, and nothing else is
+				if r != '\n' && !unicode.IsPrint(r) {
+					t.Fatalf("the screen contains %U:\n%q", r, u.screen())
+				}
 			}
-		}
-		if content := u.m.View().Content; strings.Contains(ansi.Strip(content), "\x1b") ||
-			strings.Contains(content, "\x1b[2J") || strings.Contains(content, "\x1b]") {
-			t.Fatalf("control sequences reach the terminal: %q", content)
-		}
-	})
+			if content := u.m.View().Content; strings.Contains(ansi.Strip(content), "\x1b") ||
+				strings.Contains(content, "\x1b[2J") || strings.Contains(content, "\x1b]") {
+				t.Fatalf("control sequences reach the terminal: %q", content)
+			}
+		})
+	}
 }
 
 func TestUnchangedScreensAreNotSentAgain(t *testing.T) {
-	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
+	u := open(t, Options{First: mixedSnapshot()}, 80, 24)
 	before := u.m.View().Content
 	u.snapshotArrives(mixedSnapshot())
 	if after := u.m.View().Content; after != before {
@@ -152,10 +153,72 @@ func TestUnchangedScreensAreNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestAQueryKeepsItsLines(t *testing.T) {
-	shown := &text{width: 40}
-	shown.query(func(_, line string) string { return view.Printable(line) }, "-- why\r\n\n\tselect 1;\n")
-	if want := []string{"   query        -- why", "                select 1;"}; !slices.Equal(shown.lines, want) {
-		t.Errorf("got %q, want %q", shown.lines, want)
+// styledLines returns the lines of the screen that contain a text, with their styles.
+func (u *user) styledLines(text string) (lines []string) {
+	for line := range strings.Lines(u.m.View().Content) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
 	}
+	return lines
+}
+
+var setColour = regexp.MustCompile(`\x1b\[[0-9;]*?\b(3[0-7]|9[0-7]|4[0-7]|10[0-7])(;[0-9;]*)?m([^\x1b]*)`)
+
+// coloured returns the coloured texts of a line, and the number of each colour.
+func coloured(line string) (texts []string) {
+	for _, m := range setColour.FindAllStringSubmatch(line, -1) {
+		texts = append(texts, m[1]+" "+strings.TrimSpace(m[3]))
+	}
+	return texts
+}
+
+// What a server said before it was lost has no colour, since it may not be so any more.
+func TestTheRootIsRedAndOnlyTheWaitOfOthersIsColoured(t *testing.T) {
+	u := open(t, Options{First: pileUp(3)}, 80, 24)
+	u.snapshotArrives(mixedSnapshot())
+	u.presses("end") // so that it is not the root that is selected
+	root := u.styledLines("4711 payments ")
+	if got := coloured(root[len(root)-1]); len(got) == 0 || slices.ContainsFunc(got, func(c string) bool { return !strings.HasPrefix(c, "31 ") }) ||
+		!strings.Contains(root[len(root)-1], "1;31m") {
+		t.Errorf("the root is drawn as %q", root)
+	}
+	for text, want := range map[string]string{"4712 worker-1": "35 12s", "4713 worker-2": "", "4715 writer": ""} {
+		if got := strings.Join(coloured(u.styledLines(text)[0]), ", "); got != want {
+			t.Errorf("of %s is coloured %q, want %q", text, got, want)
+		}
+	}
+	u.send(snapshotMsg{err: errors.New("connection refused")})
+	for _, line := range u.styledLines("4711 payments") {
+		if got := coloured(line); len(got) > 0 {
+			t.Errorf("%q are coloured", got)
+		}
+	}
+	if s := newStyles(); s.ofWait(time.Minute).GetForeground() != s.tooLate.GetForeground() {
+		t.Error("a wait of a minute is not red")
+	}
+}
+
+func TestTheHeadlineFits(t *testing.T) {
+	for _, test := range []struct {
+		width, height int
+		want          []string
+	}{
+		{40, 12, []string{" Terminate 4711 payments, idle in trans…", " 4 waiters"}},
+		{80, 16, []string{" Terminate 4711 payments, idle in transaction for 5m00s, holds invoice:42", "   (excl): frees 2, longest wait 12s; 2 others wait", " 4 waiters"}},
+		{200, 60, []string{"frees 2, longest wait 12s; 2 others wait", "   ran: SELECT work()", "   pglock terminate 4711@2026-11-20T11:00:00Z", " 4 waiters"}},
+	} {
+		u := open(t, Options{First: mixedSnapshot(), End: endNothing}, test.width, test.height)
+		at := 0
+		for _, want := range test.want {
+			i := strings.Index(u.screen()[at:], want)
+			if i < 0 {
+				t.Fatalf("%d×%d does not show %q:\n%s", test.width, test.height, want, u.screen())
+			}
+			at += i
+		}
+	}
+	u := open(t, Options{First: mixedSnapshot(), End: endNothing}, 44, 40)
+	u.wants("ran: SELECT work()")
+	u.wantsNot("pglock terminate") // half of it would end something else
 }

@@ -1,20 +1,27 @@
 package tui
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
+
+// endNothing is the dialog of a test that does not run it.
+func endNothing(io.Reader, string, monitor.SessionID) error {
+	return errors.New("a test has sent a signal")
+}
 
 // selected returns the selected line.
 func (u *user) selected() string {
@@ -36,8 +43,7 @@ func (u *user) wantsSelected(prefix string) {
 // reordered returns mixedSnapshot with a longer wait for another key.
 func reordered() *monitor.Snapshot {
 	s := mixedSnapshot()
-	i := slices.IndexFunc(s.Locks, func(l monitor.Lock) bool { return l.Key == "@99" })
-	s.Locks[i].Waiters = []monitor.Waiter{waits(session(4800, "new"), "exclusive", time.Hour)}
+	s.Locks[0].Waiters = []monitor.Waiter{waits(session(4800, "new"), "exclusive", time.Hour)}
 	return s
 }
 
@@ -51,118 +57,100 @@ func TestTheSelectionStaysWithItsRow(t *testing.T) {
 	u.snapshotArrives(mixedSnapshot())
 	u.wantsSelected("invoice:42")
 	u.snapshotArrives(deadlockSnapshot()) // does not have it
-	u.wantsSelected("!@")
+	u.wantsSelected("@")
 	u.presses("home")
 	u.snapshotArrives(reordered())
 	u.wantsSelected("@99")
+	u = open(t, Options{First: pileUp(50)}, 120, 40)
+	u.presses("down")
+	u.wantsSelected("└─ 50 waiters")
+	later := pileUp(50)
+	later.Locks[0].Waiters = append(later.Locks[0].Waiters, waits(session(5, "s5"), "exclusive", 0, hardBlocker(10)))
+	u.snapshotArrives(later)
+	u.wantsSelected("└─ 51 waiters")
+}
+
+func TestTheViewOpensOnTheTreeIfSomethingWaits(t *testing.T) {
+	open(t, Options{First: mixedSnapshot()}, 80, 24).wants("[2] TREE")
+	u := open(t, Options{First: emptySnapshot()}, 80, 24)
+	u.wants("[1] KEYS", "Nothing waits. No locks held.")
+	u.snapshotArrives(mixedSnapshot()) // what is on the screen stays there
+	u.wants("[1] KEYS", "4711 payments, idle in transaction")
+	election := pileUp(2)
+	election.Locks = election.Locks[:1]
+	election.Locks[0].Kind = "leader"
+	for i := range election.Locks[0].Waiters {
+		election.Locks[0].Waiters[i].Expected = true
+	}
+	open(t, Options{First: election}, 80, 24).wants("[1] KEYS", "Nothing waits but 2 for elections")
+}
+
+func TestAPileUpIsOneRow(t *testing.T) {
+	u := open(t, Options{First: pileUp(200)}, 120, 40)
+	u.wants("10 s10", "└─ 200 waiters", "3m20s", "1000 s1000 to 1199 s1199", "20 s20", "└─ 21 s21")
+	u.wantsNot("1001 s1001")
+	u.presses("u")
+	u.wants("├─ 1000 s1000", "├─ 1001 s1001", "of 203")
+	u.presses("u")
+	u.wantsNot("1001 s1001")
+	u.presses("/s1017", "enter") // a waiter in the fold, with those that block it
+	u.wants("10 s10", "├─ 1017 s1017")
+	u.wantsNot("20 s20")
+	u = open(t, Options{First: pileUp(fold.Above)}, 120, 40)
+	u.wants("├─ 1000 s1000", "└─ 1004 s1004")
+}
+
+// Candidates of an election stand below the others' incident, and their leader is no culprit.
+func TestALeaderIsNoRoot(t *testing.T) {
+	s := pileUp(3)
+	s.Locks[0].Kind = "leader"
+	for i := range s.Locks[0].Waiters {
+		s.Locks[0].Waiters[i].Expected = true
+	}
+	u := open(t, Options{First: s}, 120, 40)
+	u.wantsSelected("20 s20")
+	u.wants("20 s20, active for 10s, holds @2 (excl): frees 1")
+	for _, r := range u.m.rows {
+		if pid := r.branch.First().PID; r.isRoot() != (pid == 20) {
+			t.Errorf("session %d is a root: %v", pid, r.isRoot())
+		}
+	}
 }
 
 func TestAFilterAppliesWhileItIsTyped(t *testing.T) {
 	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	u.presses("/inv")
-	u.wants("/inv", "invoice:42")
+	u.presses("/INVx")
+	u.wants("/INVx", "nothing matches the filter")
+	u.presses("backspace")
+	u.wants("invoice:42")
 	u.wantsNot("@7/-42")
-	u.presses("(")
-	u.wants("missing closing )", "invoice:42")
-	u.presses("enter") // does nothing while the pattern is invalid
-	u.wants("missing closing )")
-	u.presses("backspace", "enter")
-	u.wants("filter /inv/  4 keys not shown")
-	u.presses("/x", "esc")
-	u.wants("filter /inv/")
-	u.presses("esc")
+	u.presses("enter")
+	u.wants(`filter "INV"`)
+	u.presses("2")
+	u.wants("4711 payments", "└─ 4713 worker-2")
+	u.wantsNot("4714 reader")
+	u.presses("1", "esc")
 	u.wants("@7/-42")
-	u.wantsNot("filter /")
+	u.wantsNot("filter \"")
 	u.send(tea.PasteMsg{Content: "t"}) // pasted text is not a key: it does not terminate
 	u.presses("/")
-	u.send(tea.PasteMsg{Content: "INVOICE"})
-	u.wants("/INVOICE", "nothing matches the filter")
+	u.send(tea.PasteMsg{Content: "goose"})
+	u.wants("/goose", "probably goose")
+	u.wantsNot("@7/-42")
 	u.presses("ctrl+c")
-	u.wants("invoice:42")
+	u.wants("@7/-42")
 }
 
-func TestAFilterLooksAtKeysAndSessions(t *testing.T) {
-	for pattern, want := range map[string][]string{
-		"invoice":         {"invoice:42"},
-		"goose":           {"probably goose migrations @4097083626"},
-		"@409.*626$":      {"probably goose migrations @4097083626"},
-		"billing":         {"@7 in billing"},
-		"LATE":            nil,
-		"late":            {"@7/-42"},
-		"^4713$":          {"invoice:42", "@7/-42"},
-		"idle in trans":   {"invoice:42"},
-		"10.0.0.7":        {"invoice:42", "@7/-42", "@7 in billing"},
-		"order 7":         {"@99"},
-		"select work|xyz": {"invoice:42", "@7/-42", "@7 in billing"},
-	} {
-		compiled, err := compile(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := arrange(mixedSnapshot(), tableQuery{filter: compiled})
-		var got []string
-		for _, r := range b.rows {
-			got = append(got, keyCell(Model{table: b}, r))
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("/%s/ finds %q, want %q", pattern, got, want)
-		}
-	}
-}
-
-func TestTheTreeOfWaiters(t *testing.T) {
-	rows := func(s *monitor.Snapshot, q tableQuery) (lines []string) {
-		q.page = pageTree
-		b := arrange(s, q)
-		for _, r := range b.rows {
-			lines = append(lines, treeCell(Model{table: b}, r))
-		}
-		return lines
-	}
-	whole := []string{
-		"4711 payments",
-		"├─ 4712 worker-1",
-		"└─ 4713 worker-2",
-		"   └─ 4715 writer +1",
-		"      └─ ~4716 late reader",
-		"4714 reader",
-	}
-	if got := rows(mixedSnapshot(), tableQuery{}); !slices.Equal(got, whole) {
-		t.Errorf("the tree is\n%s", strings.Join(got, "\n"))
-	}
-	pattern, _ := compile("late")
-	if got := rows(mixedSnapshot(), tableQuery{filter: pattern}); !slices.Equal(got, whole[:5]) {
-		t.Errorf("the filter leaves\n%s", strings.Join(got, "\n"))
-	}
-	circle := []string{"4711 transfer 1", "└─ 4712 transfer 2", "   └─ ↻4711 transfer 1"}
-	if got := rows(deadlockSnapshot(), tableQuery{}); !slices.Equal(got, circle) {
-		t.Errorf("a deadlock is\n%s", strings.Join(got, "\n"))
-	}
-	gone := deadlockSnapshot() // a blocker that is not in the snapshot
-	gone.Locks[0].Waiters[0].BlockedBy = []monitor.Blocker{softBlocker(9)}
-	behind := []string{"9 ?", "└─ ~4712 transfer 2", "   └─ 4711 transfer 1"}
-	if got := rows(gone, tableQuery{}); !slices.Equal(got, behind) {
-		t.Errorf("the tree below an unknown session is\n%s", strings.Join(got, "\n"))
-	}
-}
-
-// A deadlock comes before a longer queue.
-func TestADeadlockIsFirstInTheTree(t *testing.T) {
-	s := mixedSnapshot()
-	third, fourth := lock(pglock.Int64Key(3)), lock(pglock.Int64Key(4))
-	a, b := session(5001, "transfer 1"), session(5002, "transfer 2")
-	third.Holders, fourth.Holders = []monitor.Holder{holds(a, "exclusive")}, []monitor.Holder{holds(b, "exclusive")}
-	fourth.Waiters = []monitor.Waiter{waits(a, "exclusive", time.Second, hardBlocker(5002))}
-	third.Waiters = []monitor.Waiter{waits(b, "exclusive", time.Second, hardBlocker(5001))}
-	s.Locks = append(s.Locks, third, fourth)
-	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 5001, Key: "@4", Database: "shop", BlockedBy: 5002},
-		{PID: 5002, Key: "@3", Database: "shop", BlockedBy: 5001}}}}
-	for certain, want := range map[bool]int32{true: 5001, false: 4711} {
-		s.Cycles[0].Certain = certain
-		if first := arrange(s, tableQuery{page: pageTree}).rows[0]; first.session.PID != want {
-			t.Errorf("with a deadlock that is certain (%v), the tree begins with %d, want %d", certain, first.session.PID, want)
-		}
-	}
+// A recording has no statements, but the states.
+func TestTheTreeOfARecordingShowsStates(t *testing.T) {
+	s := &scene{*emptySnapshot()}
+	s.lock(1, 9)
+	s.wait(1, 10, 3, hardBlocker(9))
+	waiter := &s.Locks[0].Waiters[0]
+	waiter.Hidden, waiter.Query, waiter.State = []string{"query"}, "", "active"
+	u := open(t, Options{First: &s.Snapshot}, 80, 24)
+	u.wants("[2] TREE", "active 10s")
+	u.wantsNot("(hidden)")
 }
 
 func TestPausingKeepsTheSnapshot(t *testing.T) {
@@ -213,9 +201,7 @@ func TestOneSnapshotIsTakenAtATime(t *testing.T) {
 
 func TestALostServerIsShownAndRetried(t *testing.T) {
 	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	for range 2 {
-		u.send(snapshotMsg{err: errors.New("connection refused")})
-	}
+	u.send(snapshotMsg{err: errors.New("connection refused")})
 	u.wants("LOST", "Unknown since 12:00:00 UTC: no answer, trying again: connection refused", "invoice:42")
 	u.wantsNot("Terminate") // it may be over
 	u.send(tickMsg{u.m.tickID})
@@ -223,12 +209,10 @@ func TestALostServerIsShownAndRetried(t *testing.T) {
 		t.Error("no other snapshot is taken")
 	}
 	u.snapshotArrives(mixedSnapshot())
+	u.wants("the server answers again")
 	u.wantsNot("LOST")
-	u.presses("l")
-	u.wants("no answer: connection refused", "the server answers again")
-	if n := strings.Count(u.screen(), "no answer"); n != 1 {
-		t.Errorf("one outage is logged %d times", n)
-	}
+	u.presses("down")
+	u.wantsNot("the server answers again")
 }
 
 // A server that hangs is lost after three intervals, long before the attempt is given up.
@@ -246,59 +230,14 @@ func TestASnapshotThatIsOldIsNotThePresent(t *testing.T) {
 	u.wantsNot("LOST")
 }
 
-func TestTheTableIsArrangedInTheBackground(t *testing.T) {
-	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	press := func(r rune) {
-		next, _ := u.m.Update(tea.KeyPressMsg{Code: r, Text: string(r)})
-		u.m = next.(Model)
-	}
-	press('2') // starts arranging
-	press('1')
-	press('2')
-	u.wants("[1] KEYS")
-	u.arrange()
-	if !u.m.arranging {
-		t.Fatal("the last query was not run")
-	}
-	u.arrange()
-	u.wants("[2] TREE")
-	if u.m.arranging {
-		t.Error("another query is running")
-	}
-}
-
 func TestOnlyChosenKeysAreShown(t *testing.T) {
 	only := view.Filter{Keys: []pglock.Key{pglock.Int64Key(99), pglock.NewKey("invoice:42")}}
 	u := start(t, Options{First: mixedSnapshot(), Filter: only}, 80, 24)
 	u.wants("invoice:42", "2 keys", "@99")
+	u.presses("2")
 	u.wantsNot("@7/-42")
 	u.snapshotArrives(deadlockSnapshot())
-	u.wants("no session holds or waits for the chosen keys; 2 others not shown")
-}
-
-func TestTheLogStaysAtItsEnd(t *testing.T) {
-	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
-	outages := func(first, last int) {
-		for i := first; i <= last; i++ {
-			u.send(snapshotMsg{err: fmt.Errorf("outage %d.", i)})
-			u.snapshotArrives(mixedSnapshot())
-		}
-	}
-	outages(1, 30)
-	u.presses("l")
-	u.wants("outage 30.")
-	outages(31, 40)
-	u.wants("outage 40.")
-	u.presses("home")
-	outages(41, 45)
-	u.wants("outage 1.")
-	u.presses("end")
-	u.wants("outage 45.")
-	for range maxLog {
-		u.m = u.m.addLog("something else")
-	}
-	outages(46, 46)
-	u.wants("outage 46.", fmt.Sprintf("of %d", maxLog))
+	u.wants("no advisory locks match the filters; 2 keys not shown")
 }
 
 func TestQuitting(t *testing.T) {
@@ -313,16 +252,14 @@ func TestQuitting(t *testing.T) {
 
 func TestTwentyThousandLocks(t *testing.T) {
 	u := start(t, Options{First: manyLocks(20_000)}, 100, 24)
-	u.wants("40 waiters, longest wait 19s  20,000 keys  20,000 holders", "1-16 of 20,000")
+	u.wants("20000 keys, 20000 holders, 40 waiters", "1-16 of 20,000")
 	u.wantsSelected("job:19500")
 	u.presses("end")
 	u.wantsSelected("job:19999")
-	u.presses("/")
-	u.send(tea.PasteMsg{Content: "job:.*99$"})
-	u.presses("enter")
-	u.wants("19,800 keys not shown", "185-200 of 200")
+	u.presses("/job:1999", "enter")
+	u.wants("11") // job:1999 and job:19990 to job:19999
 	u.presses("esc", "2")
-	u.wants("1000 worker", "├─ 2039 client", "1-16 of 41")
+	u.wants("1000 worker", "├─ 2039 client")
 }
 
 // After the last of several resizes the screen is redrawn once.
@@ -331,9 +268,6 @@ func TestTheScreenIsRedrawnAfterAResize(t *testing.T) {
 	if u.command != nil {
 		t.Error("the first size causes a redraw")
 	}
-	clears := func() bool {
-		return u.command != nil && reflect.TypeOf(u.command()) == reflect.TypeOf(tea.ClearScreen())
-	}
 	u.send(tea.WindowSizeMsg{Width: 31, Height: 7})
 	first := u.command
 	u.send(tea.WindowSizeMsg{Width: 80, Height: 24})
@@ -341,7 +275,80 @@ func TestTheScreenIsRedrawnAfterAResize(t *testing.T) {
 	if u.send(first()); u.command != nil {
 		t.Error("an outdated resize causes a redraw")
 	}
-	if u.send(second()); !clears() {
+	if u.send(second()); u.command == nil || reflect.TypeOf(u.command()) != reflect.TypeOf(tea.ClearScreen()) {
 		t.Error("the screen is not redrawn")
+	}
+}
+
+// A signal leaves the terminal to a dialog about the selected session or process, and then a new snapshot is taken.
+func TestWhichSessionIsSignalled(t *testing.T) {
+	for _, test := range []struct {
+		keys   []string
+		signal string
+		of     monitor.SessionID
+		says   string // why there is no dialog
+	}{
+		{[]string{"1", "down", "t"}, "terminate", monitor.SessionID{PID: 4711}, ""},
+		{[]string{"1", "down", "down", "t"}, "", monitor.SessionID{}, "choose one session"},
+		{[]string{"enter", "t"}, "terminate", monitor.SessionID{PID: 4711}, ""},
+		{[]string{"down", "c"}, "cancel", monitor.SessionID{PID: 4712}, ""},
+		{[]string{"/nothing", "enter", "t"}, "", monitor.SessionID{}, "choose one session"},
+		{[]string{"1", "/order 7", "enter", "t"}, "", monitor.SessionID{}, "it has no process to signal: ROLLBACK PREPARED 'order 7'"},
+		{[]string{"1", "/web-1", "enter", "t"}, "terminate", monitor.SessionID{Holder: billingHolder}, ""},
+	} {
+		t.Run(fmt.Sprint(test.keys), func(t *testing.T) {
+			var signal string
+			var of monitor.SessionID
+			o := Options{First: withRows(mixedSnapshot()), Take: func(context.Context) (*monitor.Snapshot, error) { return mixedSnapshot(), nil },
+				End: func(_ io.Reader, s string, id monitor.SessionID) error {
+					signal, of = s, id
+					return errors.New("it\nfailed")
+				}}
+			u := open(t, o, 120, 40)
+			u.presses(test.keys...)
+			if test.says != "" {
+				u.wants(test.says)
+				return
+			}
+			session := u.m.selectedSession()
+			if session == nil || u.command == nil || session.ID() != test.of {
+				t.Fatalf("no dialog about %v, but about %v", test.of, session)
+			}
+			d := &dialog{run: func(in io.Reader) error { return u.m.options.End(in, test.signal, session.ID()) }}
+			u.send(endedMsg{d.Run()})
+			if signal != test.signal || of != test.of || !u.m.taking {
+				t.Errorf("%s of %v, and a snapshot is taken: %v", signal, of, u.m.taking)
+			}
+			u.wants("it failed")
+		})
+	}
+}
+
+func TestReadOnlyHasNoKeysThatEndSessions(t *testing.T) {
+	u := open(t, Options{First: mixedSnapshot()}, 120, 60)
+	for _, keys := range [][]string{{"t"}, {"c"}, {"enter", "t"}, {"esc", "1", "t"}} {
+		u.presses(keys...)
+		if u.command != nil {
+			t.Errorf("%q does something", keys)
+		}
+	}
+	u.presses("?")
+	u.wantsNot("t        terminate", "c        cancel", "cancels")
+}
+
+func TestARecordingIsWoundBackAndForward(t *testing.T) {
+	var by []time.Duration
+	o := Options{First: mixedSnapshot(), Take: func(context.Context) (*monitor.Snapshot, error) { return deadlockSnapshot(), nil },
+		Seek: func(d time.Duration) error { by = append(by, d); return nil }}
+	u := open(t, o, 80, 24)
+	for _, key := range []string{"[", "]", "{", "}"} {
+		u.presses(key)
+		for _, cmd := range u.command().(tea.BatchMsg)[1:] {
+			u.send(cmd())
+		}
+	}
+	u.wants("transfer 1")
+	if fmt.Sprint(by) != "[-1m0s 1m0s -10m0s 10m0s]" {
+		t.Errorf("moved by %v", by)
 	}
 }

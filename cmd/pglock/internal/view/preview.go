@@ -46,6 +46,44 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 	return lines
 }
 
+// Details describes a session, a prepared transaction or a process: what [Preview] says of its end, and its whole statement.
+func Details(s *monitor.Snapshot, session monitor.Session, width int) []string {
+	if session.Prepared() {
+		return Wrap("prepared transaction "+Who(session)+" of "+Field(session, "user", session.User)+": "+EndPrepared(session), width, indent)
+	}
+	target, err := s.Target(session.ID())
+	if err != nil {
+		return Wrap(Printable(err.Error()), width, indent)
+	}
+	lines := Preview(s, target, "terminate", width)
+	if query := Query(target.Session); query != "" {
+		lines = append(lines, "", "statement:")
+		for line := range strings.Lines(query) { // a line's end can end a comment
+			lines = append(lines, Wrap(Printable(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", " ")), width, indent)...)
+		}
+	}
+	return lines
+}
+
+// KeyDetails describes a lock with its holders and waiters.
+func (p *Page) KeyDetails(lock *monitor.Lock, width int) []string {
+	const most = 100
+	lines := Wrap(heading(p.shown, *lock), width, indent)
+	if !lock.InRow {
+		lines = append(lines, fmt.Sprintf("in pg_locks: classid %d, objid %d, objsubid %d", uint32(lock.Class), uint32(lock.Object), lock.Objsubid))
+	}
+	for _, h := range lock.Holders[:min(most, len(lock.Holders))] {
+		lines = append(lines, Wrap(fmt.Sprintf("%s holds it (%s): %s", Named(h.Session), Short(h.Mode), p.holderText(h)), width, indent)...)
+	}
+	for _, w := range lock.Waiters[:min(most, len(lock.Waiters))] {
+		lines = append(lines, Wrap(fmt.Sprintf("%s, wants it %s%s", wait(p.shown, w), Short(w.Mode), blockedBy(p.shown, w)), width, indent)...)
+	}
+	if more := len(lock.Holders) + len(lock.Waiters) - 2*most; more > 0 {
+		lines = append(lines, "and more (pglock monitor -o json lists them)")
+	}
+	return lines
+}
+
 // Noun is what a target is called: a session, or a process that uses locks in rows. Only processes wait for its locks then.
 func Noun(c monitor.Target) string {
 	if c.Lease != nil {

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,32 +15,48 @@ import (
 type marks struct{ soft, more bool }
 
 // treeLines draws the first rows of the tree: each session below the one that blocks it.
-func (p *page) treeLines(most int) (lines []string, m marks) {
-	var branches []fold.Branch
-	var depths []int
-	left := 0
-	for depth, branch := range fold.Branches(p.tree) {
-		if len(branches) == most {
-			left += len(branch.Nodes)
-			continue
-		}
-		branches, depths = append(branches, branch), append(depths, depth)
-	}
-	if len(branches) == 0 {
+func (p *Page) treeLines(most, width int) (lines []string, m marks) {
+	branches, guides := p.Rows(false)
+	shown := branches[:min(most, len(branches))]
+	if len(shown) == 0 {
 		return nil, m
 	}
-	guides := Guides(depths)
 	rows := sheet{{"SESSION", "WAITED", "MODE", "LOCK", "DOING"}}
-	for i, branch := range branches {
-		rows = append(rows, p.treeRow(branch, guides[i], &m))
+	for i, branch := range shown {
+		rows = append(rows, p.TreeCells(branch, guides[i]))
+		m.soft = m.soft || branch.First().Kind == "soft"
+		m.more = m.more || !branch.Folded() && otherHolders(branch.First()) > 0
 	}
-	if lines = rows.lines(p.width); left > 0 {
+	left := 0
+	for _, branch := range branches[len(shown):] {
+		left += len(branch.Nodes)
+	}
+	if lines = rows.lines(width); left > 0 {
 		lines = append(lines, fmt.Sprintf("… %d more", left))
 	}
 	return lines, m
 }
 
-func (p *page) treeRow(branch fold.Branch, guide string, m *marks) []string {
+// Rows returns what is drawn of the tree from top to bottom, with the lines that connect each row with those above it. If flat is
+// set, sessions that are alike have a row each.
+func (p *Page) Rows(flat bool) (branches []fold.Branch, guides []string) {
+	var depths []int
+	for depth, branch := range fold.Branches(p.tree) {
+		if !flat {
+			branches, depths = append(branches, branch), append(depths, depth)
+			continue
+		}
+		for _, n := range branch.Nodes {
+			branches, depths = append(branches, fold.Branch{Nodes: []*monitor.Node{n}}), append(depths, depth)
+		}
+	}
+	return branches, guidesOf(depths)
+}
+
+// TreeCells returns the printable cells of a row: the session, how long it has waited, the mode, the lock that it waits for or
+// that others wait for, and what it does. ~ marks a session that is only behind another in the queue, and +n says that n more
+// sessions hold what it waits for.
+func (p *Page) TreeCells(branch fold.Branch, guide string) []string {
 	n := branch.First()
 	name, waited, lock, mode := Named(*n.Session), "holds", "", ""
 	doing := p.activity(*n.Session)
@@ -56,17 +73,17 @@ func (p *page) treeRow(branch fold.Branch, guide string, m *marks) []string {
 	}
 	if branch.Folded() {
 		name, doing = fmt.Sprintf("%d waiters", len(branch.Nodes)), p.foldText(branch)
-	} else if more := OtherHolders(n); more > 0 {
-		name, m.more = fmt.Sprintf("%s +%d", name, more), true
+	} else if more := otherHolders(n); more > 0 {
+		name = fmt.Sprintf("%s +%d", name, more)
 	}
 	if n.Kind == "soft" {
-		name, m.soft = "~"+name, true
+		name = "~" + name
 	}
 	return []string{guide + name, waited, Short(mode), Printable(lock), doing}
 }
 
 // activity returns the state of a session, for how long, and what it runs or ran last.
-func (p *page) activity(s monitor.Session) string {
+func (p *Page) activity(s monitor.Session) string {
 	text := Field(s, "state", Short(s.State))
 	if s.StateSince != nil {
 		text += " " + p.since(s.StateSince)
@@ -77,8 +94,8 @@ func (p *page) activity(s monitor.Session) string {
 	return text
 }
 
-// OtherHolders returns how many sessions hold what a session waits for, besides the one that is shown.
-func OtherHolders(n *monitor.Node) (others int) {
+// otherHolders returns how many sessions hold what a session waits for, besides the one that is shown.
+func otherHolders(n *monitor.Node) (others int) {
 	if n.Blocker == nil {
 		return 0
 	}
@@ -91,7 +108,7 @@ func OtherHolders(n *monitor.Node) (others int) {
 }
 
 // foldText says which waiters a row stands for, and how long they have waited.
-func (p *page) foldText(b fold.Branch) string {
+func (p *Page) foldText(b fold.Branch) string {
 	text := fmt.Sprintf("%s to %s", Printable(b.First().Who()), Printable(b.Last().Who()))
 	if shortest, longest, known := b.Waited(p.shown.TakenAt); known {
 		text += fmt.Sprintf(", waited %s to %s", Age(shortest), Age(longest))
@@ -99,15 +116,15 @@ func (p *page) foldText(b fold.Branch) string {
 	return text
 }
 
-func (p *page) since(t *time.Time) string {
+func (p *Page) since(t *time.Time) string {
 	if t == nil {
 		return unknown
 	}
 	return Age(p.shown.TakenAt.Sub(*t))
 }
 
-// Guides returns the lines that connect the rows of a tree with the rows above them, by the depths of the rows.
-func Guides(depths []int) []string {
+// guidesOf returns the lines that connect the rows of a tree with the rows above them, by the depths of the rows.
+func guidesOf(depths []int) []string {
 	guides, open := make([]string, len(depths)), map[int]bool{} // open says that a sibling follows at a depth
 	for i := len(depths) - 1; i >= 0; i-- {
 		depth, guide := depths[i], ""
@@ -137,21 +154,18 @@ func Guides(depths []int) []string {
 }
 
 // keyLines lists the contended keys, those with the longest waits first, and then the others, unless they are many.
-func (p *page) keyLines(most int) (lines []string) {
-	rows, contended := sheet{{"KEY", "HELD BY", "MODE", "WAIT", "LONGEST", ""}}, 0
-	locks := byUrgency(p.shown)
-	for contended < len(locks) && len(locks[contended].Waiters) > 0 {
-		contended++
-	}
+func (p *Page) keyLines(most, width int) (lines []string) {
+	rows := sheet{{"KEY", "HELD BY", "MODE", "WAIT", "LONGEST", ""}}
+	locks, contended := p.Keys()
 	listed := min(contended, most)
 	if len(locks) <= most {
 		listed = len(locks)
 	}
 	for _, lock := range locks[:listed] {
-		rows = append(rows, p.keyRow(lock))
+		rows = append(rows, p.KeyCells(lock))
 	}
 	if listed > 0 {
-		lines = rows.lines(p.width)
+		lines = rows.lines(width)
 	}
 	if more := contended - listed; more > 0 {
 		lines = append(lines, fmt.Sprintf("… %s with waiters", count(more, "more key")))
@@ -163,11 +177,11 @@ func (p *page) keyLines(most int) (lines []string) {
 }
 
 // onlyHolder names the one session that holds all of the locks, if there is one.
-func onlyHolder(locks []monitor.Lock) string {
+func onlyHolder(locks []*monitor.Lock) string {
 	var only *monitor.Session
-	for i := range locks {
-		for k := range locks[i].Holders {
-			session := &locks[i].Holders[k].Session
+	for _, lock := range locks {
+		for k := range lock.Holders {
+			session := &lock.Holders[k].Session
 			if only != nil && only.ID() != session.ID() {
 				return ""
 			}
@@ -180,10 +194,37 @@ func onlyHolder(locks []monitor.Lock) string {
 	return ", held by " + Named(*only)
 }
 
-func (p *page) keyRow(lock monitor.Lock) []string {
-	row := []string{heading(p.shown, lock), "", "", "", "", ""}
+// Keys returns the locks, those with the longest waits first, and how many of them have waiters. Those without waiters keep their
+// order in the snapshot.
+func (p *Page) Keys() (all []*monitor.Lock, contended int) {
+	var idle []*monitor.Lock
+	for i := range p.shown.Locks {
+		if lock := &p.shown.Locks[i]; len(lock.Waiters) > 0 {
+			all = append(all, lock)
+		} else {
+			idle = append(idle, lock)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *monitor.Lock) int { return cmp.Compare(p.Longest(b), p.Longest(a)) })
+	return append(all, idle...), len(all)
+}
+
+// Longest returns the longest wait for the lock, or 0.
+func (p *Page) Longest(lock *monitor.Lock) (wait time.Duration) {
+	for _, waiter := range lock.Waiters {
+		if waiter.WaitingSince != nil {
+			wait = max(wait, p.shown.TakenAt.Sub(*waiter.WaitingSince))
+		}
+	}
+	return wait
+}
+
+// KeyCells returns the printable cells of a lock: the key, the first holders, how the first one holds it, the number of waiters,
+// the longest wait, and what is known of the first holder.
+func (p *Page) KeyCells(lock *monitor.Lock) []string {
+	row := []string{heading(p.shown, *lock), "", "", "", "", ""}
 	if n := len(lock.Waiters); n > 0 {
-		row[3], row[4] = fmt.Sprint(n), Age(longest(p.shown, lock))
+		row[3], row[4] = fmt.Sprint(n), Age(p.Longest(lock))
 	}
 	var names []string
 	for i := range lock.Holders {
@@ -202,7 +243,7 @@ func (p *page) keyRow(lock monitor.Lock) []string {
 }
 
 // holderText describes a holder: since when it has the lock, as far as that is known, and what it does.
-func (p *page) holderText(h monitor.Holder) string {
+func (p *Page) holderText(h monitor.Holder) string {
 	held := heldBy(p.shown, h)
 	switch {
 	case h.Prepared():

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -36,14 +35,6 @@ func Field(session monitor.Session, name, value string) string {
 	return Printable(value)
 }
 
-// Host returns a client without its port.
-func Host(client string) string {
-	if host, _, err := net.SplitHostPort(client); err == nil {
-		return host
-	}
-	return client
-}
-
 // Query returns what a session runs or ran last. It is empty for an idle session of a Locker, whose last query is one of
 // pglock's own.
 func Query(session monitor.Session) string {
@@ -52,9 +43,6 @@ func Query(session monitor.Session) string {
 	}
 	return session.Query
 }
-
-// OneLine returns a query on one line, without its leading comment.
-func OneLine(query string) string { return withoutComment(query) }
 
 // Short abbreviates PostgreSQL's longest states and its lock modes, the latter to nine characters at most, and escapes
 // unprintable characters in others.
@@ -148,20 +136,6 @@ func Lease(l *monitor.Lease, at time.Time) string {
 		return "lease over for " + Age(-left)
 	}
 	return "lease left " + Age(left)
-}
-
-// HeldOthers returns the locks that a session holds and others wait for, and that are not advisory locks, each with the mode
-// in which it holds it: "relation orders (AccExcl)".
-func HeldOthers(s *monitor.Snapshot, id monitor.SessionID) (held []string) {
-	for _, wait := range s.OtherWaits {
-		for _, b := range wait.BlockedBy {
-			text := inMode(wait.Lock, b.Mode)
-			if b.ID() == id && b.Kind == "hard" && !slices.Contains(held, text) {
-				held = append(held, text)
-			}
-		}
-	}
-	return held
 }
 
 // inMode returns a lock and how it is held or wanted, printable. The mode can be unknown.

@@ -1,11 +1,9 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -24,44 +22,44 @@ type Server struct {
 // Table describes what the filter shows of a snapshot in lines of at most width columns: the action, the tree of blockers with
 // the culprit first, the contended keys, and the number of the others.
 func Table(all *monitor.Snapshot, filter Filter, on Server, width int) []string {
-	return newPage(all, filter, on, width).lines(maxTree)
+	return NewPage(all, filter, on).lines(maxTree, width)
 }
 
 // OneScreen is like [Table], but returns at most height lines.
 func OneScreen(all *monitor.Snapshot, filter Filter, on Server, width, height int) []string {
-	p := newPage(all, filter, on, width)
+	p := NewPage(all, filter, on)
 	for n := maxTree; ; n-- {
-		if lines := p.lines(n); len(lines) <= height || n == 0 {
+		if lines := p.lines(n, width); len(lines) <= height || n == 0 {
 			return lines[:min(len(lines), height)]
 		}
 	}
 }
 
-// page is a snapshot that is written as text.
-type page struct {
+// Page is what a filter shows of a snapshot, as text. All faces on a terminal have it.
+type Page struct {
+	Action     monitor.Action
 	all, shown *monitor.Snapshot // shown has only what the filter shows
 	tree       *monitor.Tree     // of what is shown
-	headline   monitor.Action
 	on         Server
-	width      int
 }
 
-func newPage(all *monitor.Snapshot, filter Filter, on Server, width int) *page {
-	return &page{all: all, shown: filter.shown(all), tree: filter.Tree(filter.named(all)), headline: filter.Action(all), on: on, width: width}
+// NewPage returns what the filter shows of a snapshot.
+func NewPage(all *monitor.Snapshot, filter Filter, on Server) *Page {
+	return &Page{Action: filter.Action(all), all: all, shown: filter.shown(all), tree: filter.Tree(filter.named(all)), on: on}
 }
 
 // lines returns the text with at most so many rows of the tree.
-func (p *page) lines(rows int) []string {
-	lines := []string{Cut(title(p.shown, p.on.Target), p.width), ""}
-	tree, marks := p.treeLines(rows)
+func (p *Page) lines(rows, width int) []string {
+	lines := []string{Cut(p.Title()+"  "+p.shown.TakenAt.Format("2006-01-02 15:04:05 MST"), width), ""}
+	tree, marks := p.treeLines(rows, width)
 	for i, part := range [][]string{
-		HeadlineLines(p.headline, p.on, p.width), p.deadlockLines(), tree, p.keyLines(min(rows, maxKeyRows)), p.notes(marks),
+		HeadlineLines(p.Action, p.on, width), p.DeadlockLines(width), tree, p.keyLines(min(rows, maxKeyRows), width), p.notes(marks, width),
 	} {
 		if len(part) > 0 && i > 0 {
 			lines = append(lines, "")
 		}
 		for _, line := range part {
-			lines = append(lines, Cut(line, p.width))
+			lines = append(lines, Cut(line, width))
 		}
 	}
 	return lines
@@ -70,19 +68,14 @@ func (p *page) lines(rows int) []string {
 // shown returns the locks that the filter shows, with their names.
 func (f Filter) shown(all *monitor.Snapshot) *monitor.Snapshot { return f.named(f.Apply(all)) }
 
-func title(s *monitor.Snapshot, target string) string {
-	version, _, _ := strings.Cut(s.ServerVersion, " ") // packagers append their own version
-	return fmt.Sprintf("%s  PostgreSQL %s%s  %s", Printable(target), Printable(version), StandbyMark(s),
-		s.TakenAt.Format("2006-01-02 15:04:05 MST"))
-}
-
-// StandbyMark returns the text after the version of a standby, whose advisory locks are its own. It is empty for a
-// primary.
-func StandbyMark(s *monitor.Snapshot) string {
-	if s.Server.InRecovery {
-		return " STANDBY"
+// Title names the server, its version, and whether it is a standby, whose advisory locks are its own.
+func (p *Page) Title() string {
+	version, _, _ := strings.Cut(p.shown.ServerVersion, " ") // packagers append their own version
+	title := fmt.Sprintf("%s  PostgreSQL %s", Printable(p.on.Target), Printable(version))
+	if p.shown.Server.InRecovery {
+		title += " STANDBY"
 	}
-	return ""
+	return title
 }
 
 // heldBy says since when a holder has its lock or has been seen with it, and which code took it, if that is known.
@@ -100,37 +93,18 @@ func heldBy(s *monitor.Snapshot, holder monitor.Holder) string {
 	return Printable(text)
 }
 
-// byUrgency sorts the locks. Locks without waiters keep their order in the snapshot.
-func byUrgency(s *monitor.Snapshot) []monitor.Lock {
-	locks := slices.Clone(s.Locks)
-	slices.SortStableFunc(locks, func(a, b monitor.Lock) int { return cmp.Compare(longest(s, b), longest(s, a)) })
-	return locks
-}
-
-// longest returns the longest wait for the lock, or a negative duration without waiters.
-func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
-	wait := time.Duration(-1)
-	for _, waiter := range lock.Waiters {
-		wait = max(wait, 0)
-		if waiter.WaitingSince != nil {
-			wait = max(wait, s.TakenAt.Sub(*waiter.WaitingSince))
-		}
-	}
-	return wait
-}
-
-// deadlockLines describes the cycles but that of the headline. They stand above the locks.
-func (p *page) deadlockLines() (lines []string) {
+// DeadlockLines describes the cycles but that of the headline. They stand above the locks.
+func (p *Page) DeadlockLines(width int) (lines []string) {
 	for _, cycle := range p.shown.Cycles {
-		if p.headline.Cycle == nil || !slices.Equal(p.headline.Cycle.Steps, cycle.Steps) {
-			lines = append(lines, Wrap(Printable(Deadlock(p.shown, cycle)), p.width, "  ")...)
+		if p.Action.Cycle == nil || !slices.Equal(p.Action.Cycle.Steps, cycle.Steps) {
+			lines = append(lines, Wrap(Printable(deadlock(p.shown, cycle)), width, "  ")...)
 		}
 	}
 	return lines
 }
 
-// Deadlock describes a cycle in a sentence. Its names are not made printable.
-func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
+// deadlock describes a cycle in a sentence. Its names are not made printable.
+func deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 	what := "POSSIBLE DEADLOCK through sessions of one process, which PostgreSQL cannot see"
 	if cycle.Certain {
 		what = "DEADLOCK"
@@ -145,10 +119,13 @@ func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 	return what + ": " + strings.Join(steps, ", ")
 }
 
-// notes returns the end of a table: how much it shows, what its marks mean, and what is missing.
-func (p *page) notes(m marks) []string {
+// Notes says how much there is, how full the lock table is, and what could not be seen, and why.
+func (p *Page) Notes(width int) []string { return p.notes(marks{}, width) }
+
+// notes returns the end of a text, with what its marks mean.
+func (p *Page) notes(m marks, width int) []string {
 	s := p.shown
-	texts := []string{p.total()}
+	texts := []string{p.Total()}
 	if text := lockTable(s.Capacity); text != "" {
 		texts = append(texts, text)
 	}
@@ -171,13 +148,13 @@ func (p *page) notes(m marks) []string {
 	}
 	var lines []string
 	for _, text := range texts {
-		lines = append(lines, Wrap(text, p.width, "  ")...)
+		lines = append(lines, Wrap(text, width, "  ")...)
 	}
 	return lines
 }
 
-// total also counts locks that were filtered out, since an empty text would look as if all locks were free.
-func (p *page) total() string {
+// Total counts what is shown, and locks that were filtered out, since an empty text would look as if all locks were free.
+func (p *Page) Total() string {
 	s, others := p.shown, len(p.all.Locks)-len(p.shown.Locks)
 	text := "no advisory locks"
 	switch holders, waiters := parties(s); {
@@ -235,14 +212,23 @@ func vacuum(s *monitor.Snapshot) string {
 	return fmt.Sprintf("vacuum: %s holds it back by %d transactions", Who(oldest), age)
 }
 
-// lockTable says how full the lock table is. The server may have room beyond the nominal size.
+// lockTable says how full the lock table is, and which sessions fill it. The server may have room beyond the nominal size.
 func lockTable(c monitor.Capacity) string {
 	if c.Nominal == 0 {
 		return ""
 	}
-	return fmt.Sprintf("lock table: at least %.1f%% of nominal, %d of %d entries, %d of them advisory",
+	text := fmt.Sprintf("lock table: at least %.1f%% of nominal, %d of %d entries, %d of them advisory",
 		c.Percent(), c.Used, c.Nominal, c.Advisory)
+	if c.Percent() >= AlertPercent {
+		for _, load := range c.Top {
+			text += fmt.Sprintf("; %s has %d", Named(load.Session), load.Locks)
+		}
+	}
+	return text
 }
+
+// AlertPercent is how full a lock table is, in percent, when it needs attention.
+const AlertPercent = 75
 
 func count(n int, what string) string {
 	if n == 1 {

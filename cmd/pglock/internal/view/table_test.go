@@ -246,7 +246,7 @@ func TestATextOfManyLocksIsAPage(t *testing.T) {
 
 func TestGuidesConnectTheRowsOfATree(t *testing.T) {
 	want := []string{"", "├─ ", "│  └─ ", "│     ├─ ", "│     └─ ", "└─ ", ""}
-	if got := Guides([]int{0, 1, 2, 3, 3, 1, 0}); !slices.Equal(got, want) {
+	if got := guidesOf([]int{0, 1, 2, 3, 3, 1, 0}); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }
