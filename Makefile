@@ -41,19 +41,18 @@ prepare: ## Look for what the tests need; as root on Debian and Ubuntu install i
 # server for all whose tests do not break it; those that take longest come first, or they would run alone in the end. make
 # check vets all packages, with more analysers than go test does. No test reads debug information, which costs a third of
 # linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
-packages := $(addprefix ./,$(addsuffix /...,$(with_code)))
 longest := $(addprefix ./,redisfallback cmd/pglock/internal/cli pglock/rowlock pglock monitor internal/integration/histories)
 go_test := go run ./internal/testenv/testrun go test -count=1 -timeout=20m -vet=off -ldflags=-w -p=6 -parallel=4
 race := $(if $(FAST),,-race)
 test test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
 test test-long: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))
 
-# The packages that have tests whose names begin so.
-having = $(addprefix ./,$(sort $(dir $(shell git grep -lE '^func $(1)' -- '*_test.go'))))
+# The packages that have tests whose names begin so. Linking a package's tests costs a second, also if none of them is run.
+having = $(addprefix ./,$(sort $(dir $(shell git grep -lP '^func $(1)' -- '*_test.go'))))
 
 .PHONY: test
 test: prepare ## Run the suite on real servers, with the race detector; with FAST=1 without, and fewer trials
-	@$(go_test) $(race) -skip='^Test(Long|Program)' $(longest) $(packages)
+	@$(go_test) $(race) -skip='^Test(Long|Program)' $(longest) $(call having,(Test(?!Long|Program|Main\b)|Example|Fuzz))
 
 # Without cgo, as make check, whose compiled packages the go command uses again.
 .PHONY: test-programs

@@ -171,14 +171,17 @@ func (s *suite) overlap() {
 func (s *suite) maxHold() {
 	for _, mark := range []schedule.Mark{schedule.MarkStart, schedule.MarkSuccess} {
 		job := fmt.Sprint(s.job(), mark)
-		hang := func(ctx context.Context, _ *pglock.Lock) error {
+		hang := func(ctx context.Context, lock *pglock.Lock) error {
+			if err := lock.Extend(20 * time.Millisecond); err != nil { // now that it has begun
+				return err
+			}
 			<-ctx.Done()
 			return nil
 		}
 		jobs := s.jobs(schedule.WithMark(mark))
 		hanging, err := jobs.Job(job)
 		s.Must(err)
-		s.is(hanging.Run(s.Ctx, day, hang, pglock.MaxHold(50*time.Millisecond)), pglock.ErrLost)
+		s.is(hanging.Run(s.Ctx, day, hang, pglock.MaxHold(time.Minute)), pglock.ErrLost)
 		var n atomic.Int64
 		err = jobs.Run(s.Ctx, job, day, count(&n, nil))
 		if mark == schedule.MarkStart {
