@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -268,7 +269,8 @@ func BenchmarkNewKey(b *testing.B) {
 	}
 }
 
-// FuzzParseKey: whatever can be read is written as it was, and names that do not begin with @ can always be read.
+// FuzzParseKey: whatever can be read is written as it was, and names that may be stored and do not begin with @ can always
+// be read.
 func FuzzParseKey(f *testing.F) {
 	for text := range keyForms {
 		f.Add(text)
@@ -279,7 +281,8 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		key, err := pglock.ParseKey(text)
 		if err != nil {
-			refusable := text == "" || strings.HasPrefix(text, "@") || len(text) > pglock.MaxName
+			refusable := text == "" || strings.HasPrefix(text, "@") || len(text) > pglock.MaxName ||
+				!utf8.ValidString(text) || strings.Contains(text, "\x00")
 			if !errors.Is(err, pglock.ErrInvalidKey) || !refusable {
 				t.Fatalf("ParseKey(%q): %v", text, err)
 			}
