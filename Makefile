@@ -238,6 +238,11 @@ tidy: ## Tidy all go.mod files
 release-rehearsal: ## Rehearse the release of $(VERSION): tag, serve and use all modules, from a copy
 	@internal/tools/release.sh rehearse $(or $(VERSION),v0.1.0)
 
+.PHONY: api-changes
+api-changes: ## List what has changed in the public API, by type, since the tag or commit AGAINST
+	@$(build_tool) golang.org/x/exp/cmd/apidiff
+	@internal/tools/release.sh changes $(tools)/apidiff $(AGAINST)
+
 .PHONY: check-api
 check-api:
 	@$(build_tool) ./api

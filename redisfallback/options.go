@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Option configures the backend that [NewBackend] makes.
+// Option is an option of [NewBackend]. [New] and [NewRedlock] take those of a Locker only.
 type Option interface{ apply(*options) error }
 
 type options struct {
@@ -13,7 +13,7 @@ type options struct {
 	timeout time.Duration
 }
 
-// WithKeyPrefix sets what the Redis key of a lock begins with, before the lock's name. The default is "pglock:". With
+// WithKeyPrefix sets the prefix of Redis keys: a lock's key is the prefix and its name. The default is "pglock:". With
 // the empty prefix a lock has the same Redis key as a redis-py, redsync or bsm/redislock lock of the same name, and
 // excludes it. Processes that share locks need the same prefix.
 func WithKeyPrefix(prefix string) Option {

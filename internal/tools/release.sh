@@ -3,6 +3,7 @@
 #
 #   release.sh tidy               tidies all go.mod files
 #   release.sh check              fails if one is not tidy, lacks LICENSE, or imports what its users could not have
+#   release.sh changes APIDIFF COMMIT  lists what has changed in the API since a tag or commit, by type
 #   release.sh tag VERSION        tags a commit that requires the modules of each other in that version
 #   release.sh rehearse VERSION   does that in a copy, and uses each module from there, with KEEP=FOLDER in that folder
 #
@@ -35,6 +36,25 @@ check() {
 		foreign=$(cd "$dir" && go list -f '{{join .Imports "\n"}}' ./... | grep "^$path/" | grep -E '/internal(/|$)' | grep -v "^$(path_of "$dir")/" || true)
 		[ -z "$foreign" ] || { echo "$dir imports $foreign: versions of the two modules may be mixed" >&2; return 1; }
 	done
+}
+
+# The packages that others may import.
+importable() { go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' "$path/..." | grep -vE '/(internal|examples|bench)(/|$)'; }
+
+# The workspace has all modules of a checkout, since a tagged commit requires releases of them.
+changes() {
+	local package
+	old=$(mktemp -d) && trap 'git worktree remove --force "$old"' EXIT
+	git worktree add --quiet --detach "$old" "$2"
+	(export GOWORK=$old/go.work && cd "$old" && for package in $(importable); do
+		mkdir -p "$old/api/$package" && "$1" -w "$old/api/$package/list" "$package"
+	done)
+	export GOWORK=$root/go.work
+	for package in $(importable); do
+		[ -f "$old/api/$package/list" ] || { echo "$package: new" && continue; }
+		"$1" "$old/api/$package/list" "$package" | sed "s,^[IC].*compatible changes:,$package: &," && rm "$old/api/$package/list"
+	done
+	(cd "$old/api" && find . -name list | sed 's,^\./\(.*\)/list,\1: removed,')
 }
 
 tag() {
@@ -117,5 +137,6 @@ rehearse() {
 case "${1:-} $#" in
 "tidy 1" | "check 1") "$1" ;;
 "tag 2" | "rehearse 2") "$1" "$2" ;;
+"changes 3") "$@" ;;
 *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" && exit 2 ;;
 esac
