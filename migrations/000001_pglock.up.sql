@@ -556,6 +556,7 @@ CREATE TABLE pglock.holders (
     host text NOT NULL,
     pid integer NOT NULL,
     since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    waits text NOT NULL DEFAULT '', -- what the process publishes for searches of deadlocks
     CONSTRAINT holders_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pglock.holders IS 'The processes that hold locks in pglock.leases, or wait for them';
@@ -1118,6 +1119,39 @@ LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_tem
     SELECT 's', s.space, s.number, s.generation, s.attempt FROM pglock.lease_shares AS s WHERE s.holder = lease_rows.holder
     UNION ALL
     SELECT 'w', q.space, q.number, q.arrival, q.attempt FROM pglock.lease_waiters AS q WHERE q.holder = lease_rows.holder
+$$;
+
+-- Publishes which calls of a holder have waited for long, in place of the last ones, and returns what all processes have
+-- published, and who holds the locks in it, in the form of queries/waits.sql. A process is known by a hash of its id, which is
+-- not shown.
+CREATE FUNCTION pglock.lease_waits(holder uuid, waits text) RETURNS text
+LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE pglock.holders AS h SET waits = left(lease_waits.waits, 4000)
+    WHERE h.id = lease_waits.holder AND h.waits <> left(lease_waits.waits, 4000);
+    RETURN (
+        WITH live AS MATERIALIZED (
+            SELECT h.id, encode(substr(sha256(uuid_send(h.id)), 1, 8), 'hex') AS pid, h.application, h.waits AS text,
+                (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = h.role) AS role
+            FROM pglock.holders AS h WHERE NOT h.ended AND h.expires > clock_timestamp()
+        ), words AS MATERIALIZED (
+            SELECT DISTINCT m.word[1]::smallint - 10 AS space, ('x' || m.word[2])::bit(64)::bigint AS number
+            FROM live AS l CROSS JOIN LATERAL regexp_matches(l.text, '[-+=](1[12]):([0-9a-f]{16})', 'g') AS m (word)
+        ), held AS (
+            SELECT w.space, w.number, l.holder, false AS shared FROM words AS w JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
+            UNION
+            SELECT w.space, w.number, s.holder, NOT EXISTS (SELECT FROM pglock.lease_waiters AS q
+                WHERE q.space = w.space AND q.number = w.number AND NOT q.shared) FROM words AS w
+            JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
+        )
+        SELECT json_build_object(
+            'self', encode(substr(sha256(uuid_send(lease_waits.holder)), 1, 8), 'hex'),
+            'texts', (SELECT json_agg(json_build_object('pid', l.pid, 'role', l.role::text, 'application', l.application, 'text', l.text))
+                      FROM live AS l WHERE l.text <> ''),
+            'holders', (SELECT json_agg(json_build_object('space', held.space + 10, 'number', lpad(to_hex(held.number), 16, '0'),
+                            'pid', l.pid, 'role', l.role::text, 'shared', held.shared)) FROM held JOIN live AS l ON l.id = held.holder)));
+END
 $$;
 
 -- Forgets at most so many holders that ended, and keys that were not in use, for so many milliseconds. The locks of a

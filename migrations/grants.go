@@ -12,7 +12,7 @@ GRANT EXECUTE ON FUNCTION pglock.once, pglock.once_record TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.rate_take, pglock.rate_return, pglock.rate_prune TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_open, pglock.lease_renew, pglock.lease_end, pglock.lease_call TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_settle, pglock.lease_holds, pglock.lease_fence TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.lease_guard, pglock.lease_holders, pglock.lease_rows, pglock.lease_prune TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.lease_guard, pglock.lease_holders, pglock.lease_rows, pglock.lease_waits, pglock.lease_prune TO %[1]s;
 GRANT USAGE ON SEQUENCE pglock.fence TO %[1]s;
 GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `

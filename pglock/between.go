@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 )
@@ -26,6 +25,7 @@ import (
 
 // lookout is what a Locker knows of deadlocks between processes.
 type lookout struct {
+	locker     *Locker
 	graph      *waitGraph
 	backend    between.Backend // nil if other processes cannot be seen
 	ctx        context.Context // ends with Close
@@ -51,9 +51,9 @@ type suspicion struct {
 	since   time.Time
 }
 
-func newLookout(b driver.Backend) *lookout {
-	o := &lookout{graph: waits, changed: make(chan struct{}, 1), waits: map[*wait]struct{}{}, room: leastRoom}
-	o.backend, _ = b.(between.Backend)
+func newLookout(l *Locker) *lookout {
+	o := &lookout{locker: l, graph: l.graph, changed: make(chan struct{}, 1), waits: map[*wait]struct{}{}, room: leastRoom}
+	o.backend, _ = l.backend.(between.Backend)
 	o.ctx, o.stop = context.WithCancel(context.Background())
 	return o
 }
@@ -65,17 +65,31 @@ const (
 
 // lookout returns where w is to be published; nil if nowhere. Of a call that holds nothing the others need not know.
 func (w *wait) lookout() *lookout {
-	l := w.locker
-	for _, lock := range w.held {
-		if l == nil && lock.place() == w.place {
-			l = lock.hold.locker
-		}
-	}
-	holds := len(w.held)+len(w.txs) > 0 || w.passed > 0 && len(w.keys) > 1
-	if l == nil || !holds || l.lookout.backend == nil {
+	if len(w.held)+len(w.txs) == 0 && (w.passed == 0 || len(w.keys) == 1) {
 		return nil
 	}
-	return l.lookout
+	here, at := w.locker, fmt.Sprint(w.place)
+	if here != nil {
+		at = here.at()
+	}
+	for _, lock := range w.held { // one that sees locks in rows sees all
+		l := lock.hold.locker
+		if at != "" && l.at() == at && (here == nil || l.lookout.backend.SeesRows()) {
+			here = l
+		}
+	}
+	if here == nil || here.at() == "" {
+		return nil
+	}
+	return here.lookout
+}
+
+// at says which server and database other processes see the waits of l on; empty is none.
+func (l *Locker) at() string {
+	if b := l.lookout.backend; b != nil && b.Place(nil) != nil {
+		return fmt.Sprint(b.Place(nil))
+	}
+	return ""
 }
 
 // watchLocked sees to it that w is published in time.
@@ -254,19 +268,15 @@ func (o *lookout) texts(due []*wait) (texts []between.Wait) {
 }
 
 func (o *lookout) textLocked(w *wait) between.Wait {
-	text := between.Wait{Number: w.number, Began: w.began, Some: w.some}
+	text, at := between.Wait{Number: w.number, Began: w.began, Some: w.some, Shared: w.shared}, o.locker.at()
 	for _, key := range w.keys {
-		text.Wants = append(text.Wants, o.backend.Published(key.KeyID))
-	}
-	place := any(nil)
-	if placed, ok := o.backend.(hooks.Placed); ok {
-		place = placed.Place(nil)
+		text.Wants = append(text.Wants, w.published(key))
 	}
 	for _, lock := range w.held {
-		b := lock.hold.locker.lookout.backend
-		if b == nil || lock.place() != place || lock.Err() != nil {
+		if lock.hold.locker.at() != at || lock.Err() != nil {
 			continue
 		}
+		b := lock.hold.locker.lookout.backend
 		for _, owner := range b.Owners(lock.hold.grant) {
 			for _, key := range lock.keys() {
 				text.Holds = append(text.Holds, between.Claim{Key: b.Published(key.KeyID), Owner: owner})
@@ -275,15 +285,23 @@ func (o *lookout) textLocked(w *wait) between.Wait {
 	}
 	if len(w.keys) > 1 {
 		for _, key := range w.keys[:w.passed] {
-			text.Holds = append(text.Holds, between.Claim{Key: o.backend.Published(key.KeyID), Owner: between.Turn})
+			text.Holds = append(text.Holds, between.Claim{Key: w.published(key), Owner: between.Turn})
 		}
 	}
 	for _, tie := range w.txs {
-		if tie.place == place {
+		if tie.server == at {
 			text.Txs = append(text.Txs, tie.tx)
 		}
 	}
 	return text
+}
+
+// published returns the key by which other processes know what w waits for.
+func (w *wait) published(key driver.Key) driver.KeyID {
+	if w.locker == nil {
+		return key.KeyID
+	}
+	return w.locker.lookout.backend.Published(key.KeyID)
 }
 
 // deadlock returns the error of w, which gives up. Other processes publish no names of keys.
@@ -296,11 +314,15 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait,
 			continue
 		}
 		for _, key := range other.keys {
-			names[o.backend.Published(key.KeyID)] = Key{k: key}
+			names[other.published(key)] = Key{k: key}
 		}
 		for _, lock := range other.held {
+			b := lock.hold.locker.lookout.backend
 			for _, key := range lock.keys() {
-				names[o.backend.Published(key.KeyID)], held[o.backend.Published(key.KeyID)] = Key{k: key}, lock
+				if b != nil {
+					s := &stake{lock: lock, keys: lock.keys()}
+					names[b.Published(key.KeyID)], held[b.Published(key.KeyID)] = s.name(key), lock
+				}
 			}
 		}
 	}
@@ -308,6 +330,7 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait,
 		if key, known := names[id]; known {
 			return key
 		}
+		id.Space %= between.Rows
 		return Key{k: driver.Key{KeyID: id}}
 	}
 	e := &DeadlockError{Keys: publicKeys(w.keys)}
@@ -322,7 +345,11 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait,
 			call.By = fmt.Sprintf("%s, process %s", step.Wait.Application, step.Wait.Process)
 		}
 		if step.Wait != nil && step.Wait.Process == self {
-			call.By, call.WaitsSince = "", known[step.Wait.Number].since
+			own := known[step.Wait.Number]
+			call.By, call.WaitsSince = "", own.since
+			if own.name != nil {
+				call.Waits = *own.name
+			}
 			if lock := held[last.Key]; lock != nil {
 				call.HeldSince = wallTime(lock.since)
 			}

@@ -155,9 +155,10 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 		return nil, fmt.Errorf("pglock: %w", err)
 	}
 	l := &Locker{
-		backend: b, config: config, tokens: newTokens(), shards: newShards(), lookout: newLookout(b), graph: waits,
+		backend: b, config: config, tokens: newTokens(), shards: newShards(), graph: waits,
 		drained: make(chan struct{}), closing: make(chan struct{}),
 	}
+	l.lookout = newLookout(l)
 	l.undrained.Store(shards)
 	l.notifications.Send = reportLosses
 	if named, ok := b.(driver.NamedLocks); ok {

@@ -10,14 +10,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 )
 
 // tie is a transaction, and where it is.
 type tie struct {
-	tx    between.Tx
-	place any // as that of a Lock of a session
+	tx     between.Tx
+	server string // as the place of a Lock of a session
 }
 
 // txContext is a context for work in a transaction.
@@ -36,21 +37,30 @@ func (c *txContext) Value(key any) any {
 
 // TxContext returns a context for work in tx: a call of a [Locker] that waits with it counts as the transaction waiting, which holds
 // row locks, and what [LockTx] has taken. So a deadlock through both ends, as [Locker.Lock] describes. (PostgreSQL
-// cannot know that the transaction waits.) The context ends with ctx, and not with tx. It makes one round trip, and needs
-// the Locker and tx to be of the same role.
+// cannot know that the transaction waits.) If ctx descends from the [Lock.Context] of a Lock, tx counts as that one's work: when it
+// waits, so does the Lock's holder, and the next holder's [Lock.GuardTx] waits until tx has ended. The context ends with ctx, and
+// not with tx. It makes one round trip, and needs the Locker and tx to be of the same role.
 func TxContext(ctx context.Context, tx pgx.Tx) (context.Context, error) {
 	if tx == nil {
 		return nil, errors.New("pglock: tie a context to a transaction: the transaction is nil")
 	}
-	tie, err := identifyTx(ctx, tx)
+	var companions []int64
+	for _, lock := range ancestors(ctx) {
+		for _, key := range lock.keys() {
+			if b := lock.hold.locker.lookout.backend; b != nil {
+				companions = append(companions, lockkeys.Companion(b.Published(key.KeyID), lock.hold.shared))
+			}
+		}
+	}
+	tie, err := identifyTx(ctx, tx, companions)
 	if err != nil {
 		return nil, err
 	}
 	return &txContext{ctx, tie}, nil
 }
 
-func identifyTx(ctx context.Context, tx pgx.Tx) (tie, error) {
-	row, err := lockdb.New(inOneRoundTrip(tx)).IdentifyTx(ctx)
+func identifyTx(ctx context.Context, tx pgx.Tx, companions []int64) (tie, error) {
+	row, err := lockdb.New(inOneRoundTrip(tx)).IdentifyTx(ctx, companions)
 	if err != nil {
 		return tie{}, sqlstate.Explain(sqlstate.EndedBy(ctx, err))
 	}
@@ -64,11 +74,11 @@ func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func() 
 	if len(held) == 0 {
 		return ask()
 	}
-	tie, err := identifyTx(ctx, tx)
+	tie, err := identifyTx(ctx, tx, nil)
 	if err != nil {
 		return ask() // with the same error
 	}
-	w := &wait{keys: plain(keys), shared: shared, held: held, place: tie.place}
+	w := &wait{keys: plain(keys), shared: shared, held: held, place: tie.server}
 	v := &txVictim{wait: w, tx: tie.tx}
 	w.giveUp = v.giveUp
 	if err := v.graph().begin(w); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
 
@@ -324,4 +325,5 @@ var _ interface {
 	hooks.Recorder
 	hooks.Queue
 	hooks.PostgresOptions
+	between.Backend
 } = (*backend)(nil)

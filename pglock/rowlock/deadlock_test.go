@@ -1,17 +1,46 @@
 package rowlock_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Two Lockers of a process know that they are on one server.
+// Two Lockers of a process know that they are on one server, and two processes, one of which has locks of sessions too, see
+// what the other one publishes.
 func TestDeadlockOfTwoLockersEnds(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
+	for what, open := range map[string]func() *pglock.Locker{
+		"one process":   func() *pglock.Locker { return open(t, pool) },
+		"two processes": func() *pglock.Locker { l := open(t, pool); hooks.Process(l); return l },
+	} {
+		one, two := open(), open()
+		t.Run(what, func(t *testing.T) { wantVictim(t, one, one, two, two) })
+	}
 	one, two := open(t, pool), open(t, pool)
+	alsoOne, alsoTwo := sessions(t, pool), sessions(t, pool)
+	hooks.Process(one, alsoOne)
+	hooks.Process(two, alsoTwo)
+	wantVictim(t, one, alsoOne, alsoTwo, two)
+}
+
+func sessions(t *testing.T, pool *pgxpool.Pool) *pglock.Locker {
+	l, err := pglock.New(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	return l
+}
+
+// wantVictim makes two calls wait for each other: one holds a lock of one and wants one of wants, and the other holds that and wants the first.
+func wantVictim(t *testing.T, one, wants, two, back *pglock.Locker) {
 	a, b := pglock.NewKey(t.Name()+" a"), pglock.NewKey(t.Name()+" b")
 	first, err := one.Lock(t.Context(), a)
 	if err != nil {
@@ -23,14 +52,14 @@ func TestDeadlockOfTwoLockersEnds(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() {
-		lock, err := one.Lock(first.Context(t.Context()), b)
+		lock, err := wants.Lock(first.Context(t.Context()), b)
 		err = errors.Join(err, first.Unlock(t.Context()))
 		if lock != nil {
 			err = errors.Join(err, lock.Unlock(t.Context()))
 		}
 		ended <- err
 	}()
-	lock, err := two.Lock(second.Context(t.Context()), a)
+	lock, err := back.Lock(second.Context(t.Context()), a)
 	released := second.Unlock(t.Context())
 	if lock != nil {
 		released = errors.Join(released, lock.Unlock(t.Context()))

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -27,7 +28,7 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ b
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
 		Idle: b.guardIdle(), Holder: g.holder.id, Shared: g.shared,
-		Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
+		Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations, Companions: g.companions(),
 	})
 	switch {
 	case isLost(err):
@@ -53,6 +54,14 @@ func (b *backend) heldElsewhere(ctx context.Context, g *grant, why error) error 
 		return err
 	}
 	return why
+}
+
+// companions returns the keys by which other processes see that a transaction is guarded.
+func (g *grant) companions() (numbers []int64) {
+	for _, key := range g.keys {
+		numbers = append(numbers, lockkeys.Companion(published(key), g.shared))
+	}
+	return numbers
 }
 
 // isLost reports whether the guard has found that the lock is not held.

@@ -3,6 +3,7 @@ package between
 import (
 	"context"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -18,7 +19,10 @@ type Board interface {
 
 // Backend is implemented by backends whose processes can see each other's waits.
 type Backend interface {
+	hooks.Placed
 	Board() Board
+	// SeesRows reports whether the Board shows the waits of locks in rows, besides those of sessions.
+	SeesRows() bool
 	// Published returns the key by which other processes know a lock of this backend.
 	Published(key driver.KeyID) driver.KeyID
 	// Owners returns by which sessions, or as which process, others see that g is held.

@@ -29,10 +29,12 @@ type Sight struct {
 	Txs     []OpenTx // of those that waits name
 }
 
-// Holder holds a lock, or is a transaction that the lock guards. Owner is as in [Claim].
+// Holder holds a lock, or is a transaction that the lock guards. Owner is as in [Claim]. Shared says that it keeps the lock from
+// no call that wants it shared: none is in between that does not.
 type Holder struct {
 	Key         driver.KeyID
 	Owner, Role string
+	Shared      bool
 }
 
 // Blocked is a session that waits for others, for an advisory lock if Key is one.
@@ -184,7 +186,12 @@ func (g *graph) isStuck(n node, stuck map[node]bool) bool {
 func (g *graph) keepers(w *Wait, key driver.KeyID) []node {
 	next := g.of(key, w.turn())
 	for _, h := range g.holders[key] {
-		next = append(next, g.of(key, h.Owner)...)
+		if !w.Shared || !h.Shared {
+			next = append(next, g.of(key, h.Owner)...)
+		}
+	}
+	if w.Some > 0 {
+		return next
 	}
 	return slices.DeleteFunc(next, func(n node) bool { return n == node(w) }) // its process knows of that one
 }

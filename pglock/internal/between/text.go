@@ -14,10 +14,11 @@ type Wait struct {
 	// Number is unique in its process, and Began, in microseconds, is of the server's clock.
 	Number, Began int64
 	// Wants are the locks that the call needs: all of them, or with Some so many of them.
-	Wants []driver.KeyID
-	Some  int
-	Holds []Claim
-	Txs   []Tx // whose work it is
+	Wants  []driver.KeyID
+	Some   int
+	Shared bool // it wants them shared
+	Holds  []Claim
+	Txs    []Tx // whose work it is
 
 	// Process is the session that has published it, or the id of a process with locks in rows; Role is whose that is. The
 	// reader knows them, and the application.
@@ -69,8 +70,12 @@ func (w Wait) text() string {
 	if w.Some > 0 {
 		fmt.Fprintf(&b, " *%d", w.Some)
 	}
+	sign := '-'
+	if w.Shared {
+		sign = '='
+	}
 	for _, key := range w.Wants {
-		fmt.Fprintf(&b, " -%d:%016x", key.Space, uint64(key.Number))
+		fmt.Fprintf(&b, " %c%d:%016x", sign, key.Space, uint64(key.Number))
 	}
 	for _, claim := range w.Holds {
 		fmt.Fprintf(&b, " +%d:%016x/%s", claim.Key.Space, uint64(claim.Key.Number), claim.Owner)
@@ -81,7 +86,7 @@ func (w Wait) text() string {
 	return b.String() + ";"
 }
 
-var word = regexp.MustCompile(`^(?:(\d+)@(\d+)|\*(\d{1,6})|-(\d\d?):([0-9a-f]{16})|\+(\d\d?):([0-9a-f]{16})/([-0-9a-z]+)|~(\d+)/(\d+))$`)
+var word = regexp.MustCompile(`^(?:(\d+)@(\d+)|\*(\d{1,6})|([-=])(\d\d?):([0-9a-f]{16})|\+(\d\d?):([0-9a-f]{16})/([-0-9a-z]+)|~(\d+)/(\d+))$`)
 
 // Parse reads what Text has made, without its beginning. A wait that is not complete, or not understood, does not count.
 func Parse(text string) (waits []Wait) {
@@ -106,11 +111,11 @@ func parse(text string) (w Wait, ok bool) {
 		case m[3] != "":
 			w.Some = int(number(m[3]))
 		case m[4] != "":
-			w.Wants = append(w.Wants, keyID(m[4], m[5]))
-		case m[6] != "":
-			w.Holds = append(w.Holds, Claim{keyID(m[6], m[7]), m[8]})
+			w.Wants, w.Shared = append(w.Wants, keyID(m[5], m[6])), m[4] == "="
+		case m[7] != "":
+			w.Holds = append(w.Holds, Claim{keyID(m[7], m[8]), m[9]})
 		default:
-			w.Txs = append(w.Txs, Tx{m[9], number(m[10])})
+			w.Txs = append(w.Txs, Tx{m[10], number(m[11])})
 		}
 	}
 	return w, w.Number > 0

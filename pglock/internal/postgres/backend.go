@@ -150,6 +150,9 @@ func (b *Backend) Board() between.Board { return b.shown }
 // Published implements [between.Backend].
 func (b *Backend) Published(key driver.KeyID) driver.KeyID { return key }
 
+// SeesRows implements [between.Backend].
+func (b *Backend) SeesRows() bool { return false }
+
 // Owners implements [between.Backend].
 func (b *Backend) Owners(held driver.Grant) (pids []string) {
 	if c, err := ours(held); err == nil {

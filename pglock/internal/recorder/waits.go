@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,12 +25,12 @@ func NewWaits(dialer *wire.Dialer) *Waits { return &Waits{newLink(dialer)} }
 func (w *Waits) Look(ctx context.Context, text string) (sight between.Sight, err error) {
 	var answer string
 	err = w.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, text+lockdb.LookAtWaits).Scan(&answer)
+		return conn.QueryRow(ctx, text+lockdb.LookAtWaits, "").Scan(&answer)
 	})
 	if err != nil {
 		return sight, err
 	}
-	return decodeSight(answer)
+	return DecodeSight(answer)
 }
 
 // Withdraw publishes nothing any more.
@@ -52,55 +53,49 @@ func (w *Waits) CancelTx(ctx context.Context, tx between.Tx) error {
 // Close ends the connection.
 func (w *Waits) Close() { w.link.close() }
 
-func decodeSight(answer string) (s between.Sight, err error) {
+// DecodeSight reads an answer to queries/waits.sql.
+func DecodeSight(answer string) (s between.Sight, err error) {
 	var rows struct {
-		Now   int64
-		Self  json.Number
-		Room  int
-		Texts []struct {
-			PID, Role         json.Number
-			Application, Text string
-		}
-		Holders []struct {
-			PID, Role json.Number
+		Now, Room int64
+		Self      string
+		Texts     []struct{ PID, Role, Application, Text string }
+		Holders   []struct {
+			PID, Role string
 			Space     driver.Space
 			Number    string // hexadecimal
+			Shared    bool
 		}
 		Transactions []struct {
-			PID, Role json.Number
+			PID, Role string
 			Began     int64
 		}
 		Blocked []struct {
-			PID    json.Number
+			PID    string
 			Space  driver.Space
 			Number int64
-			By     []json.Number
+			By     []string
 		}
 	}
 	if err := json.Unmarshal([]byte(answer), &rows); err != nil {
 		return s, fmt.Errorf("read the waits of processes: %w", err)
 	}
-	s.Now, s.Self, s.Room = rows.Now, rows.Self.String(), rows.Room-1
+	s.Now, s.Self, s.Room = rows.Now, rows.Self, int(rows.Room)-1
 	for _, t := range rows.Texts {
-		for _, w := range between.Parse(t.Text) {
-			w.Process, w.Role, w.Application = t.PID.String(), t.Role.String(), t.Application
-			s.Waits = append(s.Waits, w)
+		for _, w := range between.Parse(strings.TrimPrefix(t.Text, between.Prefix)) {
+			if w.Process, w.Role, w.Application = t.PID, t.Role, t.Application; w.Process != "" {
+				s.Waits = append(s.Waits, w)
+			}
 		}
 	}
 	for _, h := range rows.Holders {
-		n, _ := strconv.ParseUint(h.Number, 16, 64) // the statement has read it in this form
-		key := driver.KeyID{Space: h.Space, Number: int64(n)}
-		s.Holders = append(s.Holders, between.Holder{Key: key, Owner: h.PID.String(), Role: h.Role.String()})
+		n, _ := strconv.ParseUint(h.Number, 16, 64) // the server has read it in this form
+		s.Holders = append(s.Holders, between.Holder{Key: driver.KeyID{Space: h.Space, Number: int64(n)}, Owner: h.PID, Role: h.Role, Shared: h.Shared})
 	}
 	for _, x := range rows.Transactions {
-		s.Txs = append(s.Txs, between.OpenTx{Tx: between.Tx{PID: x.PID.String(), Began: x.Began}, Role: x.Role.String()})
+		s.Txs = append(s.Txs, between.OpenTx{Tx: between.Tx{PID: x.PID, Began: x.Began}, Role: x.Role})
 	}
 	for _, b := range rows.Blocked {
-		blocked := between.Blocked{PID: b.PID.String(), Key: driver.KeyID{Space: b.Space, Number: b.Number}}
-		for _, pid := range b.By {
-			blocked.By = append(blocked.By, pid.String())
-		}
-		s.Blocked = append(s.Blocked, blocked)
+		s.Blocked = append(s.Blocked, between.Blocked{PID: b.PID, Key: driver.KeyID{Space: b.Space, Number: b.Number}, By: b.By})
 	}
 	return s, nil
 }
