@@ -18,10 +18,10 @@ import (
 )
 
 const runHelp = `It waits for the lock, runs the command without a shell, as flock(1) does, and
-releases the lock. If pglock dies, even by SIGKILL, all that the command has
-started is killed before the server frees the lock. If the lock is lost, the
-command gets SIGTERM and, after --kill-after, SIGKILL; a command that ignores
-SIGTERM runs beside the next holder for that long.
+releases the lock. If pglock dies, even by SIGKILL, or is frozen, all that the
+command has started is killed before the server frees the lock. If the lock is
+lost, the command gets SIGTERM and, after --kill-after, SIGKILL; a command that
+ignores SIGTERM runs beside the next holder for that long.
 
 The command gets PGLOCK_KEY in its environment and, with schema pglock,
 PGLOCK_FENCE, a number larger than that of every earlier holder.

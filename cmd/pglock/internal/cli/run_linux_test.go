@@ -14,8 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
-// What a command starts ends before the next holder has the lock, also if pglock or its guard is killed: a program that a
-// script waits for, and one that has left the process group.
+// What a command starts ends before the next holder has the lock, also if pglock or its guard is killed, or pglock is frozen:
+// a program that a script waits for, and one that has left the process group.
 func TestRunNothingOfTheCommandOutlivesAKilledProcess(t *testing.T) {
 	t.Parallel()
 	const loop = `sh -c 'echo background $$; while :; do sleep 0.01; done'`
@@ -24,22 +24,24 @@ func TestRunNothingOfTheCommandOutlivesAKilledProcess(t *testing.T) {
 		"its child":       loop + "; true",
 		"a session below": "setsid " + loop + " & wait",
 	} {
-		for victim, find := range map[string]func(p *process) int{
-			"pglock":    func(p *process) int { return p.Process.Pid },
-			"its guard": func(p *process) int { return childOf(t, p.Process.Pid) },
+		for what, hit := range map[string]func(p *process) error{
+			"pglock is killed":    func(p *process) error { return syscall.Kill(p.Process.Pid, syscall.SIGKILL) },
+			"pglock is frozen":    func(p *process) error { return syscall.Kill(p.Process.Pid, syscall.SIGSTOP) },
+			"its guard is killed": func(p *process) error { return syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGKILL) },
 		} {
-			t.Run(name+", killed "+victim, func(t *testing.T) {
+			t.Run(name+", "+what, func(t *testing.T) {
 				t.Parallel()
 				db := testenv.Database(t)
-				p := on(t, db, "run", "k", "--", "sh", "-c", script).start()
+				p := on(t, db, "run", "--lease", "3s", "k", "--", "sh", "-c", script).start()
 				p.waitForOutput("background")
 				pid := background(t, p.stdout.String())
-				must.Succeed(t, syscall.Kill(find(p), syscall.SIGKILL))
+				must.Succeed(t, hit(p))
 				next := on(t, db, "run", "k", "--", "ps", "-o", "stat=", "-p", fmt.Sprint(pid)).run()
 				if state := strings.TrimSpace(next.stdout); state != "" && !strings.HasPrefix(state, "Z") {
 					t.Errorf("the next holder sees it in state %s\n%s", state, next.stderr)
 				}
-				_ = p.Wait() // killed
+				_ = p.Process.Kill() // it may have ended
+				_ = p.Wait()
 			})
 		}
 	}

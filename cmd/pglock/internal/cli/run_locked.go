@@ -60,7 +60,7 @@ func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 	if u.verbose {
 		say(os.Stderr, "%v", u.failed(fmt.Errorf("got the lock %q, running %s", u.key, argv[0])))
 	}
-	command, err := job.Start(path, argv, environment, u.sockets.files())
+	command, err := job.Start(path, argv, environment, u.sockets.files(), time.Duration(u.lease))
 	if err != nil {
 		return 0, errors.Join(err, unlock(ctx, lock))
 	}

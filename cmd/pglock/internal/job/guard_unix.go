@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // GuardArgument is the first argument of a guard. What follows is for [Guard].
@@ -21,6 +22,7 @@ type guard struct {
 	group   bool // the command leads a process group
 	ended   bool // the command has
 	killing bool // everything is to be killed
+	lease   time.Duration
 }
 
 // event is something that the guard has to react to: the end of a process, an order, or the end of the process that
@@ -47,7 +49,7 @@ func Guard(args []string) int {
 	}
 	Catch() // the process that started the guard passes on what is meant for the command
 	adoptOrphans()
-	path, argv := args[2], args[3:]
+	path, argv := args[3], args[4:]
 	command, err := os.StartProcess(path, argv, &os.ProcAttr{
 		Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: attributes(g.group),
 	})
@@ -68,12 +70,14 @@ func Guard(args []string) int {
 // newGuard returns the guard, and the largest file descriptor that it keeps.
 func newGuard(args []string) (g *guard, kept int, err error) {
 	const control = 3 // behind the standard streams
-	if len(args) < 4 {
+	if len(args) < 5 {
 		return nil, 0, errors.New("only pglock run starts a guard")
 	}
 	group, groupErr := strconv.ParseBool(args[0])
 	files, filesErr := strconv.Atoi(args[1])
-	return &guard{control: os.NewFile(control, "control"), group: group}, control + files, errors.Join(groupErr, filesErr)
+	lease, leaseErr := time.ParseDuration(args[2])
+	err = errors.Join(groupErr, filesErr, leaseErr, syscall.SetNonblock(control, true)) // for deadlines
+	return &guard{control: os.NewFile(control, "control"), group: group, lease: lease}, control + files, err
 }
 
 // run returns when no process is left, or when the command has ended and the lock was released, so that what the command
@@ -116,15 +120,23 @@ func (g *guard) reap(events chan<- event) {
 	}
 }
 
-// listen reports orders, and the end of the process that gives them.
+// listen reports orders, and the end of the process that gives them. That process renews the lock, and ends the command when
+// it is lost. If it is frozen it does neither, and others can have the lock after about four fifths of a lease: the guard
+// ends the command before that.
 func (g *guard) listen(events chan<- event) {
 	order := make([]byte, 1)
-	for {
-		if _, err := g.control.Read(order); err != nil {
+	for patience, late := g.lease*6/10, byte(terminateAll); ; {
+		_ = g.control.SetReadDeadline(time.Now().Add(patience))
+		switch _, err := g.control.Read(order); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			events <- event{order: late}
+			patience, late = g.lease/10, killAll
+		case err != nil:
 			events <- event{alone: true}
 			return
+		case order[0] != awake:
+			events <- event{order: order[0]}
 		}
-		events <- event{order: order[0]}
 	}
 }
 

@@ -8,7 +8,8 @@
 // If this process dies, even by SIGKILL, the guard kills the command and all that it has started, and ends when they are
 // gone. Only then are the files closed. So if one of them is the socket of a session that holds a lock, the server frees
 // the lock when nothing of the command runs any more. If the guard is killed, the kernel kills the command, and this process
-// kills what the command has started.
+// kills what the command has started. If this process is frozen, and so can neither renew the lock nor notice its loss, the
+// guard ends the command before the lease is over.
 //
 // The guard finds all descendants of the command on Linux, where orphans are given to it. On other systems it knows only
 // the command's process group.

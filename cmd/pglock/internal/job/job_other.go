@@ -13,7 +13,7 @@ import (
 type Job struct{}
 
 // Start fails.
-func Start(string, []string, []string, []*os.File) (*Job, error) {
+func Start(string, []string, []string, []*os.File, time.Duration) (*Job, error) {
 	return nil, errors.New("commands are run on Unix only")
 }
 

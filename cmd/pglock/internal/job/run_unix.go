@@ -28,8 +28,9 @@ type Job struct {
 
 // Start starts the program at path with the arguments argv, the first of which is its name, and the environment env.
 // It is called once in a process, which may start no other one. The guard keeps the files open until nothing of the command
-// runs any more; Start closes them here. Its error is a *[StartError] if it is about the program.
-func Start(path string, argv, env []string, keep []*os.File) (*Job, error) {
+// runs any more; Start closes them here. It ends the command if this process is frozen for most of the lease. Its error is
+// a *[StartError] if it is about the program.
+func Start(path string, argv, env []string, keep []*os.File, lease time.Duration) (*Job, error) {
 	defer closeAll(keep)
 	ours, theirs, err := pair()
 	if err != nil {
@@ -38,7 +39,7 @@ func Start(path string, argv, env []string, keep []*os.File) (*Job, error) {
 	defer closeAll([]*os.File{theirs})
 	j := &Job{group: !term.Controlled(), control: ours, done: make(chan struct{}), gone: make(chan struct{})}
 	adoptOrphans()
-	args := append([]string{"pglock", GuardArgument, strconv.FormatBool(j.group), strconv.Itoa(len(keep)), path}, argv...)
+	args := append([]string{"pglock", GuardArgument, strconv.FormatBool(j.group), strconv.Itoa(len(keep)), lease.String(), path}, argv...)
 	guard, err := os.StartProcess(self(), args, &os.ProcAttr{
 		Env: env, Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr, theirs}, keep...),
 		Sys: &syscall.SysProcAttr{Setpgid: j.group}, // a signal to the group of this process must not end the guard too
@@ -56,7 +57,22 @@ func Start(path string, argv, env []string, keep []*os.File) (*Job, error) {
 		return nil, startError(argv[0], syscall.Errno(value))
 	}
 	go j.watch()
+	go j.beat(lease / 10)
 	return j, nil
+}
+
+// beat tells the guard that this process is not frozen.
+func (j *Job) beat(every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			j.order(awake)
+		case <-j.gone:
+			return
+		}
+	}
 }
 
 func closeAll(files []*os.File) {
@@ -146,6 +162,7 @@ func (j *Job) order(what byte) { _, _ = j.control.Write([]byte{what}) }
 
 // What this process writes to the guard is one byte: the number of a signal for the command, or one of these.
 const (
+	awake        = 253
 	terminateAll = 254
 	killAll      = 255
 )
