@@ -217,12 +217,13 @@ func blockers(byID map[monitor.SessionID]Party, waiter *monitor.Waiter) []Party 
 	return parties
 }
 
-// codeOf returns the code that took a lock, for a session that did not hold it in the snapshot before.
+// codeOf returns the code that took a lock, for a session that did not hold it in the snapshot before: that with which it has
+// waited, or else a statement that takes such locks. What it waits with now is about another lock.
 func (j *Journal) codeOf(id waitID, s monitor.Session, waits bool) string {
 	if code := j.waits[id]; code != "" {
 		return code
 	}
-	if s.Process != "" || mayTake(s.Query, id.lock.key, waits) {
+	if s.Process != "" || !waits && strings.Contains(strings.ToLower(s.Query), "advisory") {
 		return codeOf(&s)
 	}
 	return ""

@@ -35,9 +35,12 @@ func Encode(s *monitor.Snapshot, ended []int32, queries bool) (Line, error) {
 		}
 		l.text = text
 	}
-	s = recorded(s, queries)
-	s.Version = monitor.FormatVersion
-	text, err := encode(s)
+	if !queries {
+		s = withoutQueries(s)
+	}
+	versioned := *s
+	versioned.Version = monitor.FormatVersion
+	text, err := encode(&versioned)
 	if err != nil {
 		return l, fmt.Errorf("record a snapshot: %w", err)
 	}

@@ -4,9 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -15,43 +13,31 @@ import (
 // which data.
 var KeptTags = []string{"action", "application", "controller", "db_driver", "framework", "job", "route", "traceparent"}
 
-// recorded returns a snapshot as it is recorded: without the texts of statements unless they are wanted, and with escapes for
-// bytes that are not UTF-8, which names in a database of the encoding SQL_ASCII can have and JSON cannot.
-func recorded(s *monitor.Snapshot, queries bool) *monitor.Snapshot {
-	session := func(one *monitor.Session) {
-		if !queries {
-			withoutQuery(one)
-		}
-		readable(&one.Application, &one.User, &one.Database, &one.Query, &one.GID)
-	}
+// withoutQueries returns a snapshot without the texts of statements.
+func withoutQueries(s *monitor.Snapshot) *monitor.Snapshot {
 	bare := *s
 	bare.Locks = slices.Clone(s.Locks)
 	for i := range bare.Locks {
 		lock := &bare.Locks[i]
-		lock.Names = slices.Clone(lock.Names)
-		readable(&lock.Key, &lock.Database)
-		for k := range lock.Names {
-			readable(&lock.Names[k])
-		}
 		lock.Holders, lock.Waiters = slices.Clone(lock.Holders), slices.Clone(lock.Waiters)
 		for k := range lock.Holders {
-			session(&lock.Holders[k].Session)
+			withoutQuery(&lock.Holders[k].Session)
 		}
 		for k := range lock.Waiters {
-			session(&lock.Waiters[k].Session)
+			withoutQuery(&lock.Waiters[k].Session)
 		}
 	}
 	bare.OtherWaits = slices.Clone(s.OtherWaits)
 	for i := range bare.OtherWaits {
-		session(&bare.OtherWaits[i].Session)
+		withoutQuery(&bare.OtherWaits[i].Session)
 	}
 	bare.OtherSessions = slices.Clone(s.OtherSessions)
 	for i := range bare.OtherSessions {
-		session(&bare.OtherSessions[i])
+		withoutQuery(&bare.OtherSessions[i])
 	}
 	bare.Capacity.Top = slices.Clone(s.Capacity.Top)
 	for i := range bare.Capacity.Top {
-		session(&bare.Capacity.Top[i].Session)
+		withoutQuery(&bare.Capacity.Top[i].Session)
 	}
 	return &bare
 }
@@ -90,13 +76,4 @@ func tagsOnly(query string) string {
 		return lockingStatement + comment
 	}
 	return comment
-}
-
-// readable replaces bytes that are not UTF-8 by escapes such as \xff.
-func readable(texts ...*string) {
-	for _, text := range texts {
-		if !utf8.ValidString(*text) {
-			*text = view.Printable(*text)
-		}
-	}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/width"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/pglock-toolkit/pglock/internal/ages"
 )
@@ -51,43 +51,10 @@ func Word(text string) string {
 }
 
 // Columns returns how many columns printable text takes on a terminal.
-func Columns(s string) (n int) {
-	for _, r := range s {
-		n += runeColumns(r)
-	}
-	return n
-}
-
-func runeColumns(r rune) int {
-	if r < utf8.RuneSelf {
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
+func Columns(s string) int { return ansi.StringWidth(s) }
 
 // Cut shortens printable text to at most n columns. A shortened text ends with an ellipsis.
-func Cut(s string, n int) string {
-	if Columns(s) <= n {
-		return s
-	}
-	if n <= 0 {
-		return ""
-	}
-	room := n - 1 // for the ellipsis
-	for i, r := range s {
-		if room -= runeColumns(r); room < 0 {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
+func Cut(s string, n int) string { return ansi.Truncate(s, max(n, 0), "…") }
 
 // Fit makes printable text exactly n columns wide.
 func Fit(s string, n int, right bool) string {
@@ -114,23 +81,11 @@ func Wrap(s string, n int, indent string) []string {
 			line += " " + word
 		}
 		for Columns(line) > n {
-			head, tail := split(line, n)
-			lines, line = append(lines, head), indent+tail
+			head := ansi.Truncate(line, n, "")
+			lines, line = append(lines, head), indent+line[len(head):]
 		}
 	}
 	return append(lines, line)
-}
-
-// split divides text after at most n columns, but after at least one character.
-func split(s string, n int) (head, tail string) {
-	columns := 0
-	for i, r := range s {
-		columns += runeColumns(r)
-		if columns > n && i > 0 {
-			return s[:i], s[i:]
-		}
-	}
-	return s, ""
 }
 
 // Age formats a duration in at most seven characters.
