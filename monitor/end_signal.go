@@ -20,10 +20,10 @@ import (
 
 // Terminate ends a session or process, and no other, and then checks what became of its locks.
 //
-// Of a session all locks are freed, including those that it took after the snapshot. A process with locks in rows goes on: all
-// these locks are free at once, except those that guard a transaction, which are when that has ended. It is told by its next call
-// or renewal, a third of its lease later at most; [pglock.Lock.GuardTx] and fencing tokens keep what it writes meanwhile in order.
-// It may take locks again, as another holder.
+// Of a session all locks are freed, including those that it took after the snapshot. A process with locks in rows goes
+// on: all these locks are free at once, except those that guard a transaction, which are free after its end. It learns
+// of the loss at its next call or renewal, within a third of its lease; [pglock.Lock.GuardTx] and fencing tokens keep
+// what it writes meanwhile in order. It may take locks again, as another holder.
 //
 // For a session the role needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's
 // session. For a process it needs EXECUTE on pglock.lease_terminate and SELECT on pglock.fence. As for [Take], db must not be in a

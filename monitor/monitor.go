@@ -1,12 +1,12 @@
-// Package monitor shows the advisory locks of a PostgreSQL server: who holds which, who waits for whom, and since when.
+// Package monitor shows the advisory locks of a PostgreSQL server: holders, waiters, blockers, and since when.
 //
 // [Take] reads one [Snapshot]; a [Watcher] takes them again and again. A snapshot holds every advisory lock of the server,
 // whether a program that uses package pglock, another library or a user of psql took it. Keys have names if the name
 // registry of schema pglock has them. Nothing else has to be installed or granted: columns that the server hides from
 // the role are marked as hidden, and no lock is left out.
 //
-// [Snapshot.Headline] says what matters most. [Snapshot.Target] shows everything that ends with a session; [Terminate] ends the
-// session, [Cancel] its statement, and both report what happened to its locks.
+// [Snapshot.Action] says what to do first. [Snapshot.Target] shows everything that ends with a session; [Terminate]
+// ends the session, [Cancel] its statement, and both report what happened to its locks.
 //
 // The types are made to be printed as JSON; their field names are a stable format .
 // Every text in them comes from others (names, application names, queries): escape control characters before you write

@@ -28,19 +28,19 @@ type sent struct {
 	ends    bool
 }
 
-// Effect says how many sessions go on after a signal, without the session that it is sent to.
+// Effect counts the sessions that proceed after a signal, without its target.
 type Effect struct {
-	// Frees is how many go on at once, for certain: exactly so many if Likely is the same.
+	// Frees is the certain number of sessions that proceed at once: the exact one if Likely is equal.
 	Frees int
-	// Likely is how many go on at once as far as can be seen. It is more than Frees if some of them wait for a transaction, since
-	// PostgreSQL names one of several that are in their way, or for a lock in a row; or if the session whose wait is cancelled
-	// blocks others too: its transaction may end with the wait.
+	// Likely is the number that proceeds at once as far as can be seen. It exceeds Frees if some wait for a
+	// transaction, of whose blockers PostgreSQL names only one, or for a lock in a row. It also does if the session
+	// whose wait is cancelled blocks others: its transaction may end with the wait.
 	Likely int
-	// Then is how many go on after these, one after another, when those before them have ended.
+	// Then is the number that follows them, one after another.
 	Then int
 }
 
-// All is how many sessions go on in all, as far as can be seen.
+// All is the number of sessions that proceed sooner or later, as far as can be seen.
 func (e Effect) All() int { return e.Likely + e.Then }
 
 // String says it in a few words: "frees 3", "frees 1, then 19 more", "frees at least 4, probably 5", "probably frees 2".

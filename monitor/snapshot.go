@@ -129,9 +129,9 @@ type Lock struct {
 	DatabaseOID uint32 `json:"database_oid"`
 	Database    string `json:"database"`
 
-	// Holders hold the lock, sorted by process ID. A session that holds it in two modes is in the list twice. Those of a lock in a
-	// row are in the order in which they took it. One whose lease is over ([Lease.Left]) has left the lock behind: it blocks no
-	// waiter, and the next caller takes the lock.
+	// Holders hold the lock, sorted by process ID. A session that holds it in two modes is in the list twice. Those of
+	// a lock in a row are in the order in which they took it. A holder whose lease has expired ([Lease.Left]) blocks no
+	// waiter: the next caller takes the lock.
 	Holders []Holder `json:"holders"`
 	// Waiters wait for the lock, the longest wait first; those for a lock in a row in the order of their arrival.
 	Waiters []Waiter `json:"waiters"`
@@ -265,20 +265,19 @@ type Session struct {
 	Hidden []string `json:"hidden"`
 }
 
-// Lease is what a process that uses locks in rows has instead of a session. All its locks are free when it is over.
+// Lease is the counterpart of a session for a process with locks in rows. All its locks are free when it expires.
 type Lease struct {
 	// Holder identifies the process, with 16 hexadecimal digits.
 	Holder string `json:"holder"`
 	// Host is the name of its machine, as it says, and PID its process ID there.
 	Host string `json:"host"`
 	PID  int32  `json:"pid"`
-	// Expires is when the lease is over, by the server's clock, unless the process renews it. It is nil if the server has
+	// Expires is the end of the lease by the server's clock, unless the process renews it. It is nil if the server has
 	// forgotten the process.
 	Expires *time.Time `json:"expires"`
 }
 
-// Left returns how long the lease lasts from a time on unless it is renewed, negative if it is over. ok is false if that is
-// unknown.
+// Left returns the rest of the lease at a time, negative if it has expired. ok is false if it is unknown.
 func (l *Lease) Left(at time.Time) (left time.Duration, ok bool) {
 	if l == nil || l.Expires == nil {
 		return 0, false

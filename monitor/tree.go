@@ -35,17 +35,17 @@ type Node struct {
 	*Session
 	// Wait is the wait that is shown. It is nil if the session does not wait.
 	Wait *Wait
-	// Blocker is the session that Wait is shown to wait for, and Kind says why. Blocker is nil if the session does not
-	// wait, or if it is unknown for whom.
+	// Blocker is the blocker of Wait that the tree shows, and Kind says why it blocks. Blocker is nil if the session
+	// does not wait, or if it is unknown for whom.
 	Blocker *Node
 	Kind    string
 	// ClosesCycle says that the session is the root of a cycle: Blocker is itself below it.
 	ClosesCycle bool
 	// Children are the sessions that are shown to wait for this one, the longest wait first.
 	Children []*Node
-	// Behind is how many sessions wait for this one, directly or through others, for any lock, here or elsewhere in the tree. A
-	// session counts once, and not as behind itself, nor as behind one that merely stands ahead of it in a queue for what a third
-	// one holds.
+	// Behind is the number of sessions that wait for this one transitively, for any lock, here or elsewhere in the
+	// tree. Each counts once. A session does not count itself, nor one that it merely precedes in a queue for what a
+	// third one holds.
 	Behind int
 	// Longest is the longest wait of this session and those behind it. It is 0 if they have only just begun or their
 	// times are unknown, and negative if none of them waits.

@@ -14,11 +14,11 @@ import (
 // (pg_cancel_backend); in the last three cases the error is a *[WaitError]. ctx bounds the wait and nothing else: when it
 // ends the lock stays held. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
-// When Lock returns an error, the caller holds nothing and has nothing to unlock; only after [ErrUnavailable] may the
-// server still grant the request, if that arrives late, and it frees the lock again within a lease. So after the end of ctx
-// Lock waits for the server's answer, and if there is none it returns ErrUnavailable: a second later, or up to five
-// seconds later if it waited in the server's queue. If the server cannot be reached, Lock returns ErrUnavailable after one
-// fresh attempt to connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
+// When Lock returns an error, the caller holds nothing and has nothing to unlock; after [ErrUnavailable] a late request
+// may still be granted, and the server frees it within one lease. So after the end of ctx Lock waits for the server's
+// answer, and if there is none it returns ErrUnavailable: a second later, or up to five seconds later if it waited in
+// the server's queue. If the server cannot be reached, Lock returns ErrUnavailable after one fresh attempt to connect,
+// whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
 //
 // A call that would complete a cycle of calls of this process, each of which waits for a lock that the next one
 // holds, fails at once with a *[DeadlockError]. It can be found only if each of them waits under the [Lock.Context] of

@@ -10,9 +10,9 @@ import (
 )
 
 // DeadlockError reports that a call would have waited for ever: for a lock whose holder waits, directly or through
-// others, for the call itself. The call has got nothing, and what it held it still holds: give that back, and begin
+// others, for the call itself. The call acquired nothing and still holds its earlier locks: release them, and begin
 // again. It matches [ErrDeadlock], and [ErrSelfDeadlock] if the call would have waited for itself. It does not match
-// [ErrNotAcquired], which is for locks that will be free.
+// [ErrNotAcquired], which is for locks that become free.
 type DeadlockError struct {
 	// Keys are the requested keys.
 	Keys []Key
@@ -33,8 +33,8 @@ type DeadlockedCall struct {
 	WaitsSince time.Time
 	// By is the session that has published the call, if it is one of another process, which publishes no names of keys.
 	By string
-	// Behind says that it waits for Waits in line behind a call that wants it exclusively, which the next one keeps
-	// from it by a shared lock.
+	// Behind reports that the call queues behind an exclusive request for Waits, which a shared lock of the next call
+	// blocks.
 	Behind bool
 }
 

@@ -29,8 +29,8 @@
 // [WithLease]), and the client stops trusting it a tenth of the lease earlier, counted from the sending of the last
 // message that was answered.
 //
-// When Lock returns an error, the caller holds nothing and has nothing to unlock; only after [ErrUnavailable] may the
-// server still grant the request, if that arrives late, and it frees the lock again within a lease.
+// When Lock returns an error, the caller holds nothing and has nothing to unlock; after [ErrUnavailable] a late request
+// may still be granted, and the server frees it within one lease.
 //
 // # What is not
 //

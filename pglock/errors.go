@@ -16,15 +16,15 @@ var (
 	// one. It comes as a *[WaitError]. The other refusals of packages on top of this one match it too.
 	ErrNotAcquired = driver.ErrNotAcquired
 	// ErrDone: the work has been done, by this process or another, so there is nothing to do. It matches ErrNotAcquired
-	// too: no is the answer, and nothing is wrong. Packages schedule and once return it.
+	// too. Packages schedule and once return it.
 	ErrDone error = doneError{}
 	// ErrLost: the lock ended without an Unlock; it comes as a *[LostError].
 	ErrLost = driver.ErrLost
 	// ErrUnlocked: the lock has been unlocked already.
 	ErrUnlocked = driver.ErrUnlocked
-	// ErrUnavailable: the server cannot be reached, or has no room for the connection. The caller of [Locker.Lock] holds
-	// nothing and has nothing to unlock; the server may still grant the request, if that arrives late, and frees the lock
-	// again within a lease.
+	// ErrUnavailable: the server cannot be reached, or has no room for the connection. The caller of [Locker.Lock]
+	// holds nothing and has nothing to unlock; a late request may still be granted, and the server frees it within one
+	// lease.
 	ErrUnavailable = driver.ErrUnavailable
 	// ErrDenied: the server denies access: the role or the database does not exist, the password is wrong, the role may
 	// not connect, a parameter of the connection is unknown or has a wrong value, or the role lacks a right on schema
@@ -129,12 +129,13 @@ var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 // WaitError reports that a lock was not acquired, and names its holders. It matches [ErrNotAcquired], and the context's
 // error if the context ended the wait.
 type WaitError struct {
-	// Keys are the requested keys, in the order of [Lock.Keys]; but one that the server has named as held comes first.
+	// Keys are the requested keys: first the one that the server named as held, if any, then the others in the order of
+	// [Lock.Keys].
 	Keys []Key
 	// Waited is how long the call waited; zero for one that does not wait.
 	Waited time.Duration
-	// Holders are those that held the lock when the wait had ended, as far as they are known. It is empty for
-	// calls that do not wait, which do not look for holders; [Locker.Holders] does.
+	// Holders are the known holders at the end of the wait. It is empty for calls that do not wait, which do not look
+	// for holders; [Locker.Holders] does.
 	Holders []Holder
 	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.
 	Err error

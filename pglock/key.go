@@ -62,8 +62,8 @@ func NewKey(name string) Key {
 //	key := pglock.Keyf("invoice:%d", id)
 //
 // Different arguments can give the same name, and so the same lock, if one of them may contain the format's separators:
-// "%s:%s" of "a:b", "c" and of "a", "b:c". Keys that cmd/sqlc-gen-pglock or `pglock generate` make from a template do
-// not have this problem.
+// "%s:%s" of "a:b", "c" and of "a", "b:c". Keys that cmd/sqlc-gen-pglock or `pglockdev generate` make from a template
+// do not have this problem.
 func Keyf(format string, args ...any) Key { return NewKey(fmt.Sprintf(format, args...)) }
 
 // Int64Key returns the key that PostgreSQL's one-argument functions know as n.

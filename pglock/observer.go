@@ -11,13 +11,13 @@ import (
 // which the lock ends, and its values to the functions of Do and TryDo. So a span can begin with one event and end with
 // another. What it returns for other events does not matter.
 //
-// It may be called concurrently. It runs on the goroutine of the call that it is told of, outside of the Locker's mutexes,
-// and delays it: it should be quick. Only losses are usually reported in the background, one after another, so a slow
-// Observer does not delay the end of any lock. A panic reaches the caller, which then holds no lock; in the background it
-// ends the program, as in any goroutine.
+// It may be called concurrently. It runs on the caller's goroutine, outside of the Locker's mutexes, and delays the
+// call: it should be quick. Only losses are usually reported in the background, one after another, so a slow Observer
+// does not delay the end of any lock. A panic reaches the caller, which then holds no lock; in the background it ends
+// the program, as in any goroutine.
 type Observer func(ctx context.Context, e Event) context.Context
 
-// Event is what an [Observer] learns. Fields that its Type does not speak of are zero.
+// Event is what an [Observer] learns. Fields that do not apply to its Type are zero.
 type Event struct {
 	Type EventType
 

@@ -109,8 +109,9 @@ func (allowStandby) applyTx(c *txConfig) error { c.allowStandby = true; return n
 
 // AllowPooler says that the proxy between client and server keeps one server session for each client session, as
 // PgBouncer does with pool_mode = session. It removes the guard against proxies ([ErrPooler]); behind a proxy that does
-// not keep sessions, locks would be orphaned and shared with other clients. So would they if it did not reset a session
-// before the next client has it (PgBouncer: server_reset_query, DISCARD ALL by default), and settings would stay.
+// not keep sessions, locks would be orphaned and shared with other clients. It must also reset a session before the
+// next client gets it (PgBouncer: server_reset_query, DISCARD ALL by default); otherwise locks and settings pass to
+// that client.
 func AllowPooler() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.postgres.AllowPooler = true
@@ -261,12 +262,12 @@ func WithSessions(n int) Option {
 }
 
 // WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, or hold a lock for which
-// they waited there. Each is for one lock. The default is 16. Waiters beyond the
-// bound, or for which the server has no room (max_connections, a role's limit), poll with pauses of up to a second and a
-// half, and have no place in the server's queue. If more than n wait, four have a session and the others poll at first. The
-// waiter that has polled longest gets the next free session and, after three seconds, a further one, up to 2n, so that no
-// waiter starves while some sessions stay in use. A waiter can starve that polls while 2n others wait for locks that are
-// not released, if sessions of other processes are always queued for its own. An n below 1 is an error.
+// they waited there. Each is for one lock. The default is 16. Waiters beyond the bound, or for which the server has no
+// room (max_connections, a role's limit), poll with pauses of up to a second and a half, and have no place in the
+// server's queue. If more than n wait, four have a session and the others poll at first. The waiter that has polled
+// longest gets the next free session and, after three seconds, a further one, up to 2n, so that no waiter starves while
+// some sessions stay in use. A polling waiter can starve while 2n others wait for locks that are not released, if other
+// processes always queue for its lock. An n below 1 is an error.
 func WithMaxWaitSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {

@@ -11,8 +11,8 @@
 // was sent, less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the
 // holder learns of it before another one can get the lock.
 //
-// A lock that Redis itself forgets may be granted again. The first holder learns of it at its next renewal that
-// reaches that server, within a third of the lease, and until then both may be at work:
+// A lock that Redis itself forgets may be granted again. The first holder learns of it at its next renewal that reaches
+// that server, within a third of the lease, and until then two holders may be at work:
 //   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/):
 //     a failover by Sentinel or in a Cluster loses the locks that the new primary had not heard of.
 //   - A server without persistence forgets all locks when it restarts. With appendfsync everysec it may forget those of
@@ -26,8 +26,8 @@
 // and the lock ends with its lease. [pglock.Locker.Ping] and the first lock log a warning when the server has replicas
 // and min-replicas-to-write is 0, or when it may evict locks.
 //
-// If you cannot live with the first two, use [NewRedlock], on servers that do not know each other: a lock then survives
-// the loss of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
+// Where the first two matter, use [NewRedlock], on servers that do not know each other: a lock then survives the loss
+// of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
 //
 // [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the
 // numbers keep growing when the server has lost the counter. Only a wall clock that was set back, or a failover to a
@@ -79,13 +79,13 @@
 // unconfirmed offer lasts. A subscription that is silent for 5 s (or for a lease, if that is shorter) is tried, and made
 // anew if it does not answer.
 //
-// A waiter also asks again when the holder's lease is over, in case the holder died, and once in a while in case a message
-// was lost: the first in line every 2 s or a quarter of the lease, the others less often; all waiters of a Locker together at
-// most 25 times a second. While the holder is a client of another library, which publishes nothing, the first in line tries to
-// take the lock every 75 ms to 1 s; when it has seen how such holders take turns it does so in short bursts when the next
-// turn is due, and so gets its share even beside clients that take the lock again at once. Clients that poll are not in
-// the line: they are not served while waiters of this package are. Readers and writers take turns. On Redlock a release also
-// wakes waiters, but there is no common line: they ask again, in random order.
+// A waiter also asks again when the holder's lease expires, in case the holder died, and now and then in case a message
+// was lost: the first in line every 2 s or a quarter of the lease, the others less often; all waiters of a Locker
+// together at most 25 times a second. While the holder is a client of another library, which publishes nothing, the
+// first in line tries to take the lock every 75 ms to 1 s; once it knows the rhythm of such holders, it tries in short
+// bursts around the next release. So it gets its share even beside clients that take the lock again at once. Clients
+// that poll are not in the line: they are not served while waiters of this package are. Readers and writers take turns.
+// On Redlock a release also wakes waiters, but there is no common line: they ask again, in random order.
 //
 // On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master.
 //

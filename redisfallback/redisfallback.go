@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// DefaultKeyPrefix is what the Redis keys of locks begin with unless [WithKeyPrefix] says otherwise.
+// DefaultKeyPrefix is the default of [WithKeyPrefix].
 const DefaultKeyPrefix = "pglock:"
 
 // New returns a Locker whose locks are on the Redis of client: one server, the primary that Sentinel names, or a

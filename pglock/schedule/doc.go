@@ -1,9 +1,8 @@
 // Package schedule runs a job once for each time it is due, in one of many processes.
 //
-// A lock alone does not do that. It keeps two runs from overlapping, but three processes that start a job of half a
-// second within two seconds of each other run it three times, one after another. What identifies a run in every process
-// is its due time, say 04:00, not the moment at which a process looks at its clock. So a run is identified by its job
-// and its due time, and is recorded, by the server's clock, while the process holds the job's lock:
+// A lock alone does not do that. It prevents overlap, but three processes that start a short job within two seconds run
+// it three times, one after another. So a run is identified by its job and its due time, say 04:00, and not by the
+// start of a process. It is recorded, by the server's clock, while the process holds the job's lock:
 //
 //	job, err := schedule.New(locker, pglock.NewKey("nightly-report"))
 //	…
@@ -14,9 +13,8 @@
 //		err = nil // another process has done it
 //	}
 //
-// This package does not decide when a job is due. That is for a library such as robfig/cron or gocron, or for [Every] in
-// a loop of your own. Processes must agree on the due time, so it must not depend on when they started; their clocks
-// need not agree.
+// This package does not decide when a job is due. A library such as robfig/cron does, or [Every] in a loop of your own.
+// Processes must agree on the due time, so it must not depend on when they started; their clocks need not agree.
 //
 // What holds:
 //

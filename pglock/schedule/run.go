@@ -72,8 +72,8 @@ func (r *run) plain(fn work) work {
 // dueKey is the key of the due time in the context of a run.
 type dueKey struct{}
 
-// Due returns the due time of the run whose context ctx is or descends from: in UTC, in whole microseconds. For a run
-// that [WithCatchUp] added it is that of the missed run. ok is false if ctx belongs to no run.
+// Due returns the due time of the run whose context ctx is or descends from: in UTC, in whole microseconds. A run that
+// [WithCatchUp] added has that of the missed run. ok is false if ctx belongs to no run.
 func Due(ctx context.Context) (due time.Time, ok bool) {
 	due, ok = ctx.Value(dueKey{}).(time.Time)
 	return due, ok
