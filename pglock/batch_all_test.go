@@ -93,6 +93,9 @@ func TestBatchOfSeveralLocksIsRefusedAsAWhole(t *testing.T) {
 	try := func(b *pgx.Batch, keys []pglock.Key, opts ...pglock.TxOption) *pgx.QueuedQuery {
 		return pglock.QueueLockTx(b, held, append(slices.Clone(opts), pglock.MaxWait(0))...)
 	}
+	one := func(b *pgx.Batch, _ []pglock.Key, opts ...pglock.TxOption) *pgx.QueuedQuery {
+		return pglock.QueueLockTx(b, pglock.NewKey("a"), opts...)
+	}
 	for _, mode := range txModes {
 		for name, c := range map[string]struct {
 			begin pgx.TxOptions
@@ -105,13 +108,15 @@ func TestBatchOfSeveralLocksIsRefusedAsAWhole(t *testing.T) {
 			"stale":                 {pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, pglock.QueueLockAllTx, pglock.ErrStaleSnapshot},
 			"stale, try":            {pgx.TxOptions{IsoLevel: pgx.Serializable}, tryAll, pglock.ErrStaleSnapshot},
 			"stale, MaxWait":        {pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, short, pglock.ErrStaleSnapshot},
+			"stale, one":            {pgx.TxOptions{IsoLevel: pgx.Serializable}, one, pglock.ErrStaleSnapshot},
 			"stale, try of one":     {pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, try, pglock.ErrStaleSnapshot},
 			"read uncommitted, try": {pgx.TxOptions{IsoLevel: pgx.ReadUncommitted}, try, pglock.ErrNotAcquired},
 		} {
 			t.Run(fmt.Sprintf("%s/%s", mode, name), func(t *testing.T) {
 				conn, _ := batchConn(t, db.ConnString(), mode)
 				results := conn.SendBatch(t.Context(), batchOfWork(c.begin, func(b *pgx.Batch) { c.queue(b, keys) }))
-				if err := results.Close(); !errors.Is(err, c.match) || !strings.Contains(err.Error(), "lock ") {
+				if err := results.Close(); !errors.Is(err, c.match) || !strings.Contains(err.Error(), "lock ") ||
+					strings.Contains(err.Error(), "lock timeout") { // which the caller did not set
 					t.Errorf("the error is %v, want %v", err, c.match)
 				}
 				txWantAborted(t, conn)

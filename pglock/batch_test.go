@@ -120,45 +120,6 @@ func TestBatchLocksAsAnyClientAndThroughAPooler(t *testing.T) {
 	}
 }
 
-func TestBatchNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
-	t.Parallel()
-	for _, mode := range txModes {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			db, held := testenv.Database(t), pglock.NewKey("held")
-			batchTable(t, db)
-			txHold(t, db, held)
-			for name, c := range map[string]struct {
-				begin pgx.TxOptions
-				opts  []pglock.TxOption
-				match error
-			}{
-				"in REPEATABLE READ": {pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, nil, pglock.ErrStaleSnapshot},
-				"in SERIALIZABLE":    {pgx.TxOptions{IsoLevel: pgx.Serializable}, nil, pglock.ErrStaleSnapshot},
-				"after MaxWait":      {pgx.TxOptions{}, []pglock.TxOption{pglock.MaxWait(txShort)}, pglock.ErrNotAcquired},
-			} {
-				conn, _ := batchConn(t, db.ConnString(), mode)
-				results := conn.SendBatch(t.Context(), batchOfWork(c.begin, func(b *pgx.Batch) {
-					pglock.QueueLockTx(b, held, c.opts...)
-				}))
-				err := results.Close()
-				if !errors.Is(err, c.match) || !strings.Contains(err.Error(), `lock "held"`) {
-					t.Errorf("%s: the error is %v, want %v", name, err, c.match)
-				}
-				if strings.Contains(err.Error(), "lock timeout") {
-					t.Errorf("%s: the error speaks of lock_timeout, which the caller did not set: %v", name, err)
-				}
-				txWantAborted(t, conn)
-				if err := results.Tx().Commit(t.Context()); !errors.Is(err, pgx.ErrTxCommitRollback) {
-					t.Errorf("%s: the commit: %v", name, err)
-				}
-			}
-			txWantLocks(t, db, fmt.Sprintf("@%d exclusive", held.Int64()))
-			batchWantDone(t, db, 0)
-		})
-	}
-}
-
 func TestBatchResultsReadByHandNeedTxError(t *testing.T) {
 	t.Parallel()
 	read := map[string]func(pgx.BatchResults) error{

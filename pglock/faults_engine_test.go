@@ -74,31 +74,6 @@ func TestFaultsWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Several shared keys can have any number of holders, on few connections.
-func TestFaultsSharedLockAllForAnyNumberOfHolders(t *testing.T) {
-	db := testenv.Database(t)
-	l, opened := openCounted(t, db)
-	keys := faultKeys(3)
-	var locks []*pglock.Lock
-	for i := range 60 {
-		lock, err := l.LockAll(minuteContext(t), keys[:2+i%2], pglock.Shared())
-		if err != nil {
-			t.Fatal(err)
-		}
-		locks = append(locks, lock)
-	}
-	if n := opened.Load(); n > 2 {
-		t.Errorf("%d sessions were opened for %d holders", n, len(locks))
-	}
-	for _, lock := range locks {
-		if err := lock.Verify(minuteContext(t)); err != nil {
-			t.Error(err)
-		}
-		mustUnlock(t, lock)
-	}
-	wantQuiet(t, db, l)
-}
-
 // terminateAll ends all sessions of Lockers under test.
 func terminateAll(t *testing.T, db *testenv.DB) {
 	t.Helper()

@@ -80,36 +80,3 @@ func TestHooksHandOffLeavesALockThatItCannotHandOff(t *testing.T) {
 	mustUnlock(t, lock)
 	txCheck(t, <-waited)
 }
-
-func TestHooksABackendOfAClosedLockerIsAnError(t *testing.T) {
-	l, err := locktest.NewServer().Locker()
-	txCheck(t, err)
-	if b, err := hooks.Backend(l); b == nil || err != nil {
-		t.Errorf("%v, %v", b, err)
-	}
-	txCheck(t, l.Close(t.Context()))
-	if b, err := hooks.Backend(l); b != nil || !errors.Is(err, pglock.ErrClosed) {
-		t.Errorf("%v, %v", b, err)
-	}
-}
-
-func TestHooksOptionsCanBeRead(t *testing.T) {
-	s, err := hooks.ReadLockOptions([]pglock.LockOption{
-		pglock.Shared(), pglock.MaxWait(time.Second), pglock.MaxHold(time.Minute), pglock.WithToken("t"),
-	})
-	want := hooks.LockSettings{Shared: true, Bounded: true, MaxWait: time.Second, MaxHold: time.Minute, Token: "t"}
-	if err != nil || s != want {
-		t.Errorf("%+v, %v", s, err)
-	}
-	tx, err := hooks.ReadTxOptions([]pglock.TxOption{pglock.MaxWait(0), pglock.AllowStandby(), pglock.AllowStaleSnapshot()})
-	tx.Observer = nil
-	if err != nil || tx != (hooks.TxSettings{Bounded: true, AllowStale: true, AllowStandby: true}) {
-		t.Errorf("%+v, %v", tx, err)
-	}
-	if _, err := hooks.ReadLockOptions([]pglock.LockOption{nil}); err == nil {
-		t.Error("a nil LockOption is no error")
-	}
-	if _, err := hooks.ReadTxOptions([]pglock.TxOption{pglock.MaxWait(-1)}); err == nil {
-		t.Error("a negative MaxWait is no error")
-	}
-}

@@ -230,24 +230,6 @@ func TestKeysAreComparedByWhatTheyLock(t *testing.T) {
 	}
 }
 
-func TestKeySurvivesJSON(t *testing.T) {
-	t.Parallel()
-	for text, key := range keyForms {
-		encoded, err := json.Marshal(map[string]pglock.Key{"key": key})
-		txCheck(t, err)
-		var decoded map[string]pglock.Key
-		txCheck(t, json.Unmarshal(encoded, &decoded))
-		if got := decoded["key"]; !got.Equal(key) {
-			t.Errorf("%q became %s and then %v", text, encoded, got)
-		}
-	}
-	untouched := pglock.NewKey("before")
-	err := json.Unmarshal([]byte(`"@x"`), &untouched)
-	if !errors.Is(err, pglock.ErrInvalidKey) || untouched.Name() != "before" {
-		t.Errorf("a malformed key: %v; the key is %v", err, untouched)
-	}
-}
-
 func TestKeyNewKeyDoesNotAllocate(t *testing.T) {
 	names := []string{"", "invoice:42", strings.Repeat("x", 32), strings.Repeat("long ", 1000)}
 	var sink pglock.Key
@@ -258,14 +240,6 @@ func TestKeyNewKeyDoesNotAllocate(t *testing.T) {
 	}
 	if sink.Name() != names[len(names)-1] {
 		t.Errorf("the last key is %v", sink)
-	}
-}
-
-func BenchmarkNewKey(b *testing.B) {
-	name := strings.Repeat("x", 32)
-	b.ReportAllocs()
-	for b.Loop() {
-		pglock.NewKey(name)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -59,30 +57,6 @@ func ExampleNewWithConfig() {
 	// Output: <nil>
 }
 
-func ExampleOpen() {
-	ctx := context.Background()
-	locker, err := pglock.Open(ctx, "postgres://app:secret@127.0.0.1:1/app")
-	fmt.Println(locker == nil, errors.Is(err, pglock.ErrUnavailable))
-	// Output: true true
-}
-
-func ExampleNewWithBackend() {
-	// Package locktest makes its in-memory Locker with NewWithBackend.
-	locker, err := locktest.NewMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer locker.Close(context.Background())
-	err = locker.Do(context.Background(), pglock.NewKey("a"), func(context.Context, *pglock.Lock) error {
-		fmt.Println("alone")
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// alone
-	// <nil>
-}
-
 func ExampleLocker_Lock() {
 	ctx := context.Background()
 	locker := exampleLocker()
@@ -133,22 +107,6 @@ func ExampleLocker_LockAll() {
 	// Output: 2 <nil>
 }
 
-func ExampleLocker_TryLockAll() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	a, b := pglock.NewKey("a"), pglock.NewKey("b")
-
-	lock, err := locker.TryLock(ctx, a)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lock.Unlock(ctx)
-	_, err = locker.TryLockAll(ctx, []pglock.Key{b, a})
-	fmt.Println(errors.Is(err, pglock.ErrNotAcquired))
-	// Output: true
-}
-
 func ExampleLocker_Do() {
 	ctx := context.Background()
 	locker := exampleLocker()
@@ -162,22 +120,6 @@ func ExampleLocker_Do() {
 	// Output:
 	// holding nightly-report
 	// <nil>
-}
-
-func ExampleLocker_TryDo() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	key := pglock.NewKey("nightly-report")
-
-	err := locker.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
-		return locker.TryDo(ctx, key, func(context.Context, *pglock.Lock) error {
-			fmt.Println("never")
-			return nil
-		})
-	})
-	fmt.Println(errors.Is(err, pglock.ErrNotAcquired))
-	// Output: true
 }
 
 func ExampleLocker_Holders() {
@@ -197,25 +139,6 @@ func ExampleLocker_Holders() {
 	}
 	fmt.Println(len(holders), strings.HasPrefix(holders[0].Application, "billing (pglock "))
 	// Output: 1 true
-}
-
-func ExampleLocker_Ping() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	defer locker.Close(ctx)
-	fmt.Println(locker.Ping(ctx))
-	// Output: <nil>
-}
-
-func ExampleLocker_Close() {
-	ctx := context.Background()
-	locker := exampleLocker()
-	fmt.Println(locker.Close(ctx))
-	_, err := locker.TryLock(ctx, pglock.NewKey("a"))
-	fmt.Println(errors.Is(err, pglock.ErrClosed))
-	// Output:
-	// <nil>
-	// true
 }
 
 func ExampleLock_Context() {
@@ -338,15 +261,6 @@ func ExampleMaxHold() {
 	// Output: true
 }
 
-func ExampleWithLogger() {
-	ctx := context.Background()
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	locker := exampleLocker(pglock.WithLogger(logger), pglock.WithLease(5*time.Second))
-	defer locker.Close(ctx)
-	fmt.Println(locker.Ping(ctx))
-	// Output: <nil>
-}
-
 func ExampleLock_GuardTx() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, testenv.ForExamples().ConnString())
@@ -368,15 +282,4 @@ func ExampleLock_GuardTx() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
-}
-
-func ExampleInt64Key() {
-	fmt.Println(pglock.Int64Key(42).Equal(pglock.NewKey("42")), pglock.Int64Key(42))
-	// Output: false @42
-}
-
-func ExamplePairKey() {
-	class, object, ok := pglock.PairKey(7, -42).Pair()
-	fmt.Println(class, object, ok)
-	// Output: 7 -42 true
 }

@@ -3,10 +3,8 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -178,19 +176,6 @@ func TestFaultsAWaitCancelledOnTheServerIsAWaitError(t *testing.T) {
 		t.Errorf("a wait cancelled on the server: %v", err)
 	}
 	mustUnlock(t, lock)
-}
-
-func TestFaultsAnIdleSessionThatEndedIsReplaced(t *testing.T) {
-	db := testenv.Database(t)
-	admin := db.Connect(t)
-	l := openLocker(t, db)
-	for range 10 {
-		mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
-		if _, err := admin.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity
-			where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func TestFaultsARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
@@ -466,33 +451,6 @@ func TestFaultsAHotStandbyIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// Acquires are cancelled at random moments. When the test ends testenv.Database checks that pg_locks is empty.
-func TestFaultsCancelsAtRandomMomentsLeaveNothingOnTheServer(t *testing.T) {
-	db := testenv.Database(t)
-	lockers := []*pglock.Locker{openLocker(t, db), openLocker(t, db)}
-	key := pglock.NewKey("k")
-	var wg sync.WaitGroup
-	for i := range 8 {
-		l := lockers[i%2]
-		wg.Go(func() {
-			for range 250 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
-				lock, err := l.Lock(ctx, key)
-				cancel()
-				switch {
-				case err == nil:
-					mustUnlock(t, lock)
-				case !errors.Is(err, context.DeadlineExceeded):
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	// A session that was being dialled when its caller gave up ends a moment later.
-	testenv.WaitUntil(t, "pg_locks is empty", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 }
 
 func TestFaultsUnreachableServersAreUnavailable(t *testing.T) {

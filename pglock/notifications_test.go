@@ -236,25 +236,3 @@ func TestNotificationsEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *t
 		})
 	}
 }
-
-func TestNotificationsCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := pglock.NewWithBackend(newSilentBackend())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 5000 {
-			mustLock(t, l, pglock.Int64Key(int64(i)))
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		start := time.Now()
-		err = l.Close(ended)
-		if took := time.Since(start); took > 15*time.Second {
-			t.Errorf("Close took %v", took)
-		}
-		if !errors.Is(err, context.Canceled) || len(err.Error()) > 1000 {
-			t.Errorf("Close: %.1000v", err)
-		}
-	})
-}

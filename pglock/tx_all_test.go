@@ -2,11 +2,9 @@ package pglock_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -59,56 +57,6 @@ func txHeldBy(t *testing.T, db *testenv.DB, tx pgx.Tx) (n int) {
 		}
 	}
 	return n
-}
-
-// TestTxLockAllTxCannotDeadlock has many transactions lock overlapping keys, some of them one by one in the order.
-func TestTxLockAllTxCannotDeadlock(t *testing.T) {
-	t.Parallel()
-	const workers, rounds = 12, 40
-	db := testenv.Database(t)
-	txExec(t, db.Connect(t), "ALTER DATABASE "+db.Name()+" SET deadlock_timeout = '10ms'")
-	pool := db.Pool(t)
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for range rounds {
-				if err := pgx.BeginFunc(t.Context(), pool, txLockSome(t.Context())); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-}
-
-// txLockSome locks some of a few keys in one of the ways that must not deadlock with each other.
-func txLockSome(ctx context.Context) func(pgx.Tx) error {
-	var keys []pglock.Key
-	for i := range int32(4) {
-		keys = append(keys, pglock.Int64Key(int64(i)-2), pglock.PairKey(i-2, -i))
-	}
-	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-	keys = keys[:2+rand.IntN(len(keys)-1)]
-	var opts []pglock.TxOption
-	if rand.IntN(4) == 0 {
-		opts = append(opts, pglock.Shared())
-	}
-	if rand.IntN(2) == 0 {
-		opts = append(opts, pglock.MaxWait(txLong))
-	}
-	if rand.IntN(3) > 0 {
-		return func(tx pgx.Tx) error { return pglock.LockAllTx(ctx, tx, keys, opts...) }
-	}
-	slices.SortFunc(keys, txOrder)
-	return func(tx pgx.Tx) error {
-		for _, key := range keys {
-			if err := pglock.LockTx(ctx, tx, key, opts...); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }
 
 func TestTxLockAllTxTakesDuplicatesOnceAndNothingForNothing(t *testing.T) {

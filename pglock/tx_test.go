@@ -94,19 +94,6 @@ func TestTxALockIsReentrantWithinItsTransaction(t *testing.T) {
 	}
 }
 
-func TestTxSharedLocksShareAndExcludeExclusiveOnes(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.PairKey(-1, 1)
-	reader, other, writer := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))
-	txCheck(t, pglock.LockTx(t.Context(), reader, key, pglock.Shared()))
-	txCheck(t, pglock.TryLockTx(t.Context(), other, key, pglock.Shared()))
-	txWantWaitError(t, pglock.TryLockTx(t.Context(), writer, key), key)
-	txCheck(t, reader.Commit(t.Context()))
-	txCheck(t, other.Commit(t.Context()))
-	txCheck(t, pglock.TryLockTx(t.Context(), writer, key))
-	txWantWaitError(t, pglock.TryLockTx(t.Context(), txBegin(t, db.Connect(t)), key, pglock.Shared()), key)
-}
-
 func TestTxALockWaitsForItsHolder(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.Int64Key(1)
@@ -123,14 +110,6 @@ func TestTxALockWaitsForItsHolder(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestTxPsqlTakesTheSameLock(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	tx, key := txBegin(t, db.Connect(t)), pglock.NewKey("invoice:42")
-	txExec(t, tx, "SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
-	txWantWaitError(t, pglock.TryLockTx(t.Context(), txBegin(t, db.Connect(t)), key), key)
 }
 
 func TestTxLocksWorkInAReadOnlyTransaction(t *testing.T) {

@@ -116,34 +116,6 @@ func txWantHolder(t *testing.T, wait *pglock.WaitError, holder pgx.Tx) {
 	}
 }
 
-func TestTxAfterMaxWaitABatchIsAborted(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
-	conn := db.Connect(t)
-	txExec(t, conn, "CREATE TABLE done (n int)")
-	for _, maxWait := range []time.Duration{1, txShort} {
-		holder, tx := txHold(t, db, key), txBegin(t, conn)
-		batch := &pgx.Batch{}
-		batch.Queue("INSERT INTO done VALUES (1)")
-		pglock.QueueLockTx(batch, key, pglock.MaxWait(maxWait))
-		batch.Queue("INSERT INTO done VALUES (2)")
-
-		wait := txWantWaitError(t, tx.SendBatch(t.Context(), batch).Close(), key)
-
-		if txCode(wait) != "55P03" {
-			t.Errorf("the error is %v, want lock_not_available inside", wait)
-		}
-		txWantAborted(t, conn)
-		txCheck(t, tx.Rollback(t.Context()))
-		txCheck(t, holder.Rollback(t.Context()))
-	}
-	var n int
-	txCheck(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM done").Scan(&n))
-	if n != 0 {
-		t.Errorf("%d rows of aborted batches are there", n)
-	}
-}
-
 // txCode is the SQLSTATE of the server's error in err.
 func txCode(err error) string {
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {

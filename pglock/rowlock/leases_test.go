@@ -351,35 +351,6 @@ func TestLeaseGuardKeepsOthersFromTheLockUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestLeaseWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
-	t.Parallel()
-	_, db := installed(t)
-	holder, dead, reader, writer, late := newProcess(t, db, 1), newProcess(t, db, 2), newProcess(t, db, 3), newProcess(t, db, 4), newProcess(t, db, 5)
-	generation := holder.take(7)[0]
-	var arrival int64
-	for _, p := range []*process{dead, writer} {
-		got, values := p.outcomes(p.taking(false, true, 7))
-		p.want(got, "held")
-		arrival = values[0]
-	}
-	got, _ := reader.outcomes(reader.taking(true, true, 7))
-	reader.want(got, "held")
-	c := holder.call()
-	c.dropKinds, c.dropSpaces, c.dropNumbers, c.dropValues = "x", []int64{1}, []int64{7}, []int64{generation}
-	got, _ = holder.outcomes(c)
-	holder.want(got, "dropped")
-
-	for _, shared := range []bool{false, true} {
-		got, _ = late.outcomes(late.taking(shared, false, 7))
-		late.want(got, "waited for")
-	}
-	late.must(late.q.EndHolder(t.Context(), dead.id)) // who waited first is over
-	next := writer.taking(false, true, 7)
-	next.arrivals[0] = arrival
-	got, _ = writer.outcomes(next)
-	writer.want(got, "granted")
-}
-
 // Another transaction has just taken the key shared, and its commit is on its way: what it has done cannot be seen yet.
 func TestLeaseTakePassesOverARowThatAnotherCallHasLocked(t *testing.T) {
 	t.Parallel()
