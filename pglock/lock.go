@@ -126,29 +126,6 @@ func (l *Lock) Err() error {
 	return l.err
 }
 
-// Deadline returns when the lock ends if the server does not answer any more: the end of its lease, or of [MaxHold] if
-// that comes first. ok is false if it has neither, like locks in memory. While the server answers the lease is renewed
-// and the Deadline moves, so do not keep it. For a lock that has ended it is the zero Time.
-//
-// On Linux the deadline is computed from a clock that keeps running while the machine sleeps and ignores changes of the
-// wall clock. The returned Time is like one of [time.Now]: the wall clock may be set, and the monotonic reading stops
-// during sleep. Use it for budgets ("is there time for one more batch?"), and Err to check the lock.
-func (l *Lock) Deadline() (deadline time.Time, ok bool) {
-	if l.Err() != nil {
-		return time.Time{}, true
-	}
-	at := l.hold.grant.Deadline()
-	l.mu.Lock()
-	if x := l.lazy; x != nil && x.expires != 0 {
-		at = min(at, x.expires)
-	}
-	l.mu.Unlock()
-	if at == driver.Never {
-		return time.Time{}, false
-	}
-	return time.Now().Add(at.Sub(driver.Now())), true
-}
-
 // Verify asks the server whether the lock is still held. The error matches [ErrLost] if it is not, [ErrUnlocked] after
 // an Unlock, and [ErrUnavailable] if there was no answer, so that the lock may still be held. A nil error holds for the
 // moment of the server's answer only.

@@ -12,11 +12,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Other is the label of keys that have no label of their own.
-const Other = "other"
+// other is the label of keys that have no label of their own.
+const other = "other"
 
-// Max is the largest number of labels of a Labeler, besides Other.
-const Max = 100
+// most is the largest number of labels of a Labeler, besides other.
+const most = 100
 
 // Labeler labels keys. A nil Labeler gives no labels.
 type Labeler struct {
@@ -27,8 +27,8 @@ type Labeler struct {
 // Templates returns a Labeler whose labels are templates, as the option WithKeyTemplates of the adapters takes them: texts
 // in which each {…} matches at least one character. A key gets the first that its name matches.
 func Templates(templates ...string) (*Labeler, error) {
-	if len(templates) == 0 || len(templates) > Max || slices.Contains(templates, "") {
-		return nil, fmt.Errorf("WithKeyTemplates: want 1 to %d templates, none of them empty", Max)
+	if len(templates) == 0 || len(templates) > most || slices.Contains(templates, "") {
+		return nil, fmt.Errorf("WithKeyTemplates: want 1 to %d templates, none of them empty", most)
 	}
 	l := &Labeler{templates: templates}
 	for _, template := range templates {
@@ -55,7 +55,7 @@ func (l *Labeler) Of(keys []pglock.Key, use pglock.Use) string {
 	key := use.Key
 	if use.Kind == pglock.UseLock {
 		if len(keys) == 0 {
-			return Other
+			return other
 		}
 		key = keys[0]
 	}
@@ -65,7 +65,7 @@ func (l *Labeler) Of(keys []pglock.Key, use pglock.Use) string {
 			return l.templates[i]
 		}
 	}
-	return Other
+	return other
 }
 
 // Internal reports whether a primitive takes the lock for its own purposes, which its users do not see.

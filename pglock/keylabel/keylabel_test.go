@@ -14,8 +14,8 @@ func TestTemplatesLabelKeysByTheFirstThatMatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"invoice:42": "invoice:{id}", "invoice:": Other, "tenant:7/invoice:42": "tenant:{t}/invoice:{id}",
-		"a.b": "a.b", "aXb": Other, "it:is:last": "{x}:last", "invoice:4\n2": "invoice:{id}", "xinvoice:42": Other,
+		"invoice:42": "invoice:{id}", "invoice:": other, "tenant:7/invoice:42": "tenant:{t}/invoice:{id}",
+		"a.b": "a.b", "aXb": other, "it:is:last": "{x}:last", "invoice:4\n2": "invoice:{id}", "xinvoice:42": other,
 	} {
 		if got := l.Of([]pglock.Key{pglock.NewKey(name)}, pglock.Use{}); got != want {
 			t.Errorf("%q is labelled %q, want %q", name, got, want)
@@ -27,7 +27,7 @@ func TestTemplatesLabelKeysByTheFirstThatMatches(t *testing.T) {
 	if got := (*Labeler)(nil).Of([]pglock.Key{pglock.NewKey("a")}, pglock.Use{}); got != "" {
 		t.Errorf("without a Labeler the label is %q", got)
 	}
-	for _, templates := range [][]string{nil, {""}, strings.Split(strings.Repeat("a,", Max)+"a", ",")} {
+	for _, templates := range [][]string{nil, {""}, strings.Split(strings.Repeat("a,", most)+"a", ",")} {
 		if _, err := Templates(templates...); err == nil {
 			t.Errorf("%d templates are no error", len(templates))
 		}

@@ -14,7 +14,6 @@ import (
 // What a Locker does itself is the same on every backend, so it is tried in memory alone.
 func TestWhatALockerDoesOnEveryBackend(t *testing.T) {
 	exercise(t, NewServer().opener(), map[string]func(*suite){
-		"DeadlineIsTheLeasesOrMaxHolds":          (*suite).deadline,
 		"APanicOfTheObserverLeavesNothingLocked": (*suite).observerPanics,
 		"TheLocksContextEndsWithTheLock":         (*suite).lockContext,
 		"DoReleasesWhateverHappens":              (*suite).do,
@@ -126,26 +125,6 @@ func (s *suite) closeForced() {
 		s.Errorf("Unlock of a lock ended by Close: got error %v, want one that matches %q", err, pglock.ErrLost)
 	}
 	s.free(key, s.key("diligent"))
-}
-func (s *suite) deadline() {
-	l := s.open()
-	lock := s.lock(l, s.key("k"))
-	before, ok := lock.Deadline()
-	if ok && !before.After(time.Now()) { // false: this backend has no lease
-		s.Errorf("the deadline of a lock that is held is %v", before)
-	}
-	s.Must(lock.Extend(time.Hour))
-	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(time.Hour)) || !after.After(time.Now()) {
-		s.Errorf("with an hour of MaxHold the deadline is %v, %v", after, ok)
-	}
-	s.Must(lock.Extend(100 * time.Millisecond))
-	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(100*time.Millisecond)) {
-		s.Errorf("with 100 ms of MaxHold the deadline is %v, %v", after, ok)
-	}
-	<-lock.Done()
-	if after, ok := lock.Deadline(); !ok || !after.IsZero() {
-		s.Errorf("the deadline of a lock that has ended is %v, %v", after, ok)
-	}
 }
 
 // observerPanics makes an Observer panic at each event, for locks that wait in this process and on the server.

@@ -52,18 +52,18 @@ type Options struct {
 
 // Backend implements [driver.Backend] and, as listed below, optional interfaces.
 type Backend struct {
-	config Config
-	env    driver.Config
-	dialer wire.Dialer
-	budget mux.Budget
-	mux    *mux.Mux
-	waits  *waitsession.Pool
-	names  *recorder.Names // nil unless they are recorded
-	fences *recorder.Fences
-	runs   *recorder.Runs
-	shown  *recorder.Waits
-	asking chan struct{}          // has room while no caller asks for holders
-	server atomic.Pointer[string] // of the latest session; nil before the first
+	config         Config
+	env            driver.Config
+	dialer         wire.Dialer
+	budget         mux.Budget
+	mux            *mux.Mux
+	waits          *waitsession.Pool
+	names          *recorder.Names // nil unless they are recorded
+	fences         *recorder.Fences
+	*recorder.Runs // of package schedule
+	shown          *recorder.Waits
+	asking         chan struct{}          // has room while no caller asks for holders
+	server         atomic.Pointer[string] // of the latest session; nil before the first
 }
 
 // New returns a backend that has not dialled yet.
@@ -84,7 +84,7 @@ func (b *Backend) Start(env driver.Config) error {
 		Conn: wire.LockConfig(b.config.Conn, env.Application), BeforeConnect: b.config.BeforeConnect,
 		AllowPooler: b.config.AllowPooler, AllowStandby: b.config.AllowStandby, Lease: env.Lease,
 	}
-	b.runs = recorder.NewRuns(&b.dialer, env.TrustedOwners)
+	b.Runs = recorder.NewRuns(&b.dialer, env.TrustedOwners)
 	b.shown = recorder.NewWaits(&b.dialer)
 	b.fences = recorder.NewFences(&b.dialer, env.TrustedOwners)
 	b.mux = mux.New(mux.Config{Open: b.openMain, Sessions: b.config.Sessions, Log: env.Logger})
@@ -170,16 +170,6 @@ func (b *Backend) Record(keys []driver.Key) {
 	}
 }
 
-// RecordRun implements [runs.Store].
-func (b *Backend) RecordRun(ctx context.Context, r runs.Request) (runs.State, error) {
-	return b.runs.RecordRun(ctx, r)
-}
-
-// RecordRunIn implements [runs.TxStore].
-func (b *Backend) RecordRunIn(ctx context.Context, tx pgx.Tx, r runs.Request) (runs.State, error) {
-	return b.runs.RecordRunIn(ctx, tx, r)
-}
-
 // Drain implements [driver.Drainer].
 func (b *Backend) Drain() {
 	b.mux.Refuse()
@@ -191,7 +181,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	if b.names != nil {
 		b.names.Close(ctx)
 	}
-	b.runs.Close()
+	b.Runs.Close()
 	b.fences.Close()
 	b.shown.Close()
 	b.waits.Close()
