@@ -22,11 +22,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	}
 	setNames(grouped, t, o)
 	recognisePrimitives(grouped, t, found)
-	locks := sortAll(grouped, t.server.Database)
-	others := otherSessions(waits, all)
-	deadlocks := cycles(locks, waits)
-	locks = append(locks, rowLocks(t)...)
-	return &Snapshot{
+	s := &Snapshot{
 		Version:         FormatVersion,
 		TakenAt:         t.server.TakenAt.Time.UTC(),
 		ServerVersion:   t.server.Version,
@@ -37,13 +33,14 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 		DetailsHidden:   detailsHiddenText(t),
 		BlockersMissing: t.noBlockers,
 		Capacity:        capacity(t, found),
-		Cycles:          deadlocks,
-		Locks:           locks,
+		Locks:           append(sortAll(grouped, t.server.Database), rowLocks(t)...),
 		OtherWaits:      waits,
 		WaitsElsewhere:  max(0, int(t.rows[0].OtherWaiters)-len(waitersOf(waits))),
-		OtherSessions:   others,
+		OtherSessions:   otherSessions(waits, all),
 		RowLocksMissing: t.noRows,
-	}, nil
+	}
+	s.Cycles = cycles(s)
+	return s, nil
 }
 
 // locks returns an iterator over the locks of all rows, with the row.

@@ -1,7 +1,7 @@
 package monitor
 
 // FindCycles fills in the cycles of a snapshot that a test has made.
-func (s *Snapshot) FindCycles() { s.Cycles = cycles(s.Locks, s.OtherWaits) }
+func (s *Snapshot) FindCycles() { s.Cycles = cycles(s) }
 
 // Nearest returns the blockers that matter.
 func (b Blockers) Nearest() Blockers { return b.nearest() }

@@ -120,6 +120,26 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 		whole.Used += len(lock.Holders)
 		delete(grouped, id)
 	}
+	for _, lock := range grouped {
+		if lock.Kind == kindSemaphore && lock.Used >= lock.Limit {
+			lock.blockFirst()
+		}
+	}
+}
+
+// blockFirst notes that who holds the gate, and so is first in line, waits for those that have the permits.
+func (l *Lock) blockFirst() {
+	slices.SortFunc(l.Holders, compareHolders)
+	for i := range l.Waiters {
+		w := &l.Waiters[i]
+		if w.WaitingSince != nil || len(w.BlockedBy) > 0 {
+			continue
+		}
+		for _, h := range l.Holders {
+			w.BlockedBy = append(w.BlockedBy, Blocker{PID: h.PID, GID: h.GID, Kind: blockHard})
+		}
+		w.BlockedBy = slices.Compact(w.BlockedBy)
+	}
 }
 
 func newSemaphore(gate identity, database string) *Lock {

@@ -96,6 +96,11 @@ func TestSnapshotSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 		return full(l) && l.Limit == 0 && len(l.Holders) == 3
 	})
 	wantOneLock(t, s)
+	for wait := range s.Waits() { // the one at the gate waits for those that have the permits
+		if wait.Lock.Kind == "semaphore" && len(wait.BlockedBy) == 0 {
+			t.Errorf("%d waits for no session", wait.PID)
+		}
+	}
 	if err := migrations.Up(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}

@@ -85,6 +85,28 @@ func takeWaiting(t *testing.T, db pglock.DB, key pglock.Key, waiters int) (s *mo
 	return s
 }
 
+// Two processes that wait for each other's locks may have a task each that waits for ever.
+func TestCyclesOfProcessesAreFound(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db)
+	pool, second := db.Pool(t), pglock.Int64Key(2)
+	left, right := rowLocker(t, pool), rowLocker(t, pool)
+	holdRow(t, left, invoice)
+	holdRow(t, right, second)
+	waitRow(t, left, second)
+	takeWaiting(t, pool, second, 1)
+	waitRow(t, right, invoice)
+	s := takeWaiting(t, pool, invoice, 1)
+	holder, waiter := rowLockOf(s, invoice).Holders[0], rowLockOf(s, invoice).Waiters[0]
+	if len(s.Cycles) != 1 || s.Cycles[0].Certain || !strings.Contains(s.Cycles[0].String(), holder.Lease.Holder+" → "+waiter.Lease.Holder) {
+		t.Errorf("the cycles are %v", s.Cycles)
+	}
+	if n := s.Tree().Node(holder.ID()); !n.Deadlock || n.Certain {
+		t.Errorf("%+v", n)
+	}
+}
+
 func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
 	t.Parallel()
 	db := registered(t, "invoice:42")

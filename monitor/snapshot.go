@@ -200,8 +200,9 @@ type Waiter struct {
 	Ahead int `json:"ahead"`
 	// BlockedBy are the sessions that block this one, sorted by process ID: exactly those that pg_blocking_pids names,
 	// each once, without those that came or went while the snapshot was taken. In JSON these are only those that hold the
-	// lock, or of a waiter without any the others, and at most four. Those for a lock in a row are the processes that hold it in
-	// a mode that conflicts, at most 16, or else the last one that waits ahead in such a mode.
+	// lock, or of a waiter without any the others, and at most 16. Those for a lock in a row are the processes that hold it in
+	// a mode that conflicts, at most 16, or else the last one that waits ahead in such a mode. The first in line for a permit of a
+	// semaphore waits for those that have the permits.
 	BlockedBy Blockers `json:"blocked_by"`
 }
 

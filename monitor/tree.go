@@ -16,7 +16,7 @@ import (
 // which a session with parallel workers can have several; the smallest process ID.
 //
 // Unlike a session, a process can do several things at once, so one that waits for a lock in a row may still release another
-// one: a cycle of processes need not be a deadlock, and [Node.Deadlock] is not set.
+// one: a cycle of processes need not be a deadlock, and [Node.Certain] is not set.
 type Tree struct {
 	// Roots are the sessions that wait for no other one, and one of each cycle, that with the smallest process ID. Those
 	// of certain deadlocks come first, and then those with the most sessions behind them; last those for which others wait only
@@ -242,7 +242,7 @@ func (t *Tree) cutCycles() {
 func (t *Tree) markDeadlocks() {
 	for _, cycle := range t.snapshot.Cycles {
 		for _, step := range cycle.Steps {
-			if n := t.Node(SessionID{PID: step.PID}); n != nil {
+			if n := t.Node(step.ID()); n != nil {
 				n.Deadlock, n.Certain = true, n.Certain || cycle.Certain
 				t.cyclic[[2]int32{step.PID, step.BlockedBy}] = cycle.Certain || t.cyclic[[2]int32{step.PID, step.BlockedBy}]
 			}

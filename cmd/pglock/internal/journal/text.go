@@ -105,11 +105,16 @@ func (e Event) deadlockText() string {
 	if e.Kind == DeadlockOver {
 		kind += " over"
 	}
-	var steps []string
-	for _, s := range e.Steps {
-		steps = append(steps, fmt.Sprintf("%d waits for %s, held by %d", s.PID, s.Key, s.BlockedBy))
+	return kind + ": " + monitor.Cycle{Steps: e.Steps}.String() + Waits(e.Steps)
+}
+
+// Waits says what each session of a deadlock waits for: " (11 waits for invoice:42, 12 waits for @7)".
+func Waits(steps []monitor.Step) string {
+	var texts []string
+	for _, s := range steps {
+		texts = append(texts, s.String())
 	}
-	return kind + ": " + strings.Join(steps, "; ")
+	return inParens(strings.Join(texts, ", "))
 }
 
 // String returns the session's process ID and application.

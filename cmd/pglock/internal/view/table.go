@@ -105,18 +105,14 @@ func (p *Page) DeadlockLines(width int) (lines []string) {
 
 // deadlock describes a cycle in a sentence. Its names are not made printable.
 func deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
-	what := "POSSIBLE DEADLOCK through sessions of one process, which PostgreSQL cannot see"
+	what := "POSSIBLE DEADLOCK between processes"
 	if cycle.Certain {
 		what = "DEADLOCK"
 	}
 	if cycle.Since != nil {
 		what += " for " + Age(s.TakenAt.Sub(*cycle.Since))
 	}
-	var steps []string
-	for _, step := range cycle.Steps {
-		steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
-	}
-	return what + ": " + strings.Join(steps, ", ")
+	return what + ": " + cycle.String() + journal.Waits(cycle.Steps)
 }
 
 // Notes says how much there is, how full the lock table is, and what could not be seen, and why.

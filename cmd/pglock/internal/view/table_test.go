@@ -166,11 +166,10 @@ Terminate 4711 billing, idle in transaction for
   ran: UPDATE invoice SET paid = true
   pglock terminate 4711@2026-07-05T10:00:00Z
 
-DEADLOCK for 1.0s: 4712 waits for invoice:42
-  behind 4716, 4716 waits for @7/-42 behind 4712
-POSSIBLE DEADLOCK through sessions of one process,
-  which PostgreSQL cannot see: 4714 waits for @9
-  behind 4715
+DEADLOCK for 1.0s: 4712 → 4716 → 4712 (4712 waits
+  for invoice:42, 4716 waits for @7/-42)
+POSSIBLE DEADLOCK between processes: 4714 → 4714
+  (4714 waits for @9)
 
 SESSION     WAITED MODE   LOCK        DOING
 4711 billi…  holds excl   probably R… idle in tx …
