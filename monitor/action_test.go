@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
@@ -252,6 +253,23 @@ func TestActionThatTheRoleMayNotTake(t *testing.T) {
 	taken := requireHeadline(t, watcher, "Terminate N idler, holds @7 (excl): frees 1 (only a superuser may), longest wait AGE")
 	if a := taken.Action(); a.Command("") != "" || a.Signal != "terminate" {
 		t.Errorf("%+v, with the command %q", a, a.Command(""))
+	}
+}
+
+// So it is for a process that uses locks in rows.
+func TestActionThatNeedsARightOnSchemaPglock(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db)
+	watcher := connectAs(t, db.Role(t, "watcher"))
+	execute(t, db.Connect(t), migrations.WatcherGrants(watcher.Config().User))
+	pool := db.Pool(t)
+	holdRow(t, rowLocker(t, pool, pglock.WithApplicationName("billing")), invoice)
+	waitRow(t, rowLocker(t, pool), invoice)
+	takeWaiting(t, pool, invoice, 1)
+	s, err := monitor.Take(t.Context(), watcher)
+	must.Succeed(t, err)
+	if a := s.Action(); a.Command("") != "" || !strings.Contains(a.String(), "(only a role with EXECUTE on pglock.lease_terminate(text) may)") {
+		t.Errorf("%s, with the command %q", a, a.Command(""))
 	}
 }
 

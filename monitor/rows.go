@@ -30,12 +30,14 @@ type rowLock struct {
 	Process     *int64  `json:"process_since"`
 	Expires     *int64  `json:"expires"`
 	Name        *string `json:"name"`
+
+	endedBy string // who may end the process, if the role may not
 }
 
 func (r rowLock) process(database string) Session {
 	s := Session{
 		User: value(r.Role), Database: database, Application: value(r.Application), Since: microseconds(r.Process), Hidden: []string{},
-		Lease: &Lease{Holder: r.Holder, Host: value(r.Host), PID: value(r.PID), Expires: microseconds(r.Expires)},
+		SignalledBy: r.endedBy, Lease: &Lease{Holder: r.Holder, Host: value(r.Host), PID: value(r.PID), Expires: microseconds(r.Expires)},
 	}
 	switch {
 	case r.Role == nil:
@@ -61,6 +63,9 @@ func rowLocks(t tables) []Lock {
 	slices.SortFunc(t.rowLocks, func(a, b rowLock) int { return cmp.Compare(a.Generation, b.Generation) })
 	for _, row := range t.rowLocks {
 		id := identity{t.rows[0].ConnectedOid.Uint32, row.Space, row.Number}
+		if !t.rows[0].MayEndHolders {
+			row.endedBy = "a role with EXECUTE on pglock.lease_terminate(text)"
+		}
 		if isMark(id) {
 			if row.Granted {
 				said[id] = append(said[id], row.process(t.server.Database))

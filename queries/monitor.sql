@@ -148,7 +148,9 @@ registry AS MATERIALIZED (
            v.oid IS NOT NULL AS row_locks,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(v.oid, 'SELECT')
                     AND (SELECT pg_catalog.has_sequence_privilege(m.oid, 'SELECT, USAGE') FROM pg_catalog.pg_class AS m
-                         WHERE m.relnamespace = n.oid AND m.relname = 'fence' AND m.relkind = 'S'), false) AS row_locks_readable
+                         WHERE m.relnamespace = n.oid AND m.relname = 'fence' AND m.relkind = 'S'), false) AS row_locks_readable,
+           EXISTS (SELECT FROM pg_catalog.pg_proc AS f WHERE f.pronamespace = n.oid AND f.proname = 'lease_terminate'
+                   AND pg_catalog.has_function_privilege(f.oid, 'EXECUTE')) AS may_end_holders
     FROM (VALUES (1)) AS one (row)
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
     LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'
@@ -177,7 +179,7 @@ chained AS (
     WHERE NOT @advisory::pg_catalog.bool
 ),
 facts AS MATERIALIZED (
-    SELECT g.schema_exists, g.ours, g.readable, g.row_locks, g.row_locks_readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
+    SELECT g.schema_exists, g.ours, g.readable, g.row_locks, g.row_locks_readable, g.may_end_holders, (SELECT d.oid FROM connected AS d) AS connected_oid,
            (SELECT count(*) FROM (
                 SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
                                 l.classid, l.objid, l.objsubid
@@ -189,6 +191,7 @@ facts AS MATERIALIZED (
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
        f.row_locks::bool AS row_locks, f.row_locks_readable::bool AS row_locks_readable,
+       f.may_end_holders::bool AS may_end_holders,
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
        f.other_waiters::int8 AS other_waiters,

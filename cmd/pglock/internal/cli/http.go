@@ -10,15 +10,30 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
+// maxConnections is how many connections are served at once.
+const maxConnections = 256
+
 // serveHTTP serves until ctx ends, and then waits a while for running requests. It closes the listener. The end of ctx is not an
-// error. Clients that only occupy connections lose them after some seconds.
+// error. Clients that only occupy connections lose them after some seconds, and beyond maxConnections there are none.
 func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, secure *tls.Config) error {
-	const header, read, write, idle, shutdown = 5 * time.Second, 10 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Second
+	const header, read, write, idle, shutdown = 5 * time.Second, 10 * time.Second, 30 * time.Second, 30 * time.Second, 5 * time.Second
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: header, ReadTimeout: read, WriteTimeout: write, IdleTimeout: idle,
 		ErrorLog: log.New(quiet{os.Stderr}, "", 0)}
+	var open atomic.Int64
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if open.Add(1) > maxConnections {
+				_ = conn.Close() // the server sees that, and reports it as closed
+			}
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+	}
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
