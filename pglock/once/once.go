@@ -23,7 +23,7 @@ import (
 // effect when tx commits. Later transactions get a *[DoneError] that matches [pglock.ErrDone] or [ErrMismatch], and can
 // continue. A transaction that asks before tx has ended waits for it: for as long as ctx allows, or [pglock.MaxWait],
 // rounded up to whole milliseconds. After that the error is a *[pglock.WaitError] that names the other, and the
-// transaction can continue; with a MaxWait of zero, the call waits only until it has found out which transaction that is.
+// transaction can continue; with a MaxWait of zero, the call only finds out which transaction that is.
 // [pglock.WithObserver] reports the call. Other options are errors.
 //
 // It takes one round trip if it does not have to wait. The first use on a connection takes another, in which pgx

@@ -18,10 +18,10 @@ import (
 // times keep, as long as transactions end. Choose keep well above the time in which duplicates may still arrive: the
 // retention of the queue, or the days for which clients may repeat a request.
 //
-// Records are in four partitions that are used in turn, and old ones are truncated whole, so a hundred million records
-// cost no more than one. A truncation waits for open transactions that have used this package, and later transactions
-// would wait behind it. So each attempt gives up after 50 ms, and Prune tries again for some seconds in all. After that
-// the error matches [pglock.ErrNotAcquired]: a transaction has stayed open, or another Prune is running. The next call
+// Records are in four partitions, used in turn. An old one is truncated as a whole, so a hundred million records cost
+// no more than one. A truncation waits for open transactions that have used this package, and later transactions would
+// wait behind it. So each attempt gives up after 50 ms, and Prune tries again for some seconds in all. After that the
+// error matches [pglock.ErrNotAcquired]: a transaction has stayed open, or another Prune is running. The next call
 // continues. Any number of processes may call Prune.
 //
 // The role needs the privileges of migrations.PrunerGrants. keep must be at least a second.

@@ -41,7 +41,7 @@ func New(key pglock.Key, opts ...Option) (*Scope, error) {
 func (s *Scope) Key() pglock.Key { return s.key }
 
 // Matching returns s for a request with these contents, such as its body. Their SHA-256 is recorded, and a later call
-// with the same id but other contents gets [ErrMismatch]. If either call gives none, they are not compared.
+// with the same id but other contents gets [ErrMismatch]. They are not compared if either call has none.
 func (s *Scope) Matching(contents []byte) *Scope {
 	sum := sha256.Sum256(contents)
 	matching := *s

@@ -25,7 +25,7 @@ import (
 // valid UTF-8 without NUL, of at most 1024 bytes. Use one Limit for each id: to apply two limits to one thing use two
 // keys. The Limit of an id may change; what was let through before still counts.
 //
-// The answer no is a *[RefusedError], which matches [pglock.ErrNotAcquired].
+// A refusal is a *[RefusedError], which matches [pglock.ErrNotAcquired].
 type Limiter struct {
 	key    pglock.Key
 	name   string // the key's text
@@ -37,16 +37,14 @@ type Limiter struct {
 
 // Decision is a decision of a [Limiter], with the state of the id after it.
 type Decision struct {
-	// Burst is how many may happen at once after a pause.
+	// Burst is the number that may happen at once after a pause.
 	Burst int
-	// Remaining is how many more could happen now.
+	// Remaining is the number that could still happen now.
 	Remaining int
-	// RetryAfter is how long to wait before asking for the same number again, if there are no other requests. It is
-	// zero if it may happen, and also if the request was refused only because an earlier, larger one was; see
-	// [Limiter.AllowN].
+	// RetryAfter is the pause after which the same number may happen, without other requests. It is zero for an allowed
+	// request, and for one refused only because an earlier, larger one was; see [Limiter.AllowN].
 	RetryAfter time.Duration
-	// ResetAfter is how long it takes until the whole Burst is available again, if there are no
-	// requests.
+	// ResetAfter is the time until the whole Burst is available again, without requests.
 	ResetAfter time.Duration
 	// At is when it was decided, by the server's clock.
 	At time.Time

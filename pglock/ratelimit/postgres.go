@@ -87,8 +87,8 @@ func (p *postgres) Return(ctx context.Context, key string, until, price int64) (
 }
 
 // Prune deletes the state of ids, under all keys, that have been idle so long that it no longer matters. It reads the
-// whole table, so call it occasionally, for example every hour, from one process. It deletes in steps, so that no session
-// has to wait long for a row. On Redis state expires by itself.
+// whole table, so call it occasionally, for example every hour, from one process. It deletes in steps, so that no
+// session waits long for a row. On Redis state expires by itself.
 func Prune(ctx context.Context, db pglock.DB, opts ...Option) error {
 	var c config
 	err := errors.Join(options.Apply(&c, opts), checkDB(db))

@@ -1,26 +1,26 @@
-// Package rowlock keeps locks in rows of PostgreSQL, for applications that reach their server only through a pooler of
-// transactions (PgBouncer in transaction mode, the pooled address of a hosted PostgreSQL). The Locker is the same as that
-// of package pglock, with the same options; only the server keeps the locks differently:
+// Package rowlock keeps locks in rows of PostgreSQL, for applications behind a transaction pooler (PgBouncer in
+// transaction mode, the pooled address of a hosted PostgreSQL). The Locker is the same as that of package pglock, with
+// the same options; only the server keeps the locks differently:
 //
 //	locker, err := rowlock.New(pool)
 //
-// It needs the schema pglock (pglock migrate up). Locks in rows and locks of sessions (pglock.New) do not exclude each
-// other, nor does pg_advisory_lock exclude either of the former.
+// It needs the schema pglock (pglock migrate up). Locks in rows do not exclude locks of sessions ([pglock.New]) or of
+// pg_advisory_lock, nor these them.
 //
-// Each process has one row, which it renews three times per lease with one statement, whatever the number of its locks. A
-// process that falls silent loses its locks when the server's clock says that its lease is over, and knows that from its
-// own clock before. The locks of a process that is killed last until then too. docs/internals/evidence.md has the argument,
-// and docs/guarantees.md says what a clock that is set can do.
+// Each process has one row, which it renews three times per lease with one statement, whatever the number of its locks.
+// A silent process loses its locks when its lease expires by the server's clock, and learns of it earlier, by its own
+// clock. A killed process keeps its locks until then, too. docs/internals/evidence.md has the argument, and
+// docs/guarantees.md says what a clock that is set can do.
 //
 // Every call is one READ COMMITTED transaction, and nothing depends on a session: no setting, prepared statement,
 // notification or temporary object. Goroutines that lock and unlock at the same time share a statement and its commit.
-// Waiters of different processes are served in the order of their arrival; they ask whether it is their turn, so the next
-// process has a lock some milliseconds after one that was held for a short time, and up to 0.6 seconds after one that was
-// held for long. A call that cannot win only reads.
+// Waiters of different processes are served in the order of their arrival; they poll for their turn, so the next
+// process has a lock some milliseconds after a short hold, and up to 0.6 seconds after a long one. A call that cannot
+// win only reads.
 //
-// [pglock.Lock.GuardTx] needs one round trip, works through the pooler, and in transactions of every isolation level that
-// can write. A transaction that has the guard keeps other holders from the lock until it ends, even if the lock is
-// lost or unlocked before. [pglock.Lock.Fence] needs no statement for the first Lock that a grant of the server gives.
+// [pglock.Lock.GuardTx] needs one round trip, works through the pooler, and in transactions of every isolation level
+// that can write. A guarded transaction blocks other holders until it ends, even if the lock is lost or unlocked
+// before. [pglock.Lock.Fence] needs no statement for the first Lock that a grant of the server gives.
 //
 // The packages leader, semaphore and schedule work on it as on sessions.
 package rowlock

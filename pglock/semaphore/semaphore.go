@@ -18,8 +18,7 @@ import (
 const MaxPermits = lockkeys.MaxSlots
 
 // Semaphore gives out at most n permits at a time, across processes. Make it with [New] and share it among goroutines.
-// All methods may be called concurrently. It holds nothing while it has no permits out and no waiters, and needs no
-// closing.
+// All methods may be called concurrently. Without holders and waiters it holds nothing, and it needs no closing.
 type Semaphore struct {
 	locker *pglock.Locker
 	key    pglock.Key
