@@ -11,7 +11,6 @@ import (
 
 const (
 	maxEvents   = 200 // lines of the journal
-	maxOfClass  = 60  // lines of a class, of which some can be older than the others
 	groupAbove  = 2   // how many alike events have a line each
 	groupWithin = 10 * time.Second
 	maxGrouped  = 20 // events of a group that are sent
@@ -31,7 +30,7 @@ type event struct {
 	Some  []string  `json:"some"` // texts of the first events of a group
 }
 
-// classes say how the page filters events.
+// classes say how the page marks events.
 var classes = map[journal.Kind]string{
 	journal.WaitBegan: "waits", journal.WaitEnded: "waits",
 	journal.Acquired: "holders", journal.PassedOn: "holders", journal.Released: "holders",
@@ -47,8 +46,9 @@ type alike struct {
 	time int64
 }
 
-// eventsOf returns the lines of the journal, the latest first, and since when it is complete. It is nil if nothing was left out.
-func eventsOf(events []journal.Event, only string) (lines []event, horizon *time.Time) {
+// eventsOf returns the lines of the journal, the latest first.
+func eventsOf(events []journal.Event, only string) []event {
+	lines := []event{}
 	groups, order := map[alike][]int{}, []alike{}
 	for i := range slices.Backward(events) {
 		e := &events[i]
@@ -61,21 +61,13 @@ func eventsOf(events []journal.Event, only string) (lines []event, horizon *time
 		}
 		groups[id] = append(groups[id], i)
 	}
-	room := map[string]int{}
 	seen := map[string]int{}
 	for _, id := range order {
-		members := groups[id]
-		slices.Reverse(members)
-		class := classes[id.kind]
-		if horizon == nil && len(lines) >= maxEvents {
-			until := lines[len(lines)-1].Until
-			horizon = &until
+		if len(lines) >= maxEvents {
+			break
 		}
-		if horizon != nil && room[class] >= maxOfClass {
-			continue
-		}
-		added := linesOf(events, id, members)
-		room[class] += len(added)
+		slices.Reverse(groups[id])
+		added := linesOf(events, id, groups[id])
 		for i := range added {
 			if seen[added[i].ID]++; seen[added[i].ID] > 1 { // for example in another database
 				added[i].ID = fmt.Sprintf("%s-%d", added[i].ID, seen[added[i].ID])
@@ -84,7 +76,7 @@ func eventsOf(events []journal.Event, only string) (lines []event, horizon *time
 		lines = append(lines, added...)
 	}
 	slices.SortStableFunc(lines, func(a, b event) int { return b.Until.Compare(a.Until) })
-	return lines, horizon
+	return lines
 }
 
 // linesOf returns the lines for alike events, the latest first.

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -22,13 +21,13 @@ func TestJournalGroupsAlikeEvents(t *testing.T) {
 	t.Parallel()
 	events := append(waits(100, 150, "a", noon), waits(300, 2, "b", noon)...)
 	events = append(events, waits(250, 50, "a", noon.Add(2*time.Second))...)
-	lines, horizon := eventsOf(events, "")
-	if len(lines) != 3 || lines[0].Count != 200 || lines[0].Text != "200 sessions began to wait" || horizon != nil ||
+	lines := eventsOf(events, "")
+	if len(lines) != 3 || lines[0].Count != 200 || lines[0].Text != "200 sessions began to wait" ||
 		!lines[0].At.Equal(noon) || !lines[0].Until.Equal(noon.Add(2*time.Second)) || len(lines[0].Some) != maxGrouped ||
 		lines[1].Text != "301 waiter waits, blocked by 1 root" {
-		t.Errorf("the journal, complete since %v: %+v", horizon, lines)
+		t.Errorf("the journal: %+v", lines)
 	}
-	if lines, _ := eventsOf(events, "b"); len(lines) != 2 {
+	if lines := eventsOf(events, "b"); len(lines) != 2 {
 		t.Errorf("of one key: %+v", lines)
 	}
 }
@@ -41,7 +40,7 @@ func TestJournalLinesKeepTheirIDs(t *testing.T) {
 		events = append(events, waits(10*second, 5, "a", noon.Add(time.Duration(second)*time.Second))...)
 	}
 	ids := func(events []journal.Event) (all []string) {
-		lines, _ := eventsOf(events, "")
+		lines := eventsOf(events, "")
 		for _, line := range lines {
 			all = append(all, line.ID)
 		}
@@ -50,20 +49,6 @@ func TestJournalLinesKeepTheirIDs(t *testing.T) {
 	before := ids(events)
 	if after := ids(events[123:]); len(before) != 6 || !slices.Equal(after, before[:len(after)]) {
 		t.Errorf("the IDs were %v, and are %v", before, after)
-	}
-}
-
-// Rare events are sent although many others are later.
-func TestJournalKeepsRareEvents(t *testing.T) {
-	t.Parallel()
-	events := []journal.Event{{Kind: journal.Deadlock, At: noon, Certain: true}}
-	for i := range 1000 {
-		events = append(events, waits(i, 1, fmt.Sprint("key ", i), noon.Add(time.Duration(i)*time.Second))...)
-	}
-	lines, horizon := eventsOf(events, "")
-	last := lines[len(lines)-1]
-	if last.Kind != string(journal.Deadlock) || len(lines) != maxEvents+1 || horizon == nil || !horizon.After(last.Until) {
-		t.Errorf("%d lines, complete since %v, the last is %+v", len(lines), horizon, last)
 	}
 }
 

@@ -55,8 +55,6 @@ type head struct {
 	Longest   *time.Time `json:"longest_since"`
 	Deadlocks []string   `json:"deadlocks"`
 	Notes     []string   `json:"notes"` // what the snapshot lacks, and why
-	// Horizon is the time since when all events are sent. Before it only some are.
-	Horizon *time.Time `json:"horizon"`
 	// Numbers of items that were left out.
 	MoreKeys     int `json:"more_keys"`
 	MoreRows     int `json:"more_rows"`
@@ -150,8 +148,7 @@ func newState(live Live, about Options, only string) *state {
 	}
 	st.Tree, st.MoreSessions = tree.rows(about.Flags)
 	st.setLocks(locks, tree)
-	lines, horizon := eventsOf(live.Events, only)
-	st.Events, st.Horizon = append(st.Events, lines...), horizon
+	st.Events = eventsOf(live.Events, only)
 	return st
 }
 

@@ -48,7 +48,6 @@ const sum = (id, value, what, bad) => {
 
 function show(s) {
   if (s.at) now = Date.parse(s.at);
-  horizon = s.horizon || "";
   tree.apply(s.tree);
   keys.apply(s.keys);
   rows.apply(s.rows);

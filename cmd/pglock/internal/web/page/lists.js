@@ -45,9 +45,7 @@ function showKeys() {
   at("keys-table").hidden = !at("keys").children.length;
 }
 
-// The journal shows some kinds of events, or all as far back as the server has sent all.
-const classes = { "": "All", waits: "Waits", holders: "Holders", deadlocks: "Deadlocks", sessions: "Sessions", gaps: "Gaps" };
-let only = "", horizon = "", journalLines = 0;
+let journalLines = 0;
 const openGroups = new Set();
 const journal = new List(at("journal"), e => {
   const li = make("li", undefined, e.class + " " + e.kind), t = make("time", clock(e.at)), body = make("div");
@@ -70,7 +68,7 @@ const journal = new List(at("journal"), e => {
   } else body.append(...textOf(e));
   li.append(t, body);
   return li;
-}, e => shownInJournal(e));
+}, () => shownInJournal());
 
 // textOf shortens a text, for which it adds a button: of most events to what matters most, and of all to some length.
 const longText = 160;
@@ -88,8 +86,7 @@ function textOf(e) {
 let lines = 0, moreLines = false;
 const narrow = matchMedia("(max-width: 60rem)");
 const fewLines = 12; // on a narrow page, whose journal does not scroll on its own
-function shownInJournal(e) {
-  if (only ? e.class !== only : horizon && e.until < horizon) return false;
+function shownInJournal() {
   journalLines++;
   return moreLines || !narrow.matches || ++lines <= fewLines;
 }
@@ -97,20 +94,8 @@ function showJournal() {
   lines = journalLines = 0;
   const shown = journal.arrange();
   at("no-journal").hidden = shown > 0;
-  say(at("no-journal"), only ? "No such events." : "Nothing happened yet.");
   at("more-journal").hidden = shown === journalLines;
   say(at("more-journal"), (journalLines - shown) + " earlier lines");
 }
 at("more-journal").addEventListener("click", () => { moreLines = true; showJournal(); });
 narrow.addEventListener("change", () => showJournal());
-for (const [name, label] of Object.entries(classes)) {
-  const button = make("button", label);
-  button.type = "button";
-  button.setAttribute("aria-pressed", String(name === only));
-  button.addEventListener("click", () => {
-    only = name;
-    for (const other of at("classes").children) other.setAttribute("aria-pressed", String(other === button));
-    showJournal();
-  });
-  at("classes").append(button);
-}
