@@ -7,39 +7,29 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
+	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
+// What leaders and semaphores need of a deployment is what the suite of locks looks at. Here it loses locks.
 func TestLeaderPassesTheSuite(t *testing.T) {
 	t.Parallel()
-	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			clients := m.clients(t)
-			leadertest.Exercise(t, shortLease(clients), func(t testing.TB, key pglock.Key) {
-				forget(t, clients, key)
-			})
-		})
-	}
+	clients := newClients(t, servers(t, 3))
+	leadertest.Exercise(t, shortLease(clients), func(t testing.TB, key pglock.Key) { forget(t, clients, key) })
 }
 
-// modes are the ways to deploy Redis.
-var modes = []struct {
-	name    string
-	clients func(testing.TB) []redis.UniversalClient
-}{
-	{"OneServer", func(t testing.TB) []redis.UniversalClient {
-		return []redis.UniversalClient{newClient(t, testenv.RedisURL(t))}
-	}},
-	{"Sentinel", func(t testing.TB) []redis.UniversalClient {
-		return []redis.UniversalClient{newFollower(t, testenv.NewRedisSentinel(t))}
-	}},
-	{"Cluster", func(t testing.TB) []redis.UniversalClient {
-		return []redis.UniversalClient{newCluster(t, testenv.NewRedisCluster(t, 3))}
-	}},
-	{"Redlock", func(t testing.TB) []redis.UniversalClient { return newClients(t, servers(t, 3)) }},
+func TestSemaphorePassesTheSuite(t *testing.T) {
+	t.Parallel()
+	clients := newClients(t, servers(t, 3))
+	semaphoretest.Exercise(t, shortLease(clients), func(t testing.TB, key pglock.Key) { forget(t, clients, key) })
+}
+
+// stores are the deployments that keep the state of schedules and rate limits.
+var stores = map[string]func(testing.TB) redis.UniversalClient{
+	"one server": func(t testing.TB) redis.UniversalClient { return newClient(t, testenv.RedisURL(t)) },
+	"Cluster":    func(t testing.TB) redis.UniversalClient { return newCluster(t, testenv.NewRedisCluster(t, 3)) },
 }
 
 // shortLease opens Lockers that soon learn of a loss.

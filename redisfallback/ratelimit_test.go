@@ -19,13 +19,10 @@ import (
 
 func TestRatelimitPassesTheSuite(t *testing.T) {
 	t.Parallel()
-	for _, m := range modes {
-		if m.name == "Redlock" {
-			continue // a limit is on one server
-		}
-		t.Run(m.name, func(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := m.clients(t)[0]
+			client := open(t)
 			ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter { return newLimiter(t, client) })
 		})
 	}

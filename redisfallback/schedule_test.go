@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
@@ -13,13 +15,10 @@ import (
 
 func TestSchedulePassesTheSuite(t *testing.T) {
 	t.Parallel()
-	for _, m := range modes {
-		if m.name == "Redlock" {
-			continue
-		}
-		t.Run(m.name, func(t *testing.T) {
+	for name, client := range stores {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheduletest.Exercise(t, opener(m.clients(t)))
+			scheduletest.Exercise(t, opener([]redis.UniversalClient{client(t)}))
 		})
 	}
 }

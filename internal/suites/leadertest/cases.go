@@ -105,27 +105,6 @@ func (s *suite) resign() {
 	}
 }
 
-func (s *suite) contextEnds() {
-	mine := errors.New("mine")
-	first := s.run(leads)
-	s.leading(first)
-	second := s.run(leads)
-	s.waits(second)
-	for _, c := range []*candidate{second, first} { // one candidate waits, and one leads
-		c.stop(mine)
-		if err := <-c.ended; err != mine {
-			s.Errorf("Run returned %v", err)
-		}
-	}
-	if first.IsLeader() || second.IsLeader() {
-		s.Error("a stopped candidate leads")
-	}
-	if _, ok, err := first.Leader(s.Ctx); ok || err != nil {
-		s.Errorf("there is a leader, %v", err)
-	}
-	s.free()
-}
-
 func (s *suite) lost() {
 	if s.lose == nil {
 		s.Log("this backend cannot lose a lock at will")
@@ -151,15 +130,4 @@ func (s *suite) lost() {
 	s.leading(second)
 	s.lose(s.T, s.key())
 	s.Until("it leads again", func() bool { return terms.Load() == 2 }) // it kept campaigning
-}
-
-func (s *suite) closed() {
-	c := s.run(leads)
-	s.leading(c)
-	ctx, cancel := context.WithTimeout(s.Ctx, 10*time.Millisecond)
-	defer cancel()
-	_ = c.locker.Close(ctx) // says that a lock was held
-	if err := <-c.ended; !errors.Is(err, pglock.ErrClosed) {
-		s.Errorf("Run on a closed Locker: %v", err)
-	}
 }

@@ -23,9 +23,7 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 	exercise(t, open, lose, map[string]func(*suite){
 		"OneOfManyLeads":                     (*suite).oneLeads,
 		"ResignHandsOverWhenLeadHasReturned": (*suite).resign,
-		"TheEndOfTheContextEndsRun":          (*suite).contextEnds,
 		"ALostLockEndsTheTermAndRunGoesOn":   (*suite).lost,
-		"AClosedLockerEndsRun":               (*suite).closed,
 	})
 }
 

@@ -24,6 +24,8 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		return l
 	}
 	exercise(t, open, nil, map[string]func(*suite){
+		"TheEndOfTheContextEndsRun":                   (*suite).contextEnds,
+		"AClosedLockerEndsRun":                        (*suite).closed,
 		"ResignInsideLeadDoesNotWaitForItself":        (*suite).resignInside,
 		"ResignGivesUpWithItsContext":                 (*suite).resignGivesUp,
 		"AnErrorFromLeadLetsAnotherProcessTry":        (*suite).errorYields,
@@ -203,5 +205,37 @@ func (s *suite) events() {
 	}
 	if len(events) > 0 {
 		s.Errorf("one more event: %v", <-events)
+	}
+}
+
+func (s *suite) contextEnds() {
+	mine := errors.New("mine")
+	first := s.run(leads)
+	s.leading(first)
+	second := s.run(leads)
+	s.waits(second)
+	for _, c := range []*candidate{second, first} { // one candidate waits, and one leads
+		c.stop(mine)
+		if err := <-c.ended; err != mine {
+			s.Errorf("Run returned %v", err)
+		}
+	}
+	if first.IsLeader() || second.IsLeader() {
+		s.Error("a stopped candidate leads")
+	}
+	if _, ok, err := first.Leader(s.Ctx); ok || err != nil {
+		s.Errorf("there is a leader, %v", err)
+	}
+	s.free()
+}
+
+func (s *suite) closed() {
+	c := s.run(leads)
+	s.leading(c)
+	ctx, cancel := context.WithTimeout(s.Ctx, 10*time.Millisecond)
+	defer cancel()
+	_ = c.locker.Close(ctx) // says that a lock was held
+	if err := <-c.ended; !errors.Is(err, pglock.ErrClosed) {
+		s.Errorf("Run on a closed Locker: %v", err)
 	}
 }

@@ -156,48 +156,6 @@ func (s *suite) tryBehind() {
 	s.free(2)
 }
 
-func (s *suite) collected() {
-	sem, other := s.open(3), s.open(3)
-	one := s.acquire(sem, 1)
-	for _, from := range []*semaphore.Semaphore{sem, other} {
-		ctx, cancel := context.WithCancel(s.Ctx)
-		heavy := s.start(ctx, from, 3)
-		s.waiting(from, 1)
-		cancel()
-		heavy.Ended(s.Suite)
-		if !errors.Is(heavy.Err, context.Canceled) || !errors.Is(heavy.Err, pglock.ErrNotAcquired) {
-			s.Errorf("a cancelled AcquireN: %v", heavy.Err)
-		}
-		p, err := other.AcquireN(s.Ctx, 2) // the slots that it had collected
-		s.Must(err)
-		s.release(p)
-	}
-	s.release(one)
-	s.free(3)
-}
-
-func (s *suite) limits() {
-	small, large := s.open(2), s.open(5)
-	all := s.acquire(large, 5)
-	if _, err := small.TryAcquire(s.Ctx); !errors.Is(err, pglock.ErrNotAcquired) {
-		s.Errorf("with all permits held: %v", err)
-	}
-	s.release(all)
-	two := s.acquire(small, 2)
-	three := s.acquire(large, 3)
-	for _, sem := range []*semaphore.Semaphore{small, large} {
-		if _, err := sem.TryAcquire(s.Ctx); !errors.Is(err, pglock.ErrNotAcquired) {
-			s.Errorf("with all permits held: %v", err)
-		}
-	}
-	s.release(two)
-	s.release(three)
-	lock, err := s.opener(s.T).TryLock(s.Ctx, s.key()) // the lock of that name is unrelated
-	s.Must(err)
-	s.release(s.acquire(small, 2))
-	s.Must(lock.Unlock(s.Ctx))
-}
-
 func (s *suite) cancelStorm() {
 	const limit = 2
 	sems := []*semaphore.Semaphore{s.open(limit), s.open(limit)}

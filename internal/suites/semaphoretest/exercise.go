@@ -27,14 +27,9 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 		"AReleaseServesThisProcessWithoutTheServer": (*suite).handoff,
 		"AnotherProcessGetsItsTurn":                 (*suite).fair,
 		"TryAcquireFailsWhileOthersAreQueued":       (*suite).tryBehind,
-		"CollectedSlotsAreGivenBack":                (*suite).collected,
-		"TheLimitCanDiffer":                         (*suite).limits,
 		"ALostSlotEndsThePermit":                    (*suite).lost,
 		"ALostGateIsTakenAgain":                     (*suite).lostGate,
 		"CancelsThatMeetGrantsLeaveNothing":         (*suite).cancelStorm,
-		"MaxWaitEndsTheWait":                        (*suite).maxWait,
-		"MaxHoldEndsThePermit":                      (*suite).maxHold,
-		"CloseFailsWaiters":                         (*suite).close,
 	})
 }
 
