@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 )
@@ -41,7 +42,7 @@ type lookout struct {
 	published bool
 	room      int           // for a text
 	ahead     time.Duration // the server's clock, from this process's
-	numbers   int64         // of waits
+	numbers   int64         // of waits; also under graph.mu
 	first     int           // to be published, of those that there may be no room for
 }
 
@@ -58,10 +59,8 @@ func newLookout(l *Locker) *lookout {
 	return o
 }
 
-const (
-	leastRoom = 99                     // the server keeps this much of a text, whatever its settings
-	confirm   = 100 * time.Millisecond // between two looks that see the same
-)
+// leastRoom is what the server keeps of a text, whatever its settings.
+const leastRoom = 99
 
 // lookout returns where w is to be published; nil if nowhere. Of a call that holds nothing the others need not know.
 func (w *wait) lookout() *lookout {
@@ -162,9 +161,9 @@ func (o *lookout) rests() bool {
 func (o *lookout) due() (due []*wait, next time.Duration) {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
-	next = between.After
+	next = hooks.PublishAfter
 	for w := range o.waits {
-		if left := between.After - time.Since(w.since); left > 0 {
+		if left := hooks.PublishAfter - time.Since(w.since); left > 0 {
 			next = min(next, left)
 		} else {
 			due = append(due, w)
@@ -178,13 +177,17 @@ func (o *lookout) due() (due []*wait, next time.Duration) {
 func (o *lookout) look(due []*wait) (next time.Duration) {
 	if o.room == leastRoom { // the server's clock is not known yet
 		if _, err := o.sight(nil); err != nil {
-			return between.After
+			return hooks.PublishAfter
 		}
 	}
+	before := o.numbers
 	sight, err := o.sight(o.texts(due))
-	next = between.After
+	next = hooks.PublishAfter
 	if err != nil {
 		return next
+	}
+	if o.numbers > before { // others may just publish what completes its cycle, and the youngest is to see that first
+		next = min(next, 2*hooks.ConfirmAfter)
 	}
 	byNumber := map[int64]*wait{}
 	for _, w := range due {
@@ -200,10 +203,10 @@ func (o *lookout) look(due []*wait) (next time.Duration) {
 			seen[w] = true
 			cycle := d.Cycle(member)
 			w.suspect(d, cycle)
-			left := confirm + time.Duration(rank)*between.After - time.Since(w.suspicion.since)
+			left := hooks.ConfirmAfter + time.Duration(rank)*hooks.PublishAfter - time.Since(w.suspicion.since)
 			if left <= 0 {
 				w.giveUp(o.deadlock(w, cycle, byNumber, sight.Self))
-				left = between.After
+				left = hooks.PublishAfter
 			}
 			next = min(next, left)
 		}
@@ -284,8 +287,10 @@ func (o *lookout) textLocked(w *wait) between.Wait {
 		}
 	}
 	if len(w.keys) > 1 {
-		for _, key := range w.keys[:w.passed] {
-			text.Holds = append(text.Holds, between.Claim{Key: w.published(key), Owner: between.Turn})
+		for _, owner := range append(w.locker.lookout.backend.Owners(nil), between.Turn) {
+			for _, key := range w.keys[:w.passed] {
+				text.Holds = append(text.Holds, between.Claim{Key: w.published(key), Owner: owner})
+			}
 		}
 	}
 	for _, tie := range w.txs {

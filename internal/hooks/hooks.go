@@ -46,8 +46,16 @@ type Waits struct {
 // end must be called when it does not wait any more.
 var Await func(ctx context.Context, locker, name, keys any, some int) (waiting context.Context, end func(), err error)
 
-// Process makes *pglock.Lockers that have not been used those of a process of its own, as far as deadlocks go. It is for tests.
-var Process func(lockers ...any)
+// Process makes *pglock.Lockers that have not been used those of a process of its own, as far as deadlocks go. published returns
+// how many waits other processes could see so far. It is for tests.
+var Process func(lockers ...any) (published func() int64)
+
+// How long a call waits before other processes see that, and how far two looks for a deadlock with them are apart. They are
+// variables for tests only: processes with unequal values have no common bound.
+var (
+	PublishAfter = time.Second
+	ConfirmAfter = 100 * time.Millisecond
+)
 
 // HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with
 // opts, a []pglock.LockOption, without asking the server. It is for queues outside of the Locker. They keep the handoff

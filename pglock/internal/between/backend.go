@@ -25,6 +25,7 @@ type Backend interface {
 	SeesRows() bool
 	// Published returns the key by which other processes know a lock of this backend.
 	Published(key driver.KeyID) driver.KeyID
-	// Owners returns by which sessions, or as which process, others see that g is held.
+	// Owners returns by which sessions, or as which process, others see that g is held, and without g what a call may hold by
+	// that waits for its next key.
 	Owners(g driver.Grant) []string
 }

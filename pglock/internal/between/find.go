@@ -1,7 +1,7 @@
 // Package between finds deadlocks between processes, in what one look at the server has seen: the waits that processes have
 // published there, who holds the locks, and which sessions wait.
 //
-// A process publishes a call that has waited for [After] and holds something. A call that waits for a lock waits for its
+// A process publishes a call that has waited for a second and holds something. A call that waits for a lock waits for its
 // holder, and so for what the holder's call waits for, if that is published, and for what the holder's session waits for.
 // Nothing else is known: a holder that is not known to wait may release the lock.
 package between
@@ -9,14 +9,9 @@ package between
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
-
-// After is how long a call waits before it is published. It is a variable for tests only: processes with unequal values have
-// no common bound.
-var After = time.Second
 
 // Sight is what one look has seen.
 type Sight struct {

@@ -1,0 +1,237 @@
+//pglock:allow these are tests: many locks are never granted
+
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/between"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+// world simulates processes that see each other's waits, in virtual time. A statement takes its time on the way there and back.
+type world struct {
+	mu       sync.Mutex
+	texts    map[string]string
+	change   func(*between.Sight) // plants a fault
+	onTheWay time.Duration        // the most that a statement takes in one direction
+
+	lockers   []*pglock.Locker
+	published []func() int64
+}
+
+// seen is a backend in memory that takes part.
+type seen struct {
+	driver.Backend
+	world *world
+	name  string
+}
+
+func newWorld(t *testing.T, processes int) *world {
+	w, server := &world{texts: map[string]string{}, change: func(*between.Sight) {}, onTheWay: 30 * time.Millisecond}, locktest.NewServer()
+	for i := range processes {
+		name := fmt.Sprintf("p%d", i)
+		inner, err := server.Locker(pglock.WithApplicationName(name))
+		txCheck(t, err)
+		b, err := hooks.Backend(inner)
+		txCheck(t, err)
+		l, err := pglock.NewWithBackend(&seen{b, w, name}, pglock.WithLogger(slog.New(slog.DiscardHandler)))
+		w.lockers = append(w.lockers, closing(t, l, err))
+		w.published = append(w.published, hooks.Process(l))
+	}
+	return w
+}
+
+func (*seen) TakesPostgresOption(string) bool            { return true }
+func (s *seen) Board() between.Board                     { return s }
+func (*seen) Place(driver.Grant) any                     { return "memory" }
+func (*seen) SeesRows() bool                             { return false }
+func (*seen) Published(key driver.KeyID) driver.KeyID    { return key }
+func (s *seen) Owners(driver.Grant) []string             { return []string{s.name} }
+func (*seen) CancelTx(context.Context, between.Tx) error { return nil }
+func (s *seen) Withdraw(ctx context.Context) error       { _, err := s.Look(ctx, ""); return err }
+func (s *seen) Start(c driver.Config) error              { c.Application = s.name; return s.Backend.Start(c) }
+func (s *seen) Look(ctx context.Context, text string) (sight between.Sight, err error) {
+	w := s.world
+	time.Sleep(rand.N(w.onTheWay))
+	defer func() { time.Sleep(rand.N(w.onTheWay)) }()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts[s.name] = text
+	sight = between.Sight{Now: time.Now().UnixMicro(), Self: s.name, Room: 4000}
+	keys := map[driver.KeyID]bool{}
+	for process, text := range w.texts {
+		for _, wait := range between.Parse(strings.TrimPrefix(text, between.Prefix)) {
+			wait.Process = process
+			sight.Waits = append(sight.Waits, wait)
+			for _, key := range wait.Wants {
+				keys[key] = true
+			}
+		}
+	}
+	for key := range keys {
+		holders, err := s.Backend.Holders(ctx, driver.Key{KeyID: key})
+		if err != nil {
+			return sight, err
+		}
+		for _, h := range holders {
+			sight.Holders = append(sight.Holders, between.Holder{Key: key, Owner: h.Application})
+		}
+	}
+	w.change(&sight)
+	return sight, nil
+}
+
+// cycle closes a cycle of processes, and returns how many calls gave up, and how soon the first did.
+func (w *world) cycle(t *testing.T) (victims int32, after time.Duration) {
+	var all, have sync.WaitGroup
+	var given atomic.Int32
+	var first, last atomic.Int64
+	have.Add(len(w.lockers))
+	for i, l := range w.lockers {
+		mine, other := pglock.Int64Key(int64(i)), pglock.Int64Key(int64((i+1)%len(w.lockers)))
+		all.Go(func() {
+			lock := mustLock(t, l, mine)
+			have.Done()
+			have.Wait()
+			time.Sleep(rand.N(3 * time.Second))
+			last.Store(max(last.Load(), time.Now().UnixNano()))
+			err := l.Do(lock.Context(t.Context()), other, nothing)
+			if errors.Is(err, pglock.ErrDeadlock) {
+				given.Add(1)
+				first.CompareAndSwap(0, time.Now().UnixNano())
+			} else {
+				txCheck(t, err)
+			}
+			time.Sleep(rand.N(time.Second)) // what it was to do, or to undo
+			txCheck(t, lock.Unlock(t.Context()))
+		})
+	}
+	all.Wait()
+	return given.Load(), time.Duration(first.Load() - last.Load())
+}
+
+// Each cycle ends, soon, and one call gives up. If each process thought that its own wait were the youngest, several would.
+func TestDeadlockEachCycleOfProcessesHasOneVictim(t *testing.T) {
+	run := func(change func(*between.Sight)) (processes int, victims int32, after time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 2+rand.IntN(5))
+			w.change = change
+			processes = len(w.lockers)
+			victims, after = w.cycle(t)
+		})
+		return processes, victims, after
+	}
+	slowest := time.Duration(0)
+	for range 1000 {
+		processes, victims, after := run(func(*between.Sight) {})
+		if victims != 1 || after > 2500*time.Millisecond {
+			t.Errorf("of %d processes, %d calls give up, after %v", processes, victims, after)
+		}
+		slowest = max(slowest, after)
+	}
+	t.Logf("the slowest took %v", slowest)
+	for range 1000 {
+		_, victims, _ := run(func(s *between.Sight) {
+			for i := range s.Waits {
+				if s.Waits[i].Process == s.Self {
+					s.Waits[i].Began += time.Hour.Microseconds()
+				}
+			}
+		})
+		if victims > 1 {
+			return
+		}
+	}
+	t.Error("processes that disagree about the youngest never had two victims, so this test shows nothing")
+}
+
+// calmly lets processes lock in changing orders, at each moment in one order, so that there is no deadlock, while they hand
+// locks off, share them, lose them, give up, and take them again. It returns how many waits were published.
+func (w *world) calmly(t *testing.T, rounds int) (published, victims int64) {
+	const keys, callers = 6, 4
+	given := atomic.Int64{}
+	for range rounds {
+		var all sync.WaitGroup
+		order := rand.Perm(keys)
+		for _, l := range w.lockers {
+			for range callers {
+				all.Go(func() {
+					ctx, held := t.Context(), []*pglock.Lock{}
+					for _, key := range order {
+						if rand.IntN(2) == 0 {
+							continue
+						}
+						opts := []pglock.LockOption{pglock.MaxWait(time.Minute)}
+						if rand.IntN(4) == 0 {
+							opts = append(opts, pglock.Shared())
+						}
+						if rand.IntN(8) == 0 {
+							opts[0] = pglock.MaxWait(rand.N(300 * time.Millisecond))
+						}
+						lock, err := l.Lock(ctx, pglock.Int64Key(int64(key)), opts...)
+						if errors.Is(err, pglock.ErrDeadlock) {
+							given.Add(1)
+						}
+						if err != nil {
+							break
+						}
+						held, ctx = append(held, lock), lock.Context(ctx)
+						time.Sleep(rand.N(20 * time.Millisecond))
+					}
+					for _, lock := range held {
+						_ = lock.Unlock(t.Context()) // it may have been lost with another
+					}
+				})
+			}
+		}
+		all.Wait()
+	}
+	for _, count := range w.published {
+		published += count()
+	}
+	return published, given.Load()
+}
+
+// No call gives up without a deadlock. Without a second look some would: what a process has published is late.
+func TestDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 1000) }
+
+func TestLongDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 30_000) }
+
+func calmly(t *testing.T, rounds int) {
+	defer func(publish, confirm time.Duration) {
+		hooks.PublishAfter, hooks.ConfirmAfter = publish, confirm
+	}(hooks.PublishAfter, hooks.ConfirmAfter)
+	hooks.PublishAfter = 10 * time.Millisecond
+	published, victims := int64(0), int64(0)
+	synctest.Test(t, func(t *testing.T) { published, victims = newWorld(t, 4).calmly(t, rounds) })
+	t.Logf("%d waits were looked at", published)
+	if victims > 0 || published < int64(rounds) {
+		t.Errorf("of %d waits that were looked at, %d gave up", published, victims)
+	}
+	hooks.PublishAfter, hooks.ConfirmAfter = time.Millisecond, 0
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 4)
+			w.onTheWay = 300 * time.Millisecond
+			_, victims = w.calmly(t, 30)
+		})
+		if victims > 0 {
+			return
+		}
+	}
+	t.Error("without a second look no call gave up, so this test shows nothing")
+}
