@@ -191,7 +191,7 @@ func TestFaultsAFullLockTableIsTheSameErrorEverywhere(t *testing.T) {
 	migrate(t, db)
 	l := openLocker(t, db)
 	lock := mustLock(t, l, pglock.NewKey("held"))
-	filler := db.Connect(t)
+	filler, conn := db.Connect(t), db.Connect(t)
 	for {
 		if _, err := filler.Exec(t.Context(), "SELECT pg_advisory_lock(n) FROM generate_series(1, 100000) AS n"); err != nil {
 			break
@@ -203,10 +203,15 @@ func TestFaultsAFullLockTableIsTheSameErrorEverywhere(t *testing.T) {
 	job, err := schedule.New(l, pglock.NewKey("job"))
 	must.Succeed(t, err)
 	nothing := func(context.Context, *pglock.Lock) error { return nil }
+	inTx := func(opts ...pglock.TxOption) error {
+		return pglock.BeginFunc(t.Context(), conn, pglock.NewKey("k"), func(pgx.Tx) error { return nil }, opts...)
+	}
 	for name, call := range map[string]func() error{
 		"Lock":     func() error { _, err := openLocker(t, db).Lock(t.Context(), pglock.NewKey("k")); return err },
 		"rows":     func() error { _, err := rows.Lock(t.Context(), pglock.NewKey("k")); return err },
 		"Fence":    func() error { _, err := lock.Fence(t.Context()); return err },
+		"LockTx":   func() error { return inTx() },
+		"MaxWait":  func() error { return inTx(pglock.MaxWait(txLong)) },
 		"schedule": func() error { return job.Run(t.Context(), time.Now(), nothing) },
 	} {
 		if err := call(); !errors.Is(err, pglock.ErrTooManyLocks) || errors.Is(err, pglock.ErrUnavailable) {

@@ -3,7 +3,6 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -306,44 +305,4 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 		mustUnlock(t, lock)
 		closeWithinAMinute(t, l)
 	}
-}
-
-// A role that may create functions and operators on another role's search_path could try to make the guard run them.
-func TestGuardTxRunsNothingOfTheSearchPath(t *testing.T) {
-	db := testenv.Database(t)
-	admin := db.Connect(t)
-	var trap strings.Builder
-	trap.WriteString("create schema evil;\n")
-	for _, f := range []string{
-		"starts_with(text, text) returns bool", "current_setting(text) returns text", "count(bigint) returns bigint",
-		"unnest(bigint[]) returns setof bigint", "pg_advisory_xact_lock(bigint) returns void",
-		"pg_advisory_xact_lock_shared(bigint) returns void", "pg_try_advisory_xact_lock_shared(int, int) returns bool",
-		"equal(int, int) returns bool", "more(bigint, bigint) returns bool", "more(bigint, int) returns bool",
-		"max(text) returns text", "same(text, text) returns bool", "same(name, name) returns bool",
-	} {
-		fmt.Fprintf(&trap, "create function evil.%s language plpgsql as $$ begin raise 'trapped'; end $$;\n", f)
-	}
-	trap.WriteString(`create operator evil.= (function = evil.equal, leftarg = int, rightarg = int);
-		create operator evil.= (function = evil.same, leftarg = text, rightarg = text);
-		create operator evil.= (function = evil.same, leftarg = name, rightarg = name);
-		create operator evil.>= (function = evil.more, leftarg = bigint, rightarg = bigint);
-		create operator evil.>= (function = evil.more, leftarg = bigint, rightarg = int);
-		create domain evil.int8 as bigint check (false); create domain evil.int4 as int check (false);
-		create domain evil.text as pg_catalog.text check (false); create domain evil.bool as pg_catalog.bool check (false);
-		create type evil._int8 as enum (); create type evil._int4 as enum ()`)
-	if _, err := admin.Exec(t.Context(), trap.String()); err != nil {
-		t.Fatal(err)
-	}
-	cfg := db.Config(t)
-	cfg.ConnConfig.RuntimeParams["search_path"] = "evil, pg_catalog"
-	conn, err := pgx.ConnectConfig(t.Context(), cfg.ConnConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	lock := mustLock(t, openLocker(t, db), pglock.NewKey("k"))
-	commit(t, mustGuard(t, conn, lock))
-	commit(t, mustGuard(t, conn, lock)) // the first one has one more statement
-	mustUnlock(t, lock)
-	wantAborted(t, conn, func(tx pgx.Tx) error { return lock.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
 }

@@ -27,7 +27,9 @@ begin
 			end loop;
 		end loop;
 	end loop;
-	foreach o in array array['count(bigint)', 'max(text)', 'coalesce(text)', 'current_setting(text)', 'set_config(text, text, bool)'] loop
+	foreach o in array array['count(bigint)', 'max(text)', 'coalesce(text)', 'current_setting(text)', 'set_config(text, text, bool)',
+		'starts_with(text, text)', 'unnest(bigint[])', 'pg_advisory_xact_lock(bigint)', 'pg_advisory_xact_lock_shared(bigint)',
+		'pg_try_advisory_xact_lock_shared(int, int)'] loop
 		execute format('create function evil.%s returns bool language plpgsql as $$ begin raise ''trapped''; end $$', o);
 	end loop;
 	foreach o in array array['int2', 'int4', 'int8', 'float8', 'text', 'bool', 'oid', 'timestamptz', 'interval'] loop
@@ -113,6 +115,9 @@ func TestTrustLocksRunNothingOfTheSearchPath(t *testing.T) {
 	}
 	if err := all.Verify(t.Context()); err != nil {
 		t.Error(err)
+	}
+	for range 2 { // the first one has one more statement
+		inTx("GuardTx", nil, func(ctx context.Context, tx pgx.Tx) error { return all.GuardTx(ctx, tx) })
 	}
 	if holders, err := locker.Holders(t.Context(), pair); err != nil || len(holders) != 1 {
 		t.Errorf("the holders are %v, %v", holders, err)

@@ -156,29 +156,6 @@ func TestTxTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestTxAFullLockTableIsTooManyLocks(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, map[string]string{
-		"max_locks_per_transaction": "10", "max_connections": "10", "max_prepared_transactions": "0",
-	})
-	db := testenv.On(t, server)
-	keys := make([]pglock.Key, 20_000)
-	for i := range keys {
-		keys[i] = pglock.Int64Key(int64(i))
-	}
-	for _, opts := range [][]pglock.TxOption{nil, {pglock.MaxWait(txLong)}} {
-		conn := db.Connect(t)
-		tx := txBegin(t, conn)
-		err := pglock.LockAllTx(t.Context(), tx, keys, opts...)
-		if !errors.Is(err, pglock.ErrTooManyLocks) || txCode(err) != "53200" {
-			t.Errorf("the error is %v", err)
-		}
-		txCheck(t, tx.Rollback(t.Context()))
-		txWantLocks(t, db)
-		txCheck(t, conn.Close(t.Context()))
-	}
-}
-
 func TestTxErrorMapsWhatItKnows(t *testing.T) {
 	t.Parallel()
 	server := func(code, message string) error {
