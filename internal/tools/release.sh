@@ -60,6 +60,8 @@ changes() {
 tag() {
 	[[ $1 =~ ^v[01]\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] || { echo "$1 is not a version such as v0.1.0" >&2; return 1; }
 	[ -z "$(git status --porcelain)" ] || { echo "commit or remove what git status shows first" >&2; return 1; }
+	local from
+	from=$(git symbolic-ref --quiet --short HEAD || git rev-parse HEAD) # a check of a pull request is on no branch
 	git checkout --quiet --detach
 	for dir in $(published); do
 		for other in $(required "$dir"); do
@@ -70,7 +72,7 @@ tag() {
 	for dir in $(published); do
 		git tag "$(echo "$dir/$1" | sed 's,^\./,,')"
 	done
-	git checkout --quiet -
+	git checkout --quiet "$from"
 }
 
 # What a stranger does with a module: get it, build a program that uses it, and run that.
