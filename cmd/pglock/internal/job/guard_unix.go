@@ -121,20 +121,27 @@ func (g *guard) reap(events chan<- event) {
 }
 
 // listen reports orders, and the end of the process that gives them. That process renews the lock, and ends the command when
-// it is lost. If it is frozen it does neither, and others can have the lock after about four fifths of a lease: the guard
-// ends the command before that.
+// it is lost. If it is frozen it does neither, and others can have the lock after two thirds of a lease: the guard ends the
+// command before that. If both were frozen, as by Ctrl-Z, the other one has a moment to show that it is awake again.
 func (g *guard) listen(events chan<- event) {
 	order := make([]byte, 1)
-	for patience, late := g.lease*6/10, byte(terminateAll); ; {
+	for silent := 0; ; {
+		patience := g.lease * 4 / 10
+		if silent > 0 {
+			patience = g.lease / 10
+		}
 		_ = g.control.SetReadDeadline(time.Now().Add(patience))
 		switch _, err := g.control.Read(order); {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			events <- event{order: late}
-			patience, late = g.lease/10, killAll
+			order[0] = [...]byte{awake, terminateAll, killAll}[min(silent, 2)]
+			silent++
 		case err != nil:
 			events <- event{alone: true}
 			return
-		case order[0] != awake:
+		default:
+			silent = 0
+		}
+		if order[0] != awake {
 			events <- event{order: order[0]}
 		}
 	}
