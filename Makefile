@@ -120,6 +120,11 @@ bench: ## Measure pglock beside what else one would use; with ONLY=REGEXP some r
 	@$(prepare) postgres pgbouncer redis
 	@cd bench && go run . -only='$(ONLY)'
 
+.PHONY: bench-monitor
+bench-monitor: ## Measure what the monitor costs beside 10,000 locks and 500 sessions
+	@$(prepare) postgres pgbouncer redis
+	@cd bench && go run . -only='^monitor$$'
+
 .PHONY: bench-compare
 bench-compare: ## Measure all kinds of locks that one may choose from, in one table
 	@$(prepare) postgres pgbouncer redis

@@ -2,7 +2,7 @@
 // running the same statements, other locks on Redis. It starts temporary servers, and prints a table of figures and ratios
 // that marks each target as reached or missed.
 //
-//	go run . [-only REGEXP] [-rounds N] [-slice DURATION] [-list] [-json] [-cpuprofile FILE]
+//	go run . [-only REGEXP] [-rounds N] [-slice DURATION] [-list] [-json]
 //
 // The contestants of a row take turns in short slices, in an order that changes from round to round, and a ratio is the
 // median of the ratios of all rounds. The ratios hold for the machine on which they were measured: clients and servers
@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,7 +62,6 @@ type flags struct {
 	plan       contest.Plan
 	only       *regexp.Regexp
 	list, json bool
-	cpuProfile string
 }
 
 func parse(args []string) (f flags, err error) {
@@ -72,7 +70,6 @@ func parse(args []string) (f flags, err error) {
 	set.DurationVar(&f.plan.Slice, "slice", 500*time.Millisecond, "length of a slice")
 	set.BoolVar(&f.list, "list", false, "list the rows and do nothing")
 	set.BoolVar(&f.json, "json", false, "print JSON instead of a table")
-	set.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its label contestant names the contestant")
 	only := set.String("only", "", "run the rows whose name matches this `regexp`")
 	if err := set.Parse(args); err != nil {
 		return f, err
@@ -106,11 +103,6 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
-	stopProfile, err := f.profile()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stopProfile()) }()
 	b := &bench{Lab: servers, plan: f.plan, size: 10_000}
 	if f.json {
 		lines, err := b.measure(ctx, selected, func(report.Line) {})
@@ -124,17 +116,6 @@ func run(ctx context.Context, args []string) (err error) {
 	lines, err := b.measure(ctx, selected, func(line report.Line) { fmt.Println(line) })
 	printSummary(lines)
 	return err
-}
-
-func (f flags) profile() (stop func() error, err error) {
-	if f.cpuProfile == "" {
-		return func() error { return nil }, nil
-	}
-	file, err := os.Create(f.cpuProfile)
-	if err != nil {
-		return nil, err
-	}
-	return func() error { pprof.StopCPUProfile(); return file.Close() }, pprof.StartCPUProfile(file)
 }
 
 func (b *bench) about() map[string]string {

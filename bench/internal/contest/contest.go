@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"time"
 )
@@ -59,15 +58,12 @@ func Run(ctx context.Context, plan Plan, contestants ...Contestant) ([]Series, e
 // grace is how much longer than planned a slice may take before it is cancelled.
 const grace = 30 * time.Second
 
-// slice runs one slice. In a profile its goroutines carry the contestant's name as a label.
+// slice runs one slice.
 func (c Contestant) slice(ctx context.Context, d time.Duration) (figure float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d+grace)
 	defer cancel()
 	runtime.GC() // each contestant starts with a clean heap
-	pprof.Do(ctx, pprof.Labels("contestant", c.Name), func(ctx context.Context) {
-		figure, err = c.Measure(ctx, d)
-	})
-	if err != nil {
+	if figure, err = c.Measure(ctx, d); err != nil {
 		return 0, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	return figure, nil
