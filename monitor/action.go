@@ -255,7 +255,7 @@ func (c *chooser) explain(a Action) Action {
 	}
 	root := below.Parent()
 	a.Why = root.untouchable()
-	if share := len(below.Wait.BlockedBy.nearest()); a.Why == "" && share > 1 {
+	if share := len(below.Wait.BlockedBy); a.Why == "" && share > 1 {
 		a.Why = fmt.Sprintf("%d share it, and all must end", share)
 	}
 	a.Why = cmp.Or(a.Why, "no signal to it frees any")

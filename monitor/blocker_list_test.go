@@ -10,15 +10,12 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-func TestJSONBlockersAreThoseThatHoldTheLock(t *testing.T) {
+func TestJSONBlockersAreNotMoreThanSixteen(t *testing.T) {
 	t.Parallel()
 	hard := func(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: "hard"} }
-	soft := func(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: "soft"} }
 	for name, c := range map[string]struct{ all, want monitor.Blockers }{
 		"none":             {monitor.Blockers{}, monitor.Blockers{}},
 		"unknown":          {nil, nil},
-		"holders":          {monitor.Blockers{hard(1), soft(2), hard(3), soft(4)}, monitor.Blockers{hard(1), hard(3)}},
-		"only ahead":       {monitor.Blockers{soft(2), soft(4)}, monitor.Blockers{soft(2), soft(4)}},
 		"many holders":     {slices.Repeat(monitor.Blockers{hard(1)}, 20), slices.Repeat(monitor.Blockers{hard(1)}, 16)},
 		"a prepared <one>": {monitor.Blockers{{GID: "<\n\">", Kind: "hard"}}, monitor.Blockers{{GID: "<\n\">", Kind: "hard"}}},
 	} {

@@ -127,8 +127,7 @@ func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parti
 	for id, lock := range grouped {
 		for i := range lock.Waiters {
 			waiter := &lock.Waiters[i]
-			waiter.BlockedBy = all.blockers(*waiter, lock.Holders, pids[waiting{id, waiter.PID}])
-			waiter.Ahead = waiter.BlockedBy.soft()
+			waiter.BlockedBy, waiter.Ahead = all.blockers(*waiter, lock.Holders, pids[waiting{id, waiter.PID}])
 		}
 	}
 }

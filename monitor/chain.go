@@ -129,8 +129,7 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 			utc := row.WaitingSince.UTC()
 			w.WaitingSince = &utc
 		}
-		w.BlockedBy = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
-		w.Ahead = w.BlockedBy.soft()
+		w.BlockedBy, w.Ahead = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
 		if w.Lock.Type == "transactionid" || w.Lock.Type == "virtualxid" {
 			w.Mode = "" // it waits for the end of a transaction, in a mode that would be taken for that of the row
 		} else {

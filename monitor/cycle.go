@@ -111,7 +111,7 @@ func waitEdges(s *Snapshot) (sessions, rows []wait) {
 		} else {
 			step.Key, step.Database = w.Other.String(), w.Other.Database
 		}
-		for _, b := range w.BlockedBy.nearest() {
+		for _, b := range w.BlockedBy {
 			edge.Step, edge.next = step, b.ID()
 			edge.BlockedBy, edge.Kind = b.PID, b.Kind
 			switch {

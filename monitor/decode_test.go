@@ -76,15 +76,16 @@ func TestDecodeBlockersOfAMomentLater(t *testing.T) {
 		{"holders, one of them in two modes", modeExclusive, holders, []int32{20, 10, 0},
 			[]Blocker{{PID: 0, GID: "g", Kind: blockHard}, {PID: 10, Kind: blockHard}, {PID: 20, Kind: blockHard}}},
 		{"a compatible holder that waits ahead for more", modeShared, holders, []int32{20, 10},
-			[]Blocker{{PID: 10, Kind: blockHard}, {PID: 20, Kind: blockSoft}}},
+			[]Blocker{{PID: 10, Kind: blockHard}}},
 		{"a session that is not in the snapshot", modeShared, holders, []int32{98}, []Blocker{}},
 		{"parallel workers of one session", modeExclusive, holders, []int32{20, 20, 99, 20},
-			[]Blocker{{PID: 20, Kind: blockHard}, {PID: 99, Kind: blockSoft}}},
+			[]Blocker{{PID: 20, Kind: blockHard}}},
+		{"only ahead", modeShared, holders[2:], []int32{99, 20}, []Blocker{{PID: 20, Kind: blockSoft}, {PID: 99, Kind: blockSoft}}},
 		{"two prepared transactions that have ended", modeExclusive, nil, []int32{0, 0}, []Blocker{}},
 	}
 	all := parties{byOwner: map[string]*party{"10": {}, "20": {}, "99": {}}}
 	for _, c := range cases {
-		if got := all.blockers(Waiter{Mode: c.mode}, c.holders, c.pids); got == nil || !slices.Equal(got, c.want) {
+		if got, _ := all.blockers(Waiter{Mode: c.mode}, c.holders, c.pids); got == nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -3,8 +3,5 @@ package monitor
 // FindCycles fills in the cycles of a snapshot that a test has made.
 func (s *Snapshot) FindCycles() { s.Cycles = cycles(s) }
 
-// Nearest returns the blockers that matter.
-func (b Blockers) Nearest() Blockers { return b.nearest() }
-
 // Compare orders sessions as the tree does.
 func (id SessionID) Compare(other SessionID) int { return id.compare(other) }

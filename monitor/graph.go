@@ -143,7 +143,7 @@ func newWaitGraph(s *Snapshot) *waitGraph {
 		waiter := g.number(wait.ID())
 		g.edges = append(g.edges, waiter)
 		g.waited[waiter] = max(g.waited[waiter], wait.waited(s.TakenAt))
-		for _, blocker := range wait.BlockedBy.nearest() {
+		for _, blocker := range wait.BlockedBy {
 			at := g.number(blocker.ID())
 			g.edges = append(g.edges, at)
 			g.waiting[at] = append(g.waiting[at], waiter)

@@ -207,16 +207,19 @@ func edgesOf(db *testenv.DB, s *monitor.Snapshot) []string {
 	return slices.Compact(lines(edges)) // a pid of 0 can mean several prepared transactions
 }
 
-// An exclusive lock conflicts with every other, and two shared ones do not.
+// An exclusive lock conflicts with every other, and two shared ones do not. Those ahead count if no holder is in the way.
 const selectEdges = `
-SELECT w.pid, b.pid, EXISTS (
-    SELECT FROM pg_locks h
-    WHERE h.locktype = 'advisory' AND h.granted AND coalesce(h.pid, 0) = b.pid
-      AND (h.database, h.classid, h.objid, h.objsubid) = (w.database, w.classid, w.objid, w.objsubid)
-      AND 'ExclusiveLock' IN (h.mode, w.mode)) AS hard
-FROM pg_locks w JOIN pg_database d ON d.oid = w.database,
-     LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(w.pid)) AS pid) b
-WHERE w.locktype = 'advisory' AND NOT w.granted AND d.datname = $1`
+SELECT e.waiter, e.blocker, e.hard FROM (
+    SELECT w.pid AS waiter, b.pid AS blocker, h.hard, bool_or(h.hard) OVER (PARTITION BY w.pid) AS any_hard
+    FROM pg_locks w JOIN pg_database d ON d.oid = w.database,
+         LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(w.pid)) AS pid) b,
+         LATERAL (SELECT EXISTS (
+            SELECT FROM pg_locks h
+            WHERE h.locktype = 'advisory' AND h.granted AND coalesce(h.pid, 0) = b.pid
+              AND (h.database, h.classid, h.objid, h.objsubid) = (w.database, w.classid, w.objid, w.objsubid)
+              AND 'ExclusiveLock' IN (h.mode, w.mode)) AS hard) h
+    WHERE w.locktype = 'advisory' AND NOT w.granted AND d.datname = $1) e
+WHERE e.hard = e.any_hard`
 
 func serverEdges(t testing.TB, db *testenv.DB) []string {
 	t.Helper()

@@ -66,7 +66,7 @@ func newSimulation(s *Snapshot, g *waitGraph) *simulation {
 	var rows []int                  // the waits for a place in the queue for a row
 	edges := g.edges
 	for wait := range s.Waits() {
-		near := wait.BlockedBy.nearest()
+		near := wait.BlockedBy
 		w := simulatedWait{waiter: edges[0], blockers: edges[1 : 1+len(near) : 1+len(near)], exact: wait.exact()}
 		edges = edges[1+len(near):]
 		if wait.Expected {

@@ -195,12 +195,12 @@ type Waiter struct {
 	// permit of a semaphore, or for the run of a job that another process does. Another role cannot say it for it.
 	Expected bool `json:"expected"`
 	Session
-	// Ahead is how many of BlockedBy do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one
-	// less than its place in the queue.
+	// Ahead is how many do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one less than its
+	// place in the queue.
 	Ahead int `json:"ahead"`
-	// BlockedBy are the sessions that block this one, sorted by process ID: exactly those that pg_blocking_pids names,
-	// each once, without those that came or went while the snapshot was taken. In JSON these are only those that hold the
-	// lock, or of a waiter without any the others, and at most 16. Those for a lock in a row are the processes that hold it in
+	// BlockedBy are the sessions that block this one, sorted by process ID: those that hold the lock or, if none of these is in
+	// its way, those ahead of it in the queue. They are those that pg_blocking_pids names, each once, without those that came or
+	// went while the snapshot was taken; in JSON at most 16. Those for a lock in a row are the processes that hold it in
 	// a mode that conflicts, at most 16, or else the last one that waits ahead in such a mode. The first in line for a permit of a
 	// semaphore waits for those that have the permits.
 	BlockedBy Blockers `json:"blocked_by"`

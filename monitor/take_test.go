@@ -81,8 +81,8 @@ func TestSnapshotAQueueOfTenWaiters(t *testing.T) {
 		t.Errorf("holders: %+v", lock.Holders)
 	}
 	for i, waiter := range lock.Waiters {
-		if waiter.PID != pids[i] || len(waiter.BlockedBy) != i+1 {
-			t.Errorf("waiter %d is %d, blocked by %v; want %d and %d blockers", i, waiter.PID, waiter.BlockedBy, pids[i], i+1)
+		if waiter.PID != pids[i] || len(waiter.BlockedBy) != 1 || waiter.Ahead != i {
+			t.Errorf("waiter %d is %d, blocked by %v, behind %d; want %d", i, waiter.PID, waiter.BlockedBy, waiter.Ahead, pids[i])
 		}
 		if waiter.WaitingSince == nil || waiter.WaitingSince.After(s.TakenAt) {
 			t.Errorf("waiter %d has been waiting since %v, seen at %v",

@@ -198,7 +198,7 @@ func (t *Tree) findSessions() {
 func (t *Tree) chooseBlockers() {
 	chosen, edges := make([]edge, len(t.nodes)), t.graph.edges // chosen is by session
 	for wait := range t.snapshot.Waits() {
-		n, near := t.nodes[edges[0]], wait.BlockedBy.nearest()
+		n, near := t.nodes[edges[0]], wait.BlockedBy
 		best := &chosen[n.number]
 		for i, b := range near {
 			if e := (edge{b, wait, t.nodes[edges[1+i]], t.cyclic[[2]int32{n.PID, b.PID}]}); best.node == nil || e.compare(*best) < 0 {

@@ -18,7 +18,7 @@ func checkTree(t testing.TB, s *monitor.Snapshot) {
 	waits, blocks := map[monitor.SessionID][]monitor.Wait{}, map[monitor.SessionID]bool{}
 	for wait := range s.Waits() {
 		waits[wait.ID()] = append(waits[wait.ID()], wait)
-		for _, b := range wait.BlockedBy.Nearest() {
+		for _, b := range wait.BlockedBy {
 			blocks[b.ID()] = true
 		}
 	}
@@ -64,7 +64,7 @@ func checkEdge(t testing.TB, s *monitor.Snapshot, tree *monitor.Tree, n *monitor
 	}
 	best, kind, cyclic := "", string(""), false
 	for _, wait := range waits {
-		for _, b := range wait.BlockedBy.Nearest() {
+		for _, b := range wait.BlockedBy {
 			inCycle := inCertainCycle(s, n.PID, b.PID)
 			rank := fmt.Sprint(!inCycle, b.Kind != "hard", wait.WaitingSince == nil) + since(wait) + fmt.Sprintf("%08d", b.PID) + b.GID
 			if best == "" || rank < best {
@@ -199,7 +199,7 @@ func TestTreeOfSomeLocks(t *testing.T) {
 				n.Blocker != nil && (n.Blocker.ID() != same.Blocker.ID() || n.Blocker != part.Node(n.Blocker.ID())) {
 				t.Fatalf("seed %d: %+v is %+v in the whole tree", seed, n, same)
 			}
-			if n.Wait != nil && slices.ContainsFunc(n.Wait.BlockedBy.Nearest(), func(b monitor.Blocker) bool { return part.Node(b.ID()) == nil }) {
+			if n.Wait != nil && slices.ContainsFunc(n.Wait.BlockedBy, func(b monitor.Blocker) bool { return part.Node(b.ID()) == nil }) {
 				t.Fatalf("seed %d: a blocker of %v is missing", seed, n.ID())
 			}
 		}
@@ -209,7 +209,7 @@ func TestTreeOfSomeLocks(t *testing.T) {
 			}
 		}
 		for _, wait := range s.OtherWaits {
-			if slices.ContainsFunc(wait.BlockedBy.Nearest(), func(b monitor.Blocker) bool { return waitsForEven(s, b) }) && part.Node(wait.ID()) == nil {
+			if slices.ContainsFunc(wait.BlockedBy, func(b monitor.Blocker) bool { return waitsForEven(s, b) }) && part.Node(wait.ID()) == nil {
 				t.Fatalf("seed %d: %v, which waits behind a shown session, is missing", seed, wait.ID())
 			}
 			if wait.PID%3 == 0 && part.Node(wait.ID()) == nil {
@@ -234,17 +234,13 @@ func TestTreeWithoutWaitsIsEmpty(t *testing.T) {
 	}
 }
 
-// queue returns a snapshot of sessions that wait for one key, each behind all that came before.
+// queue returns a snapshot of sessions that wait for one key.
 func queue(waiters int32) *monitor.Snapshot {
 	lock := monitor.Lock{Key: "@1", Holders: []monitor.Holder{{Session: monitor.Session{PID: 1}}}}
 	for pid := int32(2); pid < waiters+2; pid++ {
 		since := time.Unix(int64(pid), 0)
-		waiter := monitor.Waiter{Session: monitor.Session{PID: pid}, WaitingSince: &since,
-			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}}
-		for ahead := int32(2); ahead < pid; ahead++ {
-			waiter.BlockedBy = append(waiter.BlockedBy, monitor.Blocker{PID: ahead, Kind: "soft"})
-		}
-		lock.Waiters = append(lock.Waiters, waiter)
+		lock.Waiters = append(lock.Waiters, monitor.Waiter{Session: monitor.Session{PID: pid}, WaitingSince: &since,
+			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}})
 	}
 	return &monitor.Snapshot{TakenAt: time.Unix(1000, 0), Locks: []monitor.Lock{lock}}
 }

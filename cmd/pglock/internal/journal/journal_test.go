@@ -142,7 +142,7 @@ func TestJournalFollowsALock(t *testing.T) {
 		t.Errorf("a wait that began: %+v", e)
 	}
 	gotC := s.startWait(c, 2, "SELECT pg_advisory_lock(7)")
-	s.wantEvents("wait-began @7 c < a < b")
+	s.wantEvents("wait-began @7 c < a")
 
 	s.exec(a, "SELECT pg_advisory_unlock(7)")
 	gotB()
@@ -201,7 +201,7 @@ func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 	s.wantEvents()
 	c := s.connect("c")
 	gotC := s.startWait(c, 2, "SELECT pg_advisory_lock(8)")
-	_, events := s.wantEvents("wait-began @8 c < a < b")
+	_, events := s.wantEvents("wait-began @8 c < a")
 	if e := events[0]; !strings.Contains(e.Headline, " owner") || !strings.Contains(e.Headline, "relation t") {
 		t.Errorf("the headline: %s", e.Headline)
 	}

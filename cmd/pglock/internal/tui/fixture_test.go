@@ -172,7 +172,7 @@ func mixedSnapshot() *monitor.Snapshot {
 	invoice.Holders = []monitor.Holder{holds(payments, "exclusive")}
 	invoice.Waiters = []monitor.Waiter{
 		waits(session(4712, "worker-1"), "exclusive", 12300*time.Millisecond, hardBlocker(4711)),
-		waits(session(4713, "worker-2"), "exclusive", 9*time.Second, hardBlocker(4711), softBlocker(4712)),
+		waits(session(4713, "worker-2"), "exclusive", 9*time.Second, hardBlocker(4711)),
 	}
 	pair := lock(pglock.PairKey(7, -42))
 	pair.Space = "pair"

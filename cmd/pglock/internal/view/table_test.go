@@ -54,9 +54,9 @@ func snapshot() *monitor.Snapshot {
 					{Mode: "exclusive", Session: session(4712, "billing", "active"),
 						WaitingSince: ago(90 * time.Second), BlockedBy: []monitor.Blocker{blocker(4711, "hard")}},
 					{Mode: "shared", Session: stranger, WaitingSince: ago(12 * time.Second),
-						BlockedBy: []monitor.Blocker{blocker(4711, "hard"), blocker(4712, "soft")}},
+						BlockedBy: []monitor.Blocker{blocker(4711, "hard")}},
 					{Mode: "exclusive", Session: gone, BlockedBy: []monitor.Blocker{
-						blocker(4711, "hard"), blocker(4712, "soft"), blocker(4714, "soft")}},
+						blocker(4711, "hard")}},
 				},
 			},
 		},
