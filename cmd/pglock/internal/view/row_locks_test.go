@@ -21,10 +21,10 @@ func TestAWaitForALockInARowCountsAsAnyOther(t *testing.T) {
 	sessions, rows := waited(time.Minute), waited(time.Minute)
 	rows.Locks = append(rows.Locks, inRow("@9", time.Hour))
 	limits := Limits{Fail: limit(2 * time.Minute)}
-	if got := Judge(rows, Filter{}, limits, ""); got.Verdict != Critical || !strings.Contains(got.Text, "for @9 (row)") {
-		t.Errorf("%v %s", got.Verdict, got.Text)
+	if got, text := Status(rows, Filter{}, limits, ""); got != Critical || !strings.Contains(text, "for @9 (row)") {
+		t.Error(text)
 	}
-	if got := Judge(sessions, Filter{}, limits, ""); got.Verdict != OK {
-		t.Errorf("%v %s", got.Verdict, got.Text)
+	if got, text := Status(sessions, Filter{}, limits, ""); got != OK {
+		t.Error(text)
 	}
 }

@@ -29,41 +29,9 @@ func (v Verdict) String() string {
 // Limits says how long a session may wait for a lock. Nil means no limit.
 type Limits struct{ Warn, Fail *time.Duration }
 
-// Judgement is the result of a check.
-type Judgement struct {
-	Verdict Verdict
-	// Text says why, and Data is the performance data: label=value;warn;critical;least.
-	Text string
-	Data []Datum
-}
-
-// Datum is a value of the performance data.
-type Datum struct{ Label, Value string }
-
-// Status judges the deadlocks and the longest wait among the locks that the filter shows. The text is the line of a
-// plugin, with its performance data.
+// Status judges the deadlocks and the longest wait among the locks that the filter shows. The text is the line of a plugin, with its
+// performance data: the headline, and what carries the action out on the server that flags name, as [EndCommand] says.
 func Status(all *monitor.Snapshot, filter Filter, limits Limits, flags string) (Verdict, string) {
-	j := Judge(all, filter, limits, flags)
-	return j.Verdict, StatusLine(j.Verdict, j.Text) + " | " + dataText(j.Data)
-}
-
-// dataText quotes labels with spaces. Labels can contain neither quotes nor =, which would begin a
-// value.
-func dataText(data []Datum) string {
-	var texts []string
-	for _, d := range data {
-		label := strings.NewReplacer("'", "", "=", "", "|", "").Replace(Printable(d.Label))
-		if strings.Contains(label, " ") {
-			label = "'" + label + "'"
-		}
-		texts = append(texts, label+"="+d.Value)
-	}
-	return strings.Join(texts, " ")
-}
-
-// Judge judges the deadlocks and the longest wait among the locks that the filter shows. Its text is the headline, and what
-// carries the action out on the server that flags name, as [EndCommand] says.
-func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Judgement {
 	s, action := filter.shown(all), filter.Action(all)
 	longest, hidden := longestWait(s)
 	verdict, text := limits.judge(longest), action.String()
@@ -89,7 +57,7 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits, flags string) Ju
 	if end := EndCommand(action, flags); end != "" {
 		text += "; run: " + end
 	}
-	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest, limits)}
+	return verdict, StatusLine(verdict, text) + " | " + performance(s, longest, limits)
 }
 
 func haveWaited(waiters int) string {
@@ -142,15 +110,11 @@ func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 	return certain, possible
 }
 
-// performance formats data for plugins: value;warn;critical;least;most.
-func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Datum {
+// performance returns data for plugins: label=value;warn;critical;least.
+func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) string {
 	holders, waiters := parties(s)
-	return []Datum{
-		{"longest_wait", fmt.Sprintf("%.3fs;%s;%s;0", longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail))},
-		{"waiters", fmt.Sprintf("%d;;;0", waiters+OtherWaiters(s))},
-		{"holders", fmt.Sprintf("%d;;;0", holders)},
-		{"lock_table", fmt.Sprintf("%.1f%%;;;0", s.Capacity.Percent())},
-	}
+	return fmt.Sprintf("longest_wait=%.3fs;%s;%s;0 waiters=%d;;;0 holders=%d;;;0 lock_table=%.1f%%;;;0",
+		longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail), waiters+OtherWaiters(s), holders, s.Capacity.Percent())
 }
 
 func inSeconds(limit *time.Duration) string {
