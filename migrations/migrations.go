@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -73,8 +74,8 @@ func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 // matches [driver.ErrSchemaMissing] when there is no schema, [ErrForeignSchema] when it is not ours, and
 // [driver.ErrUntrusted] when it belongs to a role that is not trusted.
 func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, error) {
-	o, err := newOptions(opts)
-	if err != nil {
+	var o config
+	if err := options.Apply(&o, opts); err != nil {
 		return 0, fmt.Errorf("migrations: version: %w", err)
 	}
 	s, err := look(ctx, pool, o)
@@ -96,7 +97,7 @@ func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, err
 // operation is the difference between Up and Down.
 type operation struct {
 	pending func(schema) (bool, error)
-	do      func(context.Context, pgx.Tx, schema, options) error // in the transaction that has the lock
+	do      func(context.Context, pgx.Tx, schema, config) error // in the transaction that has the lock
 }
 
 var (
@@ -104,7 +105,7 @@ var (
 		pending: func(s schema) (bool, error) {
 			return !s.installed || s.version == 0 && !s.Standby, nil // 0 also if there are rights to take away
 		},
-		do: func(ctx context.Context, tx pgx.Tx, s schema, o options) error {
+		do: func(ctx context.Context, tx pgx.Tx, s schema, o config) error {
 			if s.installed {
 				_, err := s.mend(ctx, tx, o)
 				return err
@@ -124,7 +125,7 @@ var (
 			}
 			return s.installed, nil
 		},
-		do: func(ctx context.Context, tx pgx.Tx, s schema, o options) error {
+		do: func(ctx context.Context, tx pgx.Tx, s schema, o config) error {
 			s, err := s.mend(ctx, tx, o)
 			if err != nil {
 				return err
@@ -161,8 +162,8 @@ const (
 
 // exclusively carries out op under the lock if there is anything to do.
 func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation, opts []Option) error {
-	o, err := newOptions(opts)
-	if err != nil {
+	var o config
+	if err := options.Apply(&o, opts); err != nil {
 		return err
 	}
 	s, err := look(ctx, pool, o)
@@ -195,7 +196,7 @@ func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation, opts []O
 
 // attempt tries to take the lock, and carries out op in the transaction that has it. Another process may have been
 // faster, so it first checks the schema again; READ COMMITTED lets it see what that process committed.
-func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (locked bool, err error) {
+func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o config) (locked bool, err error) {
 	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 	err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
 		if err := pinSearchPath(ctx, tx); err != nil {
@@ -249,7 +250,7 @@ func (e *busyError) Unwrap() error { return driver.ErrNotAcquired }
 
 // look inspects the schema without the lock. Its transaction keeps the schema in place while its version is read. If another
 // process replaces the schema between two statements, the newer one is looked at.
-func look(ctx context.Context, pool *pgxpool.Pool, o options) (s schema, err error) {
+func look(ctx context.Context, pool *pgxpool.Pool, o config) (s schema, err error) {
 	if pool == nil {
 		return schema{}, errors.New("the pool is nil")
 	}

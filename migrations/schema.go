@@ -31,7 +31,7 @@ type schema struct {
 
 // inspect looks at the schema of the database. It uses nothing of a schema that is not to be trusted, and does not even
 // read it.
-func inspect(ctx context.Context, tx pgx.Tx, o options) (s schema, err error) {
+func inspect(ctx context.Context, tx pgx.Tx, o config) (s schema, err error) {
 	if s.Looked, err = trust.Look(ctx, tx, o.trusted); err != nil {
 		return s, err // a role that does not exist is an error even if there is no schema yet
 	}
@@ -71,7 +71,7 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (s schema, err error) {
 }
 
 // mend takes away rights of other roles, and puts back the record of the version.
-func (s schema) mend(ctx context.Context, tx pgx.Tx, o options) (_ schema, err error) {
+func (s schema) mend(ctx context.Context, tx pgx.Tx, o config) (_ schema, err error) {
 	for range 100 { // each look finds 20
 		for _, right := range s.excess {
 			if _, err := tx.Exec(ctx, right.Mend, pgx.QueryExecModeExec); err != nil {

@@ -1,7 +1,10 @@
 // Package options applies options.
 package options
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Apply applies opts to config, until one of them is refused.
 func Apply[C any, O ~func(*C) error](config *C, opts []O) error {
@@ -13,5 +16,14 @@ func Apply[C any, O ~func(*C) error](config *C, opts []O) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// TrustOwners adds roles to those that an option WithTrustedOwner has named.
+func TrustOwners(named *[]string, roles []string) error {
+	if slices.Contains(roles, "") {
+		return errors.New("WithTrustedOwner: the name of a role is empty")
+	}
+	*named = append(*named, roles...)
 	return nil
 }

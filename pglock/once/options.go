@@ -1,9 +1,6 @@
 package once
 
-import (
-	"errors"
-	"slices"
-)
+import "github.com/pglock-toolkit/pglock/internal/options"
 
 // Option configures a [Scope], or a call of [Prune].
 type Option func(*config) error
@@ -16,13 +13,7 @@ type config struct{ owners []string }
 // The owners of everything in the schema are looked up before the first use on a database, in an extra round trip,
 // and again every minute. In between, each use makes sure that it is still the same schema.
 func WithTrustedOwner(roles ...string) Option {
-	return func(c *config) error {
-		if slices.Contains(roles, "") {
-			return errors.New("WithTrustedOwner: the name of a role is empty")
-		}
-		c.owners = append(c.owners, roles...)
-		return nil
-	}
+	return func(c *config) error { return options.TrustOwners(&c.owners, roles) }
 }
 
 // The limits of a record, in bytes.

@@ -1,11 +1,10 @@
 package ratelimit
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -70,13 +69,7 @@ func WithTimeout(d time.Duration) Option {
 // it, a schema that belongs to an untrusted role is not used: [pglock.ErrUntrusted]. The owners are looked up before
 // the first use and then every minute. An empty name is an error, and so is the option on Redis.
 func WithTrustedOwner(roles ...string) Option {
-	return func(c *config) error {
-		if slices.Contains(roles, "") {
-			return errors.New("WithTrustedOwner: the name of a role is empty")
-		}
-		c.owners = append(c.owners, roles...)
-		return nil
-	}
+	return func(c *config) error { return options.TrustOwners(&c.owners, roles) }
 }
 
 // WithObserver reports each call to o, as an EventRecorded. A nil observer is none.
