@@ -6,6 +6,7 @@
 -- which have the owner's rights, so that their callers need none on tables, and SELECT on what people read.
 
 SELECT pg_catalog.set_config('pglock.search_path', pg_catalog.current_setting('search_path'), true);
+SET LOCAL quote_all_identifiers = off; -- it would quote the names in the settings of functions
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 DO LANGUAGE plpgsql $$

@@ -70,6 +70,7 @@ func TestUpDoesNotDependOnTheSearchPathOrOtherSettings(t *testing.T) {
 		"default_transaction_isolation": "serializable",
 		"default_transaction_read_only": "on",
 		"standard_conforming_strings":   "off",
+		"quote_all_identifiers":         "on",
 		"DateStyle":                     "German",
 	} {
 		config.ConnConfig.RuntimeParams[name] = value
