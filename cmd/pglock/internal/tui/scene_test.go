@@ -32,12 +32,6 @@ func (s *scene) wait(number int64, pid int32, seconds time.Duration, blockers ..
 	}
 }
 
-// other adds a session that waits for a table, as its parallel workers do.
-func (s *scene) other(table string, pid int32, seconds time.Duration, blockers ...monitor.Blocker) {
-	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Name: table},
-		Waiter: waits(s.session(pid), "exclusive", seconds*time.Second, blockers...)})
-}
-
 // pileUp returns a snapshot of n sessions that wait for the key of one, each behind all that came before it, and of another
 // root with a waiter.
 func pileUp(n int) *monitor.Snapshot {
