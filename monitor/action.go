@@ -63,12 +63,8 @@ const (
 
 // Action returns the best action of the snapshot.
 func (s *Snapshot) Action() Action {
-	a := Action{Held: s.held(), Elsewhere: s.WaitsElsewhere}
-	for wait := range s.Waits() {
-		if wait.Expected {
-			a.Expected++
-		}
-	}
+	a := Action{Elsewhere: s.WaitsElsewhere}
+	a.count(s, func(*Lock) bool { return true })
 	return a.of(s, s.Tree(), nil)
 }
 
@@ -77,6 +73,17 @@ func (s *Snapshot) Action() Action {
 // snapshot. Elsewhere is 0. showsOther may be nil, for none.
 func (s *Snapshot) ActionOf(shows func(*Lock) bool, showsOther func(*OtherWait) bool) Action {
 	a := Action{filtered: true}
+	a.count(s, shows)
+	whole := s.Tree()
+	a = a.of(s, whole, whole.Of(shows, showsOther))
+	if a.Waiting == 0 {
+		a.hidden = s.Action().Waiting
+	}
+	return a
+}
+
+// count counts the locks that are held, but for those of processes whose leases are over, and the waits that are expected.
+func (a *Action) count(s *Snapshot, shows func(*Lock) bool) {
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		if !shows(lock) {
@@ -87,16 +94,10 @@ func (s *Snapshot) ActionOf(shows func(*Lock) bool, showsOther func(*OtherWait) 
 				a.Expected++
 			}
 		}
-		if lock.held(s.TakenAt) {
+		if slices.ContainsFunc(lock.Holders, func(h Holder) bool { return !h.Lease.over(s.TakenAt) }) {
 			a.Held++
 		}
 	}
-	whole := s.Tree()
-	a = a.of(s, whole, whole.Of(shows, showsOther))
-	if a.Waiting == 0 {
-		a.hidden = s.Action().Waiting
-	}
-	return a
 }
 
 // of fills in what can be done about the sessions in a part of a tree, or in all of it if part is nil.
@@ -271,20 +272,6 @@ func (s *Snapshot) heldBy() map[SessionID][]*Lock {
 		for j := range lock.Holders {
 			id := lock.Holders[j].ID()
 			held[id] = append(held[id], lock)
-		}
-	}
-	return held
-}
-
-// held reports whether the lock has a holder, apart from processes whose leases are over.
-func (l *Lock) held(at time.Time) bool {
-	return slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Lease.over(at) })
-}
-
-func (s *Snapshot) held() (held int) {
-	for i := range s.Locks {
-		if s.Locks[i].held(s.TakenAt) {
-			held++
 		}
 	}
 	return held

@@ -196,18 +196,16 @@ func (a Action) Command(flags string) string {
 	}
 	var all []string
 	for i, n := range a.Whom {
+		command := fmt.Sprintf("pglock %s%s %s", a.Signal, flags, a.refs[i])
 		switch {
-		case n.Prepared():
-			sql := n.RollbackSQL()
-			if n.Database != "" {
-				sql += "; -- in database " + n.Database
-			}
-			all = append(all, sql)
 		case n.Lease != nil:
-			all = append(all, fmt.Sprintf("pglock %s%s --holder %s", a.Signal, flags, a.refs[i]))
-		default:
-			all = append(all, fmt.Sprintf("pglock %s%s %s", a.Signal, flags, a.refs[i]))
+			command = fmt.Sprintf("pglock %s%s --holder %s", a.Signal, flags, a.refs[i])
+		case n.Prepared():
+			if command = n.RollbackSQL(); n.Database != "" {
+				command += "; -- in database " + n.Database
+			}
 		}
+		all = append(all, command)
 	}
 	return strings.Join(all, "; ")
 }
@@ -215,19 +213,16 @@ func (a Action) Command(flags string) string {
 // MarshalJSON returns the action as what to do, to whom, what that frees and the command, without flags.
 func (a Action) MarshalJSON() ([]byte, error) {
 	type target struct {
-		Who    string `json:"who"`
-		PID    int32  `json:"pid"`
-		GID    string `json:"gid"`
-		Holder string `json:"holder"`
-		Ref    string `json:"ref"`
+		Who string `json:"who"`
+		SessionID
+		Ref string `json:"ref"`
 	}
 	whom := []target{}
 	for i, n := range a.Whom {
-		id, one := n.ID(), target{Who: n.Who()}
-		if one.PID, one.GID, one.Holder = id.PID, id.GID, id.Holder; i < len(a.refs) {
-			one.Ref = a.refs[i]
+		whom = append(whom, target{Who: n.Who(), SessionID: n.ID()})
+		if i < len(a.refs) {
+			whom[i].Ref = a.refs[i]
 		}
-		whom = append(whom, one)
 	}
 	return json.Marshal(struct {
 		What    string   `json:"what"`

@@ -9,10 +9,10 @@ import (
 // SessionID identifies a session, prepared transaction or process within one snapshot.
 type SessionID struct {
 	// PID is the process ID of a session; 0 for a prepared transaction, which GID identifies, and for a process.
-	PID int32
-	GID string
+	PID int32  `json:"pid"`
+	GID string `json:"gid"`
 	// Holder identifies a process ([Lease.Holder]).
-	Holder string
+	Holder string `json:"holder"`
 }
 
 // ID identifies s within its snapshot.
