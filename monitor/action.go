@@ -133,6 +133,7 @@ func (a Action) of(s *Snapshot, t, part *Tree) Action {
 // candidate is an action that is compared with others.
 type candidate struct {
 	signals []sent
+	wait    *Wait // which it ends
 	Effect
 	cost
 	allowed bool // to the role of the snapshot
@@ -182,7 +183,7 @@ func (c *chooser) first(a candidate) SessionID { return c.t.graph.ids[a.signals[
 
 // candidate returns what would let a wait end at once. It is not possible if one of those in the way must not be signalled.
 func (c *chooser) candidate(w simulatedWait) (one candidate, possible bool) {
-	one.allowed = true
+	one.allowed, one.wait = true, c.t.nodes[w.waiter].Wait
 	for _, b := range w.blockers {
 		n := c.t.nodes[b]
 		if n.untouchable() != "" {
@@ -221,7 +222,10 @@ func (c *chooser) describe(a Action, chosen candidate) Action {
 			}
 		}
 	}
-	return c.about(a, first)
+	if a = c.about(a, first); len(a.Whom) > 1 && a.Signal != signalCancel {
+		a.lock = chosen.wait.Label()
+	}
+	return a
 }
 
 // about fills in what there is to know of the first of those that an action is about.

@@ -143,7 +143,10 @@ func TestActionLeavesElectionsOut(t *testing.T) {
 	}
 	session(t, db, "SELECT pg_advisory_lock(7)")
 	startWaiter(t, db, "SELECT pg_advisory_lock(7)")
-	requireHeadline(t, pool, "Terminate N TestActionLeavesElectionsOut, idle for AGE, holds @7 (excl): frees 1, longest wait AGE")
+	s := requireHeadline(t, pool, "Terminate N TestActionLeavesElectionsOut, idle for AGE, holds @7 (excl): frees 1, longest wait AGE")
+	if label, _, _ := s.Tree().Roots[0].Held(); label != "@7" {
+		t.Errorf("the tree begins with who holds %q", label)
+	}
 	cancel()
 	for range cap(ended) {
 		<-ended

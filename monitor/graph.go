@@ -112,6 +112,7 @@ type waitGraph struct {
 	edges   []int           // by wait, in their order: the numbers of the waiter and of its nearest blockers
 	waiting [][]int         // by session: those that wait for it directly
 	waited  []time.Duration // by session: its longest wait, negative if it does not wait
+	urgent  []bool          // by session: it waits, and that is not expected
 }
 
 // numbering has the numbers of sessions, most of which are found by process ID alone.
@@ -143,6 +144,7 @@ func newWaitGraph(s *Snapshot) *waitGraph {
 		waiter := g.number(wait.ID())
 		g.edges = append(g.edges, waiter)
 		g.waited[waiter] = max(g.waited[waiter], wait.waited(s.TakenAt))
+		g.urgent[waiter] = g.urgent[waiter] || !wait.Expected
 		for _, blocker := range wait.BlockedBy {
 			at := g.number(blocker.ID())
 			g.edges = append(g.edges, at)
@@ -157,18 +159,19 @@ func (g *waitGraph) number(id SessionID) int {
 	if !known {
 		n = len(g.ids)
 		g.numbers.set(id, n)
-		g.ids, g.waiting, g.waited = append(g.ids, id), append(g.waiting, nil), append(g.waited, -1)
+		g.ids, g.waiting, g.waited, g.urgent = append(g.ids, id), append(g.waiting, nil), append(g.waited, -1), append(g.urgent, false)
 	}
 	return n
 }
 
-// behind returns how many sessions wait for one, directly or through others, and the longest wait of it and these.
-func (g *waitGraph) behind(one int) (behind int, longest time.Duration) {
+// behind returns how many sessions wait for one, directly or through others, the longest wait of it and these, and whether one
+// of these waits is not expected.
+func (g *waitGraph) behind(one int) (behind int, longest time.Duration, urgent bool) {
 	longest = g.waited[one]
 	seen := map[int]bool{one: true}
 	for todo := []int{one}; len(todo) > 0; {
 		at := todo[len(todo)-1]
-		todo, longest = todo[:len(todo)-1], max(longest, g.waited[at])
+		todo, longest, urgent = todo[:len(todo)-1], max(longest, g.waited[at]), urgent || g.urgent[at]
 		for _, waiter := range g.waiting[at] {
 			if !seen[waiter] {
 				seen[waiter] = true
@@ -176,5 +179,5 @@ func (g *waitGraph) behind(one int) (behind int, longest time.Duration) {
 			}
 		}
 	}
-	return len(seen) - 1, longest
+	return len(seen) - 1, longest, urgent
 }

@@ -54,6 +54,7 @@ type Node struct {
 	Deadlock, Certain bool
 
 	number int
+	urgent bool // it waits, or one behind it does, and that is not expected
 }
 
 // Tree returns the blocking tree of the snapshot.
@@ -63,7 +64,7 @@ func (s *Snapshot) Tree() *Tree {
 	for i, id := range g.ids {
 		missing := &Session{PID: id.PID, GID: id.GID, Hidden: []string{"user"}}
 		t.nodes[i] = &Node{Session: missing, number: i}
-		t.nodes[i].Behind, t.nodes[i].Longest = g.behind(i)
+		t.nodes[i].Behind, t.nodes[i].Longest, t.nodes[i].urgent = g.behind(i)
 	}
 	t.findSessions()
 	t.markDeadlocks()
@@ -263,7 +264,7 @@ func (t *Tree) link() {
 		}
 	}
 	slices.SortFunc(t.Roots, func(a, b *Node) int {
-		return cmp.Or(compareBool(!a.Certain, !b.Certain), compareBool(a.calm(), b.calm()), cmp.Compare(b.Behind, a.Behind), a.ID().compare(b.ID()))
+		return cmp.Or(compareBool(!a.Certain, !b.Certain), compareBool(!a.urgent, !b.urgent), cmp.Compare(b.Behind, a.Behind), a.ID().compare(b.ID()))
 	})
 	for _, n := range t.nodes {
 		if n == nil {
@@ -273,11 +274,6 @@ func (t *Tree) link() {
 			return cmp.Or(compareSince(a.Wait.WaitingSince, b.Wait.WaitingSince), a.ID().compare(b.ID()))
 		})
 	}
-}
-
-// calm reports whether a root keeps others waiting only as they do in normal work, such as for a leader.
-func (n *Node) calm() bool {
-	return n.Wait == nil && len(n.Children) > 0 && !slices.ContainsFunc(n.Children, func(c *Node) bool { return !c.Wait.Expected })
 }
 
 // Of returns the part of the tree that concerns some locks and some waits for locks of other types: the sessions that hold
