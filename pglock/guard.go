@@ -36,7 +36,7 @@ import (
 // before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
 //
 // What GuardTx does is described for locks of sessions. For one in a row (package rowlock, docs/rowlock.md) it locks that
-// row in tx, and takes no advisory lock. It needs the schema, makes one round trip on tx and none elsewhere, and waits for
+// row in tx, and takes an advisory lock only to be seen by searches for deadlocks. It needs the schema, makes one round trip on tx and none elsewhere, and waits for
 // no earlier holder, since no process gets the lock before the guarded transactions of others have ended. A REPEATABLE
 // READ or SERIALIZABLE transaction is guarded if it began after the lock was granted, and otherwise [ErrStaleSnapshot]; a
 // read-only one is [ErrUnsupported]. A lock that has guarded a transaction is not handed off within the process: the

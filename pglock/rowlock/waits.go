@@ -56,6 +56,9 @@ func (b board) Look(ctx context.Context, text string) (s between.Sight, err erro
 		return s, err
 	}
 	more, err := recorder.DecodeSight(rows)
+	for i := range more.Waits {
+		more.Waits[i].SeesAll = true
+	}
 	s.Self, s.Room = more.Self, roomInRow
 	s.Waits, s.Holders = append(s.Waits, more.Waits...), append(s.Holders, more.Holders...)
 	return s, err

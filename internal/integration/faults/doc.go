@@ -10,5 +10,5 @@
 // Without -scale the test runs a small campaign of seconds, as part of the suite. If it finds a violation, it
 // keeps the history and the server's log in a directory, and prints its name.
 //
-// It uses the public API only.
+// It uses the public API only, but for what makes Lockers those of several processes.
 package faults

@@ -122,8 +122,15 @@ func Find(s Sight) (found []Deadlock) {
 	return found
 }
 
-// youngerFirst is the order in which waits give up.
+// youngerFirst is the order in which waits give up. Of those in a cycle with locks in rows, processes that see only sessions know
+// nothing.
 func youngerFirst(a, b *Wait) int {
+	if a.SeesAll != b.SeesAll {
+		if a.SeesAll {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(cmp.Compare(b.Began, a.Began), cmp.Compare(b.Process, a.Process), cmp.Compare(b.Number, a.Number))
 }
 

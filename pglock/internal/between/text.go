@@ -23,6 +23,8 @@ type Wait struct {
 	// Process is the session that has published it, or the id of a process with locks in rows; Role is whose that is. The
 	// reader knows them, and the application.
 	Process, Role, Application string
+	// SeesAll says that the process sees locks in rows, too.
+	SeesAll bool
 }
 
 // Claim says that a call holds a lock, and by what: a session, or a process with locks in rows.
