@@ -21,8 +21,8 @@ func FuzzTextsThatAreCutAreWholeWaits(f *testing.F) {
 	text, written := Text(waits, 1000)
 	f.Add(text, len(text))
 	f.Add(" 1@1 -1:zz;", 5)
-	f.Fuzz(func(t *testing.T, any string, cut int) {
-		Parse(any)
+	f.Fuzz(func(t *testing.T, other string, cut int) {
+		Parse(other)
 		if written != len(waits) || !reflect.DeepEqual(Parse(text[len(Prefix):]), waits) {
 			t.Fatalf("%q is read as %+v", text, Parse(text[len(Prefix):]))
 		}
