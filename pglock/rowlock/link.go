@@ -30,7 +30,8 @@ type dialer struct {
 
 func newDialer(own *pgxpool.Config) *dialer {
 	p := own.Copy()
-	p.AfterConnect, p.PrepareConn, p.BeforeAcquire, p.AfterRelease, p.BeforeClose = nil, nil, nil, nil, nil
+	p.AfterConnect, p.AfterRelease, p.BeforeClose = nil, nil, nil
+	p.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil } // it also replaces BeforeAcquire
 	p.MinConns, p.MinIdleConns, p.MaxConnLifetime, p.MaxConnLifetimeJitter = 0, 0, 0, 0
 	p.MaxConnIdleTime, p.HealthCheckPeriod = 5*time.Minute, time.Minute
 	c := p.ConnConfig
