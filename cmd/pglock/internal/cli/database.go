@@ -33,12 +33,14 @@ const connectTimeout = 10 * time.Second
 type dsn struct {
 	value   string
 	trusted []string
-	name    string // the argument DATABASE of a command, as psql has it
+	wait    seconds // for a server that does not answer yet
+	name    string  // the argument DATABASE of a command, as psql has it
 }
 
 func (d *dsn) addTo(flags *pflag.FlagSet) {
 	flags.StringVarP(&d.value, "dsn", "d", "",
 		"the database, a `URL`, keyword=value pairs or a name (default $DATABASE_URL, or what psql uses)")
+	flags.Var(&d.wait, "server-wait", "wait up to `duration` for a server that is starting")
 	flags.StringArrayVar(&d.trusted, "trust-owner", nil,
 		"use schema pglock also if this `ROLE` owns it: its code may run with your rights")
 }
@@ -92,7 +94,7 @@ type database struct {
 	flags string
 }
 
-// resolve returns the database that the flags name. It does not connect.
+// resolve returns the database that the flags name. It connects only to wait for a server that is starting.
 func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	source, value := "--dsn", strings.TrimSpace(d.value)
 	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not select another server
@@ -126,6 +128,9 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	}
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
+	}
+	if err := d.await(cmd.Context(), func(ctx context.Context) error { return answers(ctx, config.ConnConfig) }); err != nil {
+		return database{}, err
 	}
 	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted}, nil
 }

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // While all connections are taken, a command keeps the one that it has, however old it is, and another one says who can connect.
@@ -115,5 +119,31 @@ func TestParametersOfLibpqAreAcceptedOrNamed(t *testing.T) {
 		if !isName(name) {
 			t.Errorf("%s is no name", name)
 		}
+	}
+}
+
+// --server-wait outlasts a server that is starting, for so long and no longer, and no other error.
+func TestAServerThatIsStartingIsWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		times int
+		took  time.Duration
+	}{
+		"answers at once": {pglock.ErrUnavailable, 0, 0}, "starts": {pglock.ErrUnavailable, 4, 2 * time.Second},
+		"never starts": {pglock.ErrUnavailable, 1000, 10 * time.Second}, "denies access": {pglock.ErrDenied, 1000, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began, calls := time.Now(), 0
+			w := dsn{wait: seconds(10 * time.Second)}
+			must.Succeed(t, w.await(t.Context(), func(context.Context) error {
+				if calls++; calls <= c.times {
+					return c.err
+				}
+				return nil
+			}))
+			if took := time.Since(began); took != c.took {
+				t.Errorf("%s: it took %v", name, took)
+			}
+		})
 	}
 }

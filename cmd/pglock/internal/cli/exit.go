@@ -26,14 +26,15 @@ import (
 // Exit codes; 64 and above are those of sysexits(3). Package main lists them for users.
 const (
 	codeOther        = 1
-	codeUsage        = 64 // EX_USAGE
-	codeUntrusted    = 65 // EX_DATAERR
-	codeNoSession    = 66 // EX_NOINPUT
-	codeUnavailable  = 69 // EX_UNAVAILABLE
-	codeLost         = 70 // EX_SOFTWARE
-	codeHeld         = 75 // EX_TEMPFAIL
-	codeNotPermitted = 77 // EX_NOPERM
-	codeUnfit        = 78 // EX_CONFIG
+	codeLate         = 124 // as of timeout(1)
+	codeUsage        = 64  // EX_USAGE
+	codeUntrusted    = 65  // EX_DATAERR
+	codeNoSession    = 66  // EX_NOINPUT
+	codeUnavailable  = 69  // EX_UNAVAILABLE
+	codeLost         = 70  // EX_SOFTWARE
+	codeHeld         = 75  // EX_TEMPFAIL
+	codeNotPermitted = 77  // EX_NOPERM
+	codeUnfit        = 78  // EX_CONFIG
 
 	codeBrokenPipe = 128 + 13 // as of a process ended by SIGPIPE
 )

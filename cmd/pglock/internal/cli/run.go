@@ -33,7 +33,7 @@ excludes only others with --rows. docs/cli.md says more.
 Exit codes: the command's own, or 0 if the tick has been run; 75 another session
 holds the lock; 70 the lock was lost; 69 no database, or one that cannot keep
 locks; 65 schema pglock is not trusted; 64 wrong usage; 126, 127 the command
-cannot be executed, was not found; 128+n ended by signal n.`
+cannot be executed, was not found; 124 --max-run; 128+n ended by signal n.`
 
 type run struct {
 	dsn          *dsn
@@ -44,6 +44,8 @@ type run struct {
 	permits      int // 0 for a lock
 	conflictCode exitCode
 	killAfter    seconds
+	maxRun       seconds // 0: no bound
+	jitter       seconds
 	lease        seconds
 	rows         bool // the lock is in a row
 	allowPooler  bool
@@ -79,6 +81,8 @@ func newRun(server *dsn) *cobra.Command {
 	flags.IntVarP(&r.permits, "permits", "p", 0, "up to `n` commands run at a time")
 	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with `n` if -n or -w fails")
 	flags.Var(&r.killAfter, "kill-after", "from SIGTERM to SIGKILL")
+	flags.Var(&r.maxRun, "max-run", "end the command after `duration`, with exit code 124")
+	flags.Var(&r.jitter, "jitter", "with --tick: begin up to `duration` later")
 	flags.Var(&r.lease, "lease", "how long the lock outlasts pglock")
 	flags.BoolVar(&r.rows, "rows", false, "the lock is in a row of schema pglock")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions")

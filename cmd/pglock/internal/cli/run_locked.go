@@ -28,6 +28,11 @@ type lockedRun struct {
 // execute takes the lock, runs the command to its end, and unlocks. It returns the command's exit code.
 func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 	ctx := context.Background() // a signal ends only the steps that take a context
+	if u.jitter > 0 {
+		if _, err := job.While(ctx, u.signals, u.jittered); err != nil {
+			return 0, u.acquireError(nil, err)
+		}
+	}
 	if u.ticks() {
 		ran, err := job.While(ctx, u.signals, u.checkTick)
 		if err != nil {
@@ -64,8 +69,10 @@ func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 	if err != nil {
 		return 0, errors.Join(err, unlock(ctx, lock))
 	}
-	reported := u.supervise(lock, command)
-	code, err = command.Code()
+	reported, late := u.supervise(lock, command)
+	if code, err = command.Code(); late {
+		code = codeLate
+	}
 	return code, errors.Join(err, u.recordSuccess(ctx, lock, code), u.finish(ctx, lock, code, reported))
 }
 
@@ -172,19 +179,27 @@ func (u *lockedRun) environment(ctx context.Context, lock heldLock) ([]string, e
 	return environment, nil
 }
 
-// supervise waits until the command has ended, and ends it if the lock is lost. It returns whether it has reported a loss to
-// the user.
-func (u *lockedRun) supervise(lock heldLock, command *job.Job) (reported bool) {
+// supervise waits until the command has ended, and ends it if the lock is lost, or --max-run has passed. It returns whether it
+// has reported a loss to the user, and whether the command ran too long.
+func (u *lockedRun) supervise(lock heldLock, command *job.Job) (reported, late bool) {
+	var over <-chan time.Time
+	if u.maxRun > 0 {
+		over = time.After(time.Duration(u.maxRun))
+	}
 	for {
 		select {
 		case <-command.Done():
-			return false
+			return false, false
+		case <-over:
+			say(os.Stderr, "%v", u.failed(fmt.Errorf("the command has run for %v (--max-run); ending it", time.Duration(u.maxRun))))
+			command.End(time.Duration(u.killAfter))
+			return false, true
 		case signal := <-u.signals.Arrived():
 			command.Signal(signal)
 		case <-lock.Done():
 			say(os.Stderr, "%v; ending the command", u.failed(lock.Err()))
 			command.End(time.Duration(u.killAfter))
-			return true
+			return true, false
 		}
 	}
 }

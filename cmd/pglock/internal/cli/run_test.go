@@ -66,6 +66,8 @@ func TestRunExitCodes(t *testing.T) {
 		"success":              {[]string{"k", "--", "true"}, 0, ""},
 		"the -- left out":      {[]string{"k", "sh", "-c", "exit 4"}, 4, ""},
 		"the command's own":    {[]string{"k", "--", "sh", "-c", "exit 3"}, 3, ""},
+		"runs too long":        {[]string{"--max-run", "0.2", "k", "--", "sleep", "60"}, 124, "the command has run for 200ms (--max-run)"},
+		"jitter of no tick":    {[]string{"--jitter", "1s", "k", "--", "true"}, 64, "--jitter needs --tick"},
 		"killed":               {[]string{"k", "--", "sh", "-c", "kill -KILL $$"}, 137, ""},
 		"not found":            {[]string{"k", "--", "no-such-command"}, 127, `command "no-such-command" not found in PATH` + "\n"},
 		"no such file":         {[]string{"k", "--", "/no/such/file"}, 127, `"/no/such/file" not found: no such file or directory`},

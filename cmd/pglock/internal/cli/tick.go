@@ -96,6 +96,8 @@ func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 	switch {
 	case r.tick.spec == "" && r.untilSuccess:
 		return misuse(cmd, "--until-success needs --tick")
+	case r.tick.spec == "" && r.jitter > 0:
+		return misuse(cmd, "--jitter needs --tick")
 	case r.tick.spec == "" && r.zone.Location != nil:
 		return misuse(cmd, "--time-zone needs --tick")
 	case r.tick.spec == "":

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// await calls ping until the server answers, or the time is over. Any answer that is no outage will do: what comes next
+// gets the same one.
+func (d *dsn) await(ctx context.Context, ping func(context.Context) error) error {
+	const pause = 500 * time.Millisecond
+	for began := time.Now(); d.wait > 0; {
+		err := sqlstate.ExplainOwn(ping(ctx))
+		switch left := time.Duration(d.wait) - time.Since(began); {
+		case !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, pglock.ErrStandby) || left <= 0:
+			return nil
+		default:
+			if !ticks.Sleep(ctx, min(pause, left)) {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+func answers(ctx context.Context, config *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
+
+// jittered waits for a random part of --jitter, so that not all jobs of all machines begin at one moment.
+func (u *lockedRun) jittered(ctx context.Context) (struct{}, error) {
+	if !ticks.Sleep(ctx, rand.N(time.Duration(u.jitter))) {
+		return struct{}{}, context.Cause(ctx)
+	}
+	return struct{}{}, nil
+}
