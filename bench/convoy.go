@@ -104,6 +104,56 @@ func lockers(ctx context.Context, pool *pgxpool.Pool, n int, open func(*pgxpool.
 	return all, closeAll, nil
 }
 
+// both measures how long a LockAll of two keys waits, each of which has 20 Lockers of its own, in turns: of the time in which
+// each of the 21 that want a key has it once.
+func both(ctx context.Context, b *bench) ([]report.Line, error) {
+	const singles = 20
+	all, closeAll, err := lockers(ctx, b.Pool, 2*singles+1, rowlock.New)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	keys := []pglock.Key{pglock.Int64Key(21), pglock.Int64Key(22)}
+	d := 32 * b.plan.Slice
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var longest time.Duration
+	grants := 0
+	for i, l := range all {
+		want := keys
+		if i < 2*singles {
+			want = keys[i%2 : i%2+1]
+		}
+		group.Go(func() {
+			for asked := time.Now(); ; asked = time.Now() {
+				lock, lockErr := l.LockAll(ctx, want)
+				mu.Lock()
+				if len(want) > 1 {
+					longest = max(longest, time.Since(asked)) // that of the last one too, which did not end
+				}
+				mu.Unlock()
+				if lockErr != nil { // the time is over
+					return
+				}
+				time.Sleep(crowdHold)
+				unlockErr := lock.Unlock(context.WithoutCancel(ctx))
+				mu.Lock()
+				err = errors.Join(err, unlockErr)
+				grants += len(want)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	turn := 2 * d.Seconds() / float64(max(grants, 1)) * (singles + 1)
+	return []report.Line{
+		report.Alone("LockAll, longest wait", report.Seconds, contest.Series{longest.Seconds()}),
+		report.Alone("  in turns", report.Count, contest.Series{longest.Seconds() / turn}).Aim(report.AtMost, 10),
+	}, err
+}
+
 // tries compares how long ten Lockers take that get one key a hundred times each, and only try: every millisecond.
 func tries(ctx context.Context, b *bench) ([]report.Line, error) {
 	var took [2]contest.Series
@@ -131,7 +181,9 @@ func tries(ctx context.Context, b *bench) ([]report.Line, error) {
 			}
 		}
 	}
-	return []report.Line{report.Compare("10 that only try", report.Seconds, took[0], took[1]).Aim(report.AtMost, 10)}, nil
+	line := report.Compare("10 that only try", report.Seconds, took[0], took[1]).Aim(report.AtMost, 10)
+	refused, err := refusals(ctx, b)
+	return append([]report.Line{line}, refused...), err
 }
 
 func takeByTrying(ctx context.Context, l *pglock.Locker, times int) error {
@@ -150,4 +202,36 @@ func takeByTrying(ctx context.Context, l *pglock.Locker, times int) error {
 		}
 	}
 	return nil
+}
+
+// refusals shows what 1,000 tries of a key that is held write, beside one unlock.
+func refusals(ctx context.Context, b *bench) ([]report.Line, error) {
+	all, closeAll, err := lockers(ctx, b.Pool, 2, rowlock.New)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	key := pglock.Int64Key(24)
+	held, err := all[0].Lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	var before, after struct{ xid, wal int64 }
+	const written = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, (pg_current_wal_insert_lsn() - '0/0')::bigint`
+	if err := b.Pool.QueryRow(ctx, written).Scan(&before.xid, &before.wal); err != nil {
+		return nil, err
+	}
+	for range 1000 {
+		if _, err := all[1].TryLock(ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
+			return nil, fmt.Errorf("a try of a key that is held: %w", err)
+		}
+	}
+	if err := held.Unlock(ctx); err != nil {
+		return nil, err
+	}
+	err = b.Pool.QueryRow(ctx, written).Scan(&after.xid, &after.wal)
+	return []report.Line{
+		report.Alone("  XIDs, 1,000 and an unlock", report.Count, contest.Series{float64(after.xid - before.xid)}).Aim(report.AtMost, 1),
+		report.Alone("  bytes of WAL for them", report.Count, contest.Series{float64(after.wal - before.wal)}),
+	}, err
 }

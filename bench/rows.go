@@ -35,6 +35,7 @@ var rows = []row{
 	{"convoy-40", "40 of them", convoy{lockers: 40, least: 60, mostFree: 150 * time.Millisecond}.run},
 	{"convoy-pooled", "100 of them, through PgBouncer with 10 connections",
 		convoy{lockers: 100, pooled: true, least: 40, mostFree: 300 * time.Millisecond}.run},
+	{"both", "locks in rows: LockAll of two keys against 20 Lockers of each", both},
 	{"tries", "locks in rows: 10 Lockers that only try, against sessions", tries},
 	{"redis-1", "Redis, 1 goroutine, against the bare commands and other libraries",
 		pairs{goroutines: 1, keys: 1, ours: peer.Redis, peers: onRedis, least: 0.9}.run},
@@ -47,6 +48,7 @@ var rows = []row{
 	{"rates", "rate limits, 512 callers on 16 keys, against an upsert per call and redis_rate", rates},
 	{"once", "a transaction with package once, against INSERT … ON CONFLICT", doOnce},
 	{"fence", "64 locks with a fencing token, against a plain nextval", fence},
+	{"snapshot", "a snapshot of 10,000 locks with names, and 200 waiters", snapshot},
 	{"monitor", "looking at 10,000 locks and 500 sessions each second", monitoring},
 }
 

@@ -25,7 +25,7 @@ import (
 
 const (
 	least = 0.85
-	rows  = "^(pairs-(1|8|64|512)|handoff|rows|monitor)$"
+	rows  = "^(pairs-(1|8|64|512)|handoff|rows|snapshot)$"
 )
 
 func main() {
