@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	_ "github.com/go-co-op/gocron/v2" // the snippets use these two
+	_ "github.com/robfig/cron/v3"
 )
 
 const root = "../../.."
