@@ -76,7 +76,9 @@ func (g *guesser) guesses(id identity, lock *Lock) (all []string) {
 		all = append(all, "transactions guarded by the lock of "+key)
 	}
 	for texts := range g.from.of(lock) {
-		all = append(all, texts.guesses[lock.ID()]...)
+		if text, ok := texts.ofRails[lock.ID()]; ok {
+			all = append(all, fmt.Sprintf("with_advisory_lock's lock %q", text))
+		}
 	}
 	if id.space() == spaceBigint {
 		all = append(all, g.computedKeys(lock.Database)[id.number]...)

@@ -86,24 +86,8 @@ var keyRanges = []struct {
 	}},
 }
 
-// namedKeys are keys that are computed from a name. They can be recognised only if the name stands in a statement.
-var namedKeys = []struct {
-	what   string
-	space  driver.Space
-	number func(name string) int64
-}{
-	{"hashtext of", driver.SpaceBigint, func(name string) int64 {
-		short, _ := hashtext(name)
-		return int64(short)
-	}},
-	{"hashtextextended of", driver.SpaceBigint, func(name string) int64 {
-		_, long := hashtext(name)
-		return long
-	}},
-	// lib/with_advisory_lock/postgresql_advisory.rb; the second integer is a prefix, 0 by default.
-	{"with_advisory_lock's lock", driver.SpacePair, func(name string) int64 {
-		return driver.PairID(int32(crc(name)&0x7fffffff), 0).Number
-	}},
-}
+// withAdvisoryLock returns the key of a name, from lib/with_advisory_lock/postgresql_advisory.rb; the second integer is a prefix, 0
+// by default. It can be recognised only if the name stands in a statement.
+func withAdvisoryLock(name string) driver.KeyID { return driver.PairID(int32(crc(name)&0x7fffffff), 0) }
 
 func crc(text string) uint32 { return crc32.ChecksumIEEE([]byte(text)) }

@@ -106,17 +106,14 @@ func (s sources) in(query string) *texts {
 // texts are texts in a query that can be names of locks, by their hashes. A hash cannot be reversed.
 type texts struct {
 	byNumber map[int64]string
-	guesses  map[driver.KeyID][]string // of the hash functions of other tools
+	ofRails  map[driver.KeyID]string // with_advisory_lock's
 }
 
 func newTexts(all []string) *texts {
-	t := &texts{map[int64]string{}, map[driver.KeyID][]string{}}
+	t := &texts{map[int64]string{}, map[driver.KeyID]string{}}
 	for _, text := range all {
 		t.byNumber[pglock.NewKey(text).Int64()] = text
-		for _, tool := range namedKeys {
-			id := driver.KeyID{Space: tool.space, Number: tool.number(text)}
-			t.guesses[id] = append(t.guesses[id], fmt.Sprintf("%s %q", tool.what, text))
-		}
+		t.ofRails[withAdvisoryLock(text)] = text
 	}
 	return t
 }
