@@ -211,6 +211,70 @@ func wallTime(at driver.Instant) time.Time {
 	return time.Now().Add(-driver.Now().Sub(at)).UTC().Truncate(time.Millisecond)
 }
 
+// txWait is a call that locks in a transaction. Nothing else knows of it, so it looks at itself, and of those for one key the
+// one that has waited longest writes. It cannot say who holds the lock, since its connection waits. A look that has begun when
+// the wait ends may still write.
+type txWait struct {
+	key    Key // the first of several
+	since  driver.Instant
+	logger *slog.Logger
+	next   *time.Timer
+	over   bool
+}
+
+// txWaits are those that have lasted, the longest first.
+var txWaits = struct {
+	sync.Mutex
+	of map[driver.KeyID][]*txWait
+}{of: map[driver.KeyID][]*txWait{}}
+
+// watch looks at a call that locks in a transaction from now on, until it is stopped.
+func (c txConfig) watch(key Key) (stop func()) {
+	w := &txWait{key: key, since: driver.Now(), logger: c.logger}
+	first := time.AfterFunc(defaultWarnAfter, func() { w.look(defaultWarnAfter) })
+	return func() {
+		if !first.Stop() {
+			w.end()
+		}
+	}
+}
+
+// look writes that w has waited for so long, if that is to be written.
+func (w *txWait) look(waited time.Duration) {
+	id := w.key.k.KeyID
+	txWaits.Lock()
+	if w.over {
+		txWaits.Unlock()
+		return
+	}
+	if w.next == nil {
+		txWaits.of[id] = append(txWaits.of[id], w)
+	}
+	w.next = time.AfterFunc(waited, func() { w.look(2 * waited) })
+	longest := txWaits.of[id][0] == w
+	txWaits.Unlock()
+	if longest {
+		w.logger.Warn("waiting for a lock", "key", w.key, "use", "transaction", "waited", waited, "since", wallTime(w.since))
+	}
+}
+
+func (w *txWait) end() {
+	id := w.key.k.KeyID
+	txWaits.Lock()
+	defer txWaits.Unlock()
+	w.over = true
+	if w.next == nil {
+		return
+	}
+	w.next.Stop()
+	if all := txWaits.of[id]; len(all) == 1 {
+		delete(txWaits.of, id)
+	} else {
+		removeOne(&all, w)
+		txWaits.of[id] = all
+	}
+}
+
 const (
 	looksInTime = 5  // in the time of WithWarnAfter
 	mostNamed   = 10 // locks that a look at waits, or Close, names

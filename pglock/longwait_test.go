@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -50,7 +53,7 @@ func (b *logBook) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-func (b *logBook) option() pglock.Option {
+func (b *logBook) option() pglock.CommonOption {
 	return pglock.WithLogger(slog.New(slog.NewTextHandler(b, nil)))
 }
 
@@ -117,6 +120,43 @@ func TestWaitsThatLastAreLoggedOnceForEachDoubling(t *testing.T) {
 		mustUnlock(t, here)
 		mustUnlock(t, elsewhere)
 		must.Succeed(t, errors.Join(l.Close(t.Context()), other.Close(t.Context())))
+	})
+}
+
+// slowTx is granted a lock after so long.
+type slowTx struct {
+	pgx.Tx
+	after time.Duration
+}
+
+func (slowTx) Conn() *pgx.Conn                                    { return nil }
+func (t slowTx) QueryRow(context.Context, string, ...any) pgx.Row { return t }
+
+func (t slowTx) Scan(into ...any) error {
+	time.Sleep(t.after)
+	reflect.ValueOf(into[0]).Elem().SetString("granted")
+	return nil
+}
+
+// One line comes for each doubling also of calls that wait in transactions, from the one that has waited longest.
+func TestTxWaitsThatLastAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLogBook()
+		var calls sync.WaitGroup
+		for i, after := range []time.Duration{4900, 12000, 41000, 41000, 41000} {
+			calls.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				tx, key := slowTx{after: after * time.Millisecond}, pglock.NewKey("k")
+				must.Succeed(t, pglock.LockTx(t.Context(), tx, key, log.option()))
+			})
+		}
+		calls.Wait()
+		lines := log.lines("msg=", `"waiting for a lock" key=k use=transaction waited=`)
+		text := strings.Join(lines, "")
+		if len(lines) != 4 || len(log.lines("")) != 4 || !strings.Contains(lines[0], "waited=5s since=2000-01-01T00:00:00.001Z") ||
+			!strings.Contains(lines[3], "waited=40s") {
+			t.Errorf("the log is\n%s", text)
+		}
 	})
 }
 

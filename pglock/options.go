@@ -122,15 +122,21 @@ func AllowPooler() Option {
 
 // WithLogger makes the Locker log to l: lost locks, waits that last ([WithWarnAfter]), locks that a Close waits for, and
 // names that could not be recorded as warnings, sessions that were opened and closed as debug messages. The default is
-// what [slog.Default] returns when the Locker is made; [slog.DiscardHandler] ends the log. A nil logger is an error.
-func WithLogger(l *slog.Logger) Option {
-	return lockerOption(func(c *lockerConfig) error {
-		if l == nil {
-			return errors.New("pglock: WithLogger: the logger is nil")
-		}
-		c.env.Logger = l
-		return nil
-	})
+// what [slog.Default] returns when the Locker is made; [slog.DiscardHandler] ends the log. [LockTx] and [LockAllTx] log
+// their waits after 5 s and at each doubling, without the holder. A nil logger is an error.
+func WithLogger(l *slog.Logger) CommonOption { return loggedBy{l} }
+
+type loggedBy struct{ logger *slog.Logger }
+
+func (o loggedBy) applyLocker(c *lockerConfig) error { return o.set(&c.env.Logger) }
+func (o loggedBy) applyTx(c *txConfig) error         { return o.set(&c.logger) }
+
+func (o loggedBy) set(to **slog.Logger) error {
+	if o.logger == nil {
+		return errors.New("pglock: WithLogger: the logger is nil")
+	}
+	*to = o.logger
+	return nil
 }
 
 // WithWarnAfter sets how long a call waits until the log says so, with the key, the holder, and since when; the line comes
@@ -355,10 +361,11 @@ type txConfig struct {
 	derived                  bool // maxWait comes from the context's deadline
 	allowStale, allowStandby bool
 	observer                 Observer
+	logger                   *slog.Logger
 }
 
 func newTxConfig(opts []TxOption) (txConfig, error) {
-	var c txConfig
+	c := txConfig{logger: slog.Default()}
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("pglock: a TxOption is nil")

@@ -75,6 +75,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	under := wait && ancestors(ctx) != nil
 	if wait {
 		c = c.below(ctx, tx)
+		defer c.watch(key)()
 	}
 	if wait && c.bounded && !c.derived && !under {
 		return boundedLockTx(ctx, tx, []Key{key}, c)
@@ -127,6 +128,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
+	defer c.watch(keys[0])()
 	return waitTx(ctx, tx, keys, c.shared, func() error { return c.below(ctx, tx).askAllTx(ctx, tx, keys) })
 }
 
