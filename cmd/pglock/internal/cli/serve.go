@@ -77,7 +77,7 @@ func newServe(server *dsn) *cobra.Command {
 	flags.Var(&s.interval, "interval", "take a snapshot every `duration`")
 	flags.StringVar(&s.cert, "tls-cert", "", "the certificate, a `FILE` in PEM")
 	flags.StringVar(&s.key, "tls-key", "", "the key of the certificate, a `FILE` in PEM")
-	flags.StringArrayVar(&s.hosts, "host", nil, "accept this host `NAME` in requests for the page, besides IP addresses")
+	flags.StringArrayVar(&s.hosts, "host", nil, "accept this host `NAME` in requests, besides IP addresses")
 	flags.BoolVar(&s.insecure, "insecure", false, "serve beyond loopback without TLS")
 	flags.StringVar(&s.file, "print", "", "write a `FILE` and exit: dashboard or rules")
 	completeToFiles(cmd, "tls-cert", "tls-key")
@@ -160,8 +160,12 @@ func (s *serveRun) serve(ctx context.Context, db database, pool *pgxpool.Pool) e
 	mux := http.NewServeMux()
 	mux.Handle("/", web.New(web.Options{Token: token, Target: db.target, Flags: db.flags, Live: func() web.Live { return o.live(time.Duration(s.interval)) }, Past: o.recorder.memory,
 		Hosts: s.hosts, Secure: secure != nil, Clients: browsers}))
-	mux.Handle("/metrics", metrics.On(listener.Addr()))
-	mux.Handle("/healthz", metrics.On(listener.Addr()))
+	scraped := http.Handler(metrics)
+	if web.Loopback(listener.Addr().String()) { // beyond it Prometheus may use any name, and other computers read the metrics anyway
+		scraped = web.OnHosts(s.hosts, metrics)
+	}
+	mux.Handle("/metrics", scraped)
+	mux.Handle("/healthz", scraped)
 	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
 	say(os.Stderr, "%s: open %s", db.target, address)
 	say(os.Stderr, "%s: metrics are at %s://%s/metrics", db.target, scheme, listener.Addr())

@@ -55,6 +55,20 @@ func (p *process) metrics(text string) (all string) {
 	return all
 }
 
+// refusesForeignNames asks for the metrics by a name that resolves to this machine, as a page of another site could.
+func (p *process) refusesForeignNames() {
+	p.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, printedMetrics.FindStringSubmatch(p.stderr.String())[1], nil)
+	must.Succeed(p.t, err)
+	request.Host = "evil.example"
+	response, err := http.DefaultClient.Do(request)
+	must.Succeed(p.t, err)
+	must.Succeed(p.t, response.Body.Close())
+	if response.StatusCode != http.StatusMisdirectedRequest {
+		p.t.Errorf("metrics for a foreign name: %s", response.Status)
+	}
+}
+
 func TestServeShowsAPageAndMetrics(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
@@ -64,6 +78,7 @@ func TestServeShowsAPageAndMetrics(t *testing.T) {
 	p := serveOn(t, db)
 	wantText(t, p.metrics("pglock_up 1\n"), `name="invoice:42"} 1`,
 		fmt.Sprintf("pglock_key_waiters{database=%q,key=\"%v\"} 1\n", db.Name(), pglock.Int64Key(pglock.NewKey("invoice:42").Int64())))
+	p.refusesForeignNames()
 	v := p.visit()
 	if status, _ := v.get("/api/now"); status != http.StatusUnauthorized {
 		t.Errorf("without the token: %d", status)

@@ -3,7 +3,6 @@
 package exporter
 
 import (
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -31,7 +30,7 @@ type Exporter struct {
 	interval      time.Duration
 	keys, rowKeys *keyLabels
 	waits         *waitCounters
-	build         prometheus.Collector // the only metric that is not about the server
+	version       string
 
 	mu    sync.Mutex
 	state state
@@ -53,7 +52,7 @@ func New(o Options) *Exporter {
 		keys:     newKeyLabels(maxKeys),
 		rowKeys:  newKeyLabels(maxKeys),
 		waits:    newWaitCounters(o.Interval),
-		build:    version(o.Version),
+		version:  o.Version,
 	}
 }
 
@@ -83,16 +82,6 @@ func (e *Exporter) now() state {
 	return now
 }
 
-func version(v string) prometheus.Collector {
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pglock_exporter_build_info",
-		Help: "The version of the exporter. Always 1."}, []string{"version"})
-	info.WithLabelValues(valid(v)).Set(1)
-	return info
-}
-
-// On returns the handler for an address. On a loopback address it answers only requests for a loopback host.
-func (e *Exporter) On(served net.Addr) http.Handler { return onLoopback(served, e) }
-
 // ServeHTTP implements [http.Handler].
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -103,7 +92,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("ok\n")) // the client is gone
 	default:
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(e.build, collector{e.now(), e.keys, e.rowKeys, e.waits})
+		registry.MustRegister(collector{e.now(), e.keys, e.rowKeys, e.waits, e.version})
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}
 }

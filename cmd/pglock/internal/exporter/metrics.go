@@ -14,6 +14,7 @@ var (
 	up        = describe("pglock_up", "Whether the server answers: 1, or 0 if there is no snapshot of the last three intervals.")
 	snapshots = describe("pglock_snapshots_total", "Snapshots that were tried since the exporter started.")
 	failures  = describe("pglock_snapshot_errors_total", "Snapshots that failed since the exporter started.")
+	build     = describe("pglock_exporter_build_info", "The version of the exporter. Always 1.", "version")
 
 	serverInfo = describe("pglock_server_info",
 		"The version of the server, and the database that provides names. Always 1.", "version", "database")
@@ -100,6 +101,7 @@ type collector struct {
 	state         state
 	keys, rowKeys *keyLabels
 	waits         *waitCounters
+	version       string
 }
 
 // Describe implements [prometheus.Collector]. A server that does not answer lacks most metrics, so none is promised.
@@ -112,6 +114,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	to.gauge(up, boolean(s.snapshot != nil))
 	to.counter(snapshots, s.snapshots)
 	to.counter(failures, s.failures)
+	to.gauge(build, 1, c.version)
 	if s.snapshot == nil {
 		c.waits.sendTo(to, nil)
 		return

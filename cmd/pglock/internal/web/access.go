@@ -72,17 +72,12 @@ func file(name, kind string) http.HandlerFunc {
 	}
 }
 
-// ServeHTTP checks access and serves the page.
+// ServeHTTP checks access and serves the page, behind [OnHosts].
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range headers {
-		w.Header().Set(name, value)
-	}
 	switch {
 	case r.Method != http.MethodGet:
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
-	case !s.hostAllowed(r):
-		http.Error(w, "this host name is not served here (--host adds one)", http.StatusMisdirectedRequest)
 	case !sameSite(r):
 		s.reload(w, r)
 	case isPage(r) && r.URL.Query().Has("token"):
@@ -100,9 +95,22 @@ func unauthorized(w http.ResponseWriter) {
 
 func isPage(r *http.Request) bool { return r.URL.Path == "/" }
 
-// hostAllowed refuses requests from foreign pages whose name resolves to this host (DNS rebinding). Such a name is
-// neither an address nor one of Options.Hosts.
-func (s *site) hostAllowed(r *http.Request) bool {
+// OnHosts refuses requests from foreign pages whose name resolves to this host (DNS rebinding). Such a name is neither an
+// address nor one of hosts. All answers tell browsers what a page must not do with them.
+func OnHosts(hosts []string, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		if !hostAllowed(r, hosts) {
+			http.Error(w, "this host name is not served here (--host adds one)", http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func hostAllowed(r *http.Request, hosts []string) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -112,7 +120,7 @@ func (s *site) hostAllowed(r *http.Request) bool {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr) // always there in a server
 		return address.IsLoopback() || local != nil && sameAddress(local, address)
 	}
-	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(s.Hosts, func(name string) bool {
+	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(hosts, func(name string) bool {
 		return strings.EqualFold(name, host)
 	})
 }

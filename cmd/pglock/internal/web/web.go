@@ -60,7 +60,7 @@ func New(o Options) http.Handler {
 	all.addData("/api/now", s.serveNow)
 	all.addData("/api/at", s.serveAt)
 	all.addData("/api/timeline", s.serveTimeline)
-	return all
+	return OnHosts(o.Hosts, all)
 }
 
 // NewToken returns a new random token.
