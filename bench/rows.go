@@ -49,7 +49,6 @@ var rows = []row{
 	{"once", "a transaction with package once, against INSERT … ON CONFLICT", doOnce},
 	{"fence", "64 locks with a fencing token, against a plain nextval", fence},
 	{"snapshot", "a snapshot of 10,000 locks with names, and 200 waiters", snapshot},
-	{"monitor", "looking at 10,000 locks and 500 sessions each second", monitoring},
 }
 
 var onRedis = []string{peer.BareRedis, peer.Rueidislock, peer.Redsync, peer.Redislock}

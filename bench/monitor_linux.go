@@ -21,6 +21,10 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
+func init() {
+	rows = append(rows, row{"monitor", "looking at 10,000 locks and 500 sessions each second", monitoring})
+}
+
 // monitoring measures what the command pglock costs that looks at a busy server once a second: processor time, which depends less
 // on other load than the time that passes.
 func monitoring(ctx context.Context, b *bench) (lines []report.Line, err error) {
