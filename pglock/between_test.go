@@ -3,13 +3,17 @@ package pglock_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -114,5 +118,71 @@ func TestDeadlockAStrangersLiesMakeNoVictim(t *testing.T) {
 			t.Errorf("the error is %v, want %v", err, want)
 		}
 		txCheck(t, errors.Join(liar.Close(t.Context()), second.Unlock(t.Context()), first.Unlock(t.Context())))
+	}
+}
+
+// The texts of a thousand waits that are published stand before one statement, which the server counts as one.
+func TestDeadlockWaitsThatArePublishedAreOneStatement(t *testing.T) {
+	defer func(before time.Duration) { hooks.PublishAfter = before }(hooks.PublishAfter)
+	hooks.PublishAfter = 10 * time.Millisecond
+	server := testenv.NewServer(t, nil)
+	admin, err := pgx.Connect(t.Context(), server.ConnString("postgres"))
+	txCheck(t, err)
+	one := func(sql string, args ...any) (n int) {
+		txCheck(t, admin.QueryRow(t.Context(), sql, args...).Scan(&n))
+		return n
+	}
+	if one("select count(*) from pg_available_extensions where name = 'pg_stat_statements'") == 0 {
+		t.Skip("this PostgreSQL has no pg_stat_statements")
+	}
+	_, err = admin.Exec(t.Context(), "alter system set shared_preload_libraries = pg_stat_statements")
+	txCheck(t, errors.Join(err, admin.Close(t.Context()), server.Restart(t.Context(), pgserver.Fast)))
+	admin, err = pgx.Connect(t.Context(), server.ConnString("postgres"))
+	txCheck(t, err)
+	defer admin.Close(t.Context())
+	_, err = admin.Exec(t.Context(), "create extension pg_stat_statements")
+	txCheck(t, err)
+	const waits, places = 1000, "from pg_stat_statements where dbid = (select oid from pg_database where datname = $1)"
+	db := testenv.On(t, server)
+	quiet := pglock.WithLogger(slog.New(slog.DiscardHandler)) // else a line in the log asks for the holder
+	here, there := openLocker(t, db, quiet), openLocker(t, db, quiet)
+	wait := func(published bool) {
+		key := pglock.NewKey("k")
+		lock := mustLock(t, there, key)
+		var calls sync.WaitGroup
+		for i := range waits {
+			ctx, held := t.Context(), mustLock(t, here, pglock.Keyf("held %d", i))
+			if published {
+				ctx = held.Context(ctx)
+			}
+			calls.Go(func() {
+				if err := errors.Join(here.Do(ctx, key, nothing), held.Unlock(t.Context())); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		testenv.WaitUntil(t, "all calls wait", func() bool { return here.Stats().Waiting == waits })
+		testenv.WaitUntil(t, "all waits have been published", func() bool {
+			const looks = waits / 10 // each has room for more
+			return !published || one("select coalesce(sum(calls), 0) "+places+" and query like '%pglock waits%'", db.Name()) > looks
+		})
+		mustUnlock(t, lock)
+		calls.Wait()
+	}
+	statements := func() []string {
+		rows, err := admin.Query(t.Context(), "select query "+places, db.Name())
+		txCheck(t, err)
+		all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		txCheck(t, err)
+		return all
+	}
+	wait(false)
+	before := statements()
+	wait(true)
+	added := slices.DeleteFunc(statements(), func(s string) bool {
+		return slices.Contains(before, s) || strings.Contains(s, "Heartbeat") // of any session, with time
+	})
+	if len(added) > 2 {
+		t.Errorf("the waits have added %d statements to pg_stat_statements: %.200q", len(added), added)
 	}
 }

@@ -147,7 +147,9 @@ func TestTxWaitsThatLastAreLogged(t *testing.T) {
 			calls.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				tx, key := slowTx{after: after * time.Millisecond}, pglock.NewKey("k")
-				must.Succeed(t, pglock.LockTx(t.Context(), tx, key, log.option()))
+				if err := pglock.LockTx(t.Context(), tx, key, log.option()); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 		calls.Wait()
