@@ -24,16 +24,13 @@ SELECT s.name::text AS name,
 FROM pg_catalog.pg_settings AS s
 WHERE s.name = ANY (@names::text[]);
 
--- Whether an advisory lock can be taken, which ends with the transaction,
--- name: ProbeLock :one
-SELECT pg_catalog.pg_try_advisory_xact_lock(@number::int8)::bool AS granted;
-
--- and whether it is then in the lock table.
--- name: ProbeLockTable :one
-SELECT count(*)::int8 AS found
-FROM pg_catalog.pg_locks AS l
-WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pid() AND l.objsubid = 1
-  AND ((l.classid::int8 << 32) | l.objid::int8) = @number::int8;
+-- Whether an advisory lock that is granted, until the transaction ends, is in the lock table. The EXISTS is evaluated when it is
+-- reached.
+-- name: LockWorks :one
+SELECT (CASE WHEN pg_catalog.pg_try_advisory_xact_lock(@number::int8) THEN EXISTS (
+    SELECT FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pid() AND l.objsubid = 1
+      AND ((l.classid::int8 << 32) | l.objid::int8) = @number::int8) ELSE false END)::bool AS works;
 
 -- What the role may do in schema pglock. The catalogs are asked, since looking up a name raises an error where the role
 -- has no right on the schema, and where the schema belongs to others.

@@ -149,31 +149,20 @@ func (q *Queries) EventTriggers(ctx context.Context) ([]EventTriggersRow, error)
 	return items, nil
 }
 
-const ProbeLock = `-- name: ProbeLock :one
-SELECT pg_catalog.pg_try_advisory_xact_lock($1::int8)::bool AS granted
+const LockWorks = `-- name: LockWorks :one
+SELECT (CASE WHEN pg_catalog.pg_try_advisory_xact_lock($1::int8) THEN EXISTS (
+    SELECT FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pid() AND l.objsubid = 1
+      AND ((l.classid::int8 << 32) | l.objid::int8) = $1::int8) ELSE false END)::bool AS works
 `
 
-// Whether an advisory lock can be taken, which ends with the transaction,
-func (q *Queries) ProbeLock(ctx context.Context, number int64) (bool, error) {
-	row := q.db.QueryRow(ctx, ProbeLock, number)
-	var granted bool
-	err := row.Scan(&granted)
-	return granted, err
-}
-
-const ProbeLockTable = `-- name: ProbeLockTable :one
-SELECT count(*)::int8 AS found
-FROM pg_catalog.pg_locks AS l
-WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pid() AND l.objsubid = 1
-  AND ((l.classid::int8 << 32) | l.objid::int8) = $1::int8
-`
-
-// and whether it is then in the lock table.
-func (q *Queries) ProbeLockTable(ctx context.Context, number int64) (int64, error) {
-	row := q.db.QueryRow(ctx, ProbeLockTable, number)
-	var found int64
-	err := row.Scan(&found)
-	return found, err
+// Whether an advisory lock that is granted, until the transaction ends, is in the lock table. The EXISTS is evaluated when it is
+// reached.
+func (q *Queries) LockWorks(ctx context.Context, number int64) (bool, error) {
+	row := q.db.QueryRow(ctx, LockWorks, number)
+	var works bool
+	err := row.Scan(&works)
+	return works, err
 }
 
 const SchemaRights = `-- name: SchemaRights :one

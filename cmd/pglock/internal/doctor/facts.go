@@ -147,20 +147,8 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	if f.schema.looked, err = trust.Look(ctx, tx, trusted); err != nil {
 		return fmt.Errorf("look at schema pglock: %w", err)
 	}
-	f.lockWorks, err = probeLock(ctx, tx)
-	return err
-}
-
-// probeLock takes a lock that no other program uses. It lasts until the transaction ends.
-func probeLock(ctx context.Context, tx pgx.Tx) (works bool, err error) {
-	var granted bool
-	var found int64
-	number := rand.Int64()
-	batch := &pgx.Batch{}
-	batch.Queue(monitordb.ProbeLock, number).QueryRow(func(row pgx.Row) error { return row.Scan(&granted) })
-	batch.Queue(monitordb.ProbeLockTable, number).QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return false, fmt.Errorf("try an advisory lock: %w", err)
+	if f.lockWorks, err = queries.LockWorks(ctx, rand.Int64()); err != nil { // a lock that no other program uses
+		return fmt.Errorf("try an advisory lock: %w", err)
 	}
-	return granted && found == 1, nil
+	return nil
 }
