@@ -83,10 +83,8 @@ func (g *guesser) guesses(id identity, lock *Lock) (all []string) {
 	if id.space() == spaceBigint {
 		all = append(all, g.computedKeys(lock.Database)[id.number]...)
 	}
-	for _, known := range keyRanges {
-		if text, ok := known.match(id); ok && (!known.common || lock.usedBy(known.tool)) {
-			all = append(all, text)
-		}
+	if text := inRange(id); text != "" {
+		all = append(all, text)
 	}
 	var distinct []string
 	for _, text := range all {
@@ -95,13 +93,6 @@ func (g *guesser) guesses(id identity, lock *Lock) (all []string) {
 		}
 	}
 	return distinct
-}
-
-// usedBy reports whether a holder or waiter of the lock has a tool's name in its application_name.
-func (l *Lock) usedBy(tool string) bool {
-	names := func(s Session) bool { return strings.Contains(strings.ToLower(s.Application), tool) }
-	return slices.ContainsFunc(l.Holders, func(h Holder) bool { return names(h.Session) }) ||
-		slices.ContainsFunc(l.Waiters, func(w Waiter) bool { return names(w.Session) })
 }
 
 // computedKeys returns the keys that tools compute from the name of a database, and those that they take in each.

@@ -53,37 +53,21 @@ func pgBoss(database, key string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// keyRanges are keys that a tool makes from something unknown here, but that can be recognised by a part of them or by
-// their size. Those that other programs may well use, such as 1, are common: they count only if a session's application fits.
-var keyRanges = []struct {
-	tool   string
-	common bool
-	match  func(identity) (text string, ok bool)
-}{
+// inRange returns the tool that makes a key from something unknown here, but that can be recognised by a part of the key or by
+// its size, or "".
+func inRange(id identity) string {
+	class, object := id.halves()
 	// PostgreSQLAdvisoryLockTemplate.java adds a hash of 32 bits to a constant.
-	{"flyway", false, func(id identity) (string, bool) {
-		hash := id.number - 77431708279161
-		return "Flyway migrations", id.space() == spaceBigint && math.MinInt32 <= hash && hash <= math.MaxInt32
-	}},
-	// src/include/distributed/resource_lock.h
-	{"citus", false, func(id identity) (string, bool) {
-		kind := id.objsubid
-		return fmt.Sprintf("a lock of Citus, kind %d", kind), 4 <= kind && kind <= 16 && kind != 11
-	}},
-	// bin/pg_repack.c: the second integer is the OID less 2^31.
-	{"pg_repack", false, func(id identity) (string, bool) {
-		class, object := id.halves()
-		return fmt.Sprintf("pg_repack of the table with OID %d", uint32(object)^1<<31), id.space() == spacePair && class == 16185446
-	}},
-	// airflow/utils/db.py
-	{"airflow", true, func(id identity) (string, bool) {
-		text := map[int64]string{1: "Airflow migrations", 2: "the Airflow scheduler"}[id.number]
-		return text, id.space() == spaceBigint && text != ""
-	}},
-	// coderd/database/lock.go
-	{"coder", true, func(id identity) (string, bool) {
-		return fmt.Sprintf("lock %d of Coder", id.number), id.space() == spaceBigint && 1 <= id.number && id.number <= 10
-	}},
+	hash := id.number - 77431708279161
+	switch kind := id.objsubid; {
+	case id.space() == spaceBigint && math.MinInt32 <= hash && hash <= math.MaxInt32:
+		return "Flyway migrations"
+	case 4 <= kind && kind <= 16 && kind != 11: // src/include/distributed/resource_lock.h
+		return fmt.Sprintf("a lock of Citus, kind %d", kind)
+	case id.space() == spacePair && class == 16185446: // bin/pg_repack.c: the second integer is the OID less 2^31
+		return fmt.Sprintf("pg_repack of the table with OID %d", uint32(object)^1<<31)
+	}
+	return ""
 }
 
 // withAdvisoryLock returns the key of a name, from lib/with_advisory_lock/postgresql_advisory.rb; the second integer is a prefix, 0

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// guessesFor returns the guesses for a key without a name in a database, which sessions with an application_name hold.
-func guessesFor(database string, id identity, query, application string) []string {
+// guessesFor returns the guesses for a key without a name in a database, which a session with a query holds.
+func guessesFor(database string, id identity, query string) []string {
 	g := &guesser{from: sources{queries: map[string]*texts{}}, computed: map[string]map[int64][]string{}}
 	lock := newLock(id, database)
-	lock.Holders = []Holder{{Session: Session{Query: query, Application: application}}}
+	lock.Holders = []Holder{{Session: Session{Query: query}}}
 	return g.guesses(id, lock)
 }
 
@@ -22,7 +22,7 @@ func pair(class, object int32) identity {
 
 // The numbers were computed with Python's zlib, hashlib and struct, from what the sources of the tools say.
 func TestKnownKeysOfKnownToolsAreGuessed(t *testing.T) {
-	if got := strings.Join(guessesFor("shop", bigint(2101699660), "", ""), ", "); got != "golang-migrate migrations of database shop" {
+	if got := strings.Join(guessesFor("shop", bigint(2101699660), ""), ", "); got != "golang-migrate migrations of database shop" {
 		t.Errorf("the key of golang-migrate's command is guessed to be %q", got)
 	}
 	for want, id := range map[string]identity{
@@ -46,7 +46,7 @@ func TestKnownKeysOfKnownToolsAreGuessed(t *testing.T) {
 		"a lock of Citus, kind 4":                    {objsubid: 4, number: 7},
 		"a lock of Citus, kind 16":                   {objsubid: 16, number: 7},
 	} {
-		if got := strings.Join(guessesFor("shop", id, "", ""), ", "); got != want {
+		if got := strings.Join(guessesFor("shop", id, ""), ", "); got != want {
 			t.Errorf("%v is guessed to be %q, want %q", id, got, want)
 		}
 	}
@@ -54,38 +54,22 @@ func TestKnownKeysOfKnownToolsAreGuessed(t *testing.T) {
 
 func TestKnownOtherKeysAreNotGuessed(t *testing.T) {
 	for _, id := range []identity{
-		bigint(0), bigint(11), bigint(-1), bigint(6688477336110245193), bigint(77431708279161 + 1<<31),
+		bigint(0), bigint(1), bigint(11), bigint(-1), bigint(6688477336110245193), bigint(77431708279161 + 1<<31),
 		pair(1, 1), pair(0, 4097083626-1<<32), pair(7, -42), pair(-1, -1), pair(16185447, 0),
 		{objsubid: 3, number: 1}, {objsubid: 11, number: 1}, {objsubid: 17, number: 1},
 	} {
-		if got := guessesFor("shop", id, "", ""); len(got) > 0 {
+		if got := guessesFor("shop", id, ""); len(got) > 0 {
 			t.Errorf("%v is guessed to be %q", id, got)
 		}
 	}
-	if got := guessesFor("other", bigint(5939944341529942170), "", ""); len(got) > 0 {
+	if got := guessesFor("other", bigint(5939944341529942170), ""); len(got) > 0 {
 		t.Errorf("a key of another database is guessed to be %q", got)
-	}
-}
-
-// Numbers that others may well use count only for a session of the tool.
-func TestKnownCommonKeysNeedAnApplicationThatFits(t *testing.T) {
-	for _, c := range []struct {
-		number      int64
-		application string
-		want        []string
-	}{
-		{1, "", nil}, {2, "billing", nil}, {1, "Airflow scheduler", []string{"Airflow migrations"}}, {3, "airflow", nil},
-		{10, "coderd", []string{"lock 10 of Coder"}}, {11, "coderd", nil},
-	} {
-		if got := guessesFor("shop", bigint(c.number), "", c.application); !slices.Equal(got, c.want) {
-			t.Errorf("%d of %q is guessed to be %q, want %q", c.number, c.application, got, c.want)
-		}
 	}
 }
 
 func TestKnownTextsOfQueriesAreHashedAsOthersDo(t *testing.T) {
 	want := []string{`with_advisory_lock's lock "nightly"`}
-	if got := guessesFor("shop", pair(267906906, 0), "SELECT 'nightly'", ""); !slices.Equal(got, want) {
+	if got := guessesFor("shop", pair(267906906, 0), "SELECT 'nightly'"); !slices.Equal(got, want) {
 		t.Errorf("guessed to be %q, want %q", got, want)
 	}
 }
