@@ -172,10 +172,9 @@ func (t Target) since() pgtype.Timestamptz {
 
 // The first and last pause between two checks whether a signal has had its effect, and how long to check.
 const (
-	firstPause       = 10 * time.Millisecond
-	lastPause        = 250 * time.Millisecond
-	effectTime       = 5 * time.Second
-	hiddenEffectTime = time.Second // if the effect of a cancel cannot be seen
+	firstPause = 10 * time.Millisecond
+	lastPause  = 250 * time.Millisecond
+	effectTime = 5 * time.Second
 )
 
 // observe waits for the effect of the signal, and then finds out what happened to the locks.
@@ -194,7 +193,7 @@ func (o *Outcome) observe(ctx context.Context, db pglock.DB, opts []Option) erro
 }
 
 func (o *Outcome) waitForEffect(ctx context.Context, db pglock.DB) error {
-	r, deadline := reader{db}, time.Now().Add(o.effectTimeout())
+	r, deadline := reader{db}, time.Now().Add(effectTime)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var left monitordb.SessionRemainsRow
 		err := r.send(ctx, func(batch *pgx.Batch) {
@@ -214,15 +213,6 @@ func (o *Outcome) waitForEffect(ctx context.Context, db pglock.DB) error {
 		case <-time.After(pause):
 		}
 	}
-}
-
-// effectTimeout returns how long to wait for the effect. If the session's state is hidden, only the end of a wait can
-// be seen.
-func (o *Outcome) effectTimeout() time.Duration {
-	if o.Signal == signalCancel && len(o.Target.Waits) == 0 && o.Target.StateSince == nil {
-		return hiddenEffectTime
-	}
-	return effectTime
 }
 
 // effectSeen reports whether the signal has had its effect. Cancelling an idle session has none.
