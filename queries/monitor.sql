@@ -133,9 +133,6 @@ sessions AS (
     WHERE o.advisory OR o.top OR o.pid IN (SELECT w.pid FROM wanted AS w)
        OR NOT @advisory::pg_catalog.bool AND o.owner IN (SELECT c.owner FROM contended AS c UNION ALL SELECT w.leader FROM workers AS w)
 ),
-connected AS (
-    SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()
-),
 -- The catalogs are asked, since to_regclass raises an error where the role has no rights on the schema.
 registry AS MATERIALIZED (
     SELECT n.oid IS NOT NULL AS schema_exists,
@@ -179,7 +176,8 @@ chained AS (
     WHERE NOT @advisory::pg_catalog.bool
 ),
 facts AS MATERIALIZED (
-    SELECT g.schema_exists, g.ours, g.readable, g.row_locks, g.row_locks_readable, g.may_end_holders, (SELECT d.oid FROM connected AS d) AS connected_oid,
+    SELECT g.schema_exists, g.ours, g.readable, g.row_locks, g.row_locks_readable, g.may_end_holders,
+           (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()) AS connected_oid,
            (SELECT count(*) FROM (
                 SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
                                 l.classid, l.objid, l.objsubid
@@ -210,24 +208,12 @@ LEFT JOIN sessions AS s ON true;
 -- pg_blocking_pids keeps the lock manager busy for a moment, so it is called for no other sessions
 -- (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
 -- name: Blockers :many
-WITH locks AS MATERIALIZED (
-    -- No l.*: what it is depends on the version of the server that sqlc knows.
-    SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid,
-           l.objsubid, l.pid, l.granted
-    FROM pg_catalog.pg_locks AS l
-),
-others AS MATERIALIZED (
-    SELECT l.pid, pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid,
-                                           l.transactionid, l.classid, l.objid, l.objsubid)::text COLLATE "C" AS target
-    FROM locks AS l
-    WHERE NOT l.granted AND l.locktype <> 'advisory' AND NOT @advisory::pg_catalog.bool
-)
-SELECT w.target::text AS target, w.database, w.classid, w.objid, w.objsubid, w.pid::int4 AS pid,
-       pg_catalog.pg_blocking_pids(w.pid)::int4[] AS blockers
-FROM (SELECT '' AS target, l.database, l.classid, l.objid, l.objsubid, l.pid
-      FROM locks AS l WHERE l.locktype = 'advisory' AND NOT l.granted
-      UNION ALL
-      SELECT o.target, NULL, NULL, NULL, NULL, o.pid FROM others AS o) AS w;
+SELECT (CASE WHEN l.locktype = 'advisory' THEN ''
+        ELSE pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid,
+                                  l.objid, l.objsubid) END)::text AS target,
+       l.database, l.classid, l.objid, l.objsubid, l.pid::int4 AS pid, pg_catalog.pg_blocking_pids(l.pid)::int4[] AS blockers
+FROM pg_catalog.pg_locks AS l
+WHERE NOT l.granted AND (l.locktype = 'advisory' OR NOT @advisory::pg_catalog.bool);
 
 -- The registered names of keys, of which none is there twice, and those of the semaphores that are in the second list by the part
 -- of their keys that pglock.semaphore_of returns: for each name the key (8 bytes) and the name, with a zero byte between
