@@ -31,10 +31,6 @@ SELECT (CASE WHEN @pid::pg_catalog.int4 OPERATOR(pg_catalog.=) 0
     THEN pg_catalog.pg_try_advisory_lock(@class::pg_catalog.int4, @object::pg_catalog.int4)::pg_catalog.text
     ELSE 'pglock_pooler' END)::pg_catalog.text AS taken;
 
--- Any answer shows that the session lives.
--- name: SessionIsAlive :one
-SELECT 'alive'::pg_catalog.text AS alive;
-
 -- The next two are sent between a savepoint and the guard itself, in one message.
 -- name: BeginAwaitEarlier :exec
 SAVEPOINT pglock_guard;

@@ -131,6 +131,7 @@ WHERE EXISTS (
       AND l.classid = (((@numbers::int8[])[i] >> 32) & 4294967295)::oid
       AND l.objid = ((@numbers::int8[])[i] & 4294967295)::oid);
 
+-- Any answer shows that the session lives.
 -- name: Heartbeat :exec
 SELECT 1;
 

@@ -142,18 +142,6 @@ func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error)
 	return result.RowsAffected(), nil
 }
 
-const SessionIsAlive = `-- name: SessionIsAlive :one
-SELECT 'alive'::pg_catalog.text AS alive
-`
-
-// Any answer shows that the session lives.
-func (q *Queries) SessionIsAlive(ctx context.Context) (string, error) {
-	row := q.db.QueryRow(ctx, SessionIsAlive)
-	var alive string
-	err := row.Scan(&alive)
-	return alive, err
-}
-
 const TakeIdentity = `-- name: TakeIdentity :one
 SELECT (CASE WHEN $1::pg_catalog.int4 OPERATOR(pg_catalog.=) 0
         OR pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1::pg_catalog.int4

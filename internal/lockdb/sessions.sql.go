@@ -176,6 +176,7 @@ const Heartbeat = `-- name: Heartbeat :exec
 SELECT 1
 `
 
+// Any answer shows that the session lives.
 func (q *Queries) Heartbeat(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, Heartbeat)
 	return err

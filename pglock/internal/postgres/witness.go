@@ -127,7 +127,7 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session), waits bool
 func confront(ctx context.Context, s *mux.Session, conn *wire.Conn, w *witness) (identity int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, witnessWithin)
 	defer cancel()
-	if _, err := w.session.Ask(ctx, lockdb.SessionIsAlive); err == nil {
+	if _, err := w.session.Ask(ctx, lockdb.Heartbeat); err == nil {
 		if s.Server() == w.session.Server() {
 			return 0, fmt.Errorf("%w: the lock of another connection of this process is free here: connections share a server "+
 				"session, or the server keeps no locks (connect directly)", driver.ErrPooler)

@@ -36,7 +36,7 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		return nil, permissionCode
 	case "ProveSession":
 		return row("held"), ""
-	case "Heartbeat", "SessionIsAlive":
+	case "Heartbeat":
 		return row("1"), ""
 	case "CreateSettleFunction":
 		p.server.set(func() { p.canWait = true })

@@ -116,7 +116,7 @@ func (l Lock) companions(shared bool) []int64 {
 
 // prove returns nil if the session was alive when prove was called.
 func (s Session) prove(ctx context.Context) error {
-	_, err := s.Run(ctx, lockdb.SessionIsAlive)
+	_, err := s.Run(ctx, lockdb.Heartbeat)
 	return err
 }
 

@@ -55,7 +55,7 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 	server := query[string](t, admin, `select concat((date_part('epoch', pg_postmaster_start_time()) * 1000000)::int8,
 		'/', current_database())`)
 	s := Session{Server: server, Identity: &Identity{object: object}, Run: func(ctx context.Context, sql string, args ...string) (row string, err error) {
-		if sql == lockdb.SessionIsAlive {
+		if sql == lockdb.Heartbeat {
 			return "alive", nil
 		}
 		values := make([]any, len(args))
