@@ -171,7 +171,7 @@ func TestBrowserGroupsTheJournal(t *testing.T) {
 	deadlock.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 1000, Key: "a", BlockedBy: 1001}, {PID: 1001, Key: "b", BlockedBy: 1000}}}}
 	events = append(events, j.See(deadlock)...)
 	page := serve(t, showing(func() Live { return Live{Snapshot: deadlock, Events: events} })).browse("/")
-	page.wait(`document.querySelectorAll('#journal > li').length === 2`)
+	page.wait(`document.querySelectorAll('#journal > li').length === 2 && document.getElementById('journal').innerText`) // they are drawn
 	if text := page.text("document.getElementById('journal').innerText"); !strings.Contains(text, "200 sessions began to wait") ||
 		!strings.Contains(text, "12:00:00") || !strings.Contains(text, "deadlock: 1000 → 1001 → 1000 (1000 waits for a") {
 		t.Errorf("the journal says:\n%s", text)
