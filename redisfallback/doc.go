@@ -67,7 +67,7 @@
 //	owned()                             Verify(ctx) == nil
 //	reacquire()                         nothing: the renewer does it. With MaxHold(t), Extend(t)
 //	extend(t, replace_ttl=True)         Extend(t): the lock ends t from now
-//	extend(t)                           nothing: keep the end that you set, and Extend(time.Until(end) + t)
+//	extend(t)                           nothing: keep the end that you set; Extend for what is left, and t
 //	thread_local                        the *Lock value is the owner; pass it on or do not
 //	raise_on_release_error              nothing: Unlock returns its error
 //
