@@ -55,17 +55,27 @@ func (p *process) metrics(text string) (all string) {
 	return all
 }
 
-// refusesForeignNames asks for the metrics by a name that resolves to this machine, as a page of another site could.
-func (p *process) refusesForeignNames() {
+// metricsBy asks for the metrics by a name that resolves to this machine, as a page of another site could, and returns the status.
+func (p *process) metricsBy(name string) int {
 	p.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, printedMetrics.FindStringSubmatch(p.stderr.String())[1], nil)
 	must.Succeed(p.t, err)
-	request.Host = "evil.example"
+	request.Host = name
 	response, err := http.DefaultClient.Do(request)
 	must.Succeed(p.t, err)
 	must.Succeed(p.t, response.Body.Close())
-	if response.StatusCode != http.StatusMisdirectedRequest {
-		p.t.Errorf("metrics for a foreign name: %s", response.Status)
+	return response.StatusCode
+}
+
+func TestServeAnswersForeignNamesOnlyBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	for address, want := range map[string]int{"127.0.0.1:0": http.StatusMisdirectedRequest, "0.0.0.0:0": http.StatusOK} {
+		p := on(t, db, "serve", "--listen", address, "--insecure", "--host", "metrics.example").start()
+		p.metrics("pglock_up 1\n")
+		if got, added := p.metricsBy("evil.example"), p.metricsBy("metrics.example"); got != want || added != http.StatusOK {
+			t.Errorf("on %s a foreign name is answered with %d, and one of --host with %d", address, got, added)
+		}
 	}
 }
 
@@ -78,7 +88,6 @@ func TestServeShowsAPageAndMetrics(t *testing.T) {
 	p := serveOn(t, db)
 	wantText(t, p.metrics("pglock_up 1\n"), `name="invoice:42"} 1`,
 		fmt.Sprintf("pglock_key_waiters{database=%q,key=\"%v\"} 1\n", db.Name(), pglock.Int64Key(pglock.NewKey("invoice:42").Int64())))
-	p.refusesForeignNames()
 	v := p.visit()
 	if status, _ := v.get("/api/now"); status != http.StatusUnauthorized {
 		t.Errorf("without the token: %d", status)
