@@ -20,6 +20,10 @@ import (
 // one look to the other. The text of a process may be late by as long as a statement takes, but not by that much. A lock that was
 // taken again is another wait, and one that another session of the process has got is not believed to be held by the old one.
 //
+// The text is later if its process is frozen, or cut off. If the wait was granted its lock meanwhile, the server names another
+// holder, and that wins: there is no cycle. If it ended otherwise (its context, Close, a deadlock), the text wins, and a call that
+// waits for a lock of that process may give up without a deadlock, unless the process speaks again in time.
+//
 // The youngest wait of a deadlock gives up. All processes see the same order, so there is one. If it does not, since it is frozen,
 // or may not read what the others have published, the next one does a second later. A grant that comes meanwhile wins, as it
 // does against the end of a context.
