@@ -25,7 +25,8 @@ import (
 // waits for a lock of that process may give up without a deadlock, unless the process speaks again in time.
 //
 // The youngest wait of a deadlock gives up. All processes see the same order, so there is one. If it does not, since it is frozen,
-// or may not read what the others have published, the next one does a second later. A grant that comes meanwhile wins, as it
+// or may not read what the others have published, the next one does two seconds later: a second would be too early, since a
+// process may see a cycle a second later than another. A grant that comes meanwhile wins, as it
 // does against the end of a context.
 
 // lookout is what a Locker knows of deadlocks between processes.
@@ -207,9 +208,11 @@ func (o *lookout) look(due []*wait) (next time.Duration) {
 			seen[w] = true
 			cycle := d.Cycle(member)
 			w.suspect(d, cycle)
-			left := hooks.ConfirmAfter + time.Duration(rank)*hooks.PublishAfter - time.Since(w.suspicion.since)
+			left := hooks.ConfirmAfter + time.Duration(2*rank)*hooks.PublishAfter - time.Since(w.suspicion.since)
 			if left <= 0 {
-				w.giveUp(o.deadlock(w, cycle, byNumber, sight.Self))
+				if err := o.deadlock(w, cycle, byNumber, sight.Self); err != nil {
+					w.giveUp(err)
+				}
 				left = hooks.PublishAfter
 			}
 			next = min(next, left)
@@ -313,10 +316,13 @@ func (w *wait) published(key driver.Key) driver.KeyID {
 	return w.locker.lookout.backend.Published(key.KeyID)
 }
 
-// deadlock returns the error of w, which gives up. Other processes publish no names of keys.
+// deadlock returns the error of w, which gives up; nil if w has ended. Other processes publish no names of keys.
 func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait, self string) error {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
+	if _, waits := o.waits[w]; !waits {
+		return nil
+	}
 	names, held := map[driver.KeyID]Key{}, map[driver.KeyID]*Lock{}
 	for _, other := range known {
 		if _, waits := o.waits[other]; !waits {

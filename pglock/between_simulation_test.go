@@ -223,10 +223,10 @@ func calmly(t *testing.T, rounds int) {
 		t.Errorf("of %d waits that were looked at, %d gave up", published, victims)
 	}
 	hooks.PublishAfter, hooks.ConfirmAfter = time.Millisecond, 0
-	for range 200 {
+	for range 1000 {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 4)
-			w.onTheWay = 300 * time.Millisecond
+			w.onTheWay = 100 * time.Millisecond
 			_, victims = w.calmly(t, 30)
 		})
 		if victims > 0 {
