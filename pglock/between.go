@@ -21,8 +21,9 @@ import (
 // taken again is another wait, and one that another session of the process has got is not believed to be held by the old one.
 //
 // The text is later if its process is frozen, or cut off. If the wait was granted its lock meanwhile, the server names another
-// holder, and that wins: there is no cycle. If it ended otherwise (its context, Close, a deadlock), the text wins, and a call that
-// waits for a lock of that process may give up without a deadlock, unless the process speaks again in time.
+// holder, and that wins: there is no cycle. If it ended otherwise (its context, Close, a deadlock), the text wins until it is
+// three seconds old, or in rows until the process's lease ends: a call that waits for a lock of that process may give up without
+// a deadlock.
 //
 // The youngest wait of a deadlock gives up. All processes see the same order, so there is one. If it does not, since it is frozen,
 // or may not read what the others have published, the next one does two seconds later: a second would be too early, since a

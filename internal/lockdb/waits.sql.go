@@ -68,6 +68,7 @@ WITH RECURSIVE texts AS MATERIALIZED (
     WHERE a.datid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database AS d
             WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
         AND pg_catalog.starts_with(a.query, '/* pglock waits')
+        AND a.query_start OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '3 seconds'::pg_catalog.interval)
     UNION ALL
     SELECT '', '', '', $1::pg_catalog.text
 ), words AS MATERIALIZED (
@@ -141,9 +142,11 @@ SELECT pg_catalog.json_build_object(
 
 // Deadlocks between processes (pglock/internal/between). A session publishes the waits of its process in the text of this
 // statement, before it, and sees those of others.
-// more is what processes with locks in rows have published. A text is read from its letters alone, and numbers have a form that cannot be too large, whatever a stranger publishes. The
-// companions of a wanted key (queries/guard.sql) show the transactions that its holders have guarded. pg_blocking_pids, which
-// holds up the whole lock table, is asked only for sessions that wait and keep a published wait waiting.
+// more is what processes with locks in rows have published. A process sends its text once a second, so an older one is of a
+// process that is frozen or cut off, and is not believed. A text is read from its letters alone, and numbers have a form that
+// cannot be too large, whatever a stranger publishes. The companions of a wanted key (queries/guard.sql) show the transactions
+// that its holders have guarded. pg_blocking_pids, which holds up the whole lock table, is asked only for sessions that wait and
+// keep a published wait waiting.
 func (q *Queries) LookAtWaits(ctx context.Context, more string) (string, error) {
 	row := q.db.QueryRow(ctx, LookAtWaits, more)
 	var sight string
