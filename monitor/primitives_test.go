@@ -97,7 +97,7 @@ func TestSnapshotSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 	})
 	wantOneLock(t, s)
 	for wait := range s.Waits() { // the one at the gate waits for those that have the permits
-		if wait.Lock.Kind == "semaphore" && len(wait.BlockedBy) == 0 {
+		if wait.Lock != nil && wait.Lock.Kind == "semaphore" && len(wait.BlockedBy) == 0 {
 			t.Errorf("%d waits for no session", wait.PID)
 		}
 	}
