@@ -27,8 +27,7 @@ import (
 //
 // The youngest wait of a deadlock gives up. All processes see the same order, so there is one. If it does not, since it is frozen,
 // or may not read what the others have published, the next one does two seconds later: a second would be too early, since a
-// process may see a cycle a second later than another. A grant that comes meanwhile wins, as it
-// does against the end of a context.
+// process may see a cycle a second later than another. A grant that comes meanwhile wins, as it does against the end of a context.
 
 // lookout is what a Locker knows of deadlocks between processes.
 type lookout struct {
@@ -91,8 +90,10 @@ func (w *wait) lookout() *lookout {
 
 // at says which server and database other processes see the waits of l on; empty is none.
 func (l *Locker) at() string {
-	if b := l.lookout.backend; b != nil && b.Place(nil) != nil {
-		return fmt.Sprint(b.Place(nil))
+	if b := l.lookout.backend; b != nil {
+		if place := b.Place(nil); place != nil {
+			return fmt.Sprint(place)
+		}
 	}
 	return ""
 }
@@ -334,11 +335,11 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait,
 		}
 		for _, lock := range other.held {
 			b := lock.hold.locker.lookout.backend
+			if b == nil {
+				continue
+			}
 			for _, key := range lock.keys() {
-				if b != nil {
-					s := &stake{lock: lock, keys: lock.keys()}
-					names[b.Published(key.KeyID)], held[b.Published(key.KeyID)] = s.name(key), lock
-				}
+				names[b.Published(key.KeyID)], held[b.Published(key.KeyID)] = lock.nameOf(key), lock
 			}
 		}
 	}
@@ -349,10 +350,7 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait,
 		id.Space %= between.Rows
 		return Key{k: driver.Key{KeyID: id}}
 	}
-	e := &DeadlockError{Keys: publicKeys(w.keys)}
-	if w.name != nil {
-		e.Keys = []Key{*w.name}
-	}
+	e := &DeadlockError{Keys: w.requested()}
 	last := cycle[len(cycle)-1]
 	for _, step := range cycle {
 		call := DeadlockedCall{Holds: name(last.Key), Waits: name(step.Key), By: "session " + step.PID}

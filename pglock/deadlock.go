@@ -40,10 +40,7 @@ type DeadlockedCall struct {
 
 // deadlock returns the error of w, which would complete the cycle.
 func deadlock(w *wait, cycle []step) error {
-	e := &DeadlockError{Keys: publicKeys(w.keys)}
-	if w.name != nil {
-		e.Keys = []Key{*w.name}
-	}
+	e := &DeadlockError{Keys: w.requested()}
 	last := cycle[len(cycle)-1]
 	for _, s := range cycle {
 		call := DeadlockedCall{
@@ -61,17 +58,23 @@ func deadlock(w *wait, cycle []step) error {
 	return e
 }
 
+// requested returns the keys that w's caller has asked for.
+func (w *wait) requested() []Key {
+	if w.name != nil {
+		return []Key{*w.name}
+	}
+	return publicKeys(w.keys)
+}
+
 // name returns the key by which its holder knows the stake in key.
 func (s *stake) name(key driver.Key) Key {
-	if s.lock != nil {
-		if use := s.lock.use(); use.Kind != UseLock {
-			return use.Key
-		}
-	}
 	for _, k := range s.keys {
 		if k.KeyID == key.KeyID {
 			key = k
 		}
+	}
+	if s.lock != nil {
+		return s.lock.nameOf(key)
 	}
 	return Key{k: key}
 }

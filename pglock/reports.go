@@ -51,11 +51,14 @@ func (l *Lock) use() Use {
 }
 
 // name is the key by which the caller of a primitive knows the lock, or else its first own.
-func (l *Lock) name() Key {
+func (l *Lock) name() Key { return l.nameOf(l.key[0]) }
+
+// nameOf returns the key by which l's caller knows one of its keys.
+func (l *Lock) nameOf(key driver.Key) Key {
 	if use := l.use(); use.Kind != UseLock {
 		return use.Key
 	}
-	return Key{k: l.key[0]}
+	return Key{k: key}
 }
 
 // reportEnd reports the end of an acquiring call.

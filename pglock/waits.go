@@ -57,7 +57,7 @@ type wait struct {
 	txs    []tie    // the transactions whose work it is
 	place  any      // of a transaction that waits itself
 	since  time.Time
-	giveUp context.CancelCauseFunc // ends the wait, for a deadlock; nil ends nothing
+	giveUp context.CancelCauseFunc // ends the wait
 
 	visiting bool // by a look, under waits.mu
 
@@ -305,12 +305,21 @@ func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (contex
 	if queued {
 		w.req = r
 	}
-	ctx, w.giveUp = context.WithCancelCause(ctx)
-	if err := l.graph.begin(w); err != nil {
-		w.giveUp(nil)
+	ctx, err := w.begin(ctx)
+	if err != nil {
 		return ctx, nil, err
 	}
 	return ctx, w, nil
+}
+
+// begin notes that w, of a Locker, waits with the context that it returns, unless that completes a cycle.
+func (w *wait) begin(ctx context.Context) (context.Context, error) {
+	ctx, w.giveUp = context.WithCancelCause(ctx)
+	err := w.locker.graph.begin(w)
+	if err != nil {
+		w.giveUp(nil)
+	}
+	return ctx, err
 }
 
 // endWait ends what beginWait has begun.
@@ -334,9 +343,8 @@ func (l *Locker) awaitSome(ctx context.Context, name Key, keys []Key, some int) 
 		return ctx, func() {}, nil
 	}
 	w := &wait{locker: l, keys: plain(keys), some: some, name: &name, held: held, txs: txs}
-	ctx, w.giveUp = context.WithCancelCause(ctx)
-	if err := l.graph.begin(w); err != nil {
-		w.giveUp(nil)
+	ctx, err := w.begin(ctx)
+	if err != nil {
 		return ctx, nil, err
 	}
 	return ctx, func() { endWait(w) }, nil

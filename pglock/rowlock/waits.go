@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"strconv"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -75,14 +74,7 @@ func (b board) Withdraw(ctx context.Context) error {
 
 // CancelTx implements [between.Board].
 func (b board) CancelTx(ctx context.Context, tx between.Tx) error {
-	pid, err := strconv.Atoi(tx.PID)
-	if err != nil {
-		return err
-	}
-	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		_, err := q.CancelTx(ctx, lockdb.CancelTxParams{Pid: int32(pid), Began: tx.Began})
-		return err
-	})
+	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return recorder.CancelTx(ctx, q, tx) })
 }
 
 // roomInRow is what lease_waits keeps of a text.

@@ -40,14 +40,17 @@ func (w *Waits) Withdraw(ctx context.Context) error {
 
 // CancelTx ends a transaction's wait for a lock. When it has returned, no later statement is cancelled.
 func (w *Waits) CancelTx(ctx context.Context, tx between.Tx) error {
+	return w.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) error { return CancelTx(ctx, lockdb.New(conn), tx) })
+}
+
+// CancelTx ends the wait of tx for a lock.
+func CancelTx(ctx context.Context, q *lockdb.Queries, tx between.Tx) error {
 	pid, err := strconv.Atoi(tx.PID)
 	if err != nil {
 		return err
 	}
-	return w.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := lockdb.New(conn).CancelTx(ctx, lockdb.CancelTxParams{Pid: int32(pid), Began: tx.Began})
-		return err
-	})
+	_, err = q.CancelTx(ctx, lockdb.CancelTxParams{Pid: int32(pid), Began: tx.Began})
+	return err
 }
 
 // Close ends the connection.
