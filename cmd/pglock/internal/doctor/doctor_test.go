@@ -308,17 +308,18 @@ func TestPreparedTransactionsAndLongWaits(t *testing.T) {
 		result <- err
 	}()
 	db.WaitForWaiters(t, 1)
+	var r *doctor.Report
 	testenv.WaitUntil(t, "the server knows since when it waits", func() bool {
-		return len(findings(examine(t, db.ConnString(), 0), "waits")) == 1 &&
-			findings(examine(t, db.ConnString(), 0), "waits")[0].Level == doctor.Warning
+		r = examine(t, db.ConnString(), time.Nanosecond)
+		return len(findings(r, "waits")) == 1 && findings(r, "waits")[0].Level == doctor.Warning
 	})
-	want(t, examine(t, db.ConnString(), 0), "waits", doctor.Warning, "@7", gid, "ROLLBACK PREPARED")
-	r := examine(t, db.ConnString(), time.Hour)
+	want(t, r, "waits", doctor.Warning, "@7", gid, "ROLLBACK PREPARED")
+	r = examine(t, db.ConnString(), time.Hour)
 	want(t, r, "waits", doctor.OK)
 	f := want(t, r, "prepared-transactions", doctor.Warning, gid, "2 advisory locks", "ROLLBACK PREPARED")
 	execute(t, db, f.SQL...)
 	must.Succeed(t, <-result)
-	want(t, examine(t, db.ConnString(), 0), "prepared-transactions", doctor.OK)
+	want(t, examine(t, db.ConnString(), time.Hour), "prepared-transactions", doctor.OK)
 }
 
 // A finding that is as it is wanted is left out, and does not count.
