@@ -2,14 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -24,9 +23,6 @@ limits is given, the other does not apply.
 
 Waits of candidates for an election, for a permit of a semaphore and for the run
 of a job are expected, and do not count.`
-
-// checkTimeout bounds a check, with connecting to the server. Monitoring systems give up after ten seconds.
-const checkTimeout = 4500 * time.Millisecond
 
 // checkRun is one call of check.
 type checkRun struct {
@@ -77,16 +73,18 @@ func (c *checkRun) verdict(cmd *cobra.Command, args []string) (view.Verdict, str
 	if err != nil {
 		return view.Unknown, "", err
 	}
-	db, err := c.dsn.resolve(cmd)
-	if err != nil {
-		return view.Unknown, "", err
-	}
-	s, err := c.look(cmd.Context(), db)
-	if err != nil {
-		return view.Unknown, "", err
-	}
-	verdict, line := view.Status(s, filter, limits, db.flags)
-	return verdict, line, nil
+	verdict, line := view.Unknown, ""
+	err = c.dsn.withPool(cmd, "pglock check", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+		s, err := inTime(ctx, func(ctx context.Context) (*monitor.Snapshot, error) {
+			return monitor.Take(ctx, pool, c.filters.options(db)...)
+		})
+		if err != nil {
+			return db.failed(err)
+		}
+		verdict, line = view.Status(s, filter, limits, db.flags)
+		return nil
+	})
+	return verdict, line, err
 }
 
 func (c *checkRun) limits(cmd *cobra.Command) (limits view.Limits, err error) {
@@ -102,29 +100,6 @@ func (c *checkRun) limits(cmd *cobra.Command) (limits view.Limits, err error) {
 	}
 	return limits, nil
 }
-
-func (c *checkRun) look(ctx context.Context, db database) (*monitor.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	s, err := job.While(ctx, job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
-		pool, err := db.pool(ctx, "pglock check")
-		if err != nil {
-			return nil, err
-		}
-		defer closeLater(pool)
-		return monitor.Take(ctx, pool, c.filters.options(db)...)
-	})
-	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, db.failed(fmt.Errorf("no answer within %v: %w", checkTimeout, err))
-	case err != nil:
-		return nil, db.failed(err)
-	}
-	return s, nil
-}
-
-// closeLater closes a pool without waiting for a server that does not answer.
-func closeLater(pool interface{ Close() }) { go pool.Close() }
 
 // unknown prints the line of a check that could not look.
 func unknown(err error) error {

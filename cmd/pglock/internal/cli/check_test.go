@@ -34,12 +34,17 @@ func TestCheckForNagios(t *testing.T) {
 	}
 }
 
-// A server that accepts connections and does not answer is UNKNOWN before a monitoring system gives up.
-func TestCheckOfAServerThatHangs(t *testing.T) {
+// A look at a server that accepts connections and does not answer ends before a monitoring system gives up, and a check is UNKNOWN.
+func TestServerThatHangs(t *testing.T) {
 	t.Parallel()
-	r := command(t, nil, "check", "-d", fmt.Sprintf("postgres://u:s3cret@%s/x", testenv.SilentServer(t))).run()
-	wantCode(t, r, 3)
-	wantText(t, r.stdout, "PGLOCK UNKNOWN - u@", "no answer within 4.5s")
+	for args, code := range map[string]int{"check": 3, "monitor --once": 69, "doctor": 69, "terminate 4711": 69, "cancel 4711 --dry-run": 69} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			r := command(t, nil, append(strings.Fields(args), "-d", fmt.Sprintf("postgres://u:s3cret@%s/x", testenv.SilentServer(t)))...).run()
+			wantCode(t, r, code)
+			wantText(t, r.stdout+r.stderr, "no answer within 4.5s", "a pooler has no session")
+		})
+	}
 }
 
 // No face takes a server for healthy where sessions wait without any advisory lock. The server is shared with other tests.

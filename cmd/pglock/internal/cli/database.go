@@ -20,14 +20,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// connectTimeout is how long a host may take to answer if connect_timeout is not set.
-const connectTimeout = 10 * time.Second
+// connectTimeout is how long a host may take to answer if connect_timeout is not set, and hostsTimeout how long all together if
+// there are several: the next one is reached within lookTime.
+const (
+	connectTimeout = 10 * time.Second
+	hostsTimeout   = 4 * time.Second
+)
 
 // dsn holds the flags that name the database, and the roles whose schema may be used there. All commands share them.
 type dsn struct {
@@ -35,6 +40,7 @@ type dsn struct {
 	trusted []string
 	wait    seconds // for a server that does not answer yet
 	name    string  // the argument DATABASE of a command, as psql has it
+	keep    int32   // how many connections the pool keeps open, from its beginning
 }
 
 func (d *dsn) addTo(flags *pflag.FlagSet) {
@@ -87,8 +93,7 @@ type database struct {
 	target string
 	// trusted are additional roles whose schema may be used.
 	trusted []string
-	// keep is how many connections the pool keeps open, from its beginning.
-	keep int32
+	keep    int32 // [dsn]
 	// flags are the flags that name it and the trusted owners, with a space before each, for commands that users copy. They
 	// have no password.
 	flags string
@@ -125,6 +130,9 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
+		if n := len(addresses(config.ConnConfig)); n > 1 {
+			config.ConnConfig.ConnectTimeout = hostsTimeout / time.Duration(n)
+		}
 	}
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
@@ -132,7 +140,7 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if err := d.await(cmd.Context(), func(ctx context.Context) error { return answers(ctx, config.ConnConfig) }); err != nil {
 		return database{}, err
 	}
-	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted}, nil
+	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted, keep: d.keep}, nil
 }
 
 var (
@@ -210,19 +218,19 @@ func withoutInput(err, kind error) error {
 // target returns a database like the end of a URL.
 func target(config *pgx.ConnConfig) string {
 	name := cmp.Or(config.Database, config.User) // the server's default
-	return fmt.Sprintf("%s@%s/%s", config.User, addresses(config), name)
+	return fmt.Sprintf("%s@%s/%s", config.User, strings.Join(addresses(config), ","), name)
 }
 
 // addresses returns all hosts and ports of a connection string, since only a connection shows which one
 // answers.
-func addresses(config *pgx.ConnConfig) string {
+func addresses(config *pgx.ConnConfig) []string {
 	all := []string{address(config.Host, config.Port)}
 	for _, other := range config.Fallbacks { // a host is repeated for each way to connect to it, such as without TLS
 		if another := address(other.Host, other.Port); !slices.Contains(all, another) {
 			all = append(all, another)
 		}
 	}
-	return strings.Join(all, ",")
+	return all
 }
 
 func address(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
@@ -245,6 +253,51 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 		return nil, d.failed(err)
 	}
 	return pool, nil
+}
+
+// withPool calls do with connections to the database, which it closes, and a context that ends with a signal.
+func (d *dsn) withPool(cmd *cobra.Command, application string, do func(context.Context, database, *pgxpool.Pool) error) error {
+	db, err := d.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		pool, err := db.pool(ctx, application)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer closeSoon(pool)
+		return struct{}{}, do(ctx, db, pool)
+	})
+	return err
+}
+
+// closeSoon closes a pool, but does not wait for a server that does not answer.
+func closeSoon(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+// lookTime bounds a look at the server, with connecting to it. Monitoring systems give up after ten seconds.
+const lookTime = 4500 * time.Millisecond
+
+// inTime calls look with a context that ends after lookTime, and says so.
+func inTime[T any](ctx context.Context, look func(context.Context) (T, error)) (T, error) {
+	bounded, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	found, err := look(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %v (the server hangs or is stopped, a firewall drops packets, or a pooler has no session for "+
+			"this client; on the server see its log, and ps, where state T is stopped and D waits for a disk): %w", lookTime, err)
+	}
+	return found, err
 }
 
 // firstAnswer has a new connection answer once. A pooler accepts connections for which it has no session, and then they wait.

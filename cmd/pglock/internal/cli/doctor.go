@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
@@ -93,36 +93,21 @@ func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
 			return misuse(cmd, "--ignore: there is no check %q; the checks are %s", name, strings.Join(doctor.Checks, ", "))
 		}
 	}
-	db, err := e.dsn.resolve(cmd)
-	if err != nil {
-		return err
-	}
-	report, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*doctor.Report, error) {
-		return e.examine(ctx, db)
+	return e.dsn.withPool(cmd, "pglock doctor", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+		report, err := inTime(ctx, func(ctx context.Context) (*doctor.Report, error) {
+			return doctor.Examine(ctx, pool, doctor.Options{App: e.app, Trusted: db.trusted, Ignore: e.ignore, Server: db.flags})
+		})
+		if err != nil {
+			return db.failed(err)
+		}
+		if err := e.print(os.Stdout, db, report); err != nil {
+			return err
+		}
+		if report.Worst.AtLeast(doctor.Level(e.failOn)) {
+			return &exit{code: codeUnfit}
+		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if err := e.print(os.Stdout, db, report); err != nil {
-		return err
-	}
-	if report.Worst.AtLeast(doctor.Level(e.failOn)) {
-		return &exit{code: codeUnfit}
-	}
-	return nil
-}
-
-func (e *doctorRun) examine(ctx context.Context, db database) (*doctor.Report, error) {
-	pool, err := db.pool(ctx, "pglock doctor")
-	if err != nil {
-		return nil, err
-	}
-	defer pool.Close()
-	report, err := doctor.Examine(ctx, pool, doctor.Options{App: e.app, Trusted: db.trusted, Ignore: e.ignore, Server: db.flags})
-	if err != nil {
-		return nil, db.failed(err)
-	}
-	return report, nil
 }
 
 func (e *doctorRun) print(w io.Writer, db database, r *doctor.Report) error {

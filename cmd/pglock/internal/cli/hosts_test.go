@@ -12,7 +12,7 @@ func TestHostsThatAreSilentArePassedOver(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
 	server, silent := db.Config(t).ConnConfig, testenv.SilentServer(t)
-	target := "DATABASE_URL=" + fmt.Sprintf("host=%s,%s port=%d,%d user=%s password='%s' dbname=%s connect_timeout=2",
+	target := "DATABASE_URL=" + fmt.Sprintf("host=%s,%s port=%d,%d user=%s password='%s' dbname=%s",
 		silent.IP, server.Host, silent.Port, server.Port, server.User, server.Password, server.Database)
 	for _, args := range [][]string{
 		{"migrate", "version"}, {"monitor", "--once"}, {"check", "--critical=1m"}, {"doctor"},

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -54,7 +53,7 @@ those that "pglock migrate print" shows are taken away.`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withPool(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+			return withSchema(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 				if err := migrations.Up(ctx, pool, db.migrating()); err != nil {
 					return err
 				}
@@ -99,7 +98,7 @@ It asks first. Without a terminal to ask on, it needs --yes.`,
 			if err != nil {
 				return err
 			}
-			return withPool(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+			return withSchema(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 				if _, err := migrations.Version(ctx, pool, db.migrating()); errors.Is(err, pglock.ErrSchemaMissing) {
 					say(cmd.ErrOrStderr(), "%s: schema pglock is not installed, so nothing was removed", db.target)
 					return nil
@@ -165,7 +164,7 @@ func newMigrateVersion(server *dsn) *cobra.Command {
 		Example: "  pglock migrate version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withPool(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+			return withSchema(cmd, server, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 				version, err := migrations.Version(ctx, pool, db.migrating())
 				if err != nil {
 					return err
@@ -229,22 +228,12 @@ func comment(heading, sql string) string {
 
 func (d database) migrating() migrations.Option { return migrations.WithTrustedOwner(d.trusted...) }
 
-// withPool connects and calls do with a context that ends with a signal.
-func withPool(cmd *cobra.Command, dsn *dsn, do func(context.Context, database, *pgxpool.Pool) error) error {
-	db, err := dsn.resolve(cmd)
-	if err != nil {
-		return err
-	}
-	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		pool, err := db.pool(ctx, "pglock migrate")
-		if err != nil {
-			return struct{}{}, err
-		}
-		defer pool.Close()
+// withSchema connects and calls do.
+func withSchema(cmd *cobra.Command, dsn *dsn, do func(context.Context, database, *pgxpool.Pool) error) error {
+	return dsn.withPool(cmd, "pglock migrate", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		if err := do(ctx, db, pool); err != nil {
-			return struct{}{}, db.failed(err)
+			return db.failed(err)
 		}
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }

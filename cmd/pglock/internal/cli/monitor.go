@@ -78,24 +78,15 @@ func (m *monitorRun) command(cmd *cobra.Command, args []string) error {
 	if m.interval == 0 {
 		return misuse(cmd, "--interval must be more than 0")
 	}
-	db, err := m.dsn.resolve(cmd)
-	if err != nil {
-		return err
-	}
 	isView := !m.once && m.output == formatText && fillsScreen()
 	if isView && !m.readOnly {
-		db.keep = 2 // for snapshots and signals: a server whose connections are all taken can still be cleaned
+		m.dsn.keep = 2 // for snapshots and signals: a server whose connections are all taken can still be cleaned
 	}
-	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		pool, err := db.pool(ctx, "pglock monitor")
-		if err != nil {
-			return struct{}{}, err
-		}
-		defer pool.Close()
+	err = m.dsn.withPool(cmd, "pglock monitor", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		if isView {
-			return struct{}{}, m.fillScreen(ctx, db, pool, filter)
+			return m.fillScreen(ctx, db, pool, filter)
 		}
-		return struct{}{}, m.showOnce(ctx, db, pool, filter)
+		return m.showOnce(ctx, db, pool, filter)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped && isView {
 		return nil // there is no other way to end it
@@ -104,7 +95,9 @@ func (m *monitorRun) command(cmd *cobra.Command, args []string) error {
 }
 
 func (m *monitorRun) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	snapshot, err := monitor.Take(ctx, pool, m.filters.options(db)...)
+	snapshot, err := inTime(ctx, func(ctx context.Context) (*monitor.Snapshot, error) {
+		return monitor.Take(ctx, pool, m.filters.options(db)...)
+	})
 	if err != nil {
 		return db.failed(err)
 	}

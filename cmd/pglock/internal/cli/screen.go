@@ -25,7 +25,7 @@ func fillsScreen() bool {
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
 func (m *monitorRun) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
 	o, on := newObserver(pool, db.flags, m.filters.options(db)), view.Server{Target: db.target, Flags: db.flags}
-	first, err := o.take(ctx)
+	first, err := inTime(ctx, o.take)
 	if err != nil {
 		return db.failed(err)
 	}

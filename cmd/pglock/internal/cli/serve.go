@@ -96,20 +96,11 @@ func (s *serveRun) command(cmd *cobra.Command, args []string) error {
 	if err := s.check(cmd); err != nil {
 		return err
 	}
-	db, err := s.dsn.resolve(cmd)
-	if err != nil {
-		return err
-	}
-	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		pool, err := db.pool(ctx, "pglock serve")
-		if err != nil {
-			return struct{}{}, err
-		}
-		defer pool.Close()
+	err := s.dsn.withPool(cmd, "pglock serve", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		if err := db.checkTrusted(ctx, pool); err != nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, s.serve(ctx, db, pool)
+		return s.serve(ctx, db, pool)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
 		return nil // there is no other way to end it

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -99,41 +98,31 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 	if err := s.parse(cmd, args); err != nil {
 		return err
 	}
-	db, err := s.dsn.resolve(cmd)
-	if err != nil {
-		return err
-	}
-	pool, err := db.pool(cmd.Context(), "pglock "+s.signal)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	target, preview, err := s.look(cmd.Context(), db, pool)
-	switch {
-	case err != nil:
-		return db.failed(err)
-	case s.dryRun:
-		if _, err := io.WriteString(os.Stdout, lines(append(preview, "", s.commandText(db, target)+" --yes"))); err != nil {
-			return err
-		}
-		if err := target.Permitted(); err != nil {
+	return s.dsn.withPool(cmd, "pglock "+s.signal, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+		target, preview, err := s.look(ctx, db, pool)
+		switch {
+		case err != nil:
 			return db.failed(err)
+		case s.dryRun:
+			if _, err := io.WriteString(os.Stdout, lines(append(preview, "", s.commandText(db, target)+" --yes"))); err != nil {
+				return err
+			}
+			if err := target.Permitted(); err != nil {
+				return db.failed(err)
+			}
+			return nil
+		case !s.yes:
+			var cannotAsk error
+			if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
+				cannotAsk = misuse(cmd, "%s: there is no terminal to ask on; to %s this %s, run %s --yes",
+					db.target, s.signal, view.Noun(target), view.EndSession(s.signal, target.Ref, db.flags))
+			}
+			if err := s.confirm(ctx, os.Stdin, db, target, preview, cannotAsk); err != nil {
+				return err
+			}
 		}
-		return nil
-	case !s.yes:
-		var cannotAsk error
-		if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
-			cannotAsk = misuse(cmd, "%s: there is no terminal to ask on; to %s this %s, run %s --yes",
-				db.target, s.signal, view.Noun(target), view.EndSession(s.signal, target.Ref, db.flags))
-		}
-		if err := s.confirm(cmd.Context(), os.Stdin, db, target, preview, cannotAsk); err != nil {
-			return err
-		}
-	}
-	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.send(ctx, db, pool, target)
+		return s.send(ctx, db, pool, target)
 	})
-	return err
 }
 
 var (
@@ -173,7 +162,9 @@ func (s *signalRun) parse(cmd *cobra.Command, args []string) error {
 
 // look finds the session or process on the server, and describes what ends with it.
 func (s *signalRun) look(ctx context.Context, db database, pool *pgxpool.Pool) (t monitor.Target, preview []string, err error) {
-	snapshot, err := monitor.Take(ctx, pool, monitor.WithTrustedOwner(db.trusted...), monitor.WithSession(s.id))
+	snapshot, err := inTime(ctx, func(ctx context.Context) (*monitor.Snapshot, error) {
+		return monitor.Take(ctx, pool, monitor.WithTrustedOwner(db.trusted...), monitor.WithSession(s.id))
+	})
 	if err != nil {
 		return t, nil, err
 	}

@@ -15,7 +15,7 @@ func TestSignalEndingASessionAsksForConfirmation(t *testing.T) {
 		answer string
 		code   int
 		held   int
-	}{{"y\n", 1, 1}, {"\x04", 1, 1}, {ctrlC, -1, 1}, {"yes\n", 0, 0}} {
+	}{{"y\n", 1, 1}, {"\x04", 1, 1}, {ctrlC, 130, 1}, {"yes\n", 0, 0}} {
 		p := on(t, db, "terminate", fmt.Sprint(pid)).onTerminal()
 		p.waitForOutput("Type yes to continue")
 		p.types(test.answer)

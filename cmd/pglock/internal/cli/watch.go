@@ -95,18 +95,9 @@ func (w *watchRun) command(cmd *cobra.Command, args []string) error {
 	if err := w.check(cmd); err != nil {
 		return err
 	}
-	db, err := w.dsn.resolve(cmd)
-	if err != nil {
-		return err
-	}
 	defer w.deliver()()
-	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		pool, err := db.pool(ctx, "pglock watch")
-		if err != nil {
-			return struct{}{}, err
-		}
-		defer pool.Close()
-		return struct{}{}, w.follow(ctx, db, pool, filter)
+	err = w.dsn.withPool(cmd, "pglock watch", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+		return w.follow(ctx, db, pool, filter)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
 		return nil // there is no other way to end it
