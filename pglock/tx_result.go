@@ -80,7 +80,7 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 // a *[WaitError] (without a key, which is unknown), a refusal by a guard [ErrStandby] or [ErrStaleSnapshot], a full
 // lock table [ErrTooManyLocks], and the end of the connection [ErrUnavailable]. Other errors, and nil, are returned
 // unchanged: among them a statement that statement_timeout or pg_cancel_backend has ended (57014). It is for results of
-// [QueueLockTx] that are read by hand.
+// [QueueLockTx] that are read by hand, and also maps errors of other drivers than pgx (see package sqltx).
 func TxError(err error) error {
 	if err == nil || errors.As(err, new(*WaitError)) || errors.Is(err, ErrUnavailable) {
 		return err

@@ -50,10 +50,17 @@ const (
 	ClassShutdown              = "57P" // the part of the class for a server that shuts down or starts
 )
 
-// Refusal returns the server's error that err contains, or a zero one if the server did not send it.
+// Refusal returns the server's error that err contains, or a zero one if the server did not send it. An error of another
+// driver than pgx, such as lib/pq, has only the code, and the driver's whole text.
 func Refusal(err error) pgconn.PgError {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return *server
+	}
+	if server, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return pgconn.PgError{Code: server.SQLState(), Message: server.Error()}
 	}
 	return pgconn.PgError{}
 }

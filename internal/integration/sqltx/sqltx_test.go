@@ -155,17 +155,17 @@ func TestSQLTxErrorOfAStatementByHandIsMapped(t *testing.T) {
 		const lock = "SET LOCAL lock_timeout = '1ms'; SELECT pg_advisory_xact_lock(1)"
 		must.Succeed(t, sqltx.LockTx(t.Context(), holder, pglock.Int64Key(1)))
 		_, err := tx.ExecContext(t.Context(), lock)
-		if !errors.Is(sqltx.TxError(err), pglock.ErrNotAcquired) {
-			t.Errorf("the error is %v", sqltx.TxError(err))
+		if !errors.Is(pglock.TxError(err), pglock.ErrNotAcquired) {
+			t.Errorf("the error is %v", pglock.TxError(err))
 		}
-		if _, err = begin(t, db).ExecContext(t.Context(), "SELECT 1/0"); err == nil || sqltx.TxError(err) != err {
-			t.Errorf("another error is mapped: %v", sqltx.TxError(err))
+		if _, err = begin(t, db).ExecContext(t.Context(), "SELECT 1/0"); err == nil || pglock.TxError(err) != err {
+			t.Errorf("another error is mapped: %v", pglock.TxError(err))
 		}
 	})
-	if err := sqltx.TxError(nil); err != nil {
+	if err := pglock.TxError(nil); err != nil {
 		t.Errorf("nil is mapped: %v", err)
 	}
-	if err := sqltx.TxError(many{"uncomparable"}); err.Error() != "uncomparable" {
+	if err := pglock.TxError(many{"uncomparable"}); err.Error() != "uncomparable" {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"fmt"
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -91,10 +90,4 @@ func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
 		return fmt.Errorf("pglock: guard a transaction by %s: %w", shorttext.Quote(lock.Key().String()), err)
 	}
 	return lock.GuardTx(ctx, on)
-}
-
-// TxError maps an error of a statement that takes a lock of a transaction to one of package pglock, as [pglock.TxError]
-// does, whichever driver it comes from. Every other error, and nil, comes back unchanged.
-func TxError(err error) error {
-	return sqlstate.FromPgx(pglock.TxError(sqlstate.ToPgx(err)))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
@@ -89,7 +88,7 @@ func (t *transaction) rows(ctx context.Context, query string, args []any) (n int
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = sqlstate.ToPgx(errors.Join(err, rows.Close())) }()
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		n++
 	}
@@ -109,8 +108,7 @@ func (t *transaction) query(ctx context.Context, query string, args []any) (*sql
 			plain = append(plain, arg)
 		}
 	}
-	rows, err := t.tx.QueryContext(ctx, query, plain...)
-	return rows, sqlstate.ToPgx(err)
+	return t.tx.QueryContext(ctx, query, plain...)
 }
 
 // array returns numbers as PostgreSQL writes an array, which every driver can send.
@@ -132,7 +130,7 @@ func (r *row) Scan(dest ...any) (err error) {
 	if r.err != nil {
 		return r.err
 	}
-	defer func() { err = sqlstate.ToPgx(errors.Join(err, r.rows.Close())) }()
+	defer func() { err = errors.Join(err, r.rows.Close()) }()
 	if r.rows.Next() {
 		return r.rows.Scan(dest...)
 	}
