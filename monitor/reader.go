@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/bytetext"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -64,7 +64,7 @@ func (r reader) read(ctx context.Context, o options) (tables, error) {
 		t.noBlockers = fmt.Sprintf("pg_blocking_pids: %s", sqlstate.Refusal(err).Message)
 		err = r.send(ctx, func(batch *pgx.Batch) { trust.QueueLook(batch, o.trusted, &t.looked) })
 	}
-	t.server.Database, t.server.Role = bytetext.Clean(t.server.Database), bytetext.Clean(t.server.Role)
+	t.server.Database, t.server.Role = shorttext.Clean(t.server.Database), shorttext.Clean(t.server.Role)
 	for i := range t.rows {
 		cleanTexts(&t.rows[i])
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/bytetext"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -111,7 +111,7 @@ func decodeNames(list []byte) (registered, error) {
 		key := int64(binary.BigEndian.Uint64(rest))
 		var name []byte
 		name, rest, more = bytes.Cut(rest[head:], []byte{0})
-		names[key] = append(names[key], bytetext.Clean(string(name)))
+		names[key] = append(names[key], shorttext.Clean(string(name)))
 	}
 	for _, all := range names {
 		slices.Sort(all)

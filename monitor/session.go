@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
-	"github.com/pglock-toolkit/pglock/internal/bytetext"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 )
 
 // Fields of a Session that can be hidden, by their names in JSON.
@@ -135,7 +135,7 @@ func detailsHiddenText(t tables) string {
 func cleanTexts(row *monitordb.LocksRow) {
 	for _, text := range []*pgtype.Text{&row.Datname, &row.Gid, &row.Role, &row.Usename, &row.ApplicationName, &row.State, &row.Query,
 		&row.WaitEventType, &row.WaitEvent, &row.BackendType} {
-		text.String = bytetext.Clean(text.String)
+		text.String = shorttext.Clean(text.String)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
-	"github.com/pglock-toolkit/pglock/internal/bytetext"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
@@ -137,7 +137,7 @@ func decodeHolders(text string) (holders []driver.Holder, err error) {
 		return nil, fmt.Errorf("read the holders of a lock: %w", err)
 	}
 	for i := range holders {
-		holders[i].User, holders[i].Prepared = bytetext.Unescape(holders[i].User), bytetext.Unescape(holders[i].Prepared)
+		holders[i].User, holders[i].Prepared = shorttext.Unescape(holders[i].User), shorttext.Unescape(holders[i].Prepared)
 		holders[i].Self = appname.OfThisProcess(holders[i].Application)
 	}
 	return holders, nil
