@@ -240,8 +240,8 @@ tidy: ## Tidy all go.mod files
 	@internal/tools/release.sh tidy
 
 .PHONY: release-rehearsal
-release-rehearsal: ## Rehearse the release of $(VERSION): tag, serve and use all modules, from a copy
-	@internal/tools/release.sh rehearse $(or $(VERSION),v0.1.0)
+release-rehearsal: ## Rehearse the release of $(VERSION), by default the newest in CHANGELOG.md: tag and use all modules, from a copy
+	@internal/tools/release.sh rehearse $(or $(VERSION),v$$(sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md | head -1))
 
 .PHONY: api-changes
 api-changes: ## List what has changed in the public API, by type, since the tag or commit AGAINST

@@ -60,7 +60,9 @@ changes() {
 tag() {
 	[[ $1 =~ ^v[01]\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] || { echo "$1 is not a version such as v0.1.0" >&2; return 1; }
 	[ -z "$(git status --porcelain)" ] || { echo "commit or remove what git status shows first" >&2; return 1; }
-	local from
+	local number=${1#v} from
+	number=${number%%-*}
+	grep -qF "## [$number] - 20" CHANGELOG.md || { echo "CHANGELOG.md has no heading \"## [$number] - YEAR-MONTH-DAY\"" >&2; return 1; }
 	from=$(git symbolic-ref --quiet --short HEAD || git rev-parse HEAD) # a check of a pull request is on no branch
 	git checkout --quiet --detach
 	for dir in $(published); do
