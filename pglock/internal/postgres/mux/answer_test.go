@@ -53,34 +53,3 @@ func TestSessionAnswersTheCallersOfABadAnswer(t *testing.T) {
 		})
 	}
 }
-
-// A caller that leads may find that its op does not fit into the batch. Then it does not read, since it would not notice
-// that it is given the right to send again.
-func TestSessionCallerWhoseOpIsNotInItsBatchLeadsAgain(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		r := newRigOver(t, start, func(wiretest.Statement) wiretest.Verdict {
-			time.Sleep(100 * time.Millisecond)
-			return wiretest.Verdict{}
-		})
-		g := grantOf(new(owner), 1)
-		r.must(r.session.Try(t.Context(), g)) // the server is far: several statements may be on their way
-		abandoned := r.session.newOp(release, g)
-		r.session.mu.Lock()
-		r.must(r.session.enqueueLocked(abandoned))
-		_ = abandoned.leaveBehindLocked(errReleasing)
-		r.session.mu.Unlock()
-		var all sync.WaitGroup
-		all.Go(func() {
-			_, _, err := r.session.Call(t.Context(), "select 1") // no batch carries it and the release
-			r.must(err)
-		})
-		synctest.Wait()
-		r.session.mu.Lock()
-		if n := len(r.session.batches); n != 2 {
-			t.Errorf("%d batches are on their way, want 2", n)
-		}
-		r.session.mu.Unlock()
-		all.Wait()
-		r.close()
-	})
-}

@@ -47,28 +47,18 @@ func (s *Session) confirm(ctx context.Context, began driver.Instant) error {
 	if s.lease.Now().Sub(began) < s.lease.Every() {
 		return nil
 	}
-	answered := make(chan error, 1)
-	go func() {
-		_, _, err := s.Call(context.Background(), lockdb.Heartbeat)
-		answered <- err
-	}()
-	late := time.NewTimer(s.lease.Length())
-	defer late.Stop()
-	for ended := ctx.Done(); ; {
-		select {
-		case <-ended:
-			ended = nil
-			late.Reset(answerPatience)
-		case <-late.C:
-			s.End(driver.LostSession, errNoAnswer) // which answers the call
-		case err := <-answered:
-			if err == nil {
-				return nil
-			}
-			s.End(driver.LostSession, err)
-			return errEnded{fmt.Errorf("confirm a lock that was waited for: %w", err)}
-		}
+	waiting, giveUp := context.WithTimeout(context.Background(), s.lease.Length())
+	defer giveUp()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(answerPatience, giveUp) })
+	defer stop()
+	answered := context.AfterFunc(waiting, func() { s.End(driver.LostSession, errNoAnswer) }) // which answers the call
+	_, _, err := s.Call(context.Background(), lockdb.Heartbeat)
+	answered()
+	if err == nil {
+		return nil
 	}
+	s.End(driver.LostSession, err)
+	return errEnded{fmt.Errorf("confirm a lock that was waited for: %w", err)}
 }
 
 // PID returns the process ID of the session's server process, as text.

@@ -14,10 +14,10 @@ import (
 // Grant is a set of keys that one session holds, all exclusively or all shared.
 type Grant struct {
 	session  *Session
-	key      [1]driver.KeyID // the only one, or
-	several  *[]driver.KeyID
-	reserved int32 // keys of the budget
-	place    int32 // among the session's grants
+	keys     []driver.KeyID
+	one      [1]driver.KeyID // room for the only one
+	reserved int32           // keys of the budget
+	place    int32           // among the session's grants
 	shared   bool
 	owner    driver.LossHandler
 }
@@ -25,35 +25,25 @@ type Grant struct {
 // NewGrant returns a grant for a try to fill.
 func NewGrant(keys []driver.Key, shared bool, owner driver.LossHandler) *Grant {
 	g := &Grant{shared: shared, owner: owner}
-	if len(keys) == 1 {
-		g.key[0] = keys[0].KeyID
-		return g
+	g.keys = g.one[:0]
+	for _, key := range keys {
+		g.keys = append(g.keys, key.KeyID)
 	}
-	ids := make([]driver.KeyID, len(keys))
-	for i, key := range keys {
-		ids[i] = key.KeyID
-	}
-	g.several = &ids
 	return g
 }
 
 // Keys returns the keys. The caller must not modify the slice.
-func (g *Grant) Keys() []driver.KeyID {
-	if g.several != nil {
-		return *g.several
-	}
-	return g.key[:]
-}
+func (g *Grant) Keys() []driver.KeyID { return g.keys }
 
 // reduce reduces the keys to those for which got is true.
 func (g *Grant) reduce(got []bool) {
-	var kept []driver.KeyID
-	for i, id := range g.Keys() {
+	kept := g.keys[:0]
+	for i, id := range g.keys {
 		if got[i] {
 			kept = append(kept, id)
 		}
 	}
-	g.several = &kept
+	g.keys = kept
 }
 
 // Arrays returns the keys in the form that statements take.

@@ -25,8 +25,10 @@ func (s *Session) keepLease() {
 		return
 	}
 	now := s.lease.Now()
-	s.giveUpReleasesLocked(now)
-	s.advanceLocked()
+	for _, b := range s.batches {
+		s.giveUpLocked(b.ops, now)
+	}
+	s.giveUpLocked(s.queue, now)
 	every := s.lease.Every()
 	quiet := !s.suspended && !s.sending && len(s.batches) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
 	s.timer.Reset(s.nextLook())
@@ -45,27 +47,17 @@ func (s *Session) nextLook() time.Duration {
 	return next
 }
 
-// giveUpReleasesLocked ends the waits for releases that have lasted for about [driver.ReleaseTimeout], also if other statements
-// have been answered meanwhile.
-func (s *Session) giveUpReleasesLocked(now driver.Instant) {
-	for _, b := range s.batches {
-		s.giveUpLocked(b.ops, now)
-	}
-	s.giveUpLocked(s.queue, now)
-}
-
+// giveUpLocked ends the waits for releases that have lasted for about [driver.ReleaseTimeout], also if other statements have
+// been answered meanwhile.
 func (s *Session) giveUpLocked(waiting []*op, now driver.Instant) {
 	for _, o := range waiting {
 		if o.query != nil && o.query.about != nil { // the question about a batch that is being reconciled
 			s.giveUpLocked(o.query.about.ops, now)
 		}
-		if o.kind != release || o.failure != nil || o.gone || o.since == 0 || now.Sub(o.since) < driver.ReleaseTimeout-lookEvery {
-			continue
+		if o.kind == release && o.failure == nil && o.left == nil && now.Sub(o.since) >= driver.ReleaseTimeout-lookEvery {
+			o.err = o.leaveBehindLocked(errReleasing)
+			s.woken = append(s.woken, o)
 		}
-		s.giveUpRightLocked(o)
-		s.interruptLocked(o)
-		o.err = o.leaveBehindLocked(errReleasing)
-		s.woken.add(o)
 	}
 }
 

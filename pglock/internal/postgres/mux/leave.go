@@ -19,8 +19,6 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 		s.queue = slices.DeleteFunc(s.queue, func(other *op) bool { return other == o })
 	}
 	why := s.whySilentLocked()
-	s.giveUpRightLocked(o)
-	s.advanceLocked()
 	s.mu.Unlock()
 	switch {
 	case withdrawn:
@@ -33,24 +31,6 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 		return noAnswer(ctx, errNoAnswer)
 	}
 	return s.awaitLast(ctx, o)
-}
-
-// giveUpRightLocked takes the right to send out of o's channel if it is there; o is not given it again. An answer stays.
-func (s *Session) giveUpRightLocked(o *op) {
-	o.gone = true
-	for range len(o.wake) {
-		select {
-		case signal := <-o.wake:
-			switch signal {
-			case maySend:
-				s.sending = false
-			case haveAnswer:
-				o.wake <- haveAnswer
-			case isSlow:
-			}
-		default: // its caller has just taken it
-		}
-	}
 }
 
 // awaitLast waits a while for the answer to an op that has been sent. If none comes, the session releases whatever the op
@@ -73,7 +53,6 @@ func (s *Session) awaitLast(ctx context.Context, o *op) error {
 
 // leaveBehindLocked marks o as abandoned, and returns the error for its caller.
 func (o *op) leaveBehindLocked(err error) error {
-	o.gone = true
 	o.left = make(chan struct{})
 	return &driver.UnsettledError{Err: err, Done: o.left}
 }

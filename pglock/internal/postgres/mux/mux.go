@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -100,18 +101,12 @@ func explain(ctx context.Context, err error) error {
 	return wire.Classify(err)
 }
 
-// hint remembers the session that was last chosen on one processor. The next caller there prefers it, since its server
-// process often runs there too.
-type hint struct{ last int }
-
-var hints = sync.Pool{New: func() any { return new(hint) }}
-
 // session returns the session with the fewest callers. If there is none yet, it waits for the first one.
 func (m *Mux) session(ctx context.Context) (*Session, error) {
 	for {
 		open := *m.open.Load()
 		if len(open) > 0 {
-			s := choose(open)
+			s := slices.MinFunc(open, func(a, b *Session) int { return cmp.Compare(a.load.Load(), b.load.Load()) })
 			if len(open) < m.config.Sessions && s.load.Load() > 0 {
 				m.dialMore()
 			}
@@ -121,22 +116,6 @@ func (m *Mux) session(ctx context.Context) (*Session, error) {
 			return nil, err
 		}
 	}
-}
-
-func choose(open []*Session) *Session {
-	h := hints.Get().(*hint)
-	defer hints.Put(h)
-	least := h.last % len(open)
-	for i := range open {
-		if open[least].load.Load() == 0 {
-			break
-		}
-		if open[i].load.Load() < open[least].load.Load() {
-			least = i
-		}
-	}
-	h.last = least
-	return open[least]
 }
 
 // first waits for a session to be opened, and opens one if no other caller does.
@@ -244,11 +223,9 @@ func (s *Session) refuse() {
 		if o.kind != try {
 			return false
 		}
-		s.giveUpRightLocked(o)
 		s.endLocked(o, driver.ErrClosed)
 		return true
 	})
-	s.advanceLocked()
 	s.unlock()
 }
 

@@ -16,32 +16,15 @@ type op struct {
 	grant *Grant // of a try or a release
 	query *query // of a call
 
-	wake chan signal // to the caller
+	wake chan struct{} // when it has been answered
 
 	// Under the session's mu:
 	state   state
-	watches bool           // its caller's context can end
-	told    bool           // its caller has been told to watch its context
-	round   uint32         // of patrol, when it was queued
-	gone    bool           // its caller does not take the right to send any more
 	left    chan struct{}  // made when its caller leaves without the answer; closed when nothing is left to be done
 	failure error          // of a try that got only some of its keys, which are being released
 	retried bool           // after a cancelled statement
-	since   driver.Instant // when its caller began to wait: set when it is sent, or when a release waits to be sent
+	since   driver.Instant // when the caller of a release began to wait
 	err     error          // the answer
-	next    *op            // in a wakeList
-}
-
-// wakeList lists the ops whose answers have come and whose callers must be woken.
-type wakeList struct{ first, last *op }
-
-func (l *wakeList) add(o *op) {
-	if l.last == nil {
-		l.first = o
-	} else {
-		l.last.next = o
-	}
-	l.last = o
 }
 
 type kind uint8
@@ -58,15 +41,6 @@ const (
 	queued state = iota
 	sent
 	answered
-)
-
-// signal says why a caller is woken.
-type signal uint8
-
-const (
-	haveAnswer signal = iota
-	maySend
-	isSlow // the caller must watch its context from now on
 )
 
 // query is a statement other than a batch: SQL, or the question which keys of a batch the session holds.
@@ -99,7 +73,7 @@ func (b *batch) recycle() {
 func (s *Session) newOp(kind kind, g *Grant) *op {
 	o, ok := s.ops.Get().(*op)
 	if !ok {
-		o = &op{wake: make(chan signal, 3)} // room for one of each
+		o = &op{wake: make(chan struct{}, 1)}
 	}
 	*o = op{kind: kind, grant: g, wake: o.wake}
 	return o

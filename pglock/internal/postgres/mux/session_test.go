@@ -65,7 +65,7 @@ const testLease = 10 * time.Second
 
 // transports are the ways to the server.
 var transports = map[string]transport{
-	"without TLS": wiretest.Start, "with TLS": wiretest.StartTLS, "without deadlines": wiretest.StartWithoutDeadlines,
+	"without TLS": wiretest.Start, "with TLS": wiretest.StartTLS,
 }
 
 type transport = func(*wiretest.Locks, func(wiretest.Statement) wiretest.Verdict) (*wire.Conn, *wiretest.Server)
@@ -235,13 +235,7 @@ func TestSessionEndsWithFatal(t *testing.T) {
 						t.Errorf("a try that was running at the end: %v", err)
 					}
 				} else {
-					time.Sleep(2 * idleAfter) // a goroutine is reading, and will read the next answer
-					r.must(r.session.Try(t.Context(), grantOf(new(owner), 3)))
-					said := time.Now()
 					r.server.Say(wiretest.Fatal) // only the message: the stream does not end
-					if late := time.Since(said); late > idleAfter {
-						t.Errorf("the message was read %v late", late)
-					}
 				}
 				synctest.Wait()
 				if got := o.losses(); !slices.Equal(got, []driver.LostReason{driver.LostSession}) {
@@ -304,7 +298,7 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
 			if slices.Contains(st.Keys, 2) {
-				time.Sleep(3 * patrolEvery)
+				time.Sleep(10 * time.Millisecond)
 			}
 			return wiretest.Verdict{}
 		})
@@ -327,42 +321,6 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 				t.Error("it was sent anyway")
 			}
 		}
-		r.close()
-	})
-}
-
-// A caller whose context ends may already have the right to send. It then passes the right on to the callers behind it.
-func TestSessionCallerLeavesWithTheRightToSend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
-			time.Sleep(100 * time.Microsecond)
-			return wiretest.Verdict{}
-		})
-		s := r.session
-		r.must(s.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
-		var all sync.WaitGroup
-		all.Go(func() { r.must(s.Try(t.Context(), grantOf(new(owner), 2))) })
-		synctest.Wait() // until its statement is on its way
-		leaver := s.newOp(try, grantOf(new(owner), 3))
-		r.must(s.budget.reserve(leaver.grant))
-		s.mu.Lock()
-		r.must(s.enqueueLocked(leaver))
-		s.mu.Unlock()
-		all.Go(func() { r.must(s.Try(t.Context(), grantOf(new(owner), 4))) })
-		time.Sleep(150 * time.Microsecond) // the answer has come
-		if len(leaver.wake) != 1 {
-			t.Fatal("it was not given the right to send")
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := s.leave(ctx, leaver); !errors.Is(err, context.Canceled) {
-			t.Errorf("leave: %v", err)
-		}
-		synctest.Wait()
-		if sent := r.statements(); !slices.Equal(sent[len(sent)-1].Keys, []int64{4}) { // no heartbeat has been sent yet
-			t.Errorf("the last statement was %v", sent[len(sent)-1])
-		}
-		all.Wait()
 		r.close()
 	})
 }

@@ -132,7 +132,7 @@ func (s *Session) finishLocked(o *op, err error) {
 		return
 	}
 	o.err = err
-	s.woken.add(o)
+	s.woken = append(s.woken, o)
 }
 
 // reconcile settles a batch whose statement failed, perhaps half-way: it asks which of the keys the session holds. Only the
@@ -140,13 +140,12 @@ func (s *Session) finishLocked(o *op, err error) {
 func (s *Session) reconcile(b *batch, failure error) {
 	q := &query{about: b}
 	o := s.newOp(call, nil)
-	o.query, o.watches = q, true // for the callers of the batch
+	o.query = q
 	err := s.do(context.Background(), o)
 	s.mu.Lock()
 	if err = cmp.Or(err, s.cause); err == nil {
 		err = s.settleAllLocked(b, &q.answer, failure)
 	}
-	s.advanceLocked()
 	s.unlock()
 	if err == nil {
 		return
@@ -155,18 +154,6 @@ func (s *Session) reconcile(b *batch, failure error) {
 	s.mu.Lock()
 	s.abandonLocked(b.ops)
 	s.unlock()
-}
-
-// unlock unlocks the mutex, and wakes the callers whose answers have come.
-func (s *Session) unlock() {
-	o := s.woken.first
-	s.woken = wakeList{}
-	s.mu.Unlock()
-	for o != nil {
-		next := o.next // its caller may use o again as soon as it is woken
-		o.wake <- haveAnswer
-		o = next
-	}
 }
 
 var errNotHeld = errors.New("the server session did not hold the key")

@@ -33,7 +33,7 @@ type sharedKey struct {
 	changing chan struct{} // closed when the key has been locked or is gone; nil while its session holds it
 	users    int           // the shares, and callers that request one
 	shares   []*Share      // the shares that hold it
-	lost     func(*Share)  // notifies a share of how the key was lost; nil while it is held
+	lost     bool
 }
 
 // Share is a use of shared keys, each of which may be on a different session.
@@ -41,10 +41,8 @@ type Share struct {
 	owner driver.LossHandler
 
 	// Under sharedKeys.mu:
-	keys    []*sharedKey
-	over    bool   // lost, or released
-	granted bool   // its caller gets it
-	lost    func() // notifies its owner of a loss, when it is granted
+	keys []*sharedKey
+	over bool // lost, or released
 }
 
 // TryShared locks keys shared, all or none, without waiting for their holders. It asks for all of them at the same time, so
@@ -53,7 +51,6 @@ func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.Los
 	share := &Share{owner: owner}
 	err := together(keys, func(key driver.Key) error { return m.tryShared(ctx, key.KeyID, share) })
 	if err == nil {
-		m.keys.grant(share)
 		return share, nil // if it has been lost since, the owner has been notified
 	}
 	if held, ok := m.keys.end(share); ok {
@@ -96,8 +93,14 @@ func (m *Mux) tryShared(ctx context.Context, id driver.KeyID, share *Share) erro
 				_ = k.drop() // whether the key's last release fails does not concern the newcomer
 			}
 		}
-		if err == nil && !k.addTo(share) {
-			err = k.drop()
+		if err == nil {
+			added, again := k.addTo(share)
+			if !added {
+				err = k.drop()
+			}
+			if again && err == nil {
+				continue
+			}
 		}
 		return err
 	}
@@ -181,36 +184,29 @@ type noOwner struct{}
 
 func (noOwner) Lost(driver.LostReason, error) {}
 
-// addTo adds k to the share of a newcomer that has been counted. It returns false if the share has ended. If the key has
-// been lost meanwhile, the share is lost too.
-func (k *sharedKey) addTo(share *Share) bool {
+// addTo adds k to the share of a newcomer that has been counted, unless the share has ended, or the key has been lost
+// meanwhile: then the newcomer must ask for it again.
+func (k *sharedKey) addTo(share *Share) (added, again bool) {
 	k.keys.mu.Lock()
-	over, lost := share.over, k.lost
-	if !over {
+	defer k.keys.mu.Unlock()
+	if added = !share.over && !k.lost; added {
 		share.keys, k.shares = append(share.keys, k), append(k.shares, share)
 	}
-	k.keys.mu.Unlock()
-	if lost != nil {
-		lost(share)
-	}
-	return !over
+	return added, !share.over && k.lost
 }
 
 // Lost implements [driver.LossHandler] for all users of the key.
 func (k *sharedKey) Lost(why driver.LostReason, err error) {
-	lost := func(share *Share) {
-		if held, first := k.keys.end(share); first {
-			k.keys.notify(share, func() { share.owner.Lost(why, err) })
-			go func() { _ = together(held, (*sharedKey).drop) }() // the other keys are given back
-		}
-	}
 	k.keys.mu.Lock()
-	k.lost = lost
+	k.lost = true
 	shares := slices.Clone(k.shares)
 	k.goneLocked()
 	k.keys.mu.Unlock()
 	for _, share := range shares {
-		lost(share)
+		if held, first := k.keys.end(share); first {
+			share.owner.Lost(why, err)
+			go func() { _ = together(held, (*sharedKey).drop) }() // the other keys are given back
+		}
 	}
 }
 
@@ -228,37 +224,12 @@ func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
 	return share.keys, true
 }
 
-// notify notifies the owner of a share that has been lost. An owner that never gets the share is not notified: it may ask
-// again, and its next share would pass for lost. Of grant and notify the later one, under mu, notifies.
-func (keys *sharedKeys) notify(share *Share, lost func()) {
-	keys.mu.Lock()
-	granted := share.granted
-	if !granted {
-		share.lost = lost
-	}
-	keys.mu.Unlock()
-	if granted {
-		lost()
-	}
-}
-
-// grant notes that the owner of a share gets it.
-func (keys *sharedKeys) grant(share *Share) {
-	keys.mu.Lock()
-	share.granted = true
-	lost := share.lost
-	keys.mu.Unlock()
-	if lost != nil {
-		lost()
-	}
-}
-
 // leave counts one user fewer. After the last one the session releases the key, and no caller asks for the key until that
 // is confirmed.
 func (k *sharedKey) leave() (last bool, err error) {
 	k.keys.mu.Lock()
 	k.users--
-	last = k.users == 0 && k.lost == nil
+	last = k.users == 0 && !k.lost
 	if last {
 		k.changing = make(chan struct{})
 	}

@@ -91,26 +91,3 @@ func TestMuxTryOfSharedKeysThatAreNotFreeYetIsUnsettled(t *testing.T) {
 		r.close()
 	})
 }
-
-// The owner of a try that fails in the end, since another key is held elsewhere, may try again. It must not be told that a
-// key was lost which the try had got meanwhile.
-func TestMuxShareThatIsLostBeforeItIsGrantedIsToldWhenItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
-		m.open.Store(&[]*Session{r.session})
-		o := new(owner)
-		share := &Share{owner: o}
-		r.must(m.tryShared(t.Context(), key(1).KeyID, share))
-		r.session.End(driver.LostSession, errors.New("the server has gone"))
-		synctest.Wait()
-		if lost := o.losses(); len(lost) > 0 {
-			t.Errorf("the owner was told of %v before it had the lock", lost)
-		}
-		m.keys.grant(share)
-		if lost := o.losses(); len(lost) != 1 {
-			t.Errorf("then it was told of %v", lost)
-		}
-		r.close()
-	})
-}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +28,6 @@ type Conn struct {
 	// Database is the OID of the database, and Proof what the session has found out when it was opened.
 	Database uint32
 	Proof    Proof
-	// Interruptible says that Interrupt works: some sockets that a DialFunc returns ignore deadlines.
-	Interruptible bool
 
 	socket net.Conn
 	front  *pgproto3.Frontend
@@ -72,8 +69,7 @@ func (c *Conn) prepare() error {
 	return c.sync()
 }
 
-// Receive reads until an answer is complete. After an error that is [Interrupted] the next Receive continues where this
-// one stopped; any other error ends the session.
+// Receive reads until an answer is complete. An error ends the session.
 func (c *Conn) Receive(a *Answer) error {
 	for {
 		message, err := c.front.Receive()
@@ -93,25 +89,6 @@ func isFatal(message pgproto3.BackendMessage) bool {
 	e, ok := message.(*pgproto3.ErrorResponse)
 	return ok && (e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC")
 }
-
-// Interrupt interrupts Receive, and each later one until Resume. If Interrupt or Resume fails, the socket is closed, which
-// Receive reports.
-func (c *Conn) Interrupt() { _ = c.socket.SetReadDeadline(longAgo) }
-
-// Resume lets Receive read again.
-func (c *Conn) Resume() { _ = c.socket.SetReadDeadline(time.Time{}) }
-
-// hasDeadlines reports whether the deadlines of conn are known to work.
-func hasDeadlines(conn net.Conn) bool {
-	switch Bare(conn).(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return true
-	}
-	return false
-}
-
-// Interrupted reports whether err is that of an interrupted Receive.
-func Interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // Cancel asks the server to cancel the running statement, and returns when the server has handled the request. A request
 // that overtakes the statement does nothing.

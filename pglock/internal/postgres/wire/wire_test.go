@@ -165,47 +165,6 @@ func TestReceiveTellsOfTheEndBeforeTheLocksAreFree(t *testing.T) {
 	}
 }
 
-// Receive can be interrupted anywhere in an answer, and continues there.
-func TestReceiveContinuesAfterAnInterruption(t *testing.T) {
-	for name, start := range map[string]func(*wiretest.Locks, func(wiretest.Statement) wiretest.Verdict) (*wire.Conn, *wiretest.Server){
-		"plain": wiretest.Start, "TLS": wiretest.StartTLS,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rest := make(chan struct{})
-				c, server := start(wiretest.NewLocks(t), func(st wiretest.Statement) wiretest.Verdict {
-					if st.SQL == wiretest.Half {
-						<-rest
-					}
-					return wiretest.Verdict{Half: true}
-				})
-				var b wire.Batch
-				for i := range 100 {
-					b.Add(wire.Shared, int64(i))
-				}
-				must.Succeed(t, c.SendBatch(&b))
-				a, ended := new(wire.Answer), make(chan error)
-				for range 2 {
-					go func() { ended <- c.Receive(a) }()
-					synctest.Wait() // until half of the answer has been read
-					c.Interrupt()
-					if err := <-ended; !wire.Interrupted(err) {
-						t.Fatalf("an interrupted Receive: %v", err)
-					}
-					c.Resume()
-				}
-				close(rest)
-				must.Succeed(t, c.Receive(a))
-				if done, err := a.Bools(nil, 100); err != nil || slices.Contains(done, false) {
-					t.Errorf("the answer is %v, %v", done, err)
-				}
-				c.Close()
-				<-server.Done()
-			})
-		})
-	}
-}
-
 // What is no answer to a batch ends the trust in the session.
 func TestBoolsRefusesWhatIsNoAnswer(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -86,28 +86,13 @@ func StartTLS(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
 	return start(l, judge, tls.Client(client, &tls.Config{InsecureSkipVerify: true}), tls.Server(raw, config), raw)
 }
 
-// StartWithoutDeadlines is Start with a socket that has no read deadlines, such as an SSH channel's.
-func StartWithoutDeadlines(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
-	client, server := net.Pipe()
-	raw := &halved{Conn: server}
-	c, s := start(l, judge, withoutDeadlines{client}, raw, raw)
-	c.Interruptible = false
-	return c, s
-}
-
-type withoutDeadlines struct{ net.Conn }
-
-func (withoutDeadlines) SetReadDeadline(time.Time) error { return nil }
-
 func start(l *Locks, judge func(Statement) Verdict, client, server net.Conn, raw *halved) (*wire.Conn, *Server) {
 	s := &Server{
 		locks: l, conn: server, raw: raw, back: pgproto3.NewBackend(server, server), judge: judge, done: make(chan struct{}),
 		writing: make(chan struct{}, 1),
 	}
 	go s.run()
-	c := wire.NewConn(client, pgproto3.NewFrontend(client, client), 1, 0)
-	c.Interruptible = true
-	return c, s
+	return wire.NewConn(client, pgproto3.NewFrontend(client, client), 1, 0), s
 }
 
 // Say sends unrequested messages.
