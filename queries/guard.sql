@@ -20,17 +20,6 @@
 --
 -- The caller's transaction may have any search_path: every function, type and operator is written with its schema.
 
--- name: DatabaseOID :one
-SELECT d.oid::pg_catalog.text AS oid
-FROM pg_catalog.pg_database AS d
-WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
-
--- name: TakeIdentity :one
-SELECT (CASE WHEN @pid::pg_catalog.int4 OPERATOR(pg_catalog.=) 0
-        OR pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) @pid::pg_catalog.int4
-    THEN pg_catalog.pg_try_advisory_lock(@class::pg_catalog.int4, @object::pg_catalog.int4)::pg_catalog.text
-    ELSE 'pglock_pooler' END)::pg_catalog.text AS taken;
-
 -- The next two are sent between a savepoint and the guard itself, in one message.
 -- name: BeginAwaitEarlier :exec
 SAVEPOINT pglock_guard;

@@ -42,17 +42,16 @@ FROM (SELECT CASE
              END AS refusal) AS guard;
 
 -- Proves that the server keeps locks, and that no other connection shares the session: a shared lock on the identity of
--- another session (queries/guard.sql), the witness, must be refused. A session takes an identity of its own where there is no
--- witness, or where none belongs to its own Locker; the first of all looks itself up. 0 is none. The parts of a CASE are
--- evaluated in their order, and the EXISTS when it is reached.
+-- another session (queries/guard.sql), the witness, must be refused. Then the session takes an identity of its own, if another
+-- one does not have it; where there is no witness, it looks itself up. 0 is no witness. The parts of a CASE are evaluated in
+-- their order, and the EXISTS when it is reached.
 -- name: ProveSession :one
 SELECT (CASE
     WHEN @pid::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
         AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) @pid::pg_catalog.int4 THEN 'pglock_pooler'
     WHEN CASE WHEN @witness::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
         THEN pg_catalog.pg_try_advisory_lock_shared(@class::pg_catalog.int4, @witness::pg_catalog.int4) END THEN 'free'
-    WHEN NOT CASE WHEN @object::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
-        THEN pg_catalog.pg_try_advisory_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) ELSE false END THEN 'held'
+    WHEN NOT pg_catalog.pg_try_advisory_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) THEN 'held'
     WHEN @witness::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0 THEN 'own'
     WHEN EXISTS (
         SELECT FROM pg_catalog.pg_locks AS l
@@ -116,9 +115,13 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
                  WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
              END AS refusal) AS guard;
 
--- Releases everything that the session holds.
--- name: UnlockAllSession :exec
-SELECT pg_catalog.pg_advisory_unlock_all();
+-- Releases everything that the session holds but its identity, 0 if it has none, which it takes again at once. False says that
+-- another session was faster.
+-- name: UnlockAllSession :one
+SELECT (CASE
+    WHEN pg_catalog.pg_advisory_unlock_all() IS NULL THEN false
+    WHEN @object::int4 = 0 THEN true
+    ELSE pg_catalog.pg_try_advisory_lock(@class::int4, @object::int4) END)::bool AS kept;
 
 -- What the session holds of the keys, as the lock manager has it.
 -- name: CheckSession :one

@@ -33,20 +33,8 @@ func (q *Queries) AwaitEarlier(ctx context.Context, companions []int64) error {
 }
 
 const BeginAwaitEarlier = `-- name: BeginAwaitEarlier :exec
+
 SAVEPOINT pglock_guard
-`
-
-// The next two are sent between a savepoint and the guard itself, in one message.
-func (q *Queries) BeginAwaitEarlier(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, BeginAwaitEarlier)
-	return err
-}
-
-const DatabaseOID = `-- name: DatabaseOID :one
-
-SELECT d.oid::pg_catalog.text AS oid
-FROM pg_catalog.pg_database AS d
-WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 `
 
 // Transactions that cannot commit what a lost lock should have protected.
@@ -70,11 +58,10 @@ WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 // transaction has ended. If it comes later, its session has ended by then, and it does not pass.
 //
 // The caller's transaction may have any search_path: every function, type and operator is written with its schema.
-func (q *Queries) DatabaseOID(ctx context.Context) (string, error) {
-	row := q.db.QueryRow(ctx, DatabaseOID)
-	var oid string
-	err := row.Scan(&oid)
-	return oid, err
+// The next two are sent between a savepoint and the guard itself, in one message.
+func (q *Queries) BeginAwaitEarlier(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, BeginAwaitEarlier)
+	return err
 }
 
 const EndAwaitEarlier = `-- name: EndAwaitEarlier :exec
@@ -140,24 +127,4 @@ func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error)
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const TakeIdentity = `-- name: TakeIdentity :one
-SELECT (CASE WHEN $1::pg_catalog.int4 OPERATOR(pg_catalog.=) 0
-        OR pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1::pg_catalog.int4
-    THEN pg_catalog.pg_try_advisory_lock($2::pg_catalog.int4, $3::pg_catalog.int4)::pg_catalog.text
-    ELSE 'pglock_pooler' END)::pg_catalog.text AS taken
-`
-
-type TakeIdentityParams struct {
-	Pid    int32
-	Class  int32
-	Object int32
-}
-
-func (q *Queries) TakeIdentity(ctx context.Context, arg TakeIdentityParams) (string, error) {
-	row := q.db.QueryRow(ctx, TakeIdentity, arg.Pid, arg.Class, arg.Object)
-	var taken string
-	err := row.Scan(&taken)
-	return taken, err
 }

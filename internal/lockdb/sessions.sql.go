@@ -317,8 +317,7 @@ SELECT (CASE
         AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1::pg_catalog.int4 THEN 'pglock_pooler'
     WHEN CASE WHEN $2::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
         THEN pg_catalog.pg_try_advisory_lock_shared($3::pg_catalog.int4, $2::pg_catalog.int4) END THEN 'free'
-    WHEN NOT CASE WHEN $4::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
-        THEN pg_catalog.pg_try_advisory_lock($3::pg_catalog.int4, $4::pg_catalog.int4) ELSE false END THEN 'held'
+    WHEN NOT pg_catalog.pg_try_advisory_lock($3::pg_catalog.int4, $4::pg_catalog.int4) THEN 'held'
     WHEN $2::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0 THEN 'own'
     WHEN EXISTS (
         SELECT FROM pg_catalog.pg_locks AS l
@@ -337,9 +336,9 @@ type ProveSessionParams struct {
 }
 
 // Proves that the server keeps locks, and that no other connection shares the session: a shared lock on the identity of
-// another session (queries/guard.sql), the witness, must be refused. A session takes an identity of its own where there is no
-// witness, or where none belongs to its own Locker; the first of all looks itself up. 0 is none. The parts of a CASE are
-// evaluated in their order, and the EXISTS when it is reached.
+// another session (queries/guard.sql), the witness, must be refused. Then the session takes an identity of its own, if another
+// one does not have it; where there is no witness, it looks itself up. 0 is no witness. The parts of a CASE are evaluated in
+// their order, and the EXISTS when it is reached.
 func (q *Queries) ProveSession(ctx context.Context, arg ProveSessionParams) (string, error) {
 	row := q.db.QueryRow(ctx, ProveSession,
 		arg.Pid,
@@ -553,14 +552,25 @@ func (q *Queries) TryOne(ctx context.Context, arg TryOneParams) (bool, error) {
 	return done, err
 }
 
-const UnlockAllSession = `-- name: UnlockAllSession :exec
-SELECT pg_catalog.pg_advisory_unlock_all()
+const UnlockAllSession = `-- name: UnlockAllSession :one
+SELECT (CASE
+    WHEN pg_catalog.pg_advisory_unlock_all() IS NULL THEN false
+    WHEN $1::int4 = 0 THEN true
+    ELSE pg_catalog.pg_try_advisory_lock($2::int4, $1::int4) END)::bool AS kept
 `
 
-// Releases everything that the session holds.
-func (q *Queries) UnlockAllSession(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, UnlockAllSession)
-	return err
+type UnlockAllSessionParams struct {
+	Object int32
+	Class  int32
+}
+
+// Releases everything that the session holds but its identity, 0 if it has none, which it takes again at once. False says that
+// another session was faster.
+func (q *Queries) UnlockAllSession(ctx context.Context, arg UnlockAllSessionParams) (bool, error) {
+	row := q.db.QueryRow(ctx, UnlockAllSession, arg.Object, arg.Class)
+	var kept bool
+	err := row.Scan(&kept)
+	return kept, err
 }
 
 const UnlockOne = `-- name: UnlockOne :one

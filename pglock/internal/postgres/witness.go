@@ -23,28 +23,22 @@ import (
 // A witness that has ended proves nothing.
 
 // witnesses are sessions that hold their identities, by their Locker and by how they were dialled.
-var witnesses = witnessList{known: map[any]*witness{}}
+var witnesses = witnessList{known: map[any]*mux.Session{}}
 
 type witnessList struct {
 	mu    sync.Mutex
-	known map[any]*witness
+	known map[any]*mux.Session
 }
 
-type witness struct {
-	session  *mux.Session
-	identity int32
-}
-
-// find returns a witness for a session of b, and whether it is of b.
-func (l *witnessList) find(b *Backend, way any) (w *witness, ours bool) {
+// find returns a witness for a session of b; nil if there is none.
+func (l *witnessList) find(b *Backend, way any) *mux.Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w = l.known[b]
-	return cmp.Or(w, l.known[way]), w != nil
+	return cmp.Or(l.known[b], l.known[way])
 }
 
 // add makes w known. The first one of a way stays.
-func (l *witnessList) add(w *witness, keys ...any) {
+func (l *witnessList) add(w *mux.Session, keys ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, key := range keys {
@@ -58,7 +52,7 @@ func (l *witnessList) forget(s *mux.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, w := range l.known {
-		if w.session == s {
+		if w == s {
 			delete(l.known, key)
 		}
 	}
@@ -85,15 +79,14 @@ func wayOf(conn *pgx.Conn) any {
 
 // open opens a session that may serve as a witness, or one that waits.
 func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session), waits bool) (*mux.Session, error) {
-	var w *witness
+	var w *mux.Session
 	var way any
-	conn, l, err := b.dialer.Open(ctx, func(conn *pgx.Conn) (identity int32, own bool) {
+	conn, l, err := b.dialer.Open(ctx, func(conn *pgx.Conn) (identity int32) {
 		way = wayOf(conn)
-		var ours bool
-		if w, ours = witnesses.find(b, way); w == nil {
-			return 0, true
+		if w = witnesses.find(b, way); w == nil {
+			return 0
 		}
-		return w.identity, !ours && !waits
+		return w.Guard().Identity
 	})
 	if err != nil {
 		return nil, err
@@ -105,47 +98,42 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session), waits bool
 		witnesses.forget(s)
 		onEnd(s)
 	})
-	identity := conn.Proof.Identity
-	if conn.Proof.Free {
-		if identity, err = confront(ctx, s, conn, w); err != nil {
+	if conn.Free {
+		if err := confront(ctx, s, conn, w); err != nil {
 			s.End(driver.LostSession, err)
 			return nil, err
 		}
 	}
-	s.Guard().Identity.Have(identity)
-	if identity != 0 && !waits {
-		witnesses.add(&witness{s, identity}, b, way)
+	if conn.Identity != 0 && !waits { // one that waits may give its identity up for a moment
+		witnesses.add(s, b, way)
 	}
 	return s, nil
 }
 
-// confront decides what it means that w's identity was free, and returns the identity that s has taken instead. If w has
+// confront decides what it means that w's identity was free. If w has
 // ended, or s is on the server that has taken over from w's, s proves itself as the first session does.
 //
 // If w ends during this, it has answered before or not. An answer shows that w held its identity when s asked for it, since
 // it was taken before, and a session keeps it until it ends.
-func confront(ctx context.Context, s *mux.Session, conn *wire.Conn, w *witness) (identity int32, err error) {
+func confront(ctx context.Context, s *mux.Session, conn *wire.Conn, w *mux.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, witnessWithin)
 	defer cancel()
-	if _, err := w.session.Ask(ctx, lockdb.Heartbeat); err == nil {
-		if s.Server() == w.session.Server() {
-			return 0, fmt.Errorf("%w: the lock of another connection of this process is free here: connections share a server "+
+	if _, err := w.Ask(ctx, lockdb.Heartbeat); err == nil {
+		if s.Server() == w.Server() {
+			return fmt.Errorf("%w: the lock of another connection of this process is free here: connections share a server "+
 				"session, or the server keeps no locks (connect directly)", driver.ErrPooler)
 		}
-		if !takesOver(ctx, s, w.session) {
-			return 0, fmt.Errorf("%w: new connections lead to another server than the lock sessions that this process has, "+
+		if !takesOver(ctx, s, w) {
+			return fmt.Errorf("%w: new connections lead to another server than the lock sessions that this process has, "+
 				"which live: something in between chooses among servers (connect to one of them)", driver.ErrPooler)
 		}
 	}
-	witnesses.forget(w.session)
-	class := strconv.Itoa(int(lockkeys.IdentityClass))
-	if _, err := s.Ask(ctx, lockdb.FreeWitness, class, strconv.Itoa(int(w.identity))); err != nil {
-		return 0, err
+	witnesses.forget(w)
+	class, object := strconv.Itoa(int(lockkeys.IdentityClass)), strconv.Itoa(int(w.Guard().Identity))
+	if _, err := s.Ask(ctx, lockdb.FreeWitness, class, object); err != nil {
+		return err
 	}
-	object := lockkeys.NewIdentity(conn.Database)
-	answer, err := s.Ask(ctx, lockdb.ProveSession, conn.ProofArgs(0, object)...)
-	proof, err := wire.ReadProof(answer, object, err)
-	return proof.Identity, err
+	return conn.Prove(func(sql string, args ...string) (string, error) { return s.Ask(ctx, sql, args...) }, 0)
 }
 
 // takesOver reports whether s is on a server that was promoted after old's, or may be.

@@ -35,7 +35,7 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 	case "SetUpRecords": // no process publishes its waits
 		return nil, permissionCode
 	case "ProveSession":
-		return row("held"), ""
+		return row("own"), ""
 	case "Heartbeat":
 		return row("1"), ""
 	case "CreateSettleFunction":
@@ -63,7 +63,7 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		return row("granted"), ""
 	case "UnlockAllSession":
 		p.unlockAll()
-		return nil, ""
+		return row("t"), ""
 	case "CheckSession":
 		return row(strconv.Itoa(p.countHeld(keysOf(args[1], args[2])))), ""
 	case "WriterWaits":

@@ -22,12 +22,10 @@ import (
 
 // Session is the server session that holds a lock.
 type Session struct {
-	// PID is the process ID that the server gave when the session began; 0 where a proxy may have made it up.
-	PID int32
 	// Server tells the session's server and database apart from others, as queries/sessions.sql does.
 	Server string
-	// Identity belongs to the session.
-	Identity *Identity
+	// Identity is the second integer of the pair key that the session has held since it was opened; 0 if its role may not.
+	Identity int32
 	// Run runs a statement with arguments in text form, and returns the one column of its one row. It returns when ctx ends,
 	// although the statement may still run. The error matches [driver.ErrLost] when the session has ended.
 	Run func(ctx context.Context, sql string, args ...string) (string, error)
@@ -44,17 +42,15 @@ type Lock struct {
 }
 
 // Guard ensures that tx cannot commit if the session has ended and its locks may have been granted to others, and that
-// guarded transactions of later holders wait for tx. It makes one round trip on tx and then one on the session, and more
-// on the session only if that has no identity yet.
+// guarded transactions of later holders wait for tx. It makes one round trip on tx and then one on the session.
 //
 // The error matches [driver.ErrLost] when the session has ended, and [driver.ErrStaleSnapshot] for a transaction above READ
 // COMMITTED, which can continue. After any other error the caller must make sure that tx does not commit.
 func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
-	object, err := s.Identity.of(ctx, s)
-	if err != nil {
-		return err
+	if s.Identity == 0 {
+		return fmt.Errorf("%w: the role of the lock session may not call pg_try_advisory_lock", driver.ErrUnsupported)
 	}
-	guarded, err := l.statement(ctx, tx, s.Server, object)
+	guarded, err := l.statement(ctx, tx, s.Server, s.Identity)
 	switch {
 	case isRefusal(err):
 		if err := s.prove(ctx); err != nil {

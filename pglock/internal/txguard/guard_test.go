@@ -54,7 +54,7 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 	}
 	server := query[string](t, admin, `select concat((date_part('epoch', pg_postmaster_start_time()) * 1000000)::int8,
 		'/', current_database())`)
-	s := Session{Server: server, Identity: &Identity{object: object}, Run: func(ctx context.Context, sql string, args ...string) (row string, err error) {
+	s := Session{Server: server, Identity: object, Run: func(ctx context.Context, sql string, args ...string) (row string, err error) {
 		if sql == lockdb.Heartbeat {
 			return "alive", nil
 		}
@@ -67,9 +67,7 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 	}}
 	query[int64](t, holder, "select count(pg_advisory_lock(n)) from generate_series(1, 20000) as n")
 	query[int64](t, holder, "select count(pg_advisory_lock($1)) from generate_series(1, 1)", key.Number)
-	if _, err := s.Identity.of(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	query[int64](t, holder, "select count(pg_advisory_lock($1, $2)) from generate_series(1, 1)", lockkeys.IdentityClass, object)
 	tx, err := zombie.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -141,86 +139,5 @@ func TestIsRefusalInAnyLanguage(t *testing.T) {
 		if isRefusal(err) {
 			t.Errorf("%v counts as a refusal", err)
 		}
-	}
-}
-
-// script is a session whose answers the test chooses.
-type script struct {
-	answers chan string
-	asked   chan []string
-}
-
-func (s script) session(id *Identity) Session {
-	return Session{Identity: id, Run: func(ctx context.Context, sql string, args ...string) (string, error) {
-		if sql == lockdb.DatabaseOID {
-			return "5", nil
-		}
-		s.asked <- args
-		answer := <-s.answers
-		if answer == "error" {
-			return "", errors.New("cancelled")
-		}
-		return answer, nil
-	}}
-}
-
-func TestIdentityIsTakenOnceThoughCallersLeave(t *testing.T) {
-	s := script{answers: make(chan string), asked: make(chan []string, 10)}
-	session := s.session(new(Identity))
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 5 {
-		if _, err := session.Identity.of(ended, session); !errors.Is(err, context.Canceled) {
-			t.Errorf("of a context that has ended: %v", err)
-		}
-	}
-	first := <-s.asked
-	s.answers <- "error" // it may have been taken: the same one is tried again
-	testenv.WaitUntil(t, "the failure is known", func() bool {
-		session.Identity.mu.Lock()
-		defer session.Identity.mu.Unlock()
-		return session.Identity.taking == nil
-	})
-	got := make(chan int32)
-	go func() {
-		object, err := session.Identity.of(t.Context(), session)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- object
-	}()
-	if second := <-s.asked; second[2] != first[2] {
-		t.Errorf("%s may be held, and %s was tried", first[2], second[2])
-	}
-	s.answers <- "false"
-	third := <-s.asked
-	if third[2] == first[2] {
-		t.Errorf("%s is another session's, and was tried again", third[2])
-	}
-	s.answers <- "true"
-	if object := <-got; text(object) != third[2] || len(s.asked) > 0 {
-		t.Errorf("the identity is %d, and %s was taken", object, third[2])
-	}
-}
-
-// Everything that a session holds is unlocked while its identity is being taken.
-func TestIdentityThatIsForgottenWhileItIsTakenIsTakenAgain(t *testing.T) {
-	s := script{answers: make(chan string), asked: make(chan []string, 10)}
-	session := s.session(new(Identity))
-	got := make(chan int32)
-	go func() {
-		object, err := session.Identity.of(t.Context(), session)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- object
-	}()
-	<-s.asked
-	session.Identity.Forget()
-	s.answers <- "true"
-	again := <-s.asked
-	s.answers <- "true"
-	if object := <-got; text(object) != again[2] {
-		t.Errorf("the identity is %d, and %s is held", object, again[2])
 	}
 }

@@ -50,5 +50,5 @@ func (s *Session) Server() string { return s.conn.Server }
 
 // Guard returns the session in the form that package txguard takes.
 func (s *Session) Guard() txguard.Session {
-	return txguard.Session{PID: s.conn.GuardPID, Server: s.conn.Server, Identity: &s.identity, Run: s.Ask}
+	return txguard.Session{Server: s.conn.Server, Identity: s.conn.Identity, Run: s.Ask}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
 
 // Session is one connection that holds locks, and the lease on them. See the package comment for how it works.
@@ -40,9 +39,8 @@ type Session struct {
 	ops       sync.Pool
 	woken     []*op // whose answers have come, and whose callers must be woken
 
-	answer   wire.Answer // of the goroutine that reads
-	results  []bool
-	identity txguard.Identity
+	answer  wire.Answer // of the goroutine that reads
+	results []bool
 }
 
 // NewSession makes a session of a connection. onEnd is called once, when it has ended and the holders of its locks

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -109,22 +111,25 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 // unlockAll releases the keys that a failed wait has left: a statement can stop in the middle, and the keys that it had
 // locked by then stay locked. If that fails too the session ends, which frees everything.
 func (s *session) unlockAll(caller context.Context) error {
-	s.Guard().Identity.Forget()
 	end := time.AfterFunc(s.cleanUpWithin(caller), func() {
 		s.End(driver.LostSession, errors.New("clean up after a wait: no answer in time"))
 	})
 	defer end.Stop()
-	ctx := context.Background()
-	_, _, err := s.Call(ctx, lockdb.UnlockAllSession)
+	object, class := strconv.Itoa(int(s.Guard().Identity)), strconv.Itoa(int(lockkeys.IdentityClass))
+	unlock := func() (kept string, err error) {
+		kept, _, err = s.Call(context.Background(), lockdb.UnlockAllSession, object, class)
+		return kept, err
+	}
+	kept, err := unlock()
 	for sqlstate.Of(err) == sqlstate.QueryCanceled && s.late > 0 {
 		s.late--
-		_, _, err = s.Call(ctx, lockdb.UnlockAllSession)
+		kept, err = unlock()
 	}
-	if err == nil {
+	if err == nil && kept == "t" {
 		return nil
 	}
 	s.End(driver.LostSession, err)
-	_, _, err = s.Call(ctx, lockdb.UnlockAllSession) // the error says that the session has ended
+	_, err = unlock() // the error says that the session has ended
 	return err
 }
 

@@ -25,9 +25,12 @@ type Conn struct {
 	LockTable int
 	// Server tells the server and the database apart from others.
 	Server string
-	// Database is the OID of the database, and Proof what the session has found out when it was opened.
+	// Database is the OID of the database, and Identity the second integer of the pair key that is the session's identity; 0 if
+	// it has none.
 	Database uint32
-	Proof    Proof
+	Identity int32
+	// Free says that the identity of the witness was free: the witness has ended, or the server does not keep locks.
+	Free bool
 
 	socket net.Conn
 	front  *pgproto3.Frontend
@@ -51,7 +54,7 @@ func NewConn(socket net.Conn, front *pgproto3.Frontend, pid uint32, guardPID int
 	}
 }
 
-// prepare sends the statements to be prepared. In each of them GuardPID takes the place of the last parameter.
+// prepare prepares the statements. In each of them GuardPID takes the place of the last parameter.
 func (c *Conn) prepare() error {
 	for _, st := range []struct {
 		name, sql string
@@ -66,7 +69,28 @@ func (c *Conn) prepare() error {
 		guarded := strings.ReplaceAll(st.sql, "$"+strconv.Itoa(st.params+1), strconv.Itoa(int(c.GuardPID)))
 		c.front.SendParse(&pgproto3.Parse{Name: st.name, Query: guarded})
 	}
-	return c.sync()
+	if err := c.sync(); err != nil {
+		return err
+	}
+	_, err := c.answer()
+	return err
+}
+
+// ask runs SQL and returns the first column of the answer. It is for a session that is being opened.
+func (c *Conn) ask(sql string, args ...string) (string, error) {
+	if err := c.SendQuery(sql, args...); err != nil {
+		return "", err
+	}
+	return c.answer()
+}
+
+func (c *Conn) answer() (string, error) {
+	var a Answer
+	if err := c.Receive(&a); err != nil {
+		return "", err
+	}
+	value, _ := a.Value()
+	return value, a.Error()
 }
 
 // Receive reads until an answer is complete. An error ends the session.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -147,11 +146,7 @@ func (d *Dialer) makeLockSession(
 	if err != nil {
 		return nil, nil, err
 	}
-	identity, own := witness(conn)
-	object := int32(0)
-	if own {
-		object = lockkeys.NewIdentity(uint32(server.Database))
-	}
+	identity := witness(conn)
 	pg := conn.PgConn()
 	hijacked, err := pg.Hijack()
 	if err != nil {
@@ -165,7 +160,9 @@ func (d *Dialer) makeLockSession(
 		return pg.CancelRequest(ctx)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = hijacked.Conn.SetDeadline(longAgo) }) // fails only on a closed socket
-	err = c.prove(identity, object)
+	if err = c.prepare(); err == nil {
+		err = c.Prove(c.ask, identity)
+	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -12,49 +13,44 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Witness returns what a new connection is to prove (queries/sessions.sql): that it is refused the identity of another
-// session, 0 if there is none, and, with own, that it can take an identity of its own.
-type Witness func(conn *pgx.Conn) (identity int32, own bool)
+// Witness returns the identity of another session, which a new connection is to be refused (queries/sessions.sql); 0 if there
+// is none.
+type Witness func(conn *pgx.Conn) (identity int32)
 
-// Proof is what a session has found out about its server.
-type Proof struct {
-	Identity int32 // its own; 0 if it has none
-	Free     bool  // the witness's identity was free: the witness has ended, or the server does not keep locks
-}
-
-// ProofArgs are the arguments of ProveSession.
-func (c *Conn) ProofArgs(witness, object int32) []string {
-	args := make([]string, 0, 4)
-	for _, n := range []int32{c.GuardPID, witness, lockkeys.IdentityClass, object} {
-		args = append(args, strconv.Itoa(int(n)))
+// Prove proves that the server keeps locks, and takes an identity, unless it finds that of the witness Free. A role that may not
+// ask has no proof, and no identity.
+func (c *Conn) Prove(ask func(sql string, args ...string) (string, error), witness int32) error {
+	for range 100 {
+		object := lockkeys.NewIdentity(c.Database)
+		args := make([]string, 0, 4)
+		for _, n := range []int32{c.GuardPID, witness, lockkeys.IdentityClass, object} {
+			args = append(args, strconv.Itoa(int(n)))
+		}
+		proof, err := ask(lockdb.ProveSession, args...)
+		switch sqlstate.Of(err) {
+		case sqlstate.InsufficientPrivilege, sqlstate.UndefinedFunction:
+			return nil
+		case sqlstate.FeatureNotSupported:
+			return fmt.Errorf("%w: the server has no advisory locks: %w", driver.ErrUnsupported, err)
+		}
+		switch {
+		case err != nil:
+			return err
+		case proof == "held": // by another session: there are not many
+			continue
+		case proof == "own":
+			c.Identity = object
+			return nil
+		case proof == "free":
+			c.Free = true
+			return nil
+		case proof == "nothing":
+			return fmt.Errorf("%w: the server says that it has granted an advisory lock, and pg_locks does not show it: "+
+				"its lock functions do nothing", driver.ErrUnsupported)
+		}
+		return Refusal(proof)
 	}
-	return args
-}
-
-// ReadProof reads the answer to ProveSession. A role that may not ask has no proof; a lock table that is full says so
-// when it is needed.
-func ReadProof(proof string, object int32, err error) (Proof, error) {
-	switch sqlstate.Of(err) {
-	case "":
-	case sqlstate.InsufficientPrivilege, sqlstate.UndefinedFunction, sqlstate.OutOfMemory:
-		return Proof{}, nil
-	case sqlstate.FeatureNotSupported:
-		return Proof{}, fmt.Errorf("%w: the server has no advisory locks: %w", driver.ErrUnsupported, err)
-	}
-	switch {
-	case err != nil:
-		return Proof{}, err
-	case proof == "own":
-		return Proof{Identity: object}, nil
-	case proof == "held":
-		return Proof{}, nil
-	case proof == "free":
-		return Proof{Free: true}, nil
-	case proof == "nothing":
-		return Proof{}, fmt.Errorf("%w: the server says that it has granted an advisory lock, and pg_locks does not show it: "+
-			"its lock functions do nothing", driver.ErrUnsupported)
-	}
-	return Proof{}, Refusal(proof)
+	return errors.New("no free identity was found")
 }
 
 // isShared reports whether err, of a new connection, can only come from what another client has left in its session.
@@ -64,28 +60,4 @@ func isShared(err error) bool {
 		return true
 	}
 	return false
-}
-
-// prove prepares the session's statements and proves that the server keeps locks, in one go.
-func (c *Conn) prove(witness, object int32) error {
-	if err := c.prepare(); err != nil {
-		return err
-	}
-	if err := c.SendQuery(lockdb.ProveSession, c.ProofArgs(witness, object)...); err != nil {
-		return err
-	}
-	var prepared, proof Answer
-	if err := c.Receive(&prepared); err != nil {
-		return err
-	}
-	if err := c.Receive(&proof); err != nil {
-		return err
-	}
-	if err := prepared.Error(); err != nil {
-		return err
-	}
-	value, _ := proof.Value()
-	var err error
-	c.Proof, err = ReadProof(value, object, proof.Error())
-	return err
 }
