@@ -49,6 +49,7 @@ type Action struct {
 	filtered   bool // it is of some locks
 	hidden     int  // waits that it is not about, if it is of some locks, and nothing waits for these
 	unread     bool // the locks in rows could not be read
+	more       bool // locks are held that are left out
 	holds      []string
 }
 
@@ -103,6 +104,7 @@ func (a *Action) count(s *Snapshot, shows func(*Lock) bool) {
 // of fills in what can be done about the sessions in a part of a tree, or in all of it if part is nil.
 func (a Action) of(s *Snapshot, t, part *Tree) Action {
 	a.at, a.database, a.unread = s.TakenAt, s.Database, s.rowsUnread()
+	a.more = s.IdleRowsMissing != "" && !a.filtered
 	waiters := map[SessionID]bool{}
 	for wait := range s.Waits() {
 		if wait.Expected || part != nil && part.Node(wait.ID()) == nil {
@@ -215,7 +217,7 @@ func (c *chooser) describe(a Action, chosen candidate) Action {
 		if n.SignalledBy != "" && a.Why == "" {
 			a.Why = "only " + n.SignalledBy + " may"
 		}
-		a.refs = append(a.refs, c.s.ref(n.Session))
+		a.refs = append(a.refs, n.ref())
 		for _, lock := range c.held[n.ID()] {
 			if lock.primary() && a.Signal != signalCancel {
 				a.holds = append(a.holds, lock.Label())

@@ -171,7 +171,10 @@ func (a Action) quietText() string {
 	if a.unread {
 		text, kind = text+"; locks in rows could not be read", "advisory "
 	}
-	if a.Held == 0 {
+	switch {
+	case a.more:
+		return text + ". More locks are held than could be read."
+	case a.Held == 0:
 		return fmt.Sprintf("%s. No %slocks held.", text, kind)
 	}
 	return fmt.Sprintf("%s. %s held.", text, plural(a.Held, kind+"lock", kind+"locks"))

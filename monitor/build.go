@@ -38,6 +38,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 		WaitsElsewhere:  max(0, int(t.rows[0].OtherWaiters)-len(waitersOf(waits))),
 		OtherSessions:   otherSessions(waits, all),
 		RowLocksMissing: t.noRows,
+		IdleRowsMissing: t.noHolders,
 	}
 	s.Cycles = cycles(s)
 	return s, nil

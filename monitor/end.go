@@ -2,8 +2,6 @@ package monitor
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,10 +33,8 @@ type Target struct {
 	// Session is the session, as the snapshot saw it.
 	Session
 	// Ref identifies it, so that a signal cannot reach a later session with the same process ID: the process ID and the time when
-	// the session began, as in "4711@2026-11-20T20:47:59.123456Z". If the role may not see that time, a fingerprint of the
-	// session's user, application and held keys takes its place, as in "4711#1f3a9c42d07e55aa". That is weaker: another session
-	// can have the same fingerprint, and a session's fingerprint changes with its locks. Of a process it is [Lease.Holder], which
-	// is never used again.
+	// the session began, as in "4711@2026-11-20T20:47:59.123456Z". Without that time, which the role may not see, it cannot be
+	// signalled. Of a process it is [Lease.Holder], which is never used again.
 	Ref string
 	// Holds are the locks that it holds, with all their waiters.
 	Holds []Lock
@@ -133,28 +129,15 @@ func (t Target) Effect(signal string) Effect {
 	return newSimulation(t.snapshot, tree.graph).effect([]sent{{n.number, signal != signalCancel}})
 }
 
-func (t *Target) ref() string {
+// ref returns the [Target.Ref] of a session or process, and "" for a prepared transaction.
+func (s *Session) ref() string {
 	switch {
-	case t.Lease != nil:
-		return t.Lease.Holder
-	case t.Since != nil:
-		return t.SessionRef()
-	}
-	return fmt.Sprintf("%d#%s", t.PID, t.fingerprint())
-}
-
-// ref returns the [Target.Ref] of a session or process of the snapshot, and "" for a prepared transaction.
-func (s *Snapshot) ref(one *Session) string {
-	if one.Prepared() {
+	case s.Lease != nil:
+		return s.Lease.Holder
+	case s.Prepared():
 		return ""
 	}
-	if one.Lease == nil && one.Since == nil {
-		if t, err := s.Target(one.ID()); err == nil {
-			return t.Ref
-		}
-		return fmt.Sprint(one.PID)
-	}
-	return (&Target{Session: *one}).ref()
+	return cmp.Or(s.SessionRef(), fmt.Sprint(s.PID))
 }
 
 // SessionRef identifies the session by its process ID and the time when it began, as [Target.Ref] does. It is empty if that time
@@ -164,17 +147,6 @@ func (s Session) SessionRef() string {
 		return ""
 	}
 	return fmt.Sprintf("%d@%s", s.PID, s.Since.UTC().Format(time.RFC3339Nano))
-}
-
-// fingerprint is short, since it is only meant to prevent mistakes.
-func (t *Target) fingerprint() string {
-	const size = 8
-	hash := sha256.New()
-	_, _ = fmt.Fprintf(hash, "%q %q", t.User, t.Application) // a hash does not fail
-	for _, lock := range t.Holds {
-		_, _ = fmt.Fprintf(hash, " %d/%d/%d", lock.DatabaseOID, lock.Objsubid, lock.Number)
-	}
-	return hex.EncodeToString(hash.Sum(nil)[:size])
 }
 
 // auxiliaries are the processes, as pg_stat_activity calls them, that the server or its standbys need, and that must
@@ -187,8 +159,7 @@ func notASession(kind string) string {
 	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
 }
 
-// CancelIsNoop reports whether cancelling is known to change nothing: the session runs no statement, and only
-// statements can be cancelled. It is false if the server hides the session's state.
+// CancelIsNoop reports whether cancelling changes nothing: the session runs no statement, and only statements can be cancelled.
 func (t Target) CancelIsNoop() bool { return strings.HasPrefix(t.State, "idle") }
 
 // Permitted returns nil, or an error that matches [ErrNotPermitted] and says which right is missing, if the role of the snapshot
@@ -206,6 +177,9 @@ func (t Target) permitted() error {
 		return nil
 	case bySuperuser:
 		return fmt.Errorf("%w: it is a session of a superuser, which only a superuser can signal", ErrNotPermitted)
+	case byReader:
+		return fmt.Errorf("%w: role %[2]s may not see when the session began, which tells it from a later one with its process ID "+
+			"(GRANT pg_read_all_stats TO %[2]s)", ErrNotPermitted, quote(t.snapshot.Role))
 	}
 	return fmt.Errorf("%w: role %[2]s is neither a member of the session's role nor of pg_signal_backend (GRANT pg_signal_backend TO %[2]s)",
 		ErrNotPermitted, quote(t.snapshot.Role))
@@ -219,8 +193,8 @@ func (t Target) Warnings(signal string) []string {
 	if t.Lease != nil {
 		say("the process itself goes on. It is told at its next renewal, a third of its lease later at most; until then it believes " +
 			"that it holds its locks. GuardTx and fencing tokens keep in order what it writes")
-		if t.snapshot.RowLocksMissing != "" {
-			say("%s", t.snapshot.RowLocksMissing)
+		if missing := cmp.Or(t.snapshot.RowLocksMissing, t.snapshot.IdleRowsMissing); missing != "" {
+			say("%s", missing)
 		}
 		return all
 	}
@@ -233,10 +207,6 @@ func (t Target) Warnings(signal string) []string {
 	}
 	if signal == signalTerminate && t.TransactionSince != nil {
 		say("its transaction is rolled back")
-	}
-	if t.Since == nil {
-		say("role %[1]s may not see when the session began, so it is recognised by its process ID, user, application "+
-			"and keys, which another session can have too (GRANT pg_read_all_stats TO %[1]s)", quote(t.snapshot.Role))
 	}
 	return all
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -72,15 +71,16 @@ func signalTarget(ctx context.Context, db pglock.DB, t Target, signal string, op
 }
 
 func send(ctx context.Context, db pglock.DB, t Target, signal string, _ []Option) error {
-	if t.PID <= 0 || t.Ref != t.ref() {
+	switch {
+	case t.Since == nil && t.SignalledBy != "":
+		return t.permitted()
+	case t.PID <= 0 || t.Since == nil || t.Ref != t.SessionRef():
 		return fmt.Errorf("%w: this is not what Snapshot.Target returned", ErrNoSession)
 	}
-	numbers, spaces, databases := t.heldKeys()
 	var verdict string
 	err := reader{db}.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.SignalSession, t.PID, t.since(), t.User, t.Application,
-			numbers, spaces, databases, auxiliaries, signal == signalTerminate,
-		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
+		batch.Queue(monitordb.SignalSession, t.PID, *t.Since, auxiliaries, signal == signalTerminate).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
 	switch {
 	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege:
@@ -98,10 +98,6 @@ func send(ctx context.Context, db pglock.DB, t Target, signal string, _ []Option
 		return fmt.Errorf("%w: that is the session of this connection", ErrNotPermitted)
 	case "gone":
 		return fmt.Errorf("%w: it has ended", ErrNoSession)
-	}
-	if t.Since == nil {
-		return fmt.Errorf("%w: process %d has another user or application by now, or does not hold all the keys that "+
-			"it held (take a new snapshot)", ErrNoSession, t.PID)
 	}
 	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, t.PID)
 }
@@ -147,29 +143,6 @@ func maybeSent(err error) error {
 	return fmt.Errorf("%w (the signal may still have been sent)", err)
 }
 
-// heldKeys returns the keys that the session must still hold to be recognised. It is empty if the start identifies the
-// session.
-func (t Target) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
-	numbers, spaces, databases = []int64{}, []int16{}, []int64{}
-	if t.Since != nil {
-		return numbers, spaces, databases
-	}
-	for _, lock := range t.Holds {
-		numbers = append(numbers, lock.Number)
-		spaces = append(spaces, lock.Objsubid)
-		databases = append(databases, int64(lock.DatabaseOID))
-	}
-	return numbers, spaces, databases
-}
-
-// since returns when the session began, or NULL if that is hidden.
-func (t Target) since() pgtype.Timestamptz {
-	if t.Since == nil {
-		return pgtype.Timestamptz{}
-	}
-	return pgtype.Timestamptz{Time: *t.Since, Valid: true}
-}
-
 // The first and last pause between two checks whether a signal has had its effect, and how long to check.
 const (
 	firstPause = 10 * time.Millisecond
@@ -197,13 +170,13 @@ func (o *Outcome) waitForEffect(ctx context.Context, db pglock.DB) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var left monitordb.SessionRemainsRow
 		err := r.send(ctx, func(batch *pgx.Batch) {
-			batch.Queue(monitordb.SessionRemains, o.Target.PID, o.Target.since()).Query(readOne(&left))
+			batch.Queue(monitordb.SessionRemains, o.Target.PID, *o.Target.Since).Query(readOne(&left))
 		})
 		if err != nil {
 			return err
 		}
 		o.Ended = !left.Alive
-		o.stateChanged = o.Target.changed(left)
+		o.stateChanged = !left.StateChange.Time.Equal(value(o.Target.StateSince))
 		if o.effectSeen(left) || time.Now().After(deadline) {
 			return nil
 		}
@@ -228,9 +201,4 @@ func (o *Outcome) effectSeen(left monitordb.SessionRemainsRow) bool {
 		return true
 	}
 	return o.stateChanged
-}
-
-// changed reports whether the session's state or statement has changed.
-func (t Target) changed(left monitordb.SessionRemainsRow) bool {
-	return t.StateSince != nil && left.StateChange.Valid && !left.StateChange.Time.Equal(*t.StateSince)
 }

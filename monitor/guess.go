@@ -15,16 +15,12 @@ const inRow = " (row)"
 // Label describes the lock in a few words: its Key or, if that has no name, what tools use it for. The label can contain names
 // from the server.
 func (l Lock) Label() string {
-	switch {
-	case l.InRow && l.Kind == kindSemaphore:
-		return l.Key + inRow
-	case l.Kind == kindSemaphore && l.Limit > 0:
-		return fmt.Sprintf("semaphore %s, %d of %d used", l.Key, l.Used, l.Limit)
-	case l.Kind == kindSemaphore:
-		return fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
-	}
 	text := l.Key
 	switch {
+	case l.Kind == kindSemaphore && l.Limit > 0:
+		text = fmt.Sprintf("semaphore %s, %d of %d used", l.Key, l.Used, l.Limit)
+	case l.Kind == kindSemaphore:
+		text = fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
 	case l.Kind == kindLeader:
 		text = "leader of " + l.Key
 	case l.Kind == kindTick:

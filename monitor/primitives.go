@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
@@ -19,15 +20,21 @@ func isMark(id identity) bool { return lockkeys.IsMark(id.key()) }
 
 // semaphores returns the IDs of the semaphores whose names the registry of the database can have.
 func (t tables) semaphores() []int64 {
-	known, all := map[lockkeys.SemaphoreID]bool{}, []int64{}
-	for id := range t.locks() {
-		semaphore, _, ok := lockkeys.ParseSemaphore(id.key())
-		if ok && id.database == t.rows[0].ConnectedOid.Uint32 && !known[semaphore] {
-			known[semaphore] = true
-			all = append(all, int64(semaphore))
+	known := map[int64]bool{}
+	note := func(key driver.KeyID) {
+		if semaphore, _, ok := lockkeys.ParseSemaphore(key); ok {
+			known[int64(semaphore)] = true
 		}
 	}
-	return all
+	for id := range t.locks() {
+		if id.database == t.rows[0].ConnectedOid.Uint32 {
+			note(id.key())
+		}
+	}
+	for _, row := range t.rowLocks {
+		note(row.key())
+	}
+	return slices.Collect(maps.Keys(known))
 }
 
 // marks are the sessions and processes that hold a lock which says what another one is for.
@@ -102,7 +109,8 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 		at := identity{id.database, int16(gate.Space), gate.Number}
 		whole := grouped[at]
 		if whole == nil || whole.Kind != kindSemaphore {
-			whole = newSemaphore(at, lock.Database)
+			whole = newLock(at, lock.Database)
+			whole.Kind, whole.InRow = kindSemaphore, lock.InRow
 			if id.database == t.rows[0].ConnectedOid.Uint32 {
 				whole.name(known[semaphore])
 			}
@@ -136,16 +144,11 @@ func (l *Lock) blockFirst() {
 			continue
 		}
 		for _, h := range l.Holders {
-			w.BlockedBy = append(w.BlockedBy, Blocker{PID: h.PID, GID: h.GID, Kind: blockHard})
+			id := h.ID()
+			w.BlockedBy = append(w.BlockedBy, Blocker{PID: id.PID, GID: id.GID, Holder: id.Holder, Kind: blockHard})
 		}
-		w.BlockedBy = slices.Compact(w.BlockedBy)
+		w.BlockedBy = distinct(w.BlockedBy)
 	}
-}
-
-func newSemaphore(gate identity, database string) *Lock {
-	lock := newLock(gate, database)
-	lock.Kind = kindSemaphore
-	return lock
 }
 
 // addGate turns holders of the gate, and waiters for it, into waiters for a permit.

@@ -34,20 +34,21 @@ type tables struct {
 	unchecked error
 	names     registered
 	rowLocks  []rowLock
-	// noBlockers, noNames and noRows are why the blockers, the name registry and the locks in rows could not be read.
-	noBlockers, noNames, noRows string
+	// noBlockers, noNames, noRows and noHolders are why the blockers, the name registry, the locks in rows and those of them for
+	// which nothing waits could not be read.
+	noBlockers, noNames, noRows, noHolders string
 }
 
-// readTables reads the lock table, then the names of its locks, and then the locks in rows.
+// readTables reads the lock table, then the locks in rows, and then the names of both.
 func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 	t, err := r.read(ctx, o)
 	if err != nil {
 		return t, err
 	}
-	if err := r.readNames(ctx, &t, o); err != nil {
+	if err := r.readRows(ctx, &t, o); err != nil {
 		return t, err
 	}
-	return t, r.readRows(ctx, &t, o)
+	return t, r.readNames(ctx, &t, o)
 }
 
 // read leaves out the blockers if they alone take too long. Their cost grows faster than the number of locks, so a

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Fields of a process that uses locks in rows that can be hidden, by their names in JSON.
@@ -32,6 +32,10 @@ type rowLock struct {
 	Name        *string `json:"name"`
 
 	endedBy string // who may end the process, if the role may not
+}
+
+func (r rowLock) key() driver.KeyID {
+	return driver.KeyID{Space: driver.Space(r.Space), Number: r.Number}
 }
 
 func (r rowLock) process(database string) Session {
@@ -82,19 +86,16 @@ func rowLocks(t tables) []Lock {
 		}
 		byID[id].addRowLock(row, at)
 	}
-	all := []Lock{}
 	for id, lock := range byID {
-		if len(lock.Holders)+len(lock.Waiters) == 0 {
-			continue
-		}
 		lock.recognise(id, said)
-		if _, slot, semaphore := lockkeys.ParseSemaphore(id.key()); semaphore {
-			lock.Kind = kindSemaphore
-			for i := range lock.Waiters {
-				lock.Waiters[i].Expected = slot == 0
-			}
-		}
 		lock.connectRow(at)
+		if len(lock.Holders)+len(lock.Waiters) == 0 {
+			delete(byID, id)
+		}
+	}
+	foldSemaphores(byID, t)
+	all := []Lock{}
+	for _, lock := range byID {
 		all = append(all, *lock)
 	}
 	slices.SortFunc(all, func(a, b Lock) int { return a.ID().Compare(b.ID()) })

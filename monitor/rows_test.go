@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,6 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
 var invoice = pglock.NewKey("invoice:42")
@@ -172,6 +174,39 @@ func TestAnElectionInARowIsRecognized(t *testing.T) {
 	<-ended
 }
 
+// The slots and the gate of a semaphore are one lock in rows too, with its name. Who is first in line waits for the holders.
+func TestASemaphoreInRowsIsOneLine(t *testing.T) {
+	t.Parallel()
+	pool := testenv.Installed(t).Pool(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	acquire := func() error {
+		sem, err := semaphore.New(rowLocker(t, pool, pglock.WithNames()), pglock.NewKey("thumbnails"), 2)
+		if err == nil {
+			_, err = sem.Acquire(ctx)
+		}
+		return err
+	}
+	must.Succeed(t, acquire())
+	must.Succeed(t, acquire())
+	var waiting sync.WaitGroup
+	for range 2 { // one holds the gate, and one waits for it
+		waiting.Go(func() { _ = acquire() })
+	}
+	t.Cleanup(waiting.Wait)
+	t.Cleanup(cancel)
+	s := awaitLock(t, pool, "the semaphore is one line", func(l monitor.Lock) bool {
+		return l.Label() == "semaphore thumbnails, 2 of 2 used (row)" && len(l.Holders) == 2 && len(l.Waiters) == 2
+	})
+	if len(inRows(s)) != 1 || s.Action().Expected != 2 || s.Action().Waiting != 0 {
+		t.Errorf("%+v; %v", inRows(s), s.Action())
+	}
+	for wait := range s.Waits() {
+		if wait.Lease == nil || len(wait.BlockedBy) == 0 {
+			t.Errorf("%+v waits for no process", wait.Waiter)
+		}
+	}
+}
+
 func TestLocksInRowsNeedAGrant(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
@@ -212,13 +247,18 @@ func TestManyLocksInRowsAreBounded(t *testing.T) {
 	holdRow(t, rowLocker(t, pool), invoice)
 	waitRow(t, rowLocker(t, pool), invoice)
 	s := takeWaiting(t, pool, invoice, 1)
-	if len(inRows(s)) != 1000 || len(rowLockOf(s, invoice).Holders) != 1 || s.RowLocksMissing != "2001 of 3002 holders and waiters of locks in rows are left out" {
-		t.Errorf("%d locks are shown, of invoice:42 %+v: %s", len(inRows(s)), rowLockOf(s, invoice), s.RowLocksMissing)
+	if len(inRows(s)) != 1000 || len(rowLockOf(s, invoice).Holders) != 1 || s.RowLocksMissing != "" ||
+		s.IdleRowsMissing != "2001 of 3001 holders of locks in rows are left out: nothing waits for them" {
+		t.Errorf("%d locks are shown, of invoice:42 %+v: %s; %s", len(inRows(s)), rowLockOf(s, invoice), s.RowLocksMissing, s.IdleRowsMissing)
 	}
 	for _, lock := range inRows(s) {
 		if h := lock.Holders[0]; len(h.Application) > 64 || len(h.Lease.Host) > 255 {
 			t.Fatalf("%d and %d bytes", len(h.Application), len(h.Lease.Host))
 		}
+	}
+	execute(t, pool, `UPDATE pglock.leases SET since = '-infinity' WHERE number = 1`) // fails as it would if it took too long
+	if s = take(t, pool); s.RowLocksMissing != "" || s.IdleRowsMissing == "" || len(inRows(s)) != 1 || s.Action().Whom[0].ID() != rowLockOf(s, invoice).Holders[0].ID() {
+		t.Errorf("without the holders: %+v, %q, %q, %v", inRows(s), s.RowLocksMissing, s.IdleRowsMissing, s.Action())
 	}
 }
 

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -61,7 +62,7 @@ func visibleSession(row monitordb.LocksRow) Session {
 	}
 	session.SignalledBy = signalledBy(session.User, row.Refusal)
 	if detailsHidden(row) {
-		session.Hidden = slices.Clone(detailFields)
+		session.Hidden, session.SignalledBy = slices.Clone(detailFields), cmp.Or(session.SignalledBy, byReader)
 		return session
 	}
 	session.Client = client(row.ClientAddr, row.ClientPort)
@@ -77,8 +78,11 @@ func visibleSession(row monitordb.LocksRow) Session {
 	return session
 }
 
-// bySuperuser is who may signal a session of a superuser.
-const bySuperuser = "a superuser"
+// Who may signal a session of a superuser, or one of which the role may not see when it began.
+const (
+	bySuperuser = "a superuser"
+	byReader    = "a member of pg_read_all_stats"
+)
 
 // signalledBy says who may signal a session of a user, if the role may not, from why it may not.
 func signalledBy(user string, refusal int32) string {

@@ -42,9 +42,9 @@ type Snapshot struct {
 	// Cycles are the deadlocks and possible deadlocks, including those that PostgreSQL cannot see.
 	Cycles []Cycle `json:"cycles"`
 	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number. At the
-	// end are the locks in rows of Database ([Lock.InRow]). Of these at most 1000 holders and 1000 waiters are read. Each process
-	// and role has a share, so that the rows of one hide no others; then come the longest waits, those that these wait for, and those
-	// that have held for longest.
+	// end are the locks in rows of Database ([Lock.InRow]). Of these at most 1000 waiters are read, with up to 100 holders of each
+	// lock, and 1000 other holders. Each process and role has a share, so that the rows of one hide no others; then come the longest
+	// waits, and those that have held for longest.
 	Locks []Lock `json:"locks"`
 	// OtherWaits are waits for locks that are not advisory locks, sorted by process ID.
 	OtherWaits []OtherWait `json:"other_waits"`
@@ -54,9 +54,11 @@ type Snapshot struct {
 	// block such waits, and those that were asked for, sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
 
-	// RowLocksMissing says why there are no locks in rows, or some are left out, and what to do. It is empty if all could
-	// be read, and where schema pglock has none.
+	// RowLocksMissing says why there are no locks in rows, or some waits for them are left out, and what to do. It is empty if all
+	// waits could be read, and where schema pglock has none. IdleRowsMissing says why locks in rows are left out for which nothing
+	// waits.
 	RowLocksMissing string `json:"row_locks_missing"`
+	IdleRowsMissing string `json:"idle_rows_missing"`
 }
 
 // Server identifies the server that answered, as the server itself reports it. Several servers can share an address.
@@ -105,7 +107,7 @@ type Lock struct {
 	// schedule), and "lock" one about which nothing more is known. A "semaphore" (package semaphore) stands for all its locks.
 	// There is a Holder for each permit, so a session with several permits is in the list several times. One of the Waiters
 	// holds the gate and looks for a permit that is released; it waits for no particular session, so it has no WaitingSince
-	// and no blockers. The key is that of the gate. Locks in rows of a semaphore are not merged.
+	// and no blockers. The key is that of the gate.
 	Kind string `json:"kind"`
 	// Used is how many permits of a semaphore are held, and Limit how many there are. Limit comes from the name registry
 	// and is 0 if it is unknown. Both are 0 for other locks.

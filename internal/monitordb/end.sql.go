@@ -30,8 +30,7 @@ SELECT (s.pid IS NOT NULL)::bool AS alive,
                WHERE NOT l.granted AND l.pid = s.pid) AS waits
 FROM (SELECT 1) AS one
 LEFT JOIN pg_catalog.pg_stat_activity AS s
-    ON s.pid = $1::pg_catalog.int4
-   AND ($2::pg_catalog.timestamptz IS NULL OR s.backend_start = $2::pg_catalog.timestamptz)
+    ON s.pid = $1::pg_catalog.int4 AND s.backend_start = $2::pg_catalog.timestamptz
 `
 
 type SessionRemainsParams struct {
@@ -45,8 +44,7 @@ type SessionRemainsRow struct {
 	Waits       bool
 }
 
-// The state of a session that was signalled. A session whose start is hidden counts as the same while a process with
-// that ID exists. The state and its change are NULL if the role may not see them.
+// The state of a session that was signalled.
 func (q *Queries) SessionRemains(ctx context.Context, arg SessionRemainsParams) (SessionRemainsRow, error) {
 	row := q.db.QueryRow(ctx, SessionRemains, arg.Pid, arg.Since)
 	var i SessionRemainsRow
@@ -57,46 +55,25 @@ func (q *Queries) SessionRemains(ctx context.Context, arg SessionRemainsParams) 
 const SignalSession = `-- name: SignalSession :one
 
 WITH session AS MATERIALIZED (
-    SELECT a.pid, a.usename, a.application_name, a.backend_start, a.backend_type
+    SELECT a.pid, a.backend_start, a.backend_type
     FROM pg_catalog.pg_stat_activity AS a
     WHERE a.pid = $1::pg_catalog.int4
-), held AS MATERIALIZED (
-    SELECT l.database::int8 AS database, l.objsubid, (l.classid::int8 << 32) | l.objid::int8 AS number
-    FROM pg_catalog.pg_locks AS l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = $1::pg_catalog.int4
 )
 SELECT (CASE
         WHEN pg_catalog.pg_backend_pid() = $1::pg_catalog.int4 THEN 'own'
         WHEN NOT EXISTS (SELECT FROM session) THEN 'gone'
-        WHEN $2::pg_catalog.timestamptz IS NOT NULL
-            AND NOT EXISTS (SELECT FROM session AS s WHERE s.backend_start = $2::pg_catalog.timestamptz)
-            THEN 'other'
-        WHEN $2::pg_catalog.timestamptz IS NULL
-            AND NOT EXISTS (SELECT FROM session AS s WHERE coalesce(s.usename::text, '') = $3::pg_catalog.text
-                                                       AND coalesce(s.application_name, '') = $4::pg_catalog.text)
-            THEN 'other'
-        WHEN $2::pg_catalog.timestamptz IS NULL
-            AND EXISTS (SELECT ($5::pg_catalog.int8[])[i], ($6::pg_catalog.int2[])[i], ($7::pg_catalog.int8[])[i]
-                        FROM pg_catalog.generate_subscripts($5::pg_catalog.int8[], 1) AS i
-                        EXCEPT
-                        SELECT h.number, h.objsubid, h.database FROM held AS h)
-            THEN 'other'
-        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY ($8::pg_catalog.text[])) THEN 'auxiliary'
-        WHEN $9::pg_catalog.bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
-        WHEN NOT $9::pg_catalog.bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN NOT EXISTS (SELECT FROM session AS s WHERE s.backend_start = $2::pg_catalog.timestamptz) THEN 'other'
+        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY ($3::pg_catalog.text[])) THEN 'auxiliary'
+        WHEN $4::pg_catalog.bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN NOT $4::pg_catalog.bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
         ELSE 'gone' END)::text AS verdict
 `
 
 type SignalSessionParams struct {
-	Pid         int32
-	Since       pgtype.Timestamptz
-	Usename     string
-	Application string
-	Numbers     []int64
-	Spaces      []int16
-	Databases   []int64
-	Auxiliary   []string
-	Terminate   bool
+	Pid       int32
+	Since     pgtype.Timestamptz
+	Auxiliary []string
+	Terminate bool
 }
 
 // How the monitor ends a session, or its statement. Everything here works without any grant; the server decides
@@ -105,18 +82,10 @@ type SignalSessionParams struct {
 // the check and the signal. One gap in the server remains: after it has looked up the session, and before kill(2), the
 // process can end, and the operating system can give its number to another one (pg_signal_backend in
 // src/backend/storage/ipc/signalfuncs.c).
-//
-// A session is its process ID and the time when it began. Where the role may not see that time, its user and
-// application have to be the same, and it has to hold all the keys that were shown.
 func (q *Queries) SignalSession(ctx context.Context, arg SignalSessionParams) (string, error) {
 	row := q.db.QueryRow(ctx, SignalSession,
 		arg.Pid,
 		arg.Since,
-		arg.Usename,
-		arg.Application,
-		arg.Numbers,
-		arg.Spaces,
-		arg.Databases,
 		arg.Auxiliary,
 		arg.Terminate,
 	)

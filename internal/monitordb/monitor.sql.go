@@ -458,25 +458,22 @@ func (q *Queries) RegisteredNames(ctx context.Context, arg RegisteredNamesParams
 
 const RowLocks = `-- name: RowLocks :one
 SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(x.found, '<locks>', 2), '<', 1), 'base64')::bytea AS locks,
-       pg_catalog.split_part(pg_catalog.split_part(x.found, '<held>', 2), '<', 1)::int8 AS held,
-       pg_catalog.split_part(pg_catalog.split_part(x.found, '<waiting>', 2), '<', 1)::int8 AS waiting
+       pg_catalog.split_part(pg_catalog.split_part(x.found, '<total>', 2), '<', 1)::int8 AS total
 FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'WITH weight AS MATERIALIZED ('
-          'SELECT p.*, sum(p.n) OVER (PARTITION BY p.granted, p.role ORDER BY p.n, p.process_since) AS before FROM ('
-          'SELECT r.granted, r.role, r.process_since, count(*) AS n FROM pglock.row_locks AS r GROUP BY 1, 2, 3) AS p'
-          '), fair AS MATERIALIZED (SELECT * FROM weight AS w WHERE w.n <= 100 AND w.before <= 250'
+          'SELECT r.role, r.process_since, count(*) AS n, sum(count(*)) OVER (PARTITION BY r.role ORDER BY count(*), r.process_since) AS before '
+          'FROM pglock.row_locks AS r WHERE r.granted = %1$L GROUP BY 1, 2'
           '), seen AS MATERIALIZED ('
-          'SELECT %4$s FROM pglock.row_locks AS r WHERE NOT r.granted '
-          'ORDER BY (r.role, r.process_since) IN (SELECT f.role, f.process_since FROM fair AS f WHERE NOT f.granted) DESC NULLS LAST, '
-          'r.since LIMIT %1$s'
-          '), held AS MATERIALIZED ('
-          'SELECT %4$s FROM pglock.row_locks AS r WHERE r.granted AND (%2$L = '''' OR r.holder <> %2$L) '
-          'ORDER BY (r.role, r.process_since) IN (SELECT f.role, f.process_since FROM fair AS f WHERE f.granted) DESC NULLS LAST, '
-          '((r.space, r.number) IN (SELECT w.space, w.number FROM seen AS w)) DESC, r.since LIMIT %1$s'
-          '), wanted AS MATERIALIZED ('
-          'SELECT %4$s FROM pglock.row_locks AS r WHERE r.granted AND %2$L <> '''' AND r.holder = %2$L '
-          'ORDER BY r.space, r.number LIMIT %3$s'
-          '), chosen AS (SELECT * FROM wanted UNION ALL SELECT * FROM seen UNION ALL SELECT * FROM held), '
+          'SELECT %4$s FROM pglock.row_locks AS r WHERE r.granted = %1$L ORDER BY %3$L <> '''' AND r.holder = %3$L DESC, '
+          '(r.role, r.process_since) IN (SELECT w.role, w.process_since FROM weight AS w WHERE w.n <= 100 AND w.before <= 250) DESC NULLS LAST, '
+          'r.since LIMIT %2$s'
+          '), chosen AS ('
+          'SELECT * FROM seen UNION ALL SELECT h.* FROM (SELECT DISTINCT s.space, s.number FROM seen AS s WHERE NOT s.granted) AS k '
+          'CROSS JOIN LATERAL (SELECT %4$s FROM pglock.row_locks AS r '
+          'WHERE r.granted AND r.space = k.space AND r.number = k.number LIMIT 100) AS h '
+          'UNION ALL (SELECT %4$s FROM pglock.row_locks AS r WHERE r.granted AND NOT %1$L '
+          'AND r.space = 2 AND r.number BETWEEN 8100849829732679680 AND 8103383104523075583 AND r.number >> 48 IN (28780, 28788) '
+          'AND (r.role, r.process_since) IN (SELECT s.role, s.process_since FROM seen AS s) LIMIT %2$s)), '
           'locks AS ('
           'SELECT r.space, r.number, r.granted, r.mode, r.holder, r.role, r.pid, r.name, r.generation, '
           'pg_catalog.substring(r.application, 1, 64) AS application, pg_catalog.substring(r.host, 1, 255) AS host, '
@@ -485,34 +482,34 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           '(extract(epoch FROM least(r.expires, pg_catalog.now() + interval ''100 years'')) * 1000000)::bigint AS expires '
           'FROM chosen AS r) '
           'SELECT pg_catalog.encode(pg_catalog.textsend((SELECT pg_catalog.json_agg(l) FROM locks AS l)::text), ''base64'') AS locks, '
-          'COALESCE(sum(w.n) FILTER (WHERE w.granted), 0) AS held, COALESCE(sum(w.n) FILTER (WHERE NOT w.granted), 0) AS waiting '
-          'FROM weight AS w', $1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8,
+          'COALESCE(sum(w.n), 0) AS total FROM weight AS w',
+          $1::pg_catalog.bool, $2::pg_catalog.int8, $3::pg_catalog.text,
           'r.space, r.number, r.granted, r.since, r.generation, r.mode, r.holder, r.role, r.application, r.host, r.pid, '
           'r.process_since, r.expires, r.name'), false, false, '')::text AS found OFFSET 0) AS x
 `
 
 type RowLocksParams struct {
-	Most       int64
-	Wanted     string
-	MostWanted int64
+	Granted bool
+	Most    int64
+	Wanted  string
 }
 
 type RowLocksRow struct {
-	Locks   []byte
-	Held    int64
-	Waiting int64
+	Locks []byte
+	Total int64
 }
 
-// The locks in rows, as a list in JSON: at most so many waits and so many holders, and before these the locks of one process, if one
-// is named; held and waiting count all. Each process, and each role, has a share, so that the rows of one hide no others: first
-// come the waits of processes that have at most 100, and of a role at most 250 in all, and the same of holders; then the longest
-// waits, those that they wait for, and those that have held for longest. What a process says of itself is cut. Times are
-// microseconds since 1970, since a lease can end in a year that no other form has. The view is named in a string for the same
-// reasons as above.
+// The waits for locks in rows, with those that they wait for and what these processes say of their locks (lockkeys.Mark), or the
+// holders, as a list in JSON: at most so many, before all others those of one process, if one is named; total counts all. Each
+// process, and each role, has a share, so that the rows of one hide no others: first come those of processes that have at most
+// 100, and of a role at most 250 in all, and then those that have waited, or held, for longest. The waits are a statement of
+// their own, since a role can hold so many locks that it takes too long to choose among these. What a process says of itself
+// is cut. Times are microseconds since 1970, since a lease can end in a year that no other form has. The view is named in a
+// string for the same reasons as above.
 func (q *Queries) RowLocks(ctx context.Context, arg RowLocksParams) (RowLocksRow, error) {
-	row := q.db.QueryRow(ctx, RowLocks, arg.Most, arg.Wanted, arg.MostWanted)
+	row := q.db.QueryRow(ctx, RowLocks, arg.Granted, arg.Most, arg.Wanted)
 	var i RowLocksRow
-	err := row.Scan(&i.Locks, &i.Held, &i.Waiting)
+	err := row.Scan(&i.Locks, &i.Total)
 	return i, err
 }
 

@@ -184,13 +184,13 @@ func (s *serveRun) tls() (scheme string, secure *tls.Config, err error) {
 
 // observe takes snapshots for the page and the metrics.
 func (s *serveRun) observe(ctx context.Context, db database, o *observer, metrics *exporter.Exporter) error {
-	outage, unread := outage{db: db}, ""
+	outage, unread := outage{db: db}, false
 	return o.watch(ctx, time.Duration(s.interval), func(latest *monitor.Snapshot, _ []journal.Event, err error) error {
 		outage.note(err)
 		metrics.Note(latest, err)
-		if latest != nil && latest.RowLocksMissing != unread {
-			if unread = latest.RowLocksMissing; unread != "" {
-				say(os.Stderr, "%s: locks in rows: %s", db.target, unread)
+		if latest != nil && (latest.RowLocksMissing != "") != unread {
+			if unread = !unread; unread {
+				say(os.Stderr, "%s: locks in rows: %s", db.target, latest.RowLocksMissing)
 			}
 		}
 		return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,11 +63,10 @@ const signalHelp = `It first shows what ends with the session, its keys and thei
 With --dry-run it prints that, and the command that does it. --yes does not ask;
 then name the session as PID@SINCE, as this command shows it, since the process
 ID alone may belong to another session by then: the server compares both in the
-statement that signals. If your role may not see when a session began, use
-PID#FINGERPRINT, a hash of the session's user, application and keys.
+statement that signals.
 
-The role must be a member of the session's role or of pg_signal_backend; only a
-superuser can signal a superuser's session. End a prepared transaction with
+The role must be a member of the session's role, or of pg_signal_backend and
+pg_read_all_stats; only a superuser can signal a superuser's session. End a prepared transaction with
 ROLLBACK PREPARED. Afterwards the command reports what became of each lock, and
 logs the signal to standard error.
 
@@ -127,7 +127,7 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 
 var (
 	isHolder     = regexp.MustCompile(`^[0-9a-f]{16}$`)
-	isSessionRef = regexp.MustCompile(`^([1-9][0-9]{0,8})(?:@\d{4}-\d\d-\d\dT[0-9:.]+Z|#[0-9a-f]+)?$`)
+	isSessionRef = regexp.MustCompile(`^([1-9][0-9]{0,8})(?:@\d{4}-\d\d-\d\dT[0-9:.]+Z)?$`)
 )
 
 // parse reads the arguments, which name one session or process, before the command connects.
@@ -145,7 +145,7 @@ func (s *signalRun) parse(cmd *cobra.Command, args []string) error {
 	}
 	parts := isSessionRef.FindStringSubmatch(args[0])
 	if parts == nil {
-		return misuse(cmd, "%q: want a process ID such as 4711, PID@SINCE such as 4711@2026-11-20T20:47:59.123456Z, or PID#FINGERPRINT", args[0])
+		return misuse(cmd, "%q: want a process ID such as 4711, or PID@SINCE such as 4711@2026-11-20T20:47:59.123456Z", args[0])
 	}
 	pid, err := strconv.ParseInt(parts[1], 10, 32)
 	if err != nil {
@@ -170,8 +170,8 @@ func (s *signalRun) look(ctx context.Context, db database, pool *pgxpool.Pool) (
 	}
 	t, err = snapshot.Target(s.id)
 	switch {
-	case err != nil && s.id.Holder != "" && snapshot.RowLocksMissing != "":
-		err = fmt.Errorf("%w: %s", monitor.ErrNotPermitted, snapshot.RowLocksMissing)
+	case err != nil && s.id.Holder != "" && snapshot.RowLocksMissing+snapshot.IdleRowsMissing != "":
+		err = fmt.Errorf("%w: %s", monitor.ErrNotPermitted, cmp.Or(snapshot.RowLocksMissing, snapshot.IdleRowsMissing))
 	case err == nil && s.ref != "" && t.Ref != s.ref:
 		err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, s.ref, t.PID, t.Ref)
 	}

@@ -87,7 +87,6 @@ func TestSignalAProcessIDThatIsAnotherSessionIsLeftAlone(t *testing.T) {
 	r := on(t, db, "terminate", "--yes", fmt.Sprintf("%d@2026-11-20T20:47:59Z", pid)).run()
 	wantCode(t, r, 66)
 	wantText(t, r.stderr, fmt.Sprintf("process %d is session %d@", pid, pid))
-	wantCode(t, on(t, db, "cancel", "--yes", fmt.Sprintf("%d#aabb", pid)).run(), 66)
 	if n := held(t, db, pid); n != 1 {
 		t.Errorf("the session holds %d locks", n)
 	}

@@ -131,7 +131,7 @@ func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 func TestLocksInRowsThatWereNotReadAreUnknown(t *testing.T) {
 	for _, s := range []*monitor.Snapshot{
 		{RowLocksMissing: "role app may not read the locks in rows"},
-		{RowLocksMissing: "2 of 3 holders and waiters of locks in rows are left out", Locks: []monitor.Lock{{InRow: true}}},
+		{RowLocksMissing: "2 of 3 waits for locks in rows are left out", Locks: []monitor.Lock{{InRow: true}}},
 	} {
 		f := facts{snapshot: s}
 		for _, found := range [][]Finding{{waits(f, time.Minute)}, rowLeases(f)} {

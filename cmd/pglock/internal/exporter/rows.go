@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ func rowsUnread(s *monitor.Snapshot) string {
 	if slices.ContainsFunc(s.Locks, func(l monitor.Lock) bool { return l.InRow }) {
 		return ""
 	}
-	return s.RowLocksMissing
+	return cmp.Or(s.RowLocksMissing, s.IdleRowsMissing)
 }
 
 // rows sends the series of locks in rows. Only one is left if these locks could not be read.

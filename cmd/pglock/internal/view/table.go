@@ -137,6 +137,7 @@ func (p *Page) notes(m marks, width int) []string {
 	for _, missing := range []struct{ what, why string }{
 		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},
 		{"locks in rows", s.RowLocksMissing},
+		{"locks in rows", s.IdleRowsMissing},
 	} {
 		if missing.why != "" {
 			texts = append(texts, missing.what+": "+Printable(missing.why))

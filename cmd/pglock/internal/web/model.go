@@ -168,7 +168,7 @@ func newHead(live Live, about Options, only string) (h head, locks chosen, tree 
 		e := journal.Event{Kind: journal.Deadlock, Steps: cycle.Steps, Certain: cycle.Certain}
 		h.Deadlocks = append(h.Deadlocks, e.String())
 	}
-	for _, note := range []string{s.NamesMissing, s.DetailsHidden, s.BlockersMissing, s.RowLocksMissing} {
+	for _, note := range []string{s.NamesMissing, s.DetailsHidden, s.BlockersMissing, s.RowLocksMissing, s.IdleRowsMissing} {
 		if note != "" {
 			h.Notes = append(h.Notes, cut(oneLine(note), maxNoteText))
 		}
