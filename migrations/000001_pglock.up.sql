@@ -415,12 +415,6 @@ CREATE TABLE pglock.rates (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE pglock.rates IS 'The state of rate limits';
 
--- The time in nanoseconds since 1970, in steps of microseconds.
-CREATE FUNCTION pglock.rate_clock() RETURNS bigint
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
-$$;
-
 -- Lets through what the limits of keys have room for. An element of the arrays is a run of requests, counts[i] of them
 -- that want amounts[i] each, for a limit that lets one through every intervals[i] nanoseconds and has tolerances[i]
 -- nanoseconds of burst. Each may be put off by patiences[i]. Where that is 0 it is let through now or refused, and then
@@ -532,7 +526,7 @@ LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH deleted AS (
         DELETE FROM pglock.rates AS idle WHERE idle.ctid = ANY (ARRAY(
             SELECT r.ctid FROM pglock.rates AS r
-            WHERE r.busy_until < pglock.rate_clock() LIMIT rate_prune.most FOR UPDATE SKIP LOCKED))
+            WHERE r.busy_until < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 LIMIT rate_prune.most FOR UPDATE SKIP LOCKED))
         RETURNING idle.key
     )
     SELECT count(*) FROM deleted
@@ -1511,25 +1505,6 @@ FROM (
 ) AS lock;
 COMMENT ON VIEW pglock.row_locks IS
     'The locks in rows: who holds them, and who waits. A lease is of a process, and so of all that it holds';
-
--- Who waits for whom on these locks. Who arrived earlier is in the way too, unless both are readers.
-CREATE VIEW pglock.row_waits AS
-WITH lock AS MATERIALIZED (SELECT * FROM pglock.row_locks)
-SELECT waiter.key, waiter.name, waiter.space, waiter.number, waiter.mode,
-       waiter.holder AS waiter, waiter.role AS waiter_role, waiter.application AS waiter_application,
-       waiter.since AS waiting_since,
-       blocker.holder AS blocker, blocker.role AS blocker_role, blocker.application AS blocker_application,
-       blocker.host AS blocker_host, blocker.pid AS blocker_pid, blocker.expires AS blocker_expires,
-       CASE WHEN blocker.granted THEN 'hard' ELSE 'soft' END AS block
-FROM lock AS waiter
-JOIN lock AS blocker
-    ON blocker.space = waiter.space AND blocker.number = waiter.number
-   AND (blocker.mode = 'exclusive' OR waiter.mode = 'exclusive')
-   AND (blocker.granted OR blocker.generation < waiter.generation)
-   AND (blocker.expires IS NULL OR blocker.expires > clock_timestamp())
-WHERE NOT waiter.granted;
-COMMENT ON VIEW pglock.row_waits IS
-    'Who waits for whom on the locks in rows of this database, a row for every live blocker of a waiter';
 
 -- Takes away what ALTER DEFAULT PRIVILEGES gave to roles, and PostgreSQL to PUBLIC.
 

@@ -53,7 +53,7 @@
 // when it is a member of pg_read_all_stats too:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
-//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits TO "watcher";
+//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks TO "watcher";
 //	GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs, pglock.schema_migrations TO "watcher";
 //	GRANT EXECUTE ON FUNCTION pglock.written, pglock.semaphore_of, pglock.find_blockers TO "watcher";
 //	GRANT SELECT ON SEQUENCE pglock.fence TO "watcher";

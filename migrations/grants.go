@@ -18,7 +18,7 @@ GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `
 
 const watcherGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
-GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks, pglock.row_waits TO %[1]s;
+GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks TO %[1]s;
 GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs, pglock.schema_migrations TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.written, pglock.semaphore_of, pglock.find_blockers TO %[1]s;
 GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/options"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -110,8 +110,8 @@ var (
 				_, err := s.mend(ctx, tx, o)
 				return err
 			}
-			if err := execute(ctx, tx, upFile); err != nil {
-				return fmt.Errorf("install the schema: %w", s.explain(err))
+			if err := s.execute(ctx, tx, upFile); err != nil {
+				return fmt.Errorf("install the schema: %w", err)
 			}
 			_, err := inspect(ctx, tx, o) // after SET ROLE it may belong to a role that is not trusted
 			return err
@@ -127,27 +127,24 @@ var (
 		},
 		do: func(ctx context.Context, tx pgx.Tx, s schema, o config) error {
 			s, err := s.mend(ctx, tx, o)
+			if err == nil {
+				err = s.execute(ctx, tx, downFile)
+			}
 			if err != nil {
-				return err
-			}
-			if err := s.noLocksInRows(ctx, tx); err != nil {
-				return s.explain(err)
-			}
-			if err := execute(ctx, tx, downFile); err != nil {
-				return fmt.Errorf("remove the schema: %w", s.explain(err))
+				return fmt.Errorf("remove the schema: %w", err)
 			}
 			return nil
 		},
 	}
 )
 
-func execute(ctx context.Context, tx pgx.Tx, file string) error {
+func (s schema) execute(ctx context.Context, tx pgx.Tx, file string) error {
 	sql, err := FS.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol) // the only protocol for many statements
-	return err
+	return s.explain(err)
 }
 
 // lockNumber is the number of the advisory lock that [Up] and [Down] hold while they change the schema, which is named
@@ -176,20 +173,19 @@ func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation, opts []O
 	if s.Standby {
 		return fmt.Errorf("database %q: %w (connect to the primary)", s.Database, driver.ErrStandby)
 	}
-	var holder *busyError
+	var busy error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		locked, err := attempt(ctx, pool, op, o)
-		busy, isBusy := errors.AsType[*busyError](err)
 		switch {
-		case isBusy:
-			holder = busy
-		case locked || holder == nil || ctx.Err() == nil:
+		case errors.Is(err, driver.ErrNotAcquired):
+			busy = err
+		case locked || busy == nil || ctx.Err() == nil:
 			return err
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", holder, ctx.Err())
+			return fmt.Errorf("%w: %w", busy, ctx.Err())
 		}
 	}
 }
@@ -197,13 +193,13 @@ func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation, opts []O
 // attempt tries to take the lock, and carries out op in the transaction that has it. Another process may have been
 // faster, so it first checks the schema again; READ COMMITTED lets it see what that process committed.
 func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o config) (locked bool, err error) {
-	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
-	err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
-		if err := pinSearchPath(ctx, tx); err != nil {
-			return err
-		}
-		if err := tryLock(ctx, lockdb.New(unprepared{tx})); err != nil {
-			return err
+	err = transact(ctx, pool, pgx.ReadWrite, func(tx pgx.Tx) error {
+		lock, err := lockdb.New(unprepared{tx}).TryLockMigrations(ctx, lockNumber)
+		switch {
+		case err != nil:
+			return fmt.Errorf("lock the migrations: %w", err)
+		case !lock.Locked:
+			return fmt.Errorf("another session migrates%s: %w", shorttext.Message(lock.Holders), driver.ErrNotAcquired)
 		}
 		locked = true
 		s, err := inspect(ctx, tx, o)
@@ -218,48 +214,11 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o config) (l
 	return locked, err
 }
 
-func tryLock(ctx context.Context, queries *lockdb.Queries) error {
-	locked, err := queries.TryLockMigrations(ctx, lockNumber)
-	if err != nil {
-		return fmt.Errorf("lock the migrations: %w", err)
-	}
-	if locked {
-		return nil
-	}
-	holders, err := queries.MigrationsLockHolders(ctx, lockNumber)
-	if err != nil {
-		return fmt.Errorf("look up the migrating role: %w", err)
-	}
-	return &busyError{holders}
-}
-
-// busyError says that another session holds the lock, or did a moment ago.
-type busyError struct {
-	holders []lockdb.MigrationsLockHoldersRow
-}
-
-func (e *busyError) Error() string {
-	var who strings.Builder
-	for _, h := range e.holders {
-		fmt.Fprintf(&who, " (pid %d, role %q, application %q)", h.Pid.Int32, h.Role, h.Application)
-	}
-	return fmt.Sprintf("another session migrates%s: %v", &who, driver.ErrNotAcquired)
-}
-
-func (e *busyError) Unwrap() error { return driver.ErrNotAcquired }
-
 // look inspects the schema without the lock. Its transaction keeps the schema in place while its version is read. If another
 // process replaces the schema between two statements, the newer one is looked at.
 func look(ctx context.Context, pool *pgxpool.Pool, o config) (s schema, err error) {
-	if pool == nil {
-		return schema{}, errors.New("the pool is nil")
-	}
-	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly}
 	for range 10 { // an error of the last look is true
-		err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
-			if err := pinSearchPath(ctx, tx); err != nil {
-				return err
-			}
+		err = transact(ctx, pool, pgx.ReadOnly, func(tx pgx.Tx) error {
 			s, err = inspect(ctx, tx, o)
 			return err
 		})
@@ -270,12 +229,16 @@ func look(ctx context.Context, pool *pgxpool.Pool, o config) (s schema, err erro
 	return s, err
 }
 
-// pinSearchPath keeps the transaction from using operators and functions that the database's owner may have put on the
-// search_path, and from compiling statements or starting workers for them, for seconds, if the owner has set the costs of that
-// to 0.
-func pinSearchPath(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT+";"+lockdb.SetNoWorkers); err != nil {
-		return fmt.Errorf("set search_path: %w", err)
+// transact calls do in a transaction that does not use operators and functions which the database's owner may have put on the
+// search_path, nor compiles statements or starts workers for them, for seconds, if the owner has set the costs of that to 0.
+func transact(ctx context.Context, pool *pgxpool.Pool, access pgx.TxAccessMode, do func(pgx.Tx) error) error {
+	if pool == nil {
+		return errors.New("the pool is nil")
 	}
-	return nil
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: access}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT+";"+lockdb.SetNoWorkers); err != nil {
+			return fmt.Errorf("set search_path: %w", err)
+		}
+		return do(tx)
+	})
 }

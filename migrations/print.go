@@ -17,21 +17,22 @@ func Print(w io.Writer, format string) error {
 	if err != nil {
 		return fmt.Errorf("migrations: print: %w", err)
 	}
-	switch format {
-	case "plain":
-		_, err = w.Write(up)
-	case "down":
-		_, err = w.Write(down)
-	case "goose": // what is in one statement is not split at semicolons
-		const begin, end = "-- +goose StatementBegin\n", "-- +goose StatementEnd\n"
-		_, err = fmt.Fprintf(w, "-- +goose Up\n%s%s%s\n-- +goose Down\n%s%s%s", begin, up, end, begin, down, end)
-	case "dbmate":
-		_, err = fmt.Fprintf(w, "-- migrate:up\n%s\n-- migrate:down\n%s", up, down)
-	default:
-		err = fmt.Errorf("unknown format %q: it is plain, down, goose or dbmate", format)
+	text, ok := formats[format]
+	if !ok {
+		return fmt.Errorf("migrations: print: unknown format %q: it is plain, down, goose or dbmate", format)
 	}
-	if err != nil {
+	if _, err := fmt.Fprintf(w, text, up, down); err != nil {
 		return fmt.Errorf("migrations: print: %w", err)
 	}
 	return nil
 }
+
+// formats are made of the way up and the way back. goose does not split what is in one statement at semicolons.
+var formats = map[string]string{
+	"plain":  "%[1]s",
+	"down":   "%[2]s",
+	"goose":  "-- +goose Up\n" + begin + "%[1]s" + end + "\n-- +goose Down\n" + begin + "%[2]s" + end,
+	"dbmate": "-- migrate:up\n%[1]s\n-- migrate:down\n%[2]s",
+}
+
+const begin, end = "-- +goose StatementBegin\n", "-- +goose StatementEnd\n"

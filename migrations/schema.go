@@ -114,7 +114,7 @@ func (s schema) missing() error {
 		driver.ErrSchemaMissing, s.Database)
 }
 
-// explain says what to do about an error of the server's.
+// explain says what to do about an error of the server's, if there is one.
 func (s schema) explain(err error) error {
 	switch state := sqlstate.Of(err); {
 	case state == sqlstate.InsufficientPrivilege && !s.installed && !s.MayCreate:

@@ -20,34 +20,15 @@ LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock';
 
 -- Tried and not waited for: a statement that waits keeps its snapshot, and CREATE INDEX CONCURRENTLY waits for that.
 -- name: TryLockMigrations :one
-SELECT pg_catalog.pg_try_advisory_xact_lock(@number::bigint);
-
--- name: MigrationsLockHolders :many
-SELECT l.pid, coalesce(a.usename, '')::text AS role, coalesce(a.application_name, '')::text AS application
-FROM pg_catalog.pg_locks AS l
-LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-  AND ((l.classid::bigint << 32) | l.objid::bigint) = @number::bigint
-  AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database());
-
--- Every call that takes locks in rows locks its row of this table first, so none is under way afterwards.
--- name: LockHolders :exec
-LOCK TABLE pglock.holders IN ACCESS EXCLUSIVE MODE;
-
--- The processes that hold locks in rows and whose leases are not over: the first, and how many there are.
--- name: LiveHolder :many
-SELECT pg_catalog.left(pg_catalog.encode(pg_catalog.sha256(pg_catalog.uuid_send(h.id)), 'hex'), 16)::text AS holder,
-       pg_catalog.left(h.application, 64)::text AS application, pg_catalog.left(h.host, 255)::text AS host, h.pid::int4 AS pid,
-       held.locks::int8 AS locks, (count(*) OVER ())::int8 AS processes
-FROM (SELECT l.holder, count(*) AS locks
-      FROM (SELECT x.holder FROM pglock.leases AS x WHERE x.holder IS NOT NULL
-            UNION ALL
-            SELECT s.holder FROM pglock.lease_shares AS s) AS l
-      GROUP BY l.holder) AS held
-JOIN pglock.holders AS h ON h.id = held.holder
-WHERE NOT h.ended AND h.expires > pg_catalog.clock_timestamp()
-ORDER BY h.since, h.id
-LIMIT 1;
+SELECT t.locked, CASE WHEN t.locked THEN '' ELSE COALESCE((
+    SELECT pg_catalog.string_agg(pg_catalog.format(' (pid %s, role "%s", application "%s")', l.pid, a.usename, a.application_name), '')
+    FROM pg_catalog.pg_locks AS l
+    LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+      AND ((l.classid::bigint << 32) | l.objid::bigint) = @number::bigint
+      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
+), '') END::text AS holders
+FROM (SELECT pg_catalog.pg_try_advisory_xact_lock(@number::bigint) AS locked) AS t;
 
 -- name: SchemaVersion :one
 SELECT COALESCE(pg_catalog.max(m.version), 0)::bigint AS version FROM pglock.schema_migrations AS m;

@@ -7,8 +7,6 @@ package lockdb
 
 import (
 	"context"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const InspectSchema = `-- name: InspectSchema :one
@@ -57,103 +55,6 @@ func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 	return i, err
 }
 
-const LiveHolder = `-- name: LiveHolder :many
-SELECT pg_catalog.left(pg_catalog.encode(pg_catalog.sha256(pg_catalog.uuid_send(h.id)), 'hex'), 16)::text AS holder,
-       pg_catalog.left(h.application, 64)::text AS application, pg_catalog.left(h.host, 255)::text AS host, h.pid::int4 AS pid,
-       held.locks::int8 AS locks, (count(*) OVER ())::int8 AS processes
-FROM (SELECT l.holder, count(*) AS locks
-      FROM (SELECT x.holder FROM pglock.leases AS x WHERE x.holder IS NOT NULL
-            UNION ALL
-            SELECT s.holder FROM pglock.lease_shares AS s) AS l
-      GROUP BY l.holder) AS held
-JOIN pglock.holders AS h ON h.id = held.holder
-WHERE NOT h.ended AND h.expires > pg_catalog.clock_timestamp()
-ORDER BY h.since, h.id
-LIMIT 1
-`
-
-type LiveHolderRow struct {
-	Holder      string
-	Application string
-	Host        string
-	Pid         int32
-	Locks       int64
-	Processes   int64
-}
-
-// The processes that hold locks in rows and whose leases are not over: the first, and how many there are.
-func (q *Queries) LiveHolder(ctx context.Context) ([]LiveHolderRow, error) {
-	rows, err := q.db.Query(ctx, LiveHolder)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LiveHolderRow
-	for rows.Next() {
-		var i LiveHolderRow
-		if err := rows.Scan(
-			&i.Holder,
-			&i.Application,
-			&i.Host,
-			&i.Pid,
-			&i.Locks,
-			&i.Processes,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const LockHolders = `-- name: LockHolders :exec
-LOCK TABLE pglock.holders IN ACCESS EXCLUSIVE MODE
-`
-
-// Every call that takes locks in rows locks its row of this table first, so none is under way afterwards.
-func (q *Queries) LockHolders(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, LockHolders)
-	return err
-}
-
-const MigrationsLockHolders = `-- name: MigrationsLockHolders :many
-SELECT l.pid, coalesce(a.usename, '')::text AS role, coalesce(a.application_name, '')::text AS application
-FROM pg_catalog.pg_locks AS l
-LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-  AND ((l.classid::bigint << 32) | l.objid::bigint) = $1::bigint
-  AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
-`
-
-type MigrationsLockHoldersRow struct {
-	Pid         pgtype.Int4
-	Role        string
-	Application string
-}
-
-func (q *Queries) MigrationsLockHolders(ctx context.Context, number int64) ([]MigrationsLockHoldersRow, error) {
-	rows, err := q.db.Query(ctx, MigrationsLockHolders, number)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []MigrationsLockHoldersRow
-	for rows.Next() {
-		var i MigrationsLockHoldersRow
-		if err := rows.Scan(&i.Pid, &i.Role, &i.Application); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const RecordVersion = `-- name: RecordVersion :exec
 INSERT INTO pglock.schema_migrations DEFAULT VALUES
 `
@@ -176,13 +77,26 @@ func (q *Queries) SchemaVersion(ctx context.Context) (int64, error) {
 }
 
 const TryLockMigrations = `-- name: TryLockMigrations :one
-SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)
+SELECT t.locked, CASE WHEN t.locked THEN '' ELSE COALESCE((
+    SELECT pg_catalog.string_agg(pg_catalog.format(' (pid %s, role "%s", application "%s")', l.pid, a.usename, a.application_name), '')
+    FROM pg_catalog.pg_locks AS l
+    LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+      AND ((l.classid::bigint << 32) | l.objid::bigint) = $1::bigint
+      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
+), '') END::text AS holders
+FROM (SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint) AS locked) AS t
 `
 
+type TryLockMigrationsRow struct {
+	Locked  bool
+	Holders string
+}
+
 // Tried and not waited for: a statement that waits keeps its snapshot, and CREATE INDEX CONCURRENTLY waits for that.
-func (q *Queries) TryLockMigrations(ctx context.Context, number int64) (bool, error) {
+func (q *Queries) TryLockMigrations(ctx context.Context, number int64) (TryLockMigrationsRow, error) {
 	row := q.db.QueryRow(ctx, TryLockMigrations, number)
-	var pg_try_advisory_xact_lock bool
-	err := row.Scan(&pg_try_advisory_xact_lock)
-	return pg_try_advisory_xact_lock, err
+	var i TryLockMigrationsRow
+	err := row.Scan(&i.Locked, &i.Holders)
+	return i, err
 }
