@@ -28,8 +28,7 @@ type Checker struct {
 	// Option is the function that names further owners, for errors; "" if it is the Locker's.
 	Option string
 
-	mu    sync.Mutex
-	found map[string]seen // by the database that a connection leads to, and its role
+	found sync.Map // of seen, by the database that a connection leads to, its role, and the roles that are named
 }
 
 type seen struct {
@@ -37,10 +36,7 @@ type seen struct {
 	at     time.Time
 }
 
-const (
-	trustFor = time.Minute
-	maxFound = 1000
-)
+const trustFor = time.Minute
 
 // Queue puts a statement into a batch, in front of those that execute something of the schema. It has one result, which
 // is an error unless the schema may be used; after an error nothing behind it is executed. The batch may be sent inside
@@ -62,9 +58,16 @@ type Check struct {
 // RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready and the connection is
 // free.
 func (k *Check) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []any) (string, []any, error) {
-	schema, err := k.checker.look(ctx, conn, who(conn)+"\x00"+strings.Join(k.named, "\x00"), k.named)
-	k.err = err
-	return sql, []any{schema}, err
+	where := who(conn) + "\x00" + strings.Join(k.named, "\x00")
+	known, ok := k.checker.found.Load(where)
+	if ok && time.Since(known.(seen).at) < trustFor {
+		return sql, []any{known.(seen).schema}, nil
+	}
+	looked, err := k.checker.look(ctx, conn, k.named)
+	if k.err = err; err == nil && looked.Schema != 0 && looked.AsLogin {
+		k.checker.found.Store(where, seen{looked.Schema, time.Now()})
+	}
+	return sql, []any{looked.Schema}, err
 }
 
 // Explain explains an error that the batch returned before the results of other statements.
@@ -77,42 +80,21 @@ func (k *Check) Explain(err error) error {
 		err = fmt.Errorf("%w: %w", ErrReplaced, err)
 	}
 	if errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) {
-		k.checker.forget()
+		k.checker.found.Clear() // the next use looks again
 	}
 	return err
 }
 
-// forget makes the next use look again.
-func (c *Checker) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.found)
-}
-
-// look returns the OID of the schema, or 0 if there is none.
-func (c *Checker) look(ctx context.Context, conn *pgx.Conn, where string, named []string) (schema uint32, err error) {
-	if schema, ok := c.remembers(where); ok {
-		return schema, nil
-	}
+// look returns an error if the schema may not be used.
+func (c *Checker) look(ctx context.Context, conn *pgx.Conn, named []string) (Looked, error) {
 	looked, err := lookAside(ctx, conn, named)
 	if err != nil {
-		return 0, fmt.Errorf("look up the owner of schema pglock: %w", err)
+		return looked, fmt.Errorf("look up the owner of schema pglock: %w", err)
 	}
-	switch err := looked.Err(); {
-	case err != nil && c.Option != "":
-		return 0, fmt.Errorf("%w; here that option is %s", err, c.Option)
-	case err != nil:
-		return 0, err
-	case looked.Schema == 0 || !looked.AsLogin:
-		return looked.Schema, nil
+	if err = looked.Err(); err != nil && c.Option != "" {
+		err = fmt.Errorf("%w; here that option is %s", err, c.Option)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.found == nil || len(c.found) >= maxFound {
-		c.found = map[string]seen{} // forgetting only costs another look
-	}
-	c.found[where] = seen{looked.Schema, time.Now()}
-	return looked.Schema, nil
+	return looked, err
 }
 
 // lookAside is [Look] in a transaction of its own, or in a savepoint of the present one: the statement is not compiled, which
@@ -128,13 +110,6 @@ func lookAside(ctx context.Context, conn *pgx.Conn, named []string) (looked Look
 	looked, err = Look(ctx, conn, named)
 	_, endErr := conn.PgConn().Exec(ctx, end).ReadAll()
 	return looked, cmp.Or(err, endErr)
-}
-
-func (c *Checker) remembers(where string) (schema uint32, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	seen, ok := c.found[where]
-	return seen.schema, ok && time.Since(seen.at) < trustFor
 }
 
 // who returns which database a connection leads to, and as which role. The connection keeps the result, since Config
