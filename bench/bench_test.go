@@ -13,7 +13,7 @@ import (
 // The rows with several processes start this test binary again.
 func TestMain(m *testing.M) {
 	if isWorker() {
-		exitOn(work(context.Background(), os.Stdin, os.Stdout))
+		exitOn(work(context.Background()))
 		return
 	}
 	os.Exit(m.Run())

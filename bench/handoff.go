@@ -1,15 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
@@ -17,26 +16,25 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// handoff compares the time from the release in one process to the grant in another one that waits.
+// handoff measures how long it takes from the call that unlocks in one process until the call that waits in another returns.
 type handoff struct {
 	ours, peer string
-	most       float64
+	most       float64 // ratio
 }
 
-// handoffKey is the lock that two processes pass to each other.
 const handoffKey = 11
 
 func (h handoff) run(ctx context.Context, b *bench) (_ []report.Line, err error) {
 	var contestants []contest.Contestant
 	for _, name := range []string{h.ours, h.peer} {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // a worker that waits does not notice the end of its commands
-		var between [2]*worker
+		defer cancel() // a worker that waits does not notice the end of its calls
+		var between [2]*rpc.Client
 		for i := range between {
 			if between[i], err = startWorker(ctx, order{Peer: name, At: b.At}); err != nil {
 				return nil, err
 			}
-			defer func() { err = errors.Join(err, between[i].close()) }()
+			defer func() { err = errors.Join(err, between[i].Close()) }()
 		}
 		contestants = append(contestants, contest.Contestant{
 			Name:    name,
@@ -51,35 +49,32 @@ func (h handoff) run(ctx context.Context, b *bench) (_ []report.Line, err error)
 	return []report.Line{line.Aim(report.AtMost, h.most)}, nil
 }
 
-// passAround passes the lock back and forth for d, and returns the median time.
-func (b *bench) passAround(ctx context.Context, between [2]*worker, d time.Duration) (float64, error) {
+// passAround returns the median of many handoffs, in seconds.
+func (b *bench) passAround(ctx context.Context, between [2]*rpc.Client, d time.Duration) (float64, error) {
 	var times contest.Series
 	for deadline := time.Now().Add(d); len(times) < 2 || time.Now().Before(deadline); {
 		holder, waiter := between[len(times)%2], between[(len(times)+1)%2]
-		if _, err := holder.call("lock"); err != nil {
+		var released, granted time.Time
+		if err := holder.Call(lockCall, "", &granted); err != nil {
 			return 0, err
 		}
-		granted := waiter.start("lock")
+		waits := waiter.Go(lockCall, "", &granted, nil)
 		if err := b.awaitWaiter(ctx); err != nil {
 			return 0, err
 		}
-		released, err := holder.call("unlock")
-		if err != nil {
+		err := holder.Call(unlockCall, "", &released)
+		if err = errors.Join(err, (<-waits.Done).Error); err != nil {
 			return 0, err
 		}
-		got := <-granted
-		if got.err != nil {
-			return 0, got.err
-		}
-		if _, err := waiter.call("unlock"); err != nil {
+		times = append(times, granted.Sub(released).Seconds())
+		if err := waiter.Call(unlockCall, "", &released); err != nil {
 			return 0, err
 		}
-		times = append(times, got.at.Sub(released).Seconds())
 	}
 	return times.Median(), nil
 }
 
-// awaitWaiter returns when a session waits in the server's queue.
+// awaitWaiter returns when a session waits for an advisory lock.
 func (b *bench) awaitWaiter(ctx context.Context) error {
 	for {
 		var waiting bool
@@ -96,26 +91,18 @@ func (b *bench) awaitWaiter(ctx context.Context) error {
 	}
 }
 
-// worker is this program in another process, which locks and unlocks on command.
-type worker struct {
-	cmd     *exec.Cmd
-	input   io.WriteCloser
-	answers *bufio.Scanner
-}
-
-// order is what a worker opens.
+// order says which lock a worker opens. It is in the environment of the worker, which is this program again.
 type order struct {
 	Peer string
 	At   peer.Addresses
 }
 
-// orderVariable makes a program a worker, and contains its order.
 const orderVariable = "PGLOCK_BENCH_WORKER"
 
 func isWorker() bool { return os.Getenv(orderVariable) != "" }
 
-// startWorker starts a worker, which ends with ctx or with close.
-func startWorker(ctx context.Context, o order) (*worker, error) {
+// startWorker returns a client of a worker, which listens to its standard input until that ends.
+func startWorker(ctx context.Context, o order) (*rpc.Client, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -124,54 +111,50 @@ func startWorker(ctx context.Context, o order) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{cmd: exec.CommandContext(ctx, program)}
-	w.cmd.Env = append(os.Environ(), orderVariable+"="+string(text))
-	w.cmd.Stderr = os.Stderr
-	if w.input, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	output, err := w.cmd.StdoutPipe()
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env, cmd.Stderr = append(os.Environ(), orderVariable+"="+string(text)), os.Stderr
+	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	w.answers = bufio.NewScanner(output)
-	return w, w.cmd.Start()
-}
-
-func (w *worker) close() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
-
-// answer is when a lock was granted, or when its release began.
-type answer struct {
-	at  time.Time
-	err error
-}
-
-// call sends the worker a command and waits for the answer.
-func (w *worker) call(command string) (time.Time, error) {
-	got := <-w.start(command)
-	return got.at, got.err
-}
-
-func (w *worker) start(command string) <-chan answer {
-	answers := make(chan answer, 1)
-	if _, err := fmt.Fprintln(w.input, command); err != nil {
-		answers <- answer{err: err}
-		return answers
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
 	}
-	go func() {
-		if !w.answers.Scan() {
-			answers <- answer{err: fmt.Errorf("the worker has ended: %w", w.answers.Err())}
-			return
-		}
-		at, err := strconv.ParseInt(w.answers.Text(), 10, 64)
-		answers <- answer{at: time.Unix(0, at), err: err}
-	}()
-	return answers
+	closing := func() error { return errors.Join(input.Close(), cmd.Wait()) }
+	return rpc.NewClient(pipes{output, input, closing}), cmd.Start()
 }
 
-// work is the worker's side: it answers each command with the time in nanoseconds, which all processes of a machine
-// read from the same clock.
-func work(ctx context.Context, commands io.Reader, answers io.Writer) (err error) {
+type pipes struct {
+	io.Reader
+	io.Writer
+	closing func() error
+}
+
+func (p pipes) Close() error { return p.closing() }
+
+// Worker takes one lock and gives it back, and says when.
+type Worker struct {
+	peer   *peer.Peer
+	unlock func(context.Context) error
+}
+
+const lockCall, unlockCall = "Worker.Lock", "Worker.Unlock"
+
+// Lock returns when the lock was granted.
+func (w *Worker) Lock(_ string, granted *time.Time) (err error) {
+	w.unlock, err = w.peer.Lock(context.Background(), 0, handoffKey)
+	*granted = time.Now()
+	return err
+}
+
+// Unlock returns when the call began.
+func (w *Worker) Unlock(_ string, began *time.Time) error {
+	*began = time.Now()
+	return w.unlock(context.Background())
+}
+
+func work(ctx context.Context) (err error) {
 	var o order
 	if err := json.Unmarshal([]byte(os.Getenv(orderVariable)), &o); err != nil {
 		return err
@@ -180,22 +163,10 @@ func work(ctx context.Context, commands io.Reader, answers io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	var unlock func(context.Context) error
-	for lines := bufio.NewScanner(commands); lines.Scan(); {
-		at := time.Now()
-		if lines.Text() == "lock" {
-			unlock, err = p.Lock(ctx, 0, handoffKey)
-			at = time.Now()
-		} else {
-			err = unlock(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", lines.Text(), err)
-		}
-		if _, err := fmt.Fprintln(answers, at.UnixNano()); err != nil {
-			return err
-		}
+	server := rpc.NewServer()
+	if err := server.Register(&Worker{peer: p}); err != nil {
+		return errors.Join(err, p.Close())
 	}
-	return nil
+	server.ServeConn(pipes{os.Stdin, os.Stdout, os.Stdout.Close})
+	return p.Close()
 }

@@ -43,7 +43,7 @@ type row struct {
 
 func main() {
 	if isWorker() {
-		exitOn(work(context.Background(), os.Stdin, os.Stdout))
+		exitOn(work(context.Background()))
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

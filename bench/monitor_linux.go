@@ -12,10 +12,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/creack/pty"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
@@ -80,20 +79,16 @@ type command struct {
 func (c command) cost(ctx context.Context, client func(context.Context, io.Reader) int, args ...string) (own, backend float64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	master, terminal, err := openTerminal()
+	cmd := exec.CommandContext(ctx, c.path, append(args, "-d", c.At.Postgres)...)
+	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 160})
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { _ = master.Close() }() // nothing is lost with it
-	cmd := exec.CommandContext(ctx, c.path, append(args, "-d", c.At.Postgres)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = terminal, terminal, terminal, append(os.Environ(), "TERM=xterm-256color")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := errors.Join(cmd.Start(), terminal.Close()); err != nil {
-		return 0, 0, err
-	}
+	defer func() { _ = terminal.Close() }()     // nothing is lost with it
 	defer func() { cancel(); _ = cmd.Wait() }() // it was killed
 	looked := make(chan int, 1)
-	go func() { looked <- client(ctx, master) }()
+	go func() { looked <- client(ctx, terminal) }()
 	time.Sleep(10 * c.plan.Slice) // it has begun
 	var spent [2][2]time.Duration
 	for i := range spent {
@@ -173,22 +168,6 @@ func processorTime(pid int) (own, children time.Duration, err error) {
 		ticks[i] = time.Duration(n) * time.Second / 100
 	}
 	return ticks[0] + ticks[1], ticks[2] + ticks[3], nil
-}
-
-// openTerminal returns both ends of a terminal of 160 columns.
-func openTerminal() (master, terminal *os.File, err error) {
-	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
-		return nil, nil, err
-	}
-	fd := int(master.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	err = errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0),
-		unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 160}))
-	if err != nil {
-		return nil, nil, err
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	return master, terminal, err
 }
 
 func watchTerminal(_ context.Context, printed io.Reader) (looked int) {

@@ -24,8 +24,6 @@ var rows = []row{
 		pairs{goroutines: 64, oneKey: true, ours: peer.Session, peers: []string{peer.Connections}, least: 50}.run},
 	{"handoff", "from one process to another that waits, against plain connections",
 		handoff{ours: peer.Session, peer: peer.Connections, most: 1.15}.run},
-	{"takeover", "leadership from one process to another after Resign, against plain connections",
-		handoff{ours: peer.Leader, peer: peer.Connections, most: 3}.run},
 	{"rows", "locks in rows through PgBouncer, 512 goroutines, against a commit for each lock",
 		pairs{goroutines: 512, keys: 20, ours: peer.RowPooled, peers: []string{peer.Table}, least: 10}.run},
 	{"convoy-2", "locks in rows: 2 Lockers on one key that is held for 1 ms", convoy{lockers: 2, least: 60}.run},

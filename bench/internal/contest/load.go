@@ -18,14 +18,6 @@ func Rate(n int, work Work) func(context.Context, time.Duration) (float64, error
 	}
 }
 
-// Latency measures how many seconds a unit takes a single goroutine on average.
-func Latency(work Work) func(context.Context, time.Duration) (float64, error) {
-	return func(ctx context.Context, d time.Duration) (float64, error) {
-		done, elapsed, err := load(ctx, 1, d, work)
-		return elapsed.Seconds() / float64(max(1, done)), err
-	}
-}
-
 // load runs work in n goroutines for d. Each does one unit at least, and finishes what it has begun: that counts with
 // its time.
 func load(ctx context.Context, n int, d time.Duration, work Work) (done int64, elapsed time.Duration, err error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
 // Peer locks in one way, as one process would, on connections of its own.
@@ -61,7 +62,6 @@ const (
 	Transaction = "transaction lock"
 	Row         = "row lease"
 	RowPooled   = "row lease, pooled"
-	Leader      = "leader"
 	Pool        = "plain pgx"
 	Connections = "plain connections"
 	Table       = "a commit for each"
@@ -81,8 +81,9 @@ const (
 )
 
 var opens = map[string]func(context.Context, Addresses) (*Peer, error){
-	Session: openSession, Transaction: openTransaction, Row: openRow, RowPooled: openRowPooled, Leader: openLeader,
-	Pool: openPool, Connections: openConnections, Table: openTable,
+	Session: onPostgres(false, pglock.New), Transaction: openTransaction,
+	Row: onPostgres(false, rowlock.New), RowPooled: onPostgres(true, rowlock.New),
+	Pool: openPlain, Connections: openConnections, Table: openTable,
 	Goose: openGoose, GooseTable: openGooseTable, Migrate: openMigrate,
 	Redis: openRedis, Valkey: openValkey, Sentinel: openSentinel, Cluster: openCluster,
 	Redlock3: openRedlock(3), Redlock5: openRedlock(5),

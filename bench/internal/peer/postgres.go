@@ -3,20 +3,17 @@ package peer
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/leader"
-	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
 // PoolSize is how many connections a kind has that needs one for each lock.
 const PoolSize = 64
 
-func openConfig(ctx context.Context, address string, at Addresses) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, address string, at Addresses) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		return nil, err
@@ -28,80 +25,28 @@ func openConfig(ctx context.Context, address string, at Addresses) (*pgxpool.Poo
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-type newLocker = func(*pgxpool.Pool, ...pglock.Option) (*pglock.Locker, error)
-
-// openLocker opens a Locker, which has connections of its own.
-func openLocker(ctx context.Context, address string, at Addresses, open newLocker) (*pglock.Locker, error) {
-	pool, err := openConfig(ctx, address, at)
-	if err != nil {
-		return nil, err
-	}
-	defer pool.Close()
-	return open(pool)
-}
-
-func openSession(ctx context.Context, at Addresses) (*Peer, error) {
-	return onPostgres(ctx, at.Postgres, at, pglock.New)
-}
-
-func openRow(ctx context.Context, at Addresses) (*Peer, error) {
-	return onPostgres(ctx, at.Postgres, at, rowlock.New)
-}
-
-func openRowPooled(ctx context.Context, at Addresses) (*Peer, error) {
-	return onPostgres(ctx, at.Pooler, at, rowlock.New)
-}
-
-func onPostgres(ctx context.Context, address string, at Addresses, open newLocker) (*Peer, error) {
-	l, err := openLocker(ctx, address, at, open)
-	if err != nil {
-		return nil, err
-	}
-	return ofLocker(l), nil
-}
-
-// openLeader leads from lock to unlock, and then does not campaign again.
-func openLeader(ctx context.Context, at Addresses) (*Peer, error) {
-	l, err := openLocker(ctx, at.Postgres, at, pglock.New)
-	if err != nil {
-		return nil, err
-	}
-	p := ofLocker(l)
-	p.Lock = func(ctx context.Context, _ int, key int64) (func(context.Context) error, error) {
-		e, err := leader.New(l, pglock.Int64Key(key), leader.WithBackoff(time.Hour, time.Hour))
+// onPostgres opens a Locker, which has connections of its own.
+func onPostgres(pooled bool, open func(*pgxpool.Pool, ...pglock.Option) (*pglock.Locker, error)) func(context.Context, Addresses) (*Peer, error) {
+	return func(ctx context.Context, at Addresses) (*Peer, error) {
+		address := at.Postgres
+		if pooled {
+			address = at.Pooler
+		}
+		pool, err := openPool(ctx, address, at)
 		if err != nil {
 			return nil, err
 		}
-		running, stop := context.WithCancel(context.WithoutCancel(ctx))
-		begun, ended := make(chan struct{}), make(chan error, 1)
-		go func() {
-			ended <- e.Run(running, func(ctx context.Context, _ *pglock.Lock) error {
-				close(begun)
-				<-ctx.Done()
-				return nil
-			})
-		}()
-		select {
-		case <-begun:
-			return func(ctx context.Context) error {
-				err := e.Resign(ctx)
-				stop()
-				<-ended
-				return err
-			}, nil
-		case err := <-ended:
-			stop()
+		defer pool.Close()
+		l, err := open(pool)
+		if err != nil {
 			return nil, err
-		case <-ctx.Done():
-			stop()
-			return nil, errors.Join(context.Cause(ctx), <-ended)
 		}
+		return ofLocker(l), nil
 	}
-	return p, nil
 }
 
 func openTransaction(ctx context.Context, at Addresses) (*Peer, error) {
-	return onPool(ctx, at.Postgres, at, func(ctx context.Context, pool *pgxpool.Pool, _ int, key int64) (unlock, error) {
+	return onPool(ctx, at, func(ctx context.Context, pool *pgxpool.Pool, _ int, key int64) (unlock, error) {
 		tx, err := pool.Begin(ctx)
 		if err != nil {
 			return nil, err
@@ -116,10 +61,9 @@ func openTransaction(ctx context.Context, at Addresses) (*Peer, error) {
 type unlock = func(context.Context) error
 
 func onPool(
-	ctx context.Context, address string, at Addresses,
-	lock func(ctx context.Context, pool *pgxpool.Pool, worker int, key int64) (unlock, error),
+	ctx context.Context, at Addresses, lock func(ctx context.Context, pool *pgxpool.Pool, worker int, key int64) (unlock, error),
 ) (*Peer, error) {
-	pool, err := openConfig(ctx, address, at)
+	pool, err := openPool(ctx, at.Postgres, at)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +80,8 @@ const (
 )
 
 // openPool takes a connection from a pool for each lock.
-func openPool(ctx context.Context, at Addresses) (*Peer, error) {
-	return onPool(ctx, at.Postgres, at, func(ctx context.Context, pool *pgxpool.Pool, _ int, key int64) (unlock, error) {
+func openPlain(ctx context.Context, at Addresses) (*Peer, error) {
+	return onPool(ctx, at, func(ctx context.Context, pool *pgxpool.Pool, _ int, key int64) (unlock, error) {
 		conn, err := pool.Acquire(ctx)
 		if err != nil {
 			return nil, err
