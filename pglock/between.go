@@ -360,7 +360,7 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait,
 		}
 		if step.Wait != nil && step.Wait.Process == self {
 			own := known[step.Wait.Number]
-			call.By, call.WaitsSince = "", own.since
+			call.By, call.WaitsSince, call.Behind = "", own.since, len(cycle) == 1
 			if own.name != nil {
 				call.Waits = *own.name
 			}

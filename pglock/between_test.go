@@ -50,6 +50,21 @@ func TestDeadlockBetweenProcessesHasOneVictim(t *testing.T) {
 	txCheck(t, errors.Join(second.Err(), second.Unlock(t.Context()), <-waiting, first.Unlock(t.Context())))
 }
 
+// A writer of another process waits between two shared locks of one call, which needs no second call that is published.
+func TestDeadlockBehindAWriterOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("k")
+	one, two := twoProcesses(t, db)
+	lock := mustLock(t, one, key, pglock.Shared())
+	waiting := txGo(func() error { return two.Do(t.Context(), key, nothing) })
+	db.WaitForWaiters(t, 1)
+	err := one.Do(lock.Context(t.Context()), key, nothing, pglock.Shared())
+	if !errors.Is(err, pglock.ErrSelfDeadlock) || !strings.Contains(err.Error(), "with an exclusive request ahead in line") {
+		t.Errorf("a shared lock under a shared lock, behind a writer of another process: %v", err)
+	}
+	txCheck(t, errors.Join(lock.Unlock(t.Context()), <-waiting))
+}
+
 // A transaction that waits under a Lock's context, and a call that waits in a transaction.
 func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
 	t.Parallel()

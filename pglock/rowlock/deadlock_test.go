@@ -28,6 +28,24 @@ func TestDeadlockOfTwoLockersEnds(t *testing.T) {
 	hooks.Process(one, alsoOne)
 	hooks.Process(two, alsoTwo)
 	wantVictim(t, one, alsoOne, alsoTwo, two)
+	wantVictimBehindWriter(t, one, two)
+}
+
+// wantVictimBehindWriter makes a writer of another process wait between two shared locks of one call.
+func wantVictimBehindWriter(t *testing.T, one, two *pglock.Locker) {
+	key, none := pglock.NewKey(t.Name()), func(context.Context, *pglock.Lock) error { return nil }
+	lock, err := one.Lock(t.Context(), key, pglock.Shared())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := make(chan error)
+	go func() { writer <- two.Do(t.Context(), key, none) }()
+	for err == nil { // until the writer waits
+		err = one.Do(lock.Context(t.Context()), key, none, pglock.Shared())
+	}
+	if other := errors.Join(lock.Unlock(t.Context()), <-writer); !errors.Is(err, pglock.ErrSelfDeadlock) || other != nil {
+		t.Errorf("a shared lock under a shared lock, behind a writer of another process: %v; %v", err, other)
+	}
 }
 
 func sessions(t *testing.T, pool *pgxpool.Pool) *pglock.Locker {

@@ -54,7 +54,7 @@ type ID struct {
 // ID returns w's.
 func (w *Wait) ID() ID { return ID{w.Process, w.Number} }
 
-// Deadlock is a set of calls and sessions each of which waits for another of them, and can go on only after it.
+// Deadlock is a set of calls and sessions each of which waits for one of them, and can go on only after it.
 type Deadlock struct {
 	// Waits are those that are published, the one that is to give up first. If it does not, the next one has to.
 	Waits []*Wait
@@ -114,7 +114,7 @@ func Find(s Sight) (found []Deadlock) {
 				}
 			}
 		}
-		if len(d.nodes) > 1 {
+		if len(d.nodes) > 0 {
 			slices.SortFunc(d.Waits, youngerFirst)
 			found = append(found, d)
 		}
@@ -192,8 +192,8 @@ func (g *graph) keepers(w *Wait, key driver.KeyID) []node {
 			next = append(next, g.of(key, h.Owner)...)
 		}
 	}
-	if w.Some > 0 {
-		return next
+	if w.Some > 0 || w.Shared && len(w.Wants) == 1 {
+		return next // w too: a writer of another process waits between the shared lock that w holds and the one that it wants
 	}
 	return slices.DeleteFunc(next, func(n node) bool { return n == node(w) }) // its process knows of that one
 }

@@ -64,6 +64,8 @@ func TestFindKnowsWhoCanGoOn(t *testing.T) {
 		"all permits are stuck, one its own":  {sight: calls([]int64{0, 1}, []int64{0}), change: func(s *Sight) { s.Waits[0].Some = 1 }, want: []string{"b", "a"}},
 		"shared beside shared":                {sight: calls([]int64{1}, []int64{0}), change: func(s *Sight) { s.Waits[0].Shared, s.Holders[1].Shared = true, true }},
 		"shared behind a writer":              {sight: calls([]int64{1}, []int64{0}), change: func(s *Sight) { s.Waits[0].Shared = true }, want: []string{"b", "a"}},
+		"shared behind a writer, again":       {sight: calls([]int64{0}), change: func(s *Sight) { s.Waits[0].Shared = true }, want: []string{"a"}},
+		"shared, again":                       {sight: calls([]int64{0}), change: func(s *Sight) { s.Waits[0].Shared, s.Holders[0].Shared = true, true }},
 		"a session that waits in between": {sight: calls([]int64{8}, []int64{0}), want: []string{"b", "a"}, change: func(s *Sight) {
 			s.Holders = append(s.Holders, Holder{Key: key(8), Owner: "9", Role: "x"})
 			s.Blocked = []Blocked{{PID: "9", By: []string{"5"}}}
