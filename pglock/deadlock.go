@@ -50,7 +50,7 @@ func deadlock(w *wait, cycle []step) error {
 			call.Waits = *s.from.name
 		}
 		if last.stake.lock != nil {
-			call.HeldSince = time.Now().Add(-driver.Now().Sub(last.stake.lock.since))
+			call.HeldSince = wallTime(last.stake.lock.since)
 		}
 		e.Cycle = append(e.Cycle, call)
 		last = s

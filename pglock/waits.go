@@ -8,6 +8,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 )
 
 // This file finds deadlocks among the calls of this process, of all its Lockers. A call that waits under the context of
@@ -58,8 +59,6 @@ type wait struct {
 	place  any      // of a transaction that waits itself
 	since  time.Time
 	giveUp context.CancelCauseFunc // ends the wait
-
-	visiting bool // by a look, under waits.mu
 
 	// Of the lookout (between.go), if there is one:
 	watcher       *lookout
@@ -147,25 +146,13 @@ func (g *waitGraph) unplaceLocked(s *stake) {
 // cycleLocked returns the cycle that w is in, or nil.
 func (g *waitGraph) cycleLocked(w *wait) []step {
 	for {
-		look := look{graph: g, start: w, free: map[*wait]bool{}}
-		if !look.stuckLocked(w) || look.cycle == nil {
-			return nil
-		}
-		if !slices.ContainsFunc(look.seen, (*stake).ended) {
-			return look.cycle
+		var seen []*stake // that the search relies on
+		needs := func(w *wait) ([][]step, int) { return g.needsLocked(w, &seen), w.some }
+		cycle := between.Search(w, needs, func(s step) *wait { return s.to })
+		if cycle == nil || !slices.ContainsFunc(seen, (*stake).ended) {
+			return cycle
 		}
 	}
-}
-
-// look is one look for a cycle through start.
-type look struct {
-	graph *waitGraph
-	start *wait
-	path  []step         // from start
-	cycle []step         // a path that came back to start
-	free  map[*wait]bool // waits that are not stuck
-	seen  []*stake       // Locks that the look relies on
-	steps int
 }
 
 // step is from a call that waits for a key to one that keeps it, as a holder or as the writer ahead of it in line.
@@ -177,61 +164,22 @@ type step struct {
 	to     *wait
 }
 
-// maxSteps bounds a look. Only nested semaphores can need so many steps; then no cycle is found.
-const maxSteps = 1 << 16
-
-// stuckLocked reports whether w can be granted only after the start has been, or after itself. A call that waits
-// for all its keys is stuck if one of them is; one that waits for some is, if too few are not.
-func (k *look) stuckLocked(w *wait) bool {
-	if w.visiting {
-		if w == k.start && len(k.path) > len(k.cycle) { // of a semaphore's several, the longest says most
-			k.cycle = slices.Clone(k.path)
-		}
-		return true
-	}
-	if k.steps++; k.free[w] || k.steps > maxSteps {
-		return false
-	}
-	w.visiting = true
-	defer func() { w.visiting = false }()
-	writer, others := w.behindWriter(), 0
-	for _, key := range w.keys {
-		stuck := k.keyStuckLocked(w, key, writer)
-		if stuck && w.some == 0 {
-			return true
-		}
-		if !stuck {
-			others++
-		}
-		if w.some > 0 && others >= w.some {
-			break
-		}
-	}
-	if w.some > others {
-		return true
-	}
-	k.free[w] = true
-	return false
-}
-
-// keyStuckLocked reports whether a stake in the key is in w's way, and stuck.
-func (k *look) keyStuckLocked(w *wait, key driver.Key, writer bool) bool {
-	for _, s := range k.graph.stakes[key.KeyID] {
-		between := w.shared && s.shared && writer
-		if s == w.turn || w.shared && s.shared && !between || !s.keeps(w, key) || s.ended() {
-			continue
-		}
-		k.seen = append(k.seen, s)
-		for _, next := range s.waits {
-			k.path = append(k.path, step{w, key, s, between, next})
-			stuck := k.stuckLocked(next)
-			k.path = k.path[:len(k.path)-1]
-			if stuck {
-				return true
+// needsLocked returns the calls that keep w's keys from it, for each key, and adds their stakes to seen.
+func (g *waitGraph) needsLocked(w *wait, seen *[]*stake) [][]step {
+	keepers, writer := make([][]step, len(w.keys)), w.behindWriter()
+	for i, key := range w.keys {
+		for _, s := range g.stakes[key.KeyID] {
+			behind := w.shared && s.shared && writer
+			if s == w.turn || w.shared && s.shared && !behind || !s.keeps(w, key) || s.ended() {
+				continue
+			}
+			*seen = append(*seen, s)
+			for _, next := range s.waits {
+				keepers[i] = append(keepers[i], step{w, key, s, behind, next})
 			}
 		}
 	}
-	return false
+	return keepers
 }
 
 // ended reports whether s has ended since a call began to wait under it.
