@@ -1123,12 +1123,11 @@ CREATE FUNCTION pglock.lease_waits(holder uuid, waits text) RETURNS text
 LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    UPDATE pglock.holders AS h SET waits = left(lease_waits.waits, 4000)
-    WHERE h.id = lease_waits.holder AND h.waits <> left(lease_waits.waits, 4000);
+    UPDATE pglock.holders AS h SET waits = left(lease_waits.waits, 4000) WHERE h.id = lease_waits.holder AND h.waits <> lease_waits.waits;
     RETURN (
         WITH live AS MATERIALIZED (
-            SELECT h.id, encode(substr(sha256(uuid_send(h.id)), 1, 8), 'hex') AS pid, h.application, h.waits AS text,
-                (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = h.role) AS role
+            SELECT h.id, encode(substr(sha256(uuid_send(h.id)), 1, 8), 'hex') AS process, h.application, h.waits AS text,
+                (SELECT r.oid::text FROM pg_roles AS r WHERE r.rolname = h.role) AS role
             FROM pglock.holders AS h WHERE NOT h.ended AND h.expires > clock_timestamp()
         ), words AS MATERIALIZED (
             SELECT DISTINCT m.word[1]::smallint - 10 AS space, ('x' || m.word[2])::bit(64)::bigint AS number
@@ -1140,12 +1139,12 @@ BEGIN
                 WHERE q.space = w.space AND q.number = w.number AND NOT q.shared) FROM words AS w
             JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
         )
-        SELECT json_build_object(
-            'self', encode(substr(sha256(uuid_send(lease_waits.holder)), 1, 8), 'hex'),
-            'texts', (SELECT json_agg(json_build_object('pid', l.pid, 'role', l.role::text, 'application', l.application, 'text', l.text))
-                      FROM live AS l WHERE l.text <> ''),
-            'holders', (SELECT json_agg(json_build_object('space', held.space + 10, 'number', lpad(to_hex(held.number), 16, '0'),
-                            'pid', l.pid, 'role', l.role::text, 'shared', held.shared)) FROM held JOIN live AS l ON l.id = held.holder)));
+        SELECT json_build_object('room', 4000, 'self', (SELECT l.process FROM live AS l WHERE l.id = lease_waits.holder),
+            'texts', (SELECT json_agg(t) FROM (
+                SELECT l.process, l.role, l.application, l.text, true AS seesall FROM live AS l WHERE l.text <> '') AS t),
+            'holders', (SELECT json_agg(h) FROM (
+                SELECT d.space + 10 AS space, d.number, l.process AS owner, l.role, d.shared
+                FROM held AS d JOIN live AS l ON l.id = d.holder) AS h)));
 END
 $$;
 

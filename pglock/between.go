@@ -13,21 +13,17 @@ import (
 )
 
 // This file finds deadlocks with calls of other processes (package between). A call that has waited for a second and holds
-// something is published; then the Locker looks at what all processes have published, once a second and whenever one of
-// its published waits ends.
+// something is published; then the Locker looks at what all processes have published, twice a second.
 //
-// A deadlock counts when two looks, a tenth of a second apart, have seen the same waits in a cycle: each of them lasted from
-// one look to the other. The text of a process may be late by as long as a statement takes, but not by that much. A lock that was
-// taken again is another wait, and one that another session of the process has got is not believed to be held by the old one.
+// What a process has published is late, by as long as a statement takes, or a process is frozen. So a deadlock counts only when
+// each process whose calls are in it has looked twice again since it was first seen, and has published the same waits: the last
+// text was made after the answer to the one before, and that one came after the first look. So all these calls waited, and held
+// what they hold, at the moment of the first look. A lock that was taken again is another wait, and one that another session of
+// the process has got is not believed to be held by the old one. What a frozen process has published ends with its leases.
 //
-// The text is later if its process is frozen, or cut off. If the wait was granted its lock meanwhile, the server names another
-// holder, and that wins: there is no cycle. If it ended otherwise (its context, Close, a deadlock), the text wins until it is
-// three seconds old, or in rows until the process's lease ends: a call that waits for a lock of that process may give up without
-// a deadlock.
-//
-// The youngest wait of a deadlock gives up. All processes see the same order, so there is one. If it does not, since it is frozen,
-// or may not read what the others have published, the next one does two seconds later: a second would be too early, since a
-// process may see a cycle a second later than another. A grant that comes meanwhile wins, as it does against the end of a context.
+// The youngest wait of a deadlock gives up. All processes see the same order, so there is one. If it does not, since it may not
+// read what the others have published, the next one does two seconds later: a second would be too early, since a process may see
+// a cycle a second later than another. A grant that comes meanwhile wins, as it does against the end of a context.
 
 // lookout is what a Locker knows of deadlocks between processes.
 type lookout struct {
@@ -37,35 +33,32 @@ type lookout struct {
 	ctx        context.Context // ends with Close
 	stop       context.CancelFunc
 	background sync.WaitGroup
-	changed    chan struct{} // a published wait has ended
 
 	// Under graph.mu:
-	waits   map[*wait]struct{}
-	looking bool
+	waits map[*wait]struct{}
+	runs  bool
 
 	// Of the goroutine that looks:
 	published bool
-	room      int           // for a text
+	room      int           // for a text; 0 is not known yet
 	ahead     time.Duration // the server's clock, from this process's
+	answers   int64         // that have come
 	numbers   int64         // of waits; also under graph.mu
 	first     int           // to be published, of those that there may be no room for
 }
 
-// suspicion is a cycle that a wait has been seen in.
+// suspicion is a cycle that a wait has been seen in, first with these texts.
 type suspicion struct {
-	members []between.ID
-	since   time.Time
+	texts map[between.ID]int64
+	since time.Time
 }
 
 func newLookout(l *Locker) *lookout {
-	o := &lookout{locker: l, graph: l.graph, changed: make(chan struct{}, 1), waits: map[*wait]struct{}{}, room: leastRoom}
+	o := &lookout{locker: l, graph: l.graph, waits: map[*wait]struct{}{}}
 	o.backend, _ = l.backend.(between.Backend)
 	o.ctx, o.stop = context.WithCancel(context.Background())
 	return o
 }
-
-// leastRoom is what the server keeps of a text, whatever its settings.
-const leastRoom = 99
 
 // lookout returns where w is to be published; nil if nowhere. Of a call that holds nothing the others need not know.
 func (w *wait) lookout() *lookout {
@@ -105,22 +98,9 @@ func (o *lookout) watchLocked(w *wait) {
 	}
 	w.watcher = o
 	o.waits[w] = struct{}{}
-	if !o.looking {
-		o.looking = true
+	if !o.runs {
+		o.runs = true
 		o.background.Go(o.run)
-	}
-}
-
-func (o *lookout) forgetLocked(w *wait) {
-	if o == nil {
-		return
-	}
-	delete(o.waits, w)
-	if w.number > 0 {
-		select {
-		case o.changed <- struct{}{}:
-		default:
-		}
 	}
 }
 
@@ -135,39 +115,29 @@ func (o *lookout) run() {
 	for {
 		due, pause := o.due()
 		switch {
-		case len(due) > 0:
-			pause = min(pause, o.look(due))
-		case o.published:
-			o.published = o.backend.Board().Withdraw(o.ctx) != nil
-		}
-		if o.rests() {
+		case pause == 0:
 			return
+		case len(due) > 0 || o.published:
+			pause = min(pause, o.look(due))
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-o.changed:
 		case <-o.ctx.Done():
 		}
 		timer.Stop()
 	}
 }
 
-// rests reports whether there is nothing to look for. A wait that begins later starts the looks again.
-func (o *lookout) rests() bool {
-	o.graph.mu.Lock()
-	defer o.graph.mu.Unlock()
-	if o.ctx.Err() == nil && (len(o.waits) > 0 || o.published) {
-		return false
-	}
-	o.looking = false
-	return true
-}
-
-// due returns the waits that have lasted, the oldest first, and how long it is until the next one has.
+// due returns the waits that have lasted, the oldest first, and how long it is until the next one has; 0 says that there is
+// nothing to look for. A wait that begins later starts the looks again.
 func (o *lookout) due() (due []*wait, next time.Duration) {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
+	if o.ctx.Err() != nil || len(o.waits) == 0 && !o.published {
+		o.runs = false
+		return nil, 0
+	}
 	next = hooks.PublishAfter
 	for w := range o.waits {
 		if left := hooks.PublishAfter - time.Since(w.since); left > 0 {
@@ -182,79 +152,76 @@ func (o *lookout) due() (due []*wait, next time.Duration) {
 
 // look publishes the waits and looks. It returns how soon the next look is needed.
 func (o *lookout) look(due []*wait) (next time.Duration) {
-	if o.room == leastRoom { // the server's clock is not known yet
-		if _, err := o.sight(nil); err != nil {
-			return hooks.PublishAfter
+	next = hooks.PublishAfter / 2
+	if o.room == 0 {
+		if _, err := o.publish(nil); err != nil {
+			return next
 		}
 	}
 	before := o.numbers
-	sight, err := o.sight(o.texts(due))
-	next = hooks.PublishAfter
+	sight, err := o.publish(o.texts(due))
 	if err != nil {
 		return next
 	}
-	if o.numbers > before { // others may just publish what completes its cycle, and the youngest is to see that first
-		next = min(next, 2*hooks.ConfirmAfter)
+	if o.numbers > before { // others may just publish what completes its cycle
+		next = min(next, hooks.ConfirmAfter)
 	}
-	byNumber := map[int64]*wait{}
+	graph, known := between.NewGraph(sight), map[*between.Wait]*wait{}
 	for _, w := range due {
-		byNumber[w.number] = w
+		known[graph.Waits[between.ID{Process: sight.Self, Number: w.number}]] = w
 	}
-	seen := map[*wait]bool{}
-	for _, d := range between.Find(sight) {
-		for rank, member := range d.Waits {
-			w := byNumber[member.Number]
-			if w == nil || member.Process != sight.Self {
-				continue
-			}
-			seen[w] = true
-			cycle := d.Cycle(member)
-			w.suspect(d, cycle)
-			left := hooks.ConfirmAfter + time.Duration(2*rank)*hooks.PublishAfter - time.Since(w.suspicion.since)
-			if left <= 0 {
-				if err := o.deadlock(w, cycle, byNumber, sight.Self); err != nil {
-					w.giveUp(err)
-				}
-				left = hooks.PublishAfter
-			}
-			next = min(next, left)
+	delete(known, nil)
+	for text, w := range known {
+		cycle, rank := graph.Cycle(text)
+		confirmed := w.suspect(cycle)
+		if len(cycle) == 0 {
+			continue
 		}
-	}
-	for _, w := range due {
-		if !seen[w] {
-			w.suspicion = suspicion{}
+		lasted := time.Since(w.suspicion.since)
+		if confirmed && lasted >= time.Duration(2*rank)*hooks.PublishAfter {
+			if err := o.deadlock(w, cycle, known); err != nil {
+				w.giveUp(err)
+			}
+		} else if lasted < 4*hooks.PublishAfter {
+			next = min(next, hooks.ConfirmAfter)
 		}
 	}
 	return next
 }
 
-// suspect notes the cycle, or that an earlier one still is in d.
-func (w *wait) suspect(d between.Deadlock, cycle []between.Step) {
-	still := len(w.suspicion.members) > 0
-	for _, id := range w.suspicion.members {
-		still = still && slices.ContainsFunc(d.Waits, func(other *between.Wait) bool { return other.ID() == id })
-	}
-	if still {
-		return
-	}
-	w.suspicion = suspicion{since: time.Now()}
+// suspect notes the cycle in which w is seen, and reports whether its calls have been published twice again since w was first seen
+// in it.
+func (w *wait) suspect(cycle []between.Step) (confirmed bool) {
+	texts := map[between.ID]int64{}
 	for _, step := range cycle {
 		if step.Wait != nil {
-			w.suspicion.members = append(w.suspicion.members, step.Wait.ID())
+			texts[step.Wait.ID] = step.Wait.Answers
 		}
 	}
+	same := len(texts) == len(w.suspicion.texts)
+	confirmed = true
+	for id, answers := range texts {
+		first, seen := w.suspicion.texts[id]
+		same, confirmed = same && seen, confirmed && answers >= first+2
+	}
+	if !same {
+		w.suspicion = suspicion{texts, time.Now()}
+	}
+	return same && confirmed
 }
 
-// sight publishes waits and looks.
-func (o *lookout) sight(texts []between.Wait) (between.Sight, error) {
-	text, written := between.Text(texts, o.room)
-	if o.first += written; written == len(texts) {
+// publish publishes waits and looks.
+func (o *lookout) publish(waits []between.Wait) (between.Sight, error) {
+	text, written := between.Text(waits, o.room)
+	if o.first += written; written == len(waits) {
 		o.first = 0
 	}
 	o.published = true // even if there is no answer
-	sight, err := o.backend.Board().Look(o.ctx, text)
+	sight, err := o.backend.Look(o.ctx, text)
 	if err == nil {
-		o.room = max(sight.Room, leastRoom+1)
+		o.published = text != ""
+		o.answers++
+		o.room = sight.Room
 		o.ahead = time.Duration(sight.Now)*time.Microsecond - time.Duration(driver.Now())
 	}
 	return sight, err
@@ -280,7 +247,7 @@ func (o *lookout) texts(due []*wait) (texts []between.Wait) {
 }
 
 func (o *lookout) textLocked(w *wait) between.Wait {
-	text, at := between.Wait{Number: w.number, Began: w.began, Some: w.some, Shared: w.shared}, o.locker.at()
+	text, at := between.Wait{ID: between.ID{Number: w.number}, Began: w.began, Answers: o.answers, Some: w.some, Shared: w.shared}, o.locker.at()
 	for _, key := range w.keys {
 		text.Wants = append(text.Wants, w.published(key))
 	}
@@ -319,57 +286,54 @@ func (w *wait) published(key driver.Key) driver.KeyID {
 }
 
 // deadlock returns the error of w, which gives up; nil if w has ended. Other processes publish no names of keys.
-func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[int64]*wait, self string) error {
+func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[*between.Wait]*wait) error {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
 	if _, waits := o.waits[w]; !waits {
 		return nil
 	}
-	names, held := map[driver.KeyID]Key{}, map[driver.KeyID]*Lock{}
-	for _, other := range known {
-		if _, waits := o.waits[other]; !waits {
-			continue
-		}
-		for _, key := range other.keys {
-			names[other.published(key)] = Key{k: key}
-		}
-		for _, lock := range other.held {
-			b := lock.hold.locker.lookout.backend
-			if b == nil {
-				continue
-			}
-			for _, key := range lock.keys() {
-				names[b.Published(key.KeyID)], held[b.Published(key.KeyID)] = lock.nameOf(key), lock
-			}
-		}
-	}
-	name := func(id driver.KeyID) Key {
-		if key, known := names[id]; known {
-			return key
-		}
-		id.Space %= between.Rows
-		return Key{k: driver.Key{KeyID: id}}
-	}
-	e := &DeadlockError{Keys: w.requested()}
-	last := cycle[len(cycle)-1]
-	for _, step := range cycle {
-		call := DeadlockedCall{Holds: name(last.Key), Waits: name(step.Key), By: "session " + step.PID}
-		if step.Wait != nil {
-			call.WaitsSince = time.UnixMicro(step.Wait.Began)
+	e := &DeadlockError{Keys: w.requested(), Cycle: make([]DeadlockedCall, len(cycle))}
+	for i, step := range cycle {
+		next := (i + 1) % len(cycle)
+		call, keeper, own := &e.Cycle[i], &e.Cycle[next], known[step.Wait]
+		call.Waits, keeper.HeldSince = nameBetween(own, known[cycle[next].Wait], step.Key)
+		keeper.Holds = call.Waits
+		switch {
+		case step.Wait == nil:
+			call.By = "session " + step.PID
+		case own == nil:
 			call.By = fmt.Sprintf("%s, process %s", step.Wait.Application, step.Wait.Process)
-		}
-		if step.Wait != nil && step.Wait.Process == self {
-			own := known[step.Wait.Number]
-			call.By, call.WaitsSince, call.Behind = "", own.since, len(cycle) == 1
+			call.WaitsSince = time.UnixMicro(step.Wait.Began)
+		default:
+			call.WaitsSince, call.Behind = own.since, len(cycle) == 1
 			if own.name != nil {
 				call.Waits = *own.name
 			}
-			if lock := held[last.Key]; lock != nil {
-				call.HeldSince = wallTime(lock.since)
-			}
 		}
-		e.Cycle = append(e.Cycle, call)
-		last = step
 	}
 	return e
+}
+
+// nameBetween returns the key by which the holder of id or the waiter knows it, whichever is of this process, and since when it is
+// held.
+func nameBetween(waiter, holder *wait, id driver.KeyID) (Key, time.Time) {
+	if holder != nil {
+		for _, lock := range holder.held {
+			b := lock.hold.locker.lookout.backend
+			for _, key := range lock.keys() {
+				if b != nil && b.Published(key.KeyID) == id {
+					return lock.nameOf(key), wallTime(lock.since)
+				}
+			}
+		}
+	}
+	if waiter != nil {
+		for _, key := range waiter.keys {
+			if waiter.published(key) == id {
+				return Key{k: key}, time.Time{}
+			}
+		}
+	}
+	id.Space %= between.Rows
+	return Key{k: driver.Key{KeyID: id}}, time.Time{}
 }

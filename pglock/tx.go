@@ -87,7 +87,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	if outcome != held || !wait {
 		return err
 	}
-	return waitTx(ctx, tx, []Key{key}, c.shared, func() error {
+	return waitTx(ctx, tx, []Key{key}, c.shared, func(ctx context.Context) error {
 		if c.bounded {
 			return boundedLockTx(ctx, tx, []Key{key}, c)
 		}
@@ -129,7 +129,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	}
 	keys = inOrder(keys)
 	defer c.watch(keys[0])()
-	return waitTx(ctx, tx, keys, c.shared, func() error { return c.below(ctx, tx).askAllTx(ctx, tx, keys) })
+	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.below(ctx, tx).askAllTx(ctx, tx, keys) })
 }
 
 func (c txConfig) askAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {

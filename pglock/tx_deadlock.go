@@ -69,35 +69,37 @@ func identifyTx(ctx context.Context, tx pgx.Tx, companions []int64) (tie, error)
 
 // waitTx calls ask, which waits in tx for the keys, and takes part in the search for deadlocks if ctx descends from that
 // of a Lock. The transaction of a victim is aborted, unless the search within the process finds the deadlock, before it waits.
-func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func() error) error {
+func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(context.Context) error) error {
 	held := ancestors(ctx)
 	if len(held) == 0 {
-		return ask()
+		return ask(ctx)
 	}
 	tie, err := identifyTx(ctx, tx, nil)
 	if err != nil {
-		return ask() // with the same error
+		return ask(ctx) // with the same error
 	}
-	w := &wait{keys: plain(keys), shared: shared, held: held, place: tie.server}
-	v := &txVictim{wait: w, tx: tie.tx}
-	w.giveUp = v.giveUp
-	if err := v.graph().begin(w); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	v := &txVictim{conn: tx.Conn(), cancel: cancel}
+	w := &wait{keys: plain(keys), shared: shared, held: held, place: tie.server, giveUp: v.giveUp}
+	graph := held[0].hold.locker.graph
+	if err := graph.begin(w); err != nil {
 		return err
 	}
-	return v.end(ask())
+	err = ask(ctx)
+	graph.end(w)
+	return v.result(err)
 }
 
 // txVictim makes a transaction's wait fail.
 type txVictim struct {
-	wait *wait
-	tx   between.Tx
+	conn   *pgx.Conn               // nil if the driver is another
+	cancel context.CancelCauseFunc // which closes the connection
 
 	mu   sync.Mutex // held while the wait is being cancelled, so that no later statement is
 	over bool
 	why  error
 }
-
-func (v *txVictim) graph() *waitGraph { return v.wait.held[0].hold.locker.graph }
 
 func (v *txVictim) giveUp(why error) {
 	v.mu.Lock()
@@ -106,15 +108,17 @@ func (v *txVictim) giveUp(why error) {
 		return
 	}
 	v.why = why
-	o := v.wait.watcher
-	ctx, cancel := context.WithTimeout(o.ctx, cancelTxWithin)
+	if v.conn == nil {
+		v.cancel(why)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cancelTxWithin)
 	defer cancel()
-	_ = o.backend.Board().CancelTx(ctx, v.tx) // without it the next look tries again
+	_ = v.conn.PgConn().CancelRequest(ctx) // without it the next look tries again
 }
 
-// end returns the result of the wait, whose error is err. A grant that came first wins.
-func (v *txVictim) end(err error) error {
-	v.graph().end(v.wait)
+// result returns the result of the wait, whose error is err. A grant that came first wins.
+func (v *txVictim) result(err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.over = true

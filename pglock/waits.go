@@ -113,7 +113,9 @@ func (g *waitGraph) addLocked(w *wait) {
 }
 
 func (g *waitGraph) removeLocked(w *wait) {
-	w.watcher.forgetLocked(w)
+	if w.watcher != nil {
+		delete(w.watcher.waits, w)
+	}
 	for _, lock := range w.held {
 		s := g.locks[lock]
 		if removeOne(&s.waits, w); len(s.waits) == 0 {

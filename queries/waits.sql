@@ -1,25 +1,21 @@
 -- Deadlocks between processes (pglock/internal/between). A session publishes the waits of its process in the text of this
 -- statement, before it, and sees those of others.
 
--- more is what processes with locks in rows have published. A process sends its text once a second, so an older one is of a
--- process that is frozen or cut off, and is not believed. A text is read from its letters alone, and numbers have a form that
+-- more is what processes with locks in rows have published. A text is read from its letters alone, and numbers have a form that
 -- cannot be too large, whatever a stranger publishes. The companions of a wanted key (queries/guard.sql) show the transactions
 -- that its holders have guarded. pg_blocking_pids, which holds up the whole lock table, is asked only for sessions that wait and
 -- keep a published wait waiting.
 -- name: LookAtWaits :one
 WITH RECURSIVE texts AS MATERIALIZED (
-    SELECT a.pid::pg_catalog.text AS pid, a.usesysid::pg_catalog.text AS role, a.application_name AS application,
+    SELECT a.pid::pg_catalog.text AS process, a.usesysid::pg_catalog.text AS role, a.application_name AS application,
         pg_catalog.substring(a.query, '^/[*] pglock waits([-+=0-9a-z@:/~*; ]*)') AS text
     FROM pg_catalog.pg_stat_activity AS a
     WHERE a.datid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database AS d
             WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
         AND pg_catalog.starts_with(a.query, '/* pglock waits')
-        AND a.query_start OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '3 seconds'::pg_catalog.interval)
-    UNION ALL
-    SELECT '', '', '', @more::pg_catalog.text
 ), words AS MATERIALIZED (
     SELECT DISTINCT m.word[1] AS sign, m.word[2]::pg_catalog.int2 AS space, m.word[3] AS number
-    FROM texts AS t
+    FROM (SELECT t.text FROM texts AS t UNION ALL SELECT @more::pg_catalog.text) AS t
     CROSS JOIN LATERAL pg_catalog.regexp_matches(t.text, '([-+=])([0-9]{1,2}):([0-9a-f]{16})', 'g') AS m (word)
 ), keys AS (
     SELECT w.space, w.number, w.space AS sub, w.number AS hex
@@ -36,7 +32,8 @@ WITH RECURSIVE texts AS MATERIALIZED (
     CROSS JOIN (VALUES (''::pg_catalog.bytea), ('\x00736861726564'::pg_catalog.bytea)) AS kind (shared)
     WHERE w.sign OPERATOR(pg_catalog.<>) '+'
 ), holders AS MATERIALIZED (
-    SELECT DISTINCT k.space, k.number, a.pid::pg_catalog.text AS pid, a.usesysid::pg_catalog.text AS role,
+    SELECT DISTINCT k.space, ('x' OPERATOR(pg_catalog.||) k.number)::pg_catalog.bit(64)::pg_catalog.int8 AS number,
+        a.pid::pg_catalog.text AS owner, a.usesysid::pg_catalog.text AS role,
         l.mode OPERATOR(pg_catalog.=) 'ShareLock' AND k.hex OPERATOR(pg_catalog.=) k.number AND NOT EXISTS (
             SELECT FROM pg_catalog.pg_locks AS w
             WHERE NOT w.granted AND w.mode OPERATOR(pg_catalog.=) 'ExclusiveLock' AND w.locktype OPERATOR(pg_catalog.=) 'advisory'
@@ -53,7 +50,7 @@ WITH RECURSIVE texts AS MATERIALIZED (
 ), transactions AS MATERIALIZED (
     SELECT DISTINCT a.pid::pg_catalog.text AS pid, a.usesysid::pg_catalog.text AS role,
         (pg_catalog.date_part('epoch', a.xact_start) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 AS began
-    FROM texts AS t
+    FROM (SELECT t.text FROM texts AS t UNION ALL SELECT @more::pg_catalog.text) AS t
     CROSS JOIN LATERAL pg_catalog.regexp_matches(t.text, '~([0-9]{1,9})/', 'g') AS m (word)
     JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) m.word[1]::pg_catalog.int4
     WHERE a.xact_start IS NOT NULL
@@ -65,7 +62,7 @@ WITH RECURSIVE texts AS MATERIALIZED (
     FROM pg_catalog.pg_locks AS l
     WHERE NOT l.granted
 ), reached (pid) AS (
-    (SELECT h.pid FROM holders AS h UNION SELECT x.pid FROM transactions AS x)
+    (SELECT h.owner FROM holders AS h UNION SELECT x.pid FROM transactions AS x)
     UNION
     SELECT b.pid::pg_catalog.text
     FROM reached AS r
@@ -75,23 +72,15 @@ WITH RECURSIVE texts AS MATERIALIZED (
 SELECT pg_catalog.json_build_object(
     'now', (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,
     'self', pg_catalog.pg_backend_pid()::pg_catalog.text,
-    'room', (SELECT s.setting::pg_catalog.int8 FROM pg_catalog.pg_settings AS s
+    'room', (SELECT s.setting::pg_catalog.int8 OPERATOR(pg_catalog.-) 1 FROM pg_catalog.pg_settings AS s
         WHERE s.name OPERATOR(pg_catalog.=) 'track_activity_query_size'),
     'texts', (SELECT pg_catalog.json_agg(t) FROM texts AS t),
     'holders', (SELECT pg_catalog.json_agg(h) FROM holders AS h),
-    'transactions', (SELECT pg_catalog.json_agg(x) FROM transactions AS x),
+    'txs', (SELECT pg_catalog.json_agg(x) FROM transactions AS x),
     'blocked', (SELECT pg_catalog.json_agg(b) FROM (
         SELECT w.pid, w.space, w.number, pg_catalog.pg_blocking_pids(w.pid::pg_catalog.int4)::pg_catalog.text[] AS by
         FROM reached AS r
         JOIN waiting AS w ON w.pid OPERATOR(pg_catalog.=) r.pid) AS b))::pg_catalog.text AS sight;
-
--- Ends a transaction's wait for an advisory lock, if it is still the same transaction.
--- name: CancelTx :one
-SELECT pg_catalog.count(pg_catalog.pg_cancel_backend(a.pid)) AS cancelled
-FROM pg_catalog.pg_stat_activity AS a
-WHERE a.pid OPERATOR(pg_catalog.=) @pid::pg_catalog.int4
-    AND (pg_catalog.date_part('epoch', a.xact_start) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 OPERATOR(pg_catalog.=) @began::pg_catalog.int8
-    AND a.wait_event_type OPERATOR(pg_catalog.=) 'Lock' AND a.wait_event OPERATOR(pg_catalog.=) 'advisory';
 
 -- What other sessions can know a transaction by, and where it is, as SetUpSession says it (queries/sessions.sql).
 -- Other processes see by the companions of Locks that it is their work.

@@ -8,14 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
-	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
-
-// board publishes waits in the row of the holder, and sees those of sessions too.
-type board struct{ *backend }
-
-// Board implements [between.Backend].
-func (b *backend) Board() between.Board { return board{b} }
 
 // Published implements [between.Backend].
 func (b *backend) Published(key driver.KeyID) driver.KeyID { return published(key) }
@@ -38,44 +31,18 @@ func (b *backend) Owners(held driver.Grant) []string {
 // SeesRows implements [between.Backend].
 func (b *backend) SeesRows() bool { return true }
 
-// Look implements [between.Board].
-func (b board) Look(ctx context.Context, text string) (s between.Sight, err error) {
+// Look implements [between.Backend]. It publishes text in the row of the holder, and sees sessions too.
+func (b *backend) Look(ctx context.Context, text string) (between.Sight, error) {
 	var rows, sessions string
 	id := b.id()
-	err = b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err := b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		if rows, err = q.PublishLeaseWaits(ctx, lockdb.PublishLeaseWaitsParams{Holder: id, Waits: text}); err == nil {
 			sessions, err = q.LookAtWaits(ctx, rows)
 		}
 		return err
 	})
 	if err != nil {
-		return s, err
+		return between.Sight{}, err
 	}
-	if s, err = recorder.DecodeSight(sessions); err != nil {
-		return s, err
-	}
-	more, err := recorder.DecodeSight(rows)
-	for i := range more.Waits {
-		more.Waits[i].SeesAll = true
-	}
-	s.Self, s.Room = more.Self, roomInRow
-	s.Waits, s.Holders = append(s.Waits, more.Waits...), append(s.Holders, more.Holders...)
-	return s, err
+	return between.Read(sessions, rows)
 }
-
-// Withdraw implements [between.Board].
-func (b board) Withdraw(ctx context.Context) error {
-	id := b.id()
-	return b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		_, err := q.PublishLeaseWaits(ctx, lockdb.PublishLeaseWaitsParams{Holder: id})
-		return err
-	})
-}
-
-// CancelTx implements [between.Board].
-func (b board) CancelTx(ctx context.Context, tx between.Tx) error {
-	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return recorder.CancelTx(ctx, q, tx) })
-}
-
-// roomInRow is what lease_waits keeps of a text.
-const roomInRow = 4000

@@ -8,7 +8,10 @@ package between
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -27,15 +30,15 @@ type Sight struct {
 // Holder holds a lock, or is a transaction that the lock guards. Owner is as in [Claim]. Shared says that it keeps the lock from
 // no call that wants it shared: none is in between that does not.
 type Holder struct {
-	Key         driver.KeyID
+	driver.KeyID
 	Owner, Role string
 	Shared      bool
 }
 
-// Blocked is a session that waits for others, for an advisory lock if Key is one.
+// Blocked is a session that waits for others, for an advisory lock if KeyID is one.
 type Blocked struct {
+	driver.KeyID
 	PID string
-	Key driver.KeyID
 	By  []string
 }
 
@@ -45,21 +48,29 @@ type OpenTx struct {
 	Role string
 }
 
-// ID is a wait, for as long as it lasts.
-type ID struct {
-	Process string
-	Number  int64
-}
-
-// ID returns w's.
-func (w *Wait) ID() ID { return ID{w.Process, w.Number} }
-
-// Deadlock is a set of calls and sessions each of which waits for one of them, and can go on only after it.
-type Deadlock struct {
-	// Waits are those that are published, the one that is to give up first. If it does not, the next one has to.
-	Waits []*Wait
-	nodes map[node]bool
-	graph *graph
+// Read reads the answers of queries/waits.sql and pglock.lease_waits, in which a text is that of a process.
+func Read(answers ...string) (s Sight, err error) {
+	for _, answer := range answers {
+		var one struct {
+			Sight
+			Texts []struct {
+				Process, Role, Application, Text string
+				SeesAll                          bool
+			}
+		}
+		if err := json.Unmarshal([]byte(answer), &one); err != nil {
+			return s, fmt.Errorf("read the waits of processes: %w", err)
+		}
+		for _, t := range one.Texts {
+			for _, w := range Parse(strings.TrimPrefix(t.Text, Prefix)) {
+				w.Process, w.Role, w.Application, w.SeesAll = t.Process, t.Role, t.Application, t.SeesAll
+				s.Waits = append(s.Waits, w)
+			}
+		}
+		s.Now, s.Self, s.Room = max(s.Now, one.Now), one.Self, one.Room
+		s.Holders, s.Blocked, s.Txs = append(s.Holders, one.Holders...), append(s.Blocked, one.Blocked...), append(s.Txs, one.Txs...)
+	}
+	return s, nil
 }
 
 // Step is a call or a session in a cycle, and what it waits for: what the next one holds. Wait is nil for a session whose wait
@@ -68,84 +79,40 @@ type Step struct {
 	Wait *Wait
 	PID  string
 	Key  driver.KeyID // the zero KeyID is a lock of another kind
+	to   party
 }
 
-// node is a *Wait or a *Blocked.
-type node any
+// party is a call or a session.
+type party struct {
+	wait *Wait
+	pid  string
+}
 
-type graph struct {
+// Graph is who waits for whom.
+type Graph struct {
+	Waits   map[ID]*Wait
 	claims  map[Claim][]*Wait
 	txs     map[string][]*Wait
 	holders map[driver.KeyID][]Holder
-	blocked map[string]*Blocked
+	blocked map[string]Blocked
 }
 
-// Find returns the deadlocks that s shows.
-func Find(s Sight) (found []Deadlock) {
-	g := newGraph(s)
-	stuck := map[node]bool{}
-	for i := range s.Waits {
-		stuck[&s.Waits[i]] = true
+// NewGraph returns what s shows. It depends on no order.
+func NewGraph(s Sight) *Graph {
+	g := &Graph{map[ID]*Wait{}, map[Claim][]*Wait{}, map[string][]*Wait{}, map[driver.KeyID][]Holder{}, map[string]Blocked{}}
+	for _, b := range s.Blocked {
+		g.blocked[b.PID] = b
 	}
-	for i := range s.Blocked {
-		stuck[&s.Blocked[i]] = true
-	}
-	for again := true; again; { // leave out who can go on
-		again = false
-		for n := range stuck {
-			if !g.isStuck(n, stuck) {
-				delete(stuck, n)
-				again = true
-			}
-		}
-	}
-	known := map[node]bool{}
-	for i := range s.Waits {
-		w := &s.Waits[i]
-		if !stuck[w] || known[w] {
-			continue
-		}
-		d := Deadlock{nodes: map[node]bool{}, graph: g}
-		for n := range g.reach(w, stuck) {
-			if g.reach(n, stuck)[w] {
-				known[n], d.nodes[n] = true, true
-				if member, ok := n.(*Wait); ok {
-					d.Waits = append(d.Waits, member)
-				}
-			}
-		}
-		if len(d.nodes) > 0 {
-			slices.SortFunc(d.Waits, youngerFirst)
-			found = append(found, d)
-		}
-	}
-	return found
-}
-
-// youngerFirst is the order in which waits give up. Of those in a cycle with locks in rows, processes that see only sessions know
-// nothing.
-func youngerFirst(a, b *Wait) int {
-	if a.SeesAll != b.SeesAll {
-		if a.SeesAll {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(b.Began, a.Began), cmp.Compare(b.Process, a.Process), cmp.Compare(b.Number, a.Number))
-}
-
-func newGraph(s Sight) *graph {
-	g := &graph{map[Claim][]*Wait{}, map[string][]*Wait{}, map[driver.KeyID][]Holder{}, map[string]*Blocked{}}
-	for i := range s.Blocked {
-		g.blocked[s.Blocked[i].PID] = &s.Blocked[i]
-	}
+	slices.SortFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(a.Owner, b.Owner) })
 	roles := map[Claim]string{}
 	for _, h := range s.Holders {
-		g.holders[h.Key] = append(g.holders[h.Key], h)
-		roles[Claim{h.Key, h.Owner}] = h.Role
+		g.holders[h.KeyID] = append(g.holders[h.KeyID], h)
+		roles[Claim{h.KeyID, h.Owner}] = h.Role
 	}
+	slices.SortFunc(s.Waits, func(a, b Wait) int { return younger(&a, &b) })
 	for i := range s.Waits {
 		w := &s.Waits[i]
+		g.Waits[w.ID] = w
 		for _, c := range w.Holds {
 			if c.Owner == Turn {
 				c.Owner = w.turn()
@@ -166,118 +133,74 @@ func newGraph(s Sight) *graph {
 // turn is the Owner of turns in w's process. No holder is called so.
 func (w *Wait) turn() string { return Turn + w.Process }
 
-// isStuck reports whether n can go on only after one of those that are stuck.
-func (g *graph) isStuck(n node, stuck map[node]bool) bool {
-	isOne := func(n node) bool { return stuck[n] }
-	if b, ok := n.(*Blocked); ok {
-		return slices.ContainsFunc(g.ahead(b), isOne)
+// younger is the order in which waits give up. Of those in a cycle with locks in rows, processes that see only sessions know
+// nothing.
+func younger(a, b *Wait) int {
+	if a.SeesAll != b.SeesAll {
+		if a.SeesAll {
+			return -1
+		}
+		return 1
 	}
-	w, free := n.(*Wait), 0
-	for _, key := range w.Wants {
-		if !slices.ContainsFunc(g.keepers(w, key), isOne) {
-			free++
+	return cmp.Or(cmp.Compare(b.Began, a.Began), cmp.Compare(b.Process, a.Process), cmp.Compare(b.Number, a.Number))
+}
+
+// Cycle returns a cycle through w of calls and sessions that wait for each other, and can go on only after another of them; nil if
+// there is none. Of those in it, rank younger ones are to give up before w.
+//
+// So at most one call for each cycle is the first to give up, and in each deadlock there is one: its youngest.
+func (g *Graph) Cycle(w *Wait) (cycle []Step, rank int) {
+	to := func(s Step) party { return s.to }
+	elder := func(p party) ([][]Step, int) { return g.needs(p, w) }
+	if cycle = Search(party{wait: w}, elder, to); cycle != nil {
+		return cycle, 0
+	}
+	all := func(p party) ([][]Step, int) { return g.needs(p, nil) }
+	cycle = Search(party{wait: w}, all, to)
+	for _, step := range cycle {
+		if step.Wait != nil && younger(step.Wait, w) < 0 {
+			rank++
 		}
 	}
-	if w.Some == 0 {
-		return free < len(w.Wants)
-	}
-	return free < w.Some
+	return cycle, rank
 }
 
-// keepers returns what is known to wait of those who keep the key from w.
-func (g *graph) keepers(w *Wait, key driver.KeyID) []node {
-	next := g.of(key, w.turn())
-	for _, h := range g.holders[key] {
-		if !w.Shared || !h.Shared {
-			next = append(next, g.of(key, h.Owner)...)
-		}
+// needs returns what is known to wait of those who keep p waiting, for each of its keys, without waits that are younger than
+// one.
+func (g *Graph) needs(p party, than *Wait) (keepers [][]Step, some int) {
+	if p.wait == nil {
+		b := g.blocked[p.pid]
+		return [][]Step{g.steps(p, than, b.KeyID, b.By...)}, 0
 	}
-	if w.Some > 0 || w.Shared && len(w.Wants) == 1 {
-		return next // w too: a writer of another process waits between the shared lock that w holds and the one that it wants
-	}
-	return slices.DeleteFunc(next, func(n node) bool { return n == node(w) }) // its process knows of that one
-}
-
-// ahead returns what is known to wait of those who keep b waiting.
-func (g *graph) ahead(b *Blocked) (next []node) {
-	for _, pid := range b.By {
-		next = append(next, g.of(b.Key, pid)...)
-	}
-	return next
-}
-
-// of returns what waits of an owner of the key: its session, calls that hold the key by it, and those in its transaction.
-func (g *graph) of(key driver.KeyID, owner string) (next []node) {
-	if b := g.blocked[owner]; b != nil {
-		next = append(next, b)
-	}
-	for _, w := range slices.Concat(g.claims[Claim{key, owner}], g.txs[owner]) {
-		next = append(next, w)
-	}
-	return next
-}
-
-// edges returns what n waits for, among nodes, and by which key.
-func (g *graph) edges(n node, among map[node]bool) map[node]driver.KeyID {
-	edges := map[node]driver.KeyID{}
-	add := func(key driver.KeyID, next []node) {
-		for _, n := range next {
-			if among[n] {
-				edges[n] = key
+	for _, key := range p.wait.Wants {
+		owners := []string{p.wait.turn()}
+		for _, h := range g.holders[key] {
+			if !p.wait.Shared || !h.Shared {
+				owners = append(owners, h.Owner)
 			}
 		}
+		keepers = append(keepers, g.steps(p, than, key, owners...))
 	}
-	switch n := n.(type) {
-	case *Blocked:
-		add(n.Key, g.ahead(n))
-	case *Wait:
-		for _, key := range n.Wants {
-			add(key, g.keepers(n, key))
-		}
-	}
-	return edges
+	return keepers, p.wait.Some
 }
 
-// reach returns what is behind n, among nodes; n itself only if it is.
-func (g *graph) reach(n node, among map[node]bool) map[node]bool {
-	reached, open := map[node]bool{}, []node{n}
-	for len(open) > 0 {
-		last := open[len(open)-1]
-		open = open[:len(open)-1]
-		for next := range g.edges(last, among) {
-			if !reached[next] {
-				reached[next] = true
-				open = append(open, next)
-			}
+// steps leads from p to what waits of the owners of the key: their sessions, calls that hold the key by them, and those in their
+// transactions.
+func (g *Graph) steps(p party, than *Wait, key driver.KeyID, owners ...string) (steps []Step) {
+	for _, owner := range owners {
+		if _, waits := g.blocked[owner]; waits {
+			steps = append(steps, Step{p.wait, p.pid, key, party{pid: owner}})
 		}
-	}
-	return reached
-}
-
-// Cycle returns a shortest cycle through w, which comes first.
-func (d Deadlock) Cycle(w *Wait) []Step {
-	paths := [][]Step{{{Wait: w}}}
-	last := []node{w}
-	for seen := (map[node]bool{}); len(paths) > 0; paths, last = paths[1:], last[1:] {
-		for next, key := range d.graph.edges(last[0], d.nodes) {
-			path := slices.Clone(paths[0])
-			path[len(path)-1].Key = key
-			if next == node(w) {
-				return path
-			}
-			if seen[next] {
+		for _, w := range slices.Concat(g.claims[Claim{key, owner}], g.txs[owner]) {
+			if w == p.wait && !w.mayKeepItself() || than != nil && younger(w, than) < 0 {
 				continue
 			}
-			seen[next] = true
-			step := Step{}
-			switch n := next.(type) {
-			case *Wait:
-				step.Wait = n
-			case *Blocked:
-				step.PID = n.PID
-			}
-			paths, last = append(paths, append(path, step)), append(last, next)
+			steps = append(steps, Step{p.wait, p.pid, key, party{wait: w}})
 		}
 	}
-	return nil
+	return steps
 }
+
+// mayKeepItself reports whether w may wait for what it holds itself: permits of a semaphore, or a lock that it holds shared, and
+// wants shared again, with a writer of another process between. Its own process knows of all other cases.
+func (w *Wait) mayKeepItself() bool { return w.Some > 0 || w.Shared && len(w.Wants) == 1 }

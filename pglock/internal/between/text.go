@@ -11,8 +11,10 @@ import (
 
 // Wait is a call that has waited for long, and holds something.
 type Wait struct {
-	// Number is unique in its process, and Began, in microseconds, is of the server's clock.
-	Number, Began int64
+	// ID stands for the wait for as long as it lasts, and Began, in microseconds, is of the server's clock. Answers is how many the
+	// process had got to its looks when it made the text.
+	ID
+	Began, Answers int64
 	// Wants are the locks that the call needs: all of them, or with Some so many of them.
 	Wants  []driver.KeyID
 	Some   int
@@ -20,11 +22,17 @@ type Wait struct {
 	Holds  []Claim
 	Txs    []Tx // whose work it is
 
-	// Process is the session that has published it, or the id of a process with locks in rows; Role is whose that is. The
-	// reader knows them, and the application.
-	Process, Role, Application string
+	// Role is whose the process is. The reader knows it, the process, and the application.
+	Role, Application string
 	// SeesAll says that the process sees locks in rows, too.
 	SeesAll bool
+}
+
+// ID is a wait. Process is the session that has published it, or the id of a process with locks in rows, and Number is unique
+// there.
+type ID struct {
+	Process string
+	Number  int64
 }
 
 // Claim says that a call holds a lock, and by what: a session, or a process with locks in rows.
@@ -50,6 +58,9 @@ const Prefix = "/* pglock waits"
 
 // Text returns the waits as the beginning of a statement of at most room bytes, and how many there was room for.
 func Text(waits []Wait, room int) (text string, written int) {
+	if len(waits) == 0 {
+		return "", 0
+	}
 	var b strings.Builder
 	b.WriteString(Prefix)
 	for _, w := range waits {
@@ -68,7 +79,7 @@ const end = " */ "
 // text is for Parse and for queries/waits.sql. The server may cut it anywhere.
 func (w Wait) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, " %d@%d", w.Number, w.Began)
+	fmt.Fprintf(&b, " %d@%d@%d", w.Number, w.Began, w.Answers)
 	if w.Some > 0 {
 		fmt.Fprintf(&b, " *%d", w.Some)
 	}
@@ -88,7 +99,7 @@ func (w Wait) text() string {
 	return b.String() + ";"
 }
 
-var word = regexp.MustCompile(`^(?:(\d+)@(\d+)|\*(\d{1,6})|([-=])(\d\d?):([0-9a-f]{16})|\+(\d\d?):([0-9a-f]{16})/([-0-9a-z]+)|~(\d+)/(\d+))$`)
+var word = regexp.MustCompile(`^(?:(\d+)@(\d+)@(\d+)|\*(\d{1,6})|([-=])(\d\d?):([0-9a-f]{16})|\+(\d\d?):([0-9a-f]{16})/([-0-9a-z]+)|~(\d+)/(\d+))$`)
 
 // Parse reads what Text has made, without its beginning. A wait that is not complete, or not understood, does not count.
 func Parse(text string) (waits []Wait) {
@@ -109,15 +120,15 @@ func parse(text string) (w Wait, ok bool) {
 		}
 		switch {
 		case m[1] != "":
-			w.Number, w.Began = number(m[1]), number(m[2])
-		case m[3] != "":
-			w.Some = int(number(m[3]))
+			w.Number, w.Began, w.Answers = number(m[1]), number(m[2]), number(m[3])
 		case m[4] != "":
-			w.Wants, w.Shared = append(w.Wants, keyID(m[5], m[6])), m[4] == "="
-		case m[7] != "":
-			w.Holds = append(w.Holds, Claim{keyID(m[7], m[8]), m[9]})
+			w.Some = int(number(m[4]))
+		case m[5] != "":
+			w.Wants, w.Shared = append(w.Wants, keyID(m[6], m[7])), m[5] == "="
+		case m[8] != "":
+			w.Holds = append(w.Holds, Claim{keyID(m[8], m[9]), m[10]})
 		default:
-			w.Txs = append(w.Txs, Tx{m[10], number(m[11])})
+			w.Txs = append(w.Txs, Tx{m[11], number(m[12])})
 		}
 	}
 	return w, w.Number > 0

@@ -144,8 +144,10 @@ func (b *Backend) Place(held driver.Grant) any {
 	return nil
 }
 
-// Board implements [between.Backend].
-func (b *Backend) Board() between.Board { return b.shown }
+// Look implements [between.Backend].
+func (b *Backend) Look(ctx context.Context, text string) (between.Sight, error) {
+	return b.shown.Look(ctx, text)
+}
 
 // Published implements [between.Backend].
 func (b *Backend) Published(key driver.KeyID) driver.KeyID { return key }
