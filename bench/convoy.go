@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
-	"github.com/pglock-toolkit/pglock/bench/internal/peer"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -27,7 +26,7 @@ type convoy struct {
 }
 
 func (c convoy) run(ctx context.Context, b *bench) (lines []report.Line, err error) {
-	at, kind := b.At, peer.Row
+	pool := b.Pool
 	if c.pooled {
 		pooler, err := pgserver.StartPooler(ctx, pgserver.PoolerOptions{
 			Server: b.Pool.Config().ConnConfig, Mode: "transaction", Size: 10,
@@ -36,20 +35,16 @@ func (c convoy) run(ctx context.Context, b *bench) (lines []report.Line, err err
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, pooler.Stop()) }()
-		at.Pooler, kind = pooler.ConnString(), peer.RowPooled
-	}
-	var all []*peer.Peer
-	for i := range c.lockers {
-		p, err := peer.Open(ctx, kind, at)
-		if err != nil {
+		if pool, err = pgxpool.New(ctx, pooler.ConnString()); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, p.Close()) }()
-		if err := p.Pair(ctx, i, int64(crowdKey+1+i)); err != nil { // it has a connection
-			return nil, err
-		}
-		all = append(all, p)
+		defer pool.Close()
 	}
+	all, closeAll, err := lockers(ctx, pool, c.lockers, rowlock.New)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
 	before, err := b.transactions(ctx)
 	if err != nil {
 		return nil, err
@@ -83,18 +78,18 @@ func (b *bench) transactions(ctx context.Context) (n int64, err error) {
 }
 
 // lockers opens so many, each of which has a connection.
-func lockers(ctx context.Context, pool *pgxpool.Pool, n int, open func(*pgxpool.Pool, ...pglock.Option) (*pglock.Locker, error)) (
+func lockers(ctx context.Context, pool *pgxpool.Pool, n int, open func(*pgxpool.Pool, ...pglock.Option) (*pglock.Locker, error), opts ...pglock.Option) (
 	all []*pglock.Locker, closeAll func(), err error) {
 	closeAll = func() {
 		for _, l := range all {
 			_ = l.Close(context.WithoutCancel(ctx)) // what was measured does not depend on it
 		}
 	}
-	for range n {
-		l, err := open(pool, pglock.WithLease(time.Minute))
+	for i := range n {
+		l, err := open(pool, opts...)
 		if err == nil {
 			all = append(all, l)
-			err = l.Ping(ctx)
+			err = l.Do(ctx, pglock.Int64Key(int64(crowdKey+100+i)), func(context.Context, *pglock.Lock) error { return nil }) // it has connections
 		}
 		if err != nil {
 			closeAll()
@@ -206,7 +201,7 @@ func takeByTrying(ctx context.Context, l *pglock.Locker, times int) error {
 
 // refusals shows what 1,000 tries of a key that is held write, beside one unlock.
 func refusals(ctx context.Context, b *bench) ([]report.Line, error) {
-	all, closeAll, err := lockers(ctx, b.Pool, 2, rowlock.New)
+	all, closeAll, err := lockers(ctx, b.Pool, 2, rowlock.New, pglock.WithLease(time.Minute))
 	if err != nil {
 		return nil, err
 	}

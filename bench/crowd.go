@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/bench/internal/peer"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 const (
@@ -21,23 +21,23 @@ type turn struct {
 	locked, left time.Time // left is when the unlock began
 }
 
-// contend lets each peer lock and unlock one key for d.
-func contend(ctx context.Context, peers []*peer.Peer, d time.Duration) (all []turn, err error) {
+// contend lets each Locker lock and unlock one key for d.
+func contend(ctx context.Context, lockers []*pglock.Locker, d time.Duration) (all []turn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	for i, p := range peers {
+	for i, l := range lockers {
 		group.Go(func() {
 			for {
-				unlock, lockErr := p.Lock(ctx, i, crowdKey)
+				lock, lockErr := l.Lock(ctx, pglock.Int64Key(crowdKey))
 				if lockErr != nil { // the time is over
 					return
 				}
 				t := turn{locker: i, locked: time.Now()}
 				time.Sleep(crowdHold)
 				t.left = time.Now()
-				unlockErr := unlock(context.WithoutCancel(ctx))
+				unlockErr := lock.Unlock(context.WithoutCancel(ctx))
 				mu.Lock()
 				all = append(all, t)
 				err = errors.Join(err, unlockErr)

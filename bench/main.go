@@ -17,11 +17,9 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/lab"
@@ -58,41 +56,19 @@ func exitOn(err error) {
 	}
 }
 
-type flags struct {
-	plan       contest.Plan
-	only       *regexp.Regexp
-	list, json bool
-}
-
-func parse(args []string) (f flags, err error) {
-	set := flag.NewFlagSet("bench", flag.ContinueOnError)
-	set.IntVar(&f.plan.Rounds, "rounds", 7, "number of slices for each contestant of a row")
-	set.DurationVar(&f.plan.Slice, "slice", 500*time.Millisecond, "length of a slice")
-	set.BoolVar(&f.list, "list", false, "list the rows and do nothing")
-	set.BoolVar(&f.json, "json", false, "print JSON instead of a table")
-	only := set.String("only", "", "run the rows whose name matches this `regexp`")
-	if err := set.Parse(args); err != nil {
-		return f, err
-	}
-	if set.NArg() > 0 || f.plan.Rounds < 1 || f.plan.Slice <= 0 {
-		return f, errors.New("want no arguments, and -rounds and -slice above 0; see -help")
-	}
-	if f.only, err = regexp.Compile(*only); err != nil {
-		return f, fmt.Errorf("-only: %w", err)
-	}
-	return f, nil
-}
-
 func run(ctx context.Context, args []string) (err error) {
-	f, err := parse(args)
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	list := set.Bool("list", false, "list the rows and do nothing")
+	asJSON := set.Bool("json", false, "print JSON instead of a table")
+	plan, only, err := contest.Parse(set, args)
 	if err != nil {
 		return err
 	}
-	selected := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !f.only.MatchString(r.name) })
+	selected := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !only.MatchString(r.name) })
 	if len(selected) == 0 {
-		return fmt.Errorf("-only %s: no row has such a name; -list shows them", f.only)
+		return fmt.Errorf("-only %s: no row has such a name; -list shows them", only)
 	}
-	if f.list {
+	if *list {
 		for _, r := range selected {
 			fmt.Printf("%-14s %s\n", r.name, r.what)
 		}
@@ -103,8 +79,8 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
-	b := &bench{Lab: servers, plan: f.plan, size: 10_000}
-	if f.json {
+	b := &bench{Lab: servers, plan: plan, size: 10_000}
+	if *asJSON {
 		lines, err := b.measure(ctx, selected, func(report.Line) {})
 		return errors.Join(err, report.WriteJSON(os.Stdout, b.about(), lines))
 	}

@@ -92,10 +92,9 @@ var rateLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connec
 
 // pgbenchProgram returns the server's pgbench, or the one on the PATH.
 func pgbenchProgram() string {
-	if binaries, err := pgserver.Find(); err == nil {
-		if own, err := exec.LookPath(filepath.Join(binaries.Dir, "pgbench")); err == nil {
-			return own
-		}
+	binaries, _ := pgserver.Find() // a server of these runs
+	if own, err := exec.LookPath(filepath.Join(binaries.Dir, "pgbench")); err == nil {
+		return own
 	}
 	return "pgbench"
 }

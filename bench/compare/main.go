@@ -16,10 +16,8 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"regexp"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -37,7 +35,7 @@ type kind struct {
 var kinds = []kind{
 	{name: peer.Transaction}, {name: peer.Session}, {name: peer.Row},
 	{name: peer.Pool}, {name: peer.Goose}, {name: peer.GooseTable, most: 64}, {name: peer.Migrate, most: 8},
-	{name: peer.Redis}, {name: peer.Valkey}, {name: peer.Sentinel}, {name: peer.Cluster}, {name: peer.Redlock3},
+	{name: peer.Redis}, {name: peer.Sentinel}, {name: peer.Cluster}, {name: peer.Redlock3},
 	{name: peer.Redlock5}, {name: peer.Rueidislock}, {name: peer.Redsync}, {name: peer.Redislock},
 }
 
@@ -51,17 +49,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) (err error) {
-	set := flag.NewFlagSet("compare", flag.ContinueOnError)
-	plan := contest.Plan{}
-	set.IntVar(&plan.Rounds, "rounds", 7, "number of slices for each kind and number of goroutines")
-	set.DurationVar(&plan.Slice, "slice", 500*time.Millisecond, "length of a slice")
-	only := set.String("only", "", "compare the kinds whose name matches this `regexp`")
-	if err := set.Parse(args); err != nil {
+	plan, only, err := contest.Parse(flag.NewFlagSet("compare", flag.ContinueOnError), args)
+	if err != nil {
 		return err
-	}
-	wanted, err := regexp.Compile(*only)
-	if err != nil || set.NArg() > 0 || plan.Rounds < 1 || plan.Slice <= 0 {
-		return errors.Join(errors.New("want no arguments, -rounds and -slice above 0, and a regular expression for -only"), err)
 	}
 	redis.SetLogger(quiet{})
 	servers, err := lab.Open(ctx)
@@ -72,7 +62,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := servers.StartDeployments(ctx); err != nil {
 		return err
 	}
-	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return !wanted.MatchString(k.name) })
+	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return !only.MatchString(k.name) })
 	results, err := compare(ctx, servers.At, plan, chosen)
 	if err != nil {
 		return err

@@ -23,22 +23,15 @@ type result struct {
 
 var goroutines = []int{1, 8, 64, 512}
 
-// compare measures the kinds that are available.
+// compare measures the chosen kinds.
 func compare(ctx context.Context, at peer.Addresses, plan contest.Plan, chosen []kind) (results []*result, err error) {
 	for _, k := range chosen {
 		r := &result{kind: k, rates: map[int]float64{}}
 		for i := range r.processes {
 			if r.processes[i], err = peer.Open(ctx, k.name, at); err != nil {
-				break
+				return nil, err
 			}
 			defer func() { err = errors.Join(err, r.processes[i].Close()) }()
-		}
-		if errors.Is(err, peer.ErrMissing) {
-			fmt.Fprintln(os.Stderr, "·", err)
-			continue
-		}
-		if err != nil {
-			return nil, err
 		}
 		results = append(results, r)
 	}

@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +22,7 @@ func printTable(out io.Writer, results []*result) {
 		cells := []string{r.name}
 		for _, all := range [][]time.Duration{r.pair, r.handoff} {
 			for _, share := range []float64{0.5, 0.99} {
-				cells = append(cells, brief(percentile(all, share)))
+				cells = append(cells, report.Figure{Value: percentile(all, share).Seconds(), Unit: report.Seconds}.String())
 			}
 		}
 		for _, n := range goroutines {
@@ -45,18 +43,4 @@ func perSecond(rate float64) string {
 func percentile(all []time.Duration, share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
-}
-
-// brief writes a duration with two digits or more.
-func brief(d time.Duration) string {
-	for _, u := range []struct {
-		unit string
-		size time.Duration
-	}{{"s", time.Second}, {"ms", time.Millisecond}} {
-		if d >= u.size {
-			n := float64(d) / float64(u.size)
-			return strconv.FormatFloat(n, 'f', max(0, 1-int(math.Log10(n))), 64) + " " + u.unit
-		}
-	}
-	return strconv.FormatInt(d.Microseconds(), 10) + " µs"
 }

@@ -18,40 +18,22 @@ import (
 // Server is a Redis or a Sentinel to which faults can happen.
 type Server struct{ *supervise.Server }
 
-// Find returns the path of redis-server; the error says what to install.
-func Find() (string, error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return "", errors.New("no redis-server on the PATH: " +
-			"install it (apt-get install redis-server, dnf install redis, brew install redis)")
-	}
-	return path, nil
-}
-
 // Start starts a Redis that keeps nothing on disk, with additional directives of redis.conf, such as "maxmemory 1mb".
 func Start(directives ...string) (*Server, error) {
-	program, err := Find()
-	if err != nil {
-		return nil, err
-	}
-	return StartProgram(program, directives...)
-}
-
-// StartProgram is Start with another program, such as valkey-server.
-func StartProgram(program string, directives ...string) (*Server, error) {
-	return start(program, nil, slices.Concat([]string{`save ""`, "appendonly no"}, directives))
+	return start(nil, slices.Concat([]string{`save ""`, "appendonly no"}, directives))
 }
 
 // StartSentinel starts a Sentinel with directives of sentinel.conf.
 func StartSentinel(directives ...string) (*Server, error) {
-	program, err := Find()
-	if err != nil {
-		return nil, err
-	}
-	return start(program, []string{"--sentinel"}, directives)
+	return start([]string{"--sentinel"}, directives)
 }
 
-func start(program string, flags, directives []string) (*Server, error) {
+func start(flags, directives []string) (*Server, error) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, errors.New("no redis-server on the PATH: " +
+			"install it (apt-get install redis-server, dnf install redis, brew install redis)")
+	}
 	supervisor, err := supervise.New("pglock-redis-")
 	if err != nil {
 		return nil, err

@@ -5,7 +5,10 @@ package contest
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -23,6 +26,20 @@ type Plan struct {
 	// Rounds is how many slices each contestant gets, and Slice how long each takes.
 	Rounds int
 	Slice  time.Duration
+}
+
+// Parse parses the arguments of a command that carries out a plan for what its flag -only matches. set may have more flags.
+func Parse(set *flag.FlagSet, args []string) (plan Plan, only *regexp.Regexp, err error) {
+	set.IntVar(&plan.Rounds, "rounds", 7, "number of slices for each contestant")
+	set.DurationVar(&plan.Slice, "slice", 500*time.Millisecond, "length of a slice")
+	expression := set.String("only", "", "measure only what has a name that matches this `regexp`")
+	if err := set.Parse(args); err != nil {
+		return plan, nil, err
+	}
+	if only, err = regexp.Compile(*expression); err != nil || set.NArg() > 0 || plan.Rounds < 1 || plan.Slice <= 0 {
+		err = errors.Join(errors.New("want no arguments, -rounds and -slice above 0, and a regular expression for -only"), err)
+	}
+	return plan, only, err
 }
 
 // Finer returns the plan of an equally long contest with n times as many slices, for work whose speed depends

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +14,7 @@ import (
 // StartDeployments also starts the other deployments of Redis that locks can be kept on: Sentinel, Cluster, five
 // independent servers, and a Valkey if the machine has it.
 func (l *Lab) StartDeployments(ctx context.Context) error {
-	for _, start := range []func(context.Context) error{l.startSentinels, l.startCluster, l.startRedlock, l.startValkey} {
+	for _, start := range []func(context.Context) error{l.startSentinels, l.startCluster, l.startRedlock} {
 		if err := start(ctx); err != nil {
 			return err
 		}
@@ -74,18 +73,6 @@ func (l *Lab) startRedlock(context.Context) error {
 		l.At.Redlock = append(l.At.Redlock, s.Addr())
 	}
 	return nil
-}
-
-func (l *Lab) startValkey(context.Context) error {
-	const program = "valkey-server"
-	if _, err := exec.LookPath(program); err != nil {
-		return nil
-	}
-	s, err := l.keep(redisserver.StartProgram(program))
-	if err == nil {
-		l.At.Valkey = s.Addr()
-	}
-	return err
 }
 
 // until waits until something has come true.

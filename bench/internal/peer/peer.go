@@ -33,15 +33,12 @@ func (p *Peer) Pair(ctx context.Context, worker int, key int64) error {
 
 // Addresses are of the servers that peers need. Another process that gets them can open the same peers.
 type Addresses struct {
-	Postgres, Pooler, Redis, Valkey string
-	Sentinels, Cluster, Redlock     []string
+	Postgres, Pooler, Redis     string
+	Sentinels, Cluster, Redlock []string
 
 	// Dial is how peers on PostgreSQL connect, if it is not nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
-
-// ErrMissing says that the machine does not have what a peer needs.
-var ErrMissing = errors.New("not available here")
 
 // Open opens the peer of a name.
 func Open(ctx context.Context, name string, at Addresses) (*Peer, error) {
@@ -69,7 +66,6 @@ const (
 	GooseTable  = "goose, table"
 	Migrate     = "migrate"
 	Redis       = "Redis"
-	Valkey      = "Valkey"
 	Sentinel    = "Sentinel"
 	Cluster     = "Cluster"
 	Redlock3    = "Redlock of 3"
@@ -85,7 +81,7 @@ var opens = map[string]func(context.Context, Addresses) (*Peer, error){
 	Row: onPostgres(false, rowlock.New), RowPooled: onPostgres(true, rowlock.New),
 	Pool: openPlain, Connections: openConnections, Table: openTable,
 	Goose: openGoose, GooseTable: openGooseTable, Migrate: openMigrate,
-	Redis: openRedis, Valkey: openValkey, Sentinel: openSentinel, Cluster: openCluster,
+	Redis: openRedis, Sentinel: openSentinel, Cluster: openCluster,
 	Redlock3: openRedlock(3), Redlock5: openRedlock(5),
 	BareRedis: openBareRedis, Rueidislock: openRueidislock, Redsync: openRedsync, Redislock: openRedislock,
 }

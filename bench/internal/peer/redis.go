@@ -25,13 +25,6 @@ func clientFor(addr string) *redis.Client {
 
 func openRedis(_ context.Context, at Addresses) (*Peer, error) { return onClients(clientFor(at.Redis)) }
 
-func openValkey(_ context.Context, at Addresses) (*Peer, error) {
-	if at.Valkey == "" {
-		return nil, ErrMissing
-	}
-	return onClients(clientFor(at.Valkey))
-}
-
 // SentinelName is the Sentinels' name of their primary.
 const SentinelName = "locks"
 
