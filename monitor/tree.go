@@ -53,8 +53,10 @@ type Node struct {
 	// Deadlock says that the session is part of one of the snapshot's cycles, and Certain that one of these is certain.
 	Deadlock, Certain bool
 
-	number int
-	urgent bool // it waits, or one behind it does, and that is not expected
+	number     int
+	urgent     bool           // it waits, or one behind it does, and that is not expected
+	waiting    map[string]int // by lock that it holds: how many wait because of it
+	held, mode string         // the one for which most do
 }
 
 // Tree returns the blocking tree of the snapshot.
@@ -90,33 +92,20 @@ func (n *Node) Parent() *Node {
 	return n.Blocker
 }
 
-// Held returns the lock that the session holds and for which most of the sessions below it wait, as [Wait.Label] writes it,
-// and how it holds that lock. It is false if none of them waits for a lock of the session.
-func (n *Node) Held() (label string, mode string, ok bool) {
-	waiting, most := map[string]int{}, 0
-	for _, child := range n.Children {
-		if child.Kind != blockHard {
-			continue
-		}
-		name := child.Wait.Label()
-		if waiting[name]++; waiting[name] > most {
-			most, label, mode = waiting[name], name, child.blockedIn()
-		}
-	}
-	return label, mode, most > 0
-}
+// Held returns the lock that the session holds and for which most sessions wait because of it, also those that are shown below
+// another one that shares it, as [Wait.Label] writes it, and how it holds that lock. It is false if none waits for such a lock.
+func (n *Node) Held() (label string, mode string, ok bool) { return n.held, n.mode, n.held != "" }
 
-// blockedIn returns how the blocker of n holds what n waits for.
-func (n *Node) blockedIn() string {
-	if n.Wait.Lock != nil {
-		return conflictingMode(n.Wait.Lock.Holders, n.Blocker.ID(), n.Wait.Mode)
+// block notes that a session waits for a lock that n holds.
+func (n *Node) block(w Wait, label string, b Blocker) {
+	if n.waiting == nil {
+		n.waiting = map[string]int{}
 	}
-	for _, b := range n.Wait.BlockedBy {
-		if b.ID() == n.Blocker.ID() {
-			return b.Mode
+	if n.waiting[label]++; n.waiting[label] > n.waiting[n.held] {
+		if n.held, n.mode = label, b.Mode; w.Lock != nil {
+			n.mode = conflictingMode(w.Lock.Holders, b.ID(), w.Mode)
 		}
 	}
-	return ""
 }
 
 // All returns an iterator over the tree from top to bottom, with the depth of each session.
@@ -199,11 +188,15 @@ func (t *Tree) findSessions() {
 func (t *Tree) chooseBlockers() {
 	chosen, edges := make([]edge, len(t.nodes)), t.graph.edges // chosen is by session
 	for wait := range t.snapshot.Waits() {
+		label := wait.Label()
 		n, near := t.nodes[edges[0]], wait.BlockedBy
 		best := &chosen[n.number]
 		for i, b := range near {
 			if e := (edge{b, wait, t.nodes[edges[1+i]], t.cyclic[[2]int32{n.PID, b.PID}]}); best.node == nil || e.compare(*best) < 0 {
 				*best = e
+			}
+			if b.Kind == blockHard {
+				t.nodes[edges[1+i]].block(wait, label, b)
 			}
 		}
 		edges = edges[1+len(near):]

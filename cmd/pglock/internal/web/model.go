@@ -157,7 +157,7 @@ func newHead(live Live, about Options, only string) (h head, locks chosen, tree 
 	s := live.Snapshot
 	h = head{Target: about.Target, Deadlocks: []string{}, Commands: []string{}, Notes: []string{}}
 	if live.Lost != nil {
-		h.Lost = cut(oneLine(view.Cause(live.Lost, "no answer in time")), maxNoteText)
+		h.Lost = cut(oneLine(view.Cause(live.Lost, "it hangs or is out of reach")), maxNoteText)
 	}
 	if s == nil {
 		return h, locks, tree
