@@ -5,8 +5,8 @@ import "slices"
 // cursor is the selected row and the first row on the screen.
 type cursor struct {
 	at, first int
-	// chosen is the row that the user moved to. It stays selected when it moves. It is nil at first: then the top row
-	// is selected, whichever it is.
+	// chosen is the row that the user moved to. It stays selected when it moves. It is nil at first: then the row of whom the best
+	// action is about is selected, or else the top row, whichever that is.
 	chosen *rowID
 }
 
@@ -21,9 +21,9 @@ func (c cursor) move(by int, rows []row) cursor {
 }
 
 // find moves the cursor to the chosen row. If that row is gone, the cursor stays where it is.
-func (c cursor) find(rows []row) cursor {
+func (c cursor) find(rows []row, best rowID) cursor {
 	if c.chosen == nil {
-		return cursor{}
+		return cursor{at: max(0, slices.IndexFunc(rows, func(r row) bool { return r.id() == best }))}
 	}
 	if at := slices.IndexFunc(rows, func(r row) bool { return r.id() == *c.chosen }); at >= 0 {
 		c.at = at

@@ -41,7 +41,11 @@ func (m Model) arranged() Model {
 	} else {
 		m.rows = m.treeRows()
 	}
-	m.cursors[m.page] = m.cursors[m.page].find(m.rows)
+	best := rowID{}
+	if whom := m.text.Action.Whom; len(whom) > 0 {
+		best.session = whom[0].ID()
+	}
+	m.cursors[m.page] = m.cursors[m.page].find(m.rows, best)
 	return m
 }
 
