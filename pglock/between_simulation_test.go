@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
@@ -141,7 +142,7 @@ func TestDeadlockEachCycleOfProcessesHasOneVictim(t *testing.T) {
 		return processes, victims, after
 	}
 	slowest := time.Duration(0)
-	for range 1000 {
+	for range testenv.Trials(t, 150) {
 		processes, victims, after := run(func(*between.Sight) {})
 		if victims != 1 || after > 2500*time.Millisecond {
 			t.Errorf("of %d processes, %d calls give up, after %v", processes, victims, after)
@@ -213,7 +214,7 @@ func (w *world) calmly(t *testing.T, rounds int) (published, victims int64) {
 
 // No call gives up without a deadlock, even if processes freeze. Some would if texts that are as old as the first look counted: what
 // a process has published is late.
-func TestDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 1000) }
+func TestDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 150) }
 
 func TestLongDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 42_000) }
 

@@ -157,7 +157,7 @@ func TestDeadlockAStrangersLiesMakeNoVictim(t *testing.T) {
 	}
 }
 
-// The texts of a thousand waits that are published stand before one statement, which the server counts as one.
+// The texts of hundreds of waits that are published stand before one statement, which the server counts as one.
 func TestDeadlockWaitsThatArePublishedAreOneStatement(t *testing.T) {
 	before := hooks.PublishAfter
 	t.Cleanup(func() { hooks.PublishAfter = before }) // after the Lockers have been closed, which read it
@@ -179,7 +179,7 @@ func TestDeadlockWaitsThatArePublishedAreOneStatement(t *testing.T) {
 	defer admin.Close(t.Context())
 	_, err = admin.Exec(t.Context(), "create extension pg_stat_statements")
 	txCheck(t, err)
-	const waits, places = 1000, "from pg_stat_statements where dbid = (select oid from pg_database where datname = $1)"
+	const waits, places = 300, "from pg_stat_statements where dbid = (select oid from pg_database where datname = $1)"
 	db := testenv.On(t, server)
 	quiet := pglock.WithLogger(slog.New(slog.DiscardHandler)) // else a line in the log asks for the holder
 	here, there := openLocker(t, db, quiet), openLocker(t, db, quiet)
