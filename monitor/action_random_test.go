@@ -50,6 +50,7 @@ func randomRequest(r *rand.Rand, kind, place int) string {
 
 // randomScene makes sessions wait for each other. Each holds what it was granted until it ends.
 func randomScene(s idleSessions, r *rand.Rand, kind int) {
+	admin := s.db.Pool(s.T)
 	for place := range 6 + r.IntN(6) {
 		conn := s.session(patience, "BEGIN")
 		for range 1 + r.IntN(3) {
@@ -63,7 +64,7 @@ func randomScene(s idleSessions, r *rand.Rand, kind int) {
 				cancel()
 				<-done
 			})
-			if waits(s, conn, done) {
+			if waits(s, admin, conn, done) {
 				break
 			}
 		}
@@ -71,18 +72,17 @@ func randomScene(s idleSessions, r *rand.Rand, kind int) {
 }
 
 // waits reports whether a statement waits for a lock, rather than being done.
-func waits(s idleSessions, conn *pgx.Conn, done chan struct{}) bool {
-	admin := s.db.Pool(s.T)
-	for {
+func waits(s idleSessions, admin *pgxpool.Pool, conn *pgx.Conn, done chan struct{}) (waiting bool) {
+	testenv.WaitUntil(s.T, "a statement is done or waits", func() bool {
 		select {
 		case <-done:
-			return false
-		default:
-		}
-		if slices.Contains(waitingPIDs(s.T, admin, s.db.Name()), pidOf(conn)) {
 			return true
+		default:
+			waiting = slices.Contains(waitingPIDs(s.T, admin, s.db.Name()), pidOf(conn))
+			return waiting
 		}
-	}
+	})
+	return waiting
 }
 
 func waitingPIDs(t testing.TB, db *pgxpool.Pool, database string) []int32 {
@@ -101,8 +101,9 @@ func TestActionsFreeAsManyAsTheySay(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newIdleSessions(t)
 			randomScene(s, rand.New(rand.NewPCG(uint64(seed), 3)), seed%kinds)
+			pool := s.db.Pool(t)
 			for range 10 {
-				signal := actOnce(t, s.db.Pool(t), s.db.Name())
+				signal := actOnce(t, pool, s.db.Name())
 				if signal == "" {
 					break
 				}

@@ -14,11 +14,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// encodings are those that PostgreSQL has for databases
-// (https://www.postgresql.org/docs/current/multibyte.html#CHARSET-TABLE).
-var encodings = strings.Fields(`EUC_CN EUC_JP EUC_JIS_2004 EUC_KR EUC_TW ISO_8859_5 ISO_8859_6 ISO_8859_7 ISO_8859_8 KOI8R KOI8U LATIN1 LATIN2
-	LATIN3 LATIN4 LATIN5 LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 MULE_INTERNAL SQL_ASCII UTF8 WIN866 WIN874 WIN1250 WIN1251 WIN1252 WIN1253
-	WIN1254 WIN1255 WIN1256 WIN1257 WIN1258`)
+// encodings are one of each kind: with characters of one byte, of up to three and of up to four, one that refuses some bytes,
+// one without conversions to UTF-8, and one that converts nothing.
+var encodings = []string{"LATIN1", "EUC_JP", "EUC_TW", "WIN1252", "MULE_INTERNAL", "SQL_ASCII", "UTF8"}
 
 // Statements are in the encodings of the databases in which they run, whatever the one is to which the monitor is connected, and
 // bytea_output does not matter.
@@ -33,12 +31,7 @@ func TestTextsOfOtherEncodings(t *testing.T) {
 			modes = queryModes
 		}
 		name := db.Name() + "_" + strings.ToLower(encoding)
-		if _, err := admin.Exec(t.Context(), "CREATE DATABASE "+quoted(name)+" ENCODING '"+encoding+"' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"); err != nil {
-			if strings.Contains(err.Error(), "not a valid encoding name") {
-				continue // of an older or newer server
-			}
-			t.Fatalf("%s: %v", encoding, err)
-		}
+		execute(t, admin, "CREATE DATABASE "+quoted(name)+" ENCODING '"+encoding+"' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
 		execute(t, admin, "ALTER DATABASE "+quoted(name)+" SET bytea_output = 'escape'")
 		for _, mode := range modes {
 			config := db.Config(t).ConnConfig
