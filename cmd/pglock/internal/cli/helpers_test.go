@@ -141,6 +141,11 @@ func (p *process) signal(signal os.Signal) {
 // waitForOutput waits until the process has written text.
 func (p *process) waitForOutput(text string) {
 	p.t.Helper()
+	defer func() {
+		if p.t.Failed() {
+			p.t.Logf("it has said: %s%s", p.stdout.String(), p.stderr.String())
+		}
+	}()
 	testenv.WaitUntil(p.t, "the process has said "+text, func() bool {
 		return strings.Contains(p.stdout.String()+p.stderr.String(), text)
 	})

@@ -71,7 +71,7 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 	must.Succeed(t, err)
 
 	file := filepath.Join(t.TempDir(), "locks.rec")
-	p := on(t, db, "watch", "--record", file, "--record-queries", "--interval", "50ms").start()
+	p := on(t, db, "watch", "--record", file, "--record-queries", "--interval", "200ms").start()
 	p.waitForOutput("recording ")
 	got := make(chan error, 1)
 	go func() {

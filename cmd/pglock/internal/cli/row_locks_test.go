@@ -190,7 +190,7 @@ func TestCommandsThatAreShownTrustTheSameOwner(t *testing.T) {
 		{"monitor", "--once", "--here"},
 		{"check", "--here", "--critical", "0"},
 		{"terminate", "--holder", holder, "--dry-run"},
-		{"watch", "--interval", "50ms", "-o", "ndjson", "--here"},
+		{"watch", "--interval", "200ms", "-o", "ndjson", "--here"},
 	} {
 		p := on(t, db, append(args, "--trust-owner", owner)...).start()
 		if args[0] == "watch" {

@@ -18,7 +18,7 @@ import (
 // a program that a script waits for, and one that has left the process group.
 func TestRunNothingOfTheCommandOutlivesAKilledProcess(t *testing.T) {
 	t.Parallel()
-	const loop = `sh -c 'echo background $$; while :; do sleep 0.01; done'`
+	const loop = `sh -c 'echo background $$; while :; do sleep 0.1; done'`
 	for name, script := range map[string]string{
 		"the command":     "exec " + loop,
 		"its child":       loop + "; true",

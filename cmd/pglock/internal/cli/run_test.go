@@ -217,8 +217,8 @@ func TestRunAnIgnoredSignalStaysIgnored(t *testing.T) {
 }
 
 // endlessScript runs until it gets SIGTERM, which it reports. Its background process continues.
-const endlessScript = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.01; done) & echo background $!
-while :; do sleep 0.01; done`
+const endlessScript = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.1; done) & echo background $!
+while :; do sleep 0.1; done`
 
 func TestRunALostLockEndsTheWholeJob(t *testing.T) {
 	t.Parallel()
@@ -235,7 +235,7 @@ func TestRunALostLockEndsTheWholeJob(t *testing.T) {
 
 func TestRunALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 	t.Parallel()
-	const loop = `while :; do sleep 0.01; done`
+	const loop = `while :; do sleep 0.1; done`
 	for name, script := range map[string]string{
 		"the command":         `trap "echo got TERM" TERM; echo background $$; ` + loop,
 		"what it has started": `(trap "" TERM; ` + loop + `) & trap "echo got TERM; exit 0" TERM; echo background $!; ` + loop,

@@ -27,7 +27,7 @@ var (
 // serveOn serves a database, with a snapshot every 50 ms.
 func serveOn(t *testing.T, db *testenv.DB) *process {
 	t.Helper()
-	return on(t, db, "serve", "--listen", "127.0.0.1:0", "--interval", "50ms").start()
+	return on(t, db, "serve", "--listen", "127.0.0.1:0", "--interval", "200ms").start()
 }
 
 func fetch(t testing.TB, url string) string {

@@ -26,7 +26,7 @@ func TestWatchPrintsWhatHappensAndTellsACommand(t *testing.T) {
 			a, b := db.Connect(t), db.Connect(t)
 			_, err := a.Exec(t.Context(), "SELECT pg_advisory_lock(41), pg_advisory_lock(42)")
 			must.Succeed(t, err)
-			p := on(t, db, "watch", "--interval", "50ms", "-o", format, "--on-event", script, "--key", "@42").start()
+			p := on(t, db, "watch", "--interval", "200ms", "-o", format, "--on-event", script, "--key", "@42").start()
 			p.waitForOutput("watching ")
 			db.Queue(t, b, "SET application_name = 'a; touch evil'; SELECT pg_advisory_lock(42) /*action='pay'*/")
 			p.waitForOutput(waits[0])
