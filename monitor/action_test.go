@@ -117,8 +117,7 @@ func TestActionScenes(t *testing.T) {
 
 // Candidates of an election wait for as long as the leader leads. That is no incident.
 func TestActionLeavesElectionsOut(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	pool := db.Pool(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 4)
@@ -186,8 +185,7 @@ func TestActionWithoutBlockers(t *testing.T) {
 }
 
 func TestActionOfLocksInRows(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db, "invoice:42")
+	db := registered(t, "invoice:42")
 	pool := db.Pool(t)
 	billing := rowLocker(t, pool, pglock.WithApplicationName("billing"))
 	holdRow(t, billing, invoice)
@@ -212,8 +210,7 @@ func TestActionOfLocksInRows(t *testing.T) {
 // The tree goes over several locks, and waits ahead of a shared one count.
 func TestTreeOfLocksInRows(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db, "invoice:42")
+	db := registered(t, "invoice:42")
 	pool := db.Pool(t)
 	lockers := map[string]*pglock.Locker{}
 	for _, name := range []string{"root", "middle", "last", "reader"} {
@@ -261,8 +258,7 @@ func TestActionThatTheRoleMayNotTake(t *testing.T) {
 
 // So it is for a process that uses locks in rows.
 func TestActionThatNeedsARightOnSchemaPglock(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	watcher := connectAs(t, db.Role(t, "watcher"))
 	execute(t, db.Connect(t), migrations.WatcherGrants(watcher.Config().User))
 	pool := db.Pool(t)

@@ -70,38 +70,34 @@ func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 		return conn
 	}
 	cases := []struct {
-		name  string
-		setUp func(t *testing.T, db *testenv.DB) pglock.DB
-		want  string
+		name      string
+		installed bool
+		setUp     func(t *testing.T, db *testenv.DB) pglock.DB
+		want      string
 	}{
-		{"no schema", func(t *testing.T, db *testenv.DB) pglock.DB {
+		{"no schema", false, func(t *testing.T, db *testenv.DB) pglock.DB {
 			return db.Connect(t)
 		}, "pglock migrate up"},
-		{"no right to the schema", func(t *testing.T, db *testenv.DB) pglock.DB {
-			migrate(t, db, "job")
+		{"no right to the schema", true, func(t *testing.T, db *testenv.DB) pglock.DB {
 			return watcher(t, db)
 		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
-		{"no right to the table", func(t *testing.T, db *testenv.DB) pglock.DB {
-			migrate(t, db, "job")
+		{"no right to the table", true, func(t *testing.T, db *testenv.DB) pglock.DB {
 			return watcher(t, db, "GRANT USAGE ON SCHEMA pglock TO ")
 		}, "GRANT SELECT ON pglock.names TO \"watcher_"},
-		{"a right to the table only", func(t *testing.T, db *testenv.DB) pglock.DB {
-			migrate(t, db, "job")
+		{"a right to the table only", true, func(t *testing.T, db *testenv.DB) pglock.DB {
 			return watcher(t, db, "GRANT SELECT ON pglock.names TO ")
 		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
-		{"a schema of another role", func(t *testing.T, db *testenv.DB) pglock.DB {
+		{"a schema of another role", false, func(t *testing.T, db *testenv.DB) pglock.DB {
 			return session(t, db, "CREATE SCHEMA pglock", "CREATE TABLE pglock.names (nickname text)")
 		}, "was not created by pglock, so"},
-		{"a schema of a role that is not trusted", func(t *testing.T, db *testenv.DB) pglock.DB {
+		{"a schema of a role that is not trusted", false, func(t *testing.T, db *testenv.DB) pglock.DB {
 			db.Tenant(t).Exec("CREATE SCHEMA pglock")
 			return db.Connect(t)
 		}, "was not created by pglock (schema pglock belongs to role \"tenant"},
-		{"a changed table", func(t *testing.T, db *testenv.DB) pglock.DB {
-			migrate(t, db, "job")
+		{"a changed table", true, func(t *testing.T, db *testenv.DB) pglock.DB {
 			return session(t, db, "ALTER TABLE pglock.names RENAME key TO number")
 		}, "key does not exist"},
-		{"a locked table", func(t *testing.T, db *testenv.DB) pglock.DB {
-			migrate(t, db, "job")
+		{"a locked table", true, func(t *testing.T, db *testenv.DB) pglock.DB {
 			session(t, db, "BEGIN", "LOCK TABLE pglock.names")
 			return db.Connect(t)
 		}, "lock timeout"},
@@ -109,6 +105,9 @@ func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			db := testenv.Database(t)
+			if c.installed {
+				db = registered(t, "job")
+			}
 			from := c.setUp(t, db)
 			session(t, db, lockNamed("job"))
 			s := take(t, from)

@@ -165,11 +165,8 @@ func TestSnapshotLeaderIsShownAsLeader(t *testing.T) {
 
 func TestSnapshotTickIsShownAsTick(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	pool := db.Pool(t)
-	if err := migrations.Up(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
 	job, err := schedule.New(primitivesLocker(t, db), pglock.NewKey("nightly-report"))
 	if err != nil {
 		t.Fatal(err)
@@ -202,8 +199,7 @@ func wantOneLock(t *testing.T, s *monitor.Snapshot) {
 
 // A stranger's mark, of a session or in a row, says nothing about the waits of others, and a candidate's own does.
 func TestOnlyTheWaiterSaysThatItsWaitIsExpected(t *testing.T) {
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	key := pglock.NewKey("invoice:42").ID()
 	session(t, db, "SELECT pg_advisory_lock("+fmt.Sprint(key.Number)+")")
 	startWaiter(t, db, "SELECT pg_advisory_lock("+fmt.Sprint(key.Number)+")")

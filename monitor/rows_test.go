@@ -90,8 +90,7 @@ func takeWaiting(t *testing.T, db pglock.DB, key pglock.Key, waiters int) (s *mo
 // Two processes that wait for each other's locks may have a task each that waits for ever.
 func TestCyclesOfProcessesAreFound(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	migrate(t, db)
+	db := testenv.Installed(t)
 	pool, second := db.Pool(t), pglock.Int64Key(2)
 	left, right := rowLocker(t, pool), rowLocker(t, pool)
 	holdRow(t, left, invoice)

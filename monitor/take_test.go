@@ -174,8 +174,7 @@ func texts[T any](values []T) []string {
 }
 
 func TestSnapshotTheSameKeyInTwoDatabasesIsTwoLocks(t *testing.T) {
-	here, there := testenv.Database(t), testenv.Database(t)
-	migrate(t, here, "job")
+	here, there := registered(t, "job"), testenv.Database(t)
 	key := pglock.NewKey("job")
 	lock := fmt.Sprintf("SELECT pg_advisory_lock(%d)", key.Int64())
 	session(t, here, lock)

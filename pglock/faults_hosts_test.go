@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
@@ -49,10 +48,7 @@ func TestFaultsASilentAddressIsPassedOver(t *testing.T) {
 	for name, prepend := range silentFirst {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := testenv.Database(t)
-			if err := migrations.Up(t.Context(), db.Pool(t)); err != nil {
-				t.Fatal(err)
-			}
+			db := testenv.Installed(t)
 			config := db.Config(t)
 			prepend(t, &config.ConnConfig.Config)
 			config.ConnConfig.ConnectTimeout = time.Second

@@ -211,7 +211,6 @@ func wantDocumented(t *testing.T, err error, happened string) {
 
 func newErrorEnv(t *testing.T, db *testenv.DB) *errorEnv {
 	t.Helper()
-	txCheck(t, migrations.Up(t.Context(), db.Pool(t)))
 	lock := mustLock(t, openLocker(t, db), errorGuard)
 	t.Cleanup(func() { _ = lock.Unlock(context.Background()) })
 	return &errorEnv{db, lock}
@@ -219,7 +218,7 @@ func newErrorEnv(t *testing.T, db *testenv.DB) *errorEnv {
 
 func TestErrorsOfATransactionWhoseConnectionHasEnded(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	admin := e.db.Connect(t)
 	onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
 		run, pid := e.errorTx(t, call, driver)
@@ -234,7 +233,7 @@ func TestErrorsOfATransactionWhoseConnectionHasEnded(t *testing.T) {
 // The server ends a session that is idle in a transaction with an error of another class.
 func TestErrorsOfATransactionThatWasIdleForTooLong(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	admin := e.db.Connect(t)
 	onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
 		run, pid := e.errorTx(t, call, driver, "SET idle_in_transaction_session_timeout = '20ms'")
@@ -249,7 +248,7 @@ func TestErrorsOfATransactionThatWasIdleForTooLong(t *testing.T) {
 
 func TestErrorsOfACancelledContext(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
 		run, _ := e.errorTx(t, call, driver)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -260,7 +259,7 @@ func TestErrorsOfACancelledContext(t *testing.T) {
 
 func TestErrorsOfAWaitThatTheServerEnds(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	txHold(t, e.db, errorKey)
 	waits := func(call errorCall) bool { return call.waits }
 	for setting, happened := range map[string]string{
@@ -290,7 +289,7 @@ func TestErrorsOfAWaitThatTheServerEnds(t *testing.T) {
 
 func TestErrorsOfAReadOnlyTransaction(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
 		run, _ := e.errorTx(t, call, driver, "SET transaction_read_only = on", "SET default_transaction_read_only = on")
 		if err := run(t.Context()); call.writes {
@@ -313,7 +312,7 @@ func TestErrorsOfAReadOnlyTransaction(t *testing.T) {
 
 func TestErrorsOfATransactionElsewhere(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	elsewhere := &errorEnv{db: testenv.Database(t), lock: e.lock}
 	guards := func(call errorCall) bool { return strings.Contains(call.name, "GuardTx") }
 	onCalls(t, guards, func(t *testing.T, call errorCall, driver string) {
@@ -372,7 +371,7 @@ var errPermitted = errors.New("permitted")
 
 func TestErrorsOfAConnectionThatEndsInThePool(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	admin := e.db.Connect(t)
 	pool := errorPool(t, e.db, func(*pgxpool.Config) {})
 	for name, run := range e.ownCalls(t, pool) {
@@ -387,7 +386,7 @@ func TestErrorsOfAConnectionThatEndsInThePool(t *testing.T) {
 
 func TestErrorsOfACommit(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	admin, pool := e.db.Connect(t), e.db.Pool(t)
 	job, err := schedule.New(openLocker(t, e.db), pglock.NewKey("job"))
 	txCheck(t, err)
@@ -409,7 +408,7 @@ func TestErrorsOfACommit(t *testing.T) {
 
 func TestErrorsOfARateLimitWhoseStatementTheServerEnds(t *testing.T) {
 	t.Parallel()
-	e := newErrorEnv(t, testenv.Database(t))
+	e := newErrorEnv(t, testenv.Installed(t))
 	pool := e.db.Pool(t)
 	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
 	txCheck(t, err)
@@ -439,7 +438,9 @@ func TestErrorsOfAFullLockTable(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{
 		"max_locks_per_transaction": "10", "max_connections": "60", "max_prepared_transactions": "0",
 	})
-	e := newErrorEnv(t, testenv.On(t, server))
+	db := testenv.On(t, server)
+	txCheck(t, migrations.Up(t.Context(), db.Pool(t)))
+	e := newErrorEnv(t, db)
 	filler := e.db.Connect(t)
 	pool := errorPool(t, e.db, func(*pgxpool.Config) {})
 	own := e.ownCalls(t, pool)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
@@ -21,7 +20,6 @@ import (
 func contendedRow(t *testing.T, db *testenv.DB) pglock.Key {
 	t.Helper()
 	pool, key := db.Pool(t), pglock.NewKey("invoice:42")
-	must.Succeed(t, migrations.Up(t.Context(), pool))
 	locker := func() *pglock.Locker {
 		l, err := rowlock.New(pool, pglock.WithLease(time.Hour))
 		must.Succeed(t, err)
@@ -54,7 +52,7 @@ func contendedRow(t *testing.T, db *testenv.DB) pglock.Key {
 }
 
 func TestLocksInRowsHaveSeries(t *testing.T) {
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	key := contendedRow(t, db)
 	series := scrape(t, serve(t, on(t, db)))
 	of := fmt.Sprintf(`{database=%q}`, db.Name())

@@ -182,7 +182,7 @@ func TestPages(t *testing.T) {
 
 // Every metric in the dashboard exists, and every metric is in the dashboard.
 func TestTheDashboardKnowsTheMetrics(t *testing.T) {
-	db := testenv.Database(t)
+	db := testenv.Installed(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	wait(t, db, "SELECT pg_advisory_lock(7)")
 	contendedRow(t, db)

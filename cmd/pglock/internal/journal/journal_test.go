@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { testenv.MainAlone(m) }
 
 // fixture is a database and a journal of its locks.
 type fixture struct {
@@ -27,10 +27,10 @@ type fixture struct {
 	j  *journal.Journal
 }
 
-// newFixture has a server of its own: a database that another test makes while a snapshot is taken has no name there, by
-// which its events could be told.
+// newFixture is for tests that do not run in parallel: a database that another test makes while a snapshot is taken has no name
+// there, by which its events could be told.
 func newFixture(t testing.TB) *fixture {
-	return &fixture{t, testenv.On(t, testenv.NewServer(t, nil)), journal.New()}
+	return &fixture{t, testenv.Database(t), journal.New()}
 }
 
 // observe takes a snapshot and returns it with the events in the fixture's database.
@@ -130,7 +130,6 @@ func (s *fixture) startTableWait(conn *pgx.Conn, table string) (ended func()) {
 }
 
 func TestJournalFollowsALock(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	a, b, c := s.connect("a"), s.connect("b"), s.connect("c")
 	s.exec(a, "SELECT pg_advisory_lock(7)")
@@ -173,7 +172,6 @@ func TestJournalFollowsALock(t *testing.T) {
 }
 
 func TestJournalDistinguishesTheEndOfASessionFromARelease(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	a, b := s.connect("a"), s.connect("b")
 	s.exec(a, "SELECT pg_advisory_lock(8), pg_advisory_lock(9)")
@@ -189,7 +187,6 @@ func TestJournalDistinguishesTheEndOfASessionFromARelease(t *testing.T) {
 
 // The root of the chain holds no advisory lock. The other sessions continue after it has ended.
 func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	owner, a, b := s.connect("owner"), s.connect("a"), s.connect("b")
 	s.exec(owner, "CREATE TABLE t ()")
@@ -218,7 +215,6 @@ func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 }
 
 func TestJournalSeesACancelledWait(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	a, b := s.connect("a"), s.connect("b")
 	s.exec(a, "SELECT pg_advisory_lock(8)")
@@ -237,7 +233,6 @@ func TestJournalSeesACancelledWait(t *testing.T) {
 }
 
 func TestJournalSeesADeadlock(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	a, b := s.connect("a"), s.connect("b")
 	s.exec(a, "SET deadlock_timeout = '1h'")
@@ -266,7 +261,6 @@ func TestJournalSeesADeadlock(t *testing.T) {
 }
 
 func TestJournalDoesNotClaimThatALockWasHeldThroughAGap(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	a := s.connect("a")
 	s.exec(a, "SELECT pg_advisory_lock(5)")
@@ -283,7 +277,6 @@ func TestJournalDoesNotClaimThatALockWasHeldThroughAGap(t *testing.T) {
 }
 
 func TestJournalDoesNotReportPglocksStatementsAsCode(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	open := func() *pglock.Locker {
 		locker, err := pglock.Open(t.Context(), s.db.ConnString())

@@ -24,7 +24,6 @@ func (s *fixture) rowWaiters(n int) {
 }
 
 func TestJournalFollowsALockInARow(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
 	pool, key := s.db.Pool(t), pglock.NewKey("invoice:42")
 	must.Succeed(t, migrations.Up(t.Context(), pool))
