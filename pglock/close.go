@@ -28,7 +28,7 @@ import (
 // wait for its own caller: it does nothing and returns [ErrSelfDeadlock].
 func (l *Locker) Close(ctx context.Context) error {
 	for _, lock := range ancestors(ctx) {
-		if lock.hold.locker == l && !l.closed.Load() {
+		if lock.hold.locker == l && l.checkOpen() == nil {
 			return fmt.Errorf("pglock: close: %w: its context descends from that of a Lock of %s, which is held "+
 				"(close when that is unlocked)", ErrSelfDeadlock, keyText(lock.name(), 0))
 		}
@@ -96,13 +96,9 @@ func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-ch
 
 // warnOfHeld writes to the log which locks a Close waits for.
 func (l *Locker) warnOfHeld() {
-	var held []*Lock
-	for i := range l.shards {
-		s := &l.shards[i]
-		s.mu.Lock()
-		held = append(held, s.locksLocked()...)
-		s.mu.Unlock()
-	}
+	l.mu.Lock()
+	held := l.locksLocked()
+	l.mu.Unlock()
 	if len(held) > 0 {
 		l.config.env.Logger.Warn("close waits for locks that are still held", "locks", len(held), "held", namesOf(held))
 	}
@@ -113,11 +109,11 @@ func namesOf(locks []*Lock) string {
 	var names []string
 	for _, k := range locks[:min(len(locks), mostNamed)] {
 		tag := ""
-		if use := k.use(); use.Kind != UseLock {
+		if use := k.purpose(); use.Kind != UseLock {
 			tag = ", " + string(use.Kind)
 		}
-		if k.token == 0 {
-			tag += ", token " + shorttext.Quote(k.Token())
+		if !strings.HasPrefix(k.token, k.hold.locker.tokens) {
+			tag += ", token " + shorttext.Quote(k.token)
 		}
 		names = append(names, fmt.Sprintf("%s (since %s%s)", keyText(k.name(), len(k.keys())-1), wallTime(k.since).Format(time.RFC3339), tag))
 	}
@@ -192,40 +188,30 @@ func (l *Locker) awaitDrained(ctx context.Context, kept time.Duration) {
 
 // refuse fails present and future waiters. It returns false if that has been done before.
 func (l *Locker) refuse() bool {
-	if !l.closed.CompareAndSwap(false, true) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return false
 	}
-	close(l.closing)
-	for i := range l.shards {
-		l.refuseIn(&l.shards[i])
+	l.closed = true
+	close(l.closing) // which ends the waits in queues
+	for _, w := range l.asking {
+		w.giveUp(ErrClosed)
 	}
+	l.drainLocked()
 	return true
 }
 
-func (l *Locker) refuseIn(s *shard) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.inUse == 0 {
-		l.shardDrained()
-	}
-	for r := range s.asking {
-		r.cancel(ErrClosed)
-	}
-	for _, entries := range s.entries {
-		for _, e := range entries {
-			e.refuse()
+// locksLocked returns all Locks.
+func (l *Locker) locksLocked() (all []*Lock) {
+	for _, e := range l.entries {
+		for _, h := range e.holds {
+			if h.entries[0] == e {
+				all = append(all, h.locks...)
+			}
 		}
 	}
-}
-
-// refuse fails the requests in the queue.
-func (e *entry) refuse() {
-	for _, r := range e.queue {
-		r.err = ErrClosed
-		close(r.ready)
-	}
-	e.queue, e.writers = nil, 0
+	return all
 }
 
 // releaseAll releases the locks concurrently, since each may have to wait for a silent server. Those that wait end when the
@@ -252,17 +238,14 @@ func (l *Locker) releaseAll(ctx context.Context, ended []loss) (wait func() erro
 // endHeld ends all locks. It returns those that had not ended before, each with a channel that its holder's Unlock
 // closes.
 func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) {
-	for i := range l.shards {
-		s := &l.shards[i]
-		s.mu.Lock()
-		for _, k := range s.locksLocked() {
-			notice, lost := k.expectNotice(), k.lostError(LostClosed, cause)
-			if k.end(lost) {
-				ended, noticed = append(ended, loss{lock: k, err: lost}), append(noticed, notice)
-				s.counts.Lost++
-			}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.locksLocked() {
+		notice, lost := k.expectNotice(), k.lostError(LostClosed, cause)
+		if k.end(lost) {
+			ended, noticed = append(ended, loss{lock: k, err: lost}), append(noticed, notice)
+			l.counts.Lost++
 		}
-		s.mu.Unlock()
 	}
 	return ended, noticed
 }

@@ -25,11 +25,10 @@ func (l *Lock) newContext(parent context.Context) *lockContext {
 	l.mu.Lock()
 	err := l.err
 	if err == nil {
-		x := l.lazyLocked()
-		if x.contexts == nil {
-			x.contexts = map[*lockContext]struct{}{}
+		if l.contexts == nil {
+			l.contexts = map[*lockContext]struct{}{}
 		}
-		x.contexts[c] = struct{}{}
+		l.contexts[c] = struct{}{}
 	}
 	l.mu.Unlock()
 	if err != nil {
@@ -42,12 +41,12 @@ func (l *Lock) newContext(parent context.Context) *lockContext {
 // for weeks does not accumulate them.
 func (l *Lock) contextWithValues(parent context.Context) context.Context {
 	l.mu.Lock()
-	shared := l.lazyLocked().endless
+	shared := l.endless
 	l.mu.Unlock()
 	if shared == nil { // two callers may make one each: the second stays
 		shared = l.newContext(context.Background())
 		l.mu.Lock()
-		l.lazy.endless = shared
+		l.endless = shared
 		l.mu.Unlock()
 	}
 	if parent == context.Background() {
@@ -75,7 +74,7 @@ func (c *valuesContext) Value(key any) any {
 func (l *Lock) forgetContext(c *lockContext) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.lazyLocked().contexts, c)
+	delete(l.contexts, c)
 }
 
 // lockContext is a context that ends with the lock.

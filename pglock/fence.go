@@ -24,14 +24,13 @@ import (
 // without fencing return [ErrUnsupported]. When ctx ends first, the error matches the context's.
 func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
-	unlock, err := l.lockMutex(ctx, func(x *lazyState) *ctxMutex { return &x.fencing })
+	unlock, err := l.lockMutex(ctx, &l.fencing)
 	if err != nil {
 		return 0, l.failed(attempt, err)
 	}
 	defer unlock()
-	x := l.lazy
-	if x.fence != 0 {
-		return x.fence, nil
+	if l.fence != 0 {
+		return l.fence, nil
 	}
 	if err := l.Err(); err != nil {
 		return 0, l.says(attempt, err)
@@ -47,7 +46,7 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, l.failed(attempt, err)
 	}
-	x.fence = number
+	l.fence = number
 	return number, nil
 }
 
@@ -55,13 +54,12 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 type ctxMutex chan struct{}
 
 // lockMutex locks one of the mutexes of the Lock, and returns the function that unlocks it.
-func (l *Lock) lockMutex(ctx context.Context, of func(*lazyState) *ctxMutex) (unlock func(), err error) {
+func (l *Lock) lockMutex(ctx context.Context, m *ctxMutex) (unlock func(), err error) {
 	l.mu.Lock()
-	t := of(l.lazyLocked())
-	if *t == nil {
-		*t = make(ctxMutex, 1)
+	if *m == nil {
+		*m = make(ctxMutex, 1)
 	}
-	taken := *t
+	taken := *m
 	l.mu.Unlock()
 	select {
 	case taken <- struct{}{}:

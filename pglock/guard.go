@@ -75,26 +75,18 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	if !guard.GuardsInOrder() {
 		l.hold.keep()
 	}
-	l.mu.Lock()
-	guarded := l.lazyLocked().guarded
-	l.mu.Unlock()
-	if guarded {
+	if l.guarded.Load() {
 		return guard.GuardTx(ctx, tx, l.hold.grant, false)
 	}
-	unlock, err := l.lockMutex(ctx, func(x *lazyState) *ctxMutex { return &x.guarding })
+	unlock, err := l.lockMutex(ctx, &l.guarding)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	l.mu.Lock()
-	first := !l.lazy.guarded
-	l.mu.Unlock()
-	if err := guard.GuardTx(ctx, tx, l.hold.grant, first); err != nil {
+	if err := guard.GuardTx(ctx, tx, l.hold.grant, !l.guarded.Load()); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lazy.guarded = true
+	l.guarded.Store(true)
 	return nil
 }
 
@@ -104,9 +96,8 @@ func (h *hold) keep() {
 	if h.shared {
 		return // guarded transactions of shared locks run side by side
 	}
-	l := h.locker
-	l.lock(h.shards())
-	defer l.unlock(h.shards())
+	h.locker.mu.Lock()
+	defer h.locker.mu.Unlock()
 	h.kept = true
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -16,20 +17,14 @@ import (
 // A Lock may be lost between checking it and acting on it. Work should run under [Lock.Context]; database writes that
 // must not happen without the lock need [Lock.GuardTx], and effects elsewhere [Lock.Fence].
 type Lock struct {
-	hold  *hold
-	key   [1]driver.Key // as its caller named it; the first of several
-	token uint64        // the number in the Locker's own token; 0 if WithToken has set another
-	since driver.Instant
+	hold   *hold
+	locked []driver.Key // in order, as its caller named them
+	token  string
+	since  driver.Instant
+	use    *Use // what a primitive uses it for; nil for plain locks
 
-	mu   sync.Mutex
-	err  error      // why it ended
-	lazy *lazyState // made when it is needed
-}
-
-// lazyState is state that most Locks do not need. The Lock's mu guards it.
-type lazyState struct {
-	token      string // what WithToken has set
-	use        *Use   // what a primitive uses it for; nil for plain locks
+	mu         sync.Mutex
+	err        error // why it ended
 	done       chan struct{}
 	expires    driver.Instant // when MaxHold ends it; 0 is never
 	timer      *time.Timer    // checks expires
@@ -39,35 +34,20 @@ type lazyState struct {
 	unreported *LostError      // a loss to report after that
 	noticed    chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
 
-	fencing ctxMutex // held while asking for the fence
-	fence   int64    // 0 until it has been asked for
-
+	fencing  ctxMutex // held while asking for the fence
+	fence    int64    // 0 until it has been asked for
 	guarding ctxMutex // held while guarding the first transaction
-	guarded  bool     // one has been guarded
+	guarded  atomic.Bool
 }
 
-// lazyLocked returns the lazy state, and makes it if there is none.
-func (l *Lock) lazyLocked() *lazyState {
-	if l.lazy == nil {
-		l.lazy = &lazyState{}
-	}
-	return l.lazy
-}
-
-// keys returns the keys, in order. A hold of several keys is never shared by two Locks.
-func (l *Lock) keys() []driver.Key {
-	if multi := l.hold.multi; multi != nil {
-		return multi.keys
-	}
-	return l.key[:]
-}
+func (l *Lock) keys() []driver.Key { return l.locked }
 
 // Key returns the key of the lock; for a LockAll of several it is the zero Key.
 func (l *Lock) Key() Key {
 	if len(l.keys()) > 1 {
 		return Key{}
 	}
-	return Key{k: l.key[0]}
+	return Key{k: l.locked[0]}
 }
 
 // Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
@@ -76,27 +56,19 @@ func (l *Lock) Keys() []Key {
 }
 
 // Token returns this acquisition's unique identifier, or the value given to [WithToken].
-func (l *Lock) Token() string {
-	if l.token != 0 {
-		return l.hold.locker.tokens.numbered(l.token).String()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lazy.token
-}
+func (l *Lock) Token() string { return l.token }
 
 // Done returns a channel that is closed when the lock ends.
 func (l *Lock) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x := l.lazyLocked()
-	if x.done == nil {
-		x.done = make(chan struct{})
+	if l.done == nil {
+		l.done = make(chan struct{})
 		if l.err != nil {
-			close(x.done)
+			close(l.done)
 		}
 	}
-	return x.done
+	return l.done
 }
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
@@ -104,10 +76,7 @@ func (l *Lock) Done() <-chan struct{} {
 // learns of it from its first call.
 func (l *Lock) Err() error {
 	l.mu.Lock()
-	err, expires := l.err, driver.Instant(0)
-	if x := l.lazy; x != nil {
-		expires = x.expires
-	}
+	err, expires := l.err, l.expires
 	l.mu.Unlock()
 	if err != nil {
 		return err
@@ -167,7 +136,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	err := l.hold.locker.drop(ctx, l)
 	if lost, ok := errors.AsType[*LostError](err); ok { // found by this call
-		l.hold.countLost()
+		l.hold.locker.countLost()
 		l.reportLost(lost)
 	} else {
 		l.reportReleased(ctx)
@@ -184,10 +153,13 @@ func (l *Lock) end(err error) bool {
 		return false
 	}
 	l.err = err
-	var contexts map[*lockContext]struct{}
-	if x := l.lazy; x != nil {
-		contexts, x.contexts = x.contexts, nil
-		x.endLocked()
+	contexts := l.contexts
+	l.contexts = nil
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	if l.done != nil {
+		close(l.done)
 	}
 	l.mu.Unlock()
 	for c := range contexts {
@@ -196,32 +168,21 @@ func (l *Lock) end(err error) bool {
 	return true
 }
 
-// endLocked stops what runs for a lock that has ended, except its contexts.
-func (x *lazyState) endLocked() {
-	if x.timer != nil {
-		x.timer.Stop()
-	}
-	if x.done != nil {
-		close(x.done)
-	}
-}
-
 // expectNotice returns a channel that the holder's Unlock closes.
 func (l *Lock) expectNotice() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x := l.lazyLocked()
-	x.noticed = make(chan struct{})
-	return x.noticed
+	l.noticed = make(chan struct{})
+	return l.noticed
 }
 
 // notice notifies a waiting Close that the holder has seen the end.
 func (l *Lock) notice() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x := l.lazy; x != nil && x.noticed != nil {
-		close(x.noticed)
-		x.noticed = nil
+	if l.noticed != nil {
+		close(l.noticed)
+		l.noticed = nil
 	}
 }
 
@@ -232,24 +193,22 @@ func (l *Lock) limit(d time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x := l.lazyLocked()
-	x.expires = driver.Now().Add(d)
-	if l.err != nil {
-		return
-	}
-	if x.timer == nil {
-		x.timer = time.AfterFunc(d, l.expireInTime)
-	} else {
-		x.timer.Reset(d)
+	l.expires = driver.Now().Add(d)
+	switch {
+	case l.err != nil:
+	case l.timer == nil:
+		l.timer = time.AfterFunc(d, l.expireInTime)
+	default:
+		l.timer.Reset(d)
 	}
 }
 
 // expireInTime runs when the timer fires. Extend may just have moved the deadline.
 func (l *Lock) expireInTime() {
 	l.mu.Lock()
-	early := l.lazy.expires.Sub(driver.Now())
+	early := l.expires.Sub(driver.Now())
 	if early > 0 && l.err == nil {
-		l.lazy.timer.Reset(early)
+		l.timer.Reset(early)
 	}
 	l.mu.Unlock()
 	if early <= 0 {
@@ -261,7 +220,7 @@ func (l *Lock) expireInTime() {
 func (k *Lock) expire() {
 	if lost := k.lostError(LostMaxHold, nil); k.end(lost) {
 		l := k.hold.locker
-		k.hold.countLost()
+		l.countLost()
 		go func() { _ = l.drop(context.Background(), k) }() // the holder must not wait for it
 		l.notifications.Add(loss{lock: k, err: lost})
 	}
@@ -284,5 +243,5 @@ func (l *Lock) failed(attempt string, err error) error {
 
 // says adds what was attempted and on which lock.
 func (l *Lock) says(attempt string, err error) error {
-	return failed(attempt, Key{k: l.key[0]}, len(l.keys())-1, err)
+	return failed(attempt, Key{k: l.locked[0]}, len(l.keys())-1, err)
 }

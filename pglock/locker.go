@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,13 +33,18 @@ type Locker struct {
 	backend driver.Backend
 	byName  bool // the backend distinguishes locks by their names
 	config  lockerConfig
-	tokens  tokens
+	tokens  string // what the tokens of this Locker begin with
+	token   atomic.Uint64
 
-	shards    *[shards]shard
-	closed    atomic.Bool
-	closing   chan struct{} // closed when Close begins
-	undrained atomic.Int32  // shards that are not closed, or not empty
-	drained   chan struct{} // closed when there are none
+	closing chan struct{} // closed when Close begins
+	drained chan struct{} // closed when, after that, no key is in use
+	waiting atomic.Int64  // calls that have not returned
+
+	mu      sync.Mutex
+	closed  bool
+	entries map[identity]*entry // of the keys that are held, asked for or waited for here
+	asking  map[*request]*wait  // what waits for the backend, to be ended by Close
+	counts  Stats               // but those that wait
 
 	notifications combine.Queue[loss]
 	waits         waitWatch
@@ -155,11 +161,10 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 		return nil, fmt.Errorf("pglock: %w", err)
 	}
 	l := &Locker{
-		backend: b, config: config, tokens: newTokens(), shards: newShards(), graph: waits,
-		drained: make(chan struct{}), closing: make(chan struct{}),
+		backend: b, config: config, tokens: rand.Text() + "-", graph: waits, drained: make(chan struct{}), closing: make(chan struct{}),
+		entries: map[identity]*entry{}, asking: map[*request]*wait{},
 	}
 	l.lookout = newLookout(l)
-	l.undrained.Store(shards)
 	l.notifications.Send = reportLosses
 	if named, ok := b.(driver.NamedLocks); ok {
 		l.byName = named.LocksByName()
@@ -203,7 +208,7 @@ func (l *Locker) Holders(ctx context.Context, key Key) ([]Holder, error) {
 func (l *Locker) holders(ctx context.Context, key driver.Key) ([]Holder, error) {
 	holders, err := l.backend.Holders(ctx, key)
 	for i := range holders {
-		if strings.HasPrefix(holders[i].Token, l.tokens.prefix) {
+		if strings.HasPrefix(holders[i].Token, l.tokens) {
 			holders[i].Self = true
 		}
 	}
@@ -222,38 +227,35 @@ type Stats struct {
 	Lost int64
 }
 
-// Stats returns the Locker's counters. It reads the keys part by part, so while other goroutines lock and unlock, the
-// sums do not belong to a single instant.
-func (l *Locker) Stats() (sum Stats) {
-	for i := range l.shards {
-		s := &l.shards[i]
-		s.mu.Lock()
-		c := s.counts
-		s.mu.Unlock()
-		sum.Held += c.Held
-		sum.Waiting += c.Waiting
-		sum.Acquired += c.Acquired
-		sum.HandedOff += c.HandedOff
-		sum.Lost += c.Lost
-	}
-	return sum
+// Stats returns the Locker's counters.
+func (l *Locker) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stats := l.counts
+	stats.Waiting = int(l.waiting.Load())
+	return stats
 }
 
 func (l *Locker) checkOpen() error {
-	if l.closed.Load() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return ErrClosed
 	}
 	return nil
 }
 
-// tokens makes tokens that are unique among all processes.
-type tokens struct {
-	prefix string
-	last   *atomic.Uint64
+// drainLocked notes that a key is not in use any more.
+func (l *Locker) drainLocked() {
+	if l.closed && len(l.entries) == 0 {
+		close(l.drained)
+	}
 }
 
-func newTokens() tokens { return tokens{rand.Text() + "-", new(atomic.Uint64)} }
-
-func (t tokens) next() driver.Token { return t.numbered(t.last.Add(1)) }
-
-func (t tokens) numbered(n uint64) driver.Token { return driver.Token{Text: t.prefix, Number: n} }
+// tokenFor returns the token of an acquisition: what its caller chose, or one that is unique among all processes.
+func (l *Locker) tokenFor(c lockConfig) string {
+	if c.token != "" {
+		return c.token
+	}
+	return l.tokens + strconv.FormatUint(l.token.Add(1), 10)
+}

@@ -76,7 +76,7 @@ func (l *Locker) look() {
 }
 
 func (l *Locker) anyWaits() bool {
-	return len(l.waits.ofPrimitives()) > 0 || l.Stats().Waiting > 0
+	return len(l.waits.ofPrimitives()) > 0 || l.waiting.Load() > 0
 }
 
 func (l *Locker) writeWaits(now driver.Instant) {
@@ -111,21 +111,14 @@ func (l *Locker) writeWaits(now driver.Instant) {
 // lock, and a run's of a job.
 func (l *Locker) allWaits() map[waitedFor]*longWait {
 	all := map[waitedFor]*longWait{}
-	for i := range l.shards {
-		s := &l.shards[i]
-		s.mu.Lock()
-		for r := range s.asking {
-			l.addWait(all, r, r.keys[0], 1)
-		}
-		for _, entries := range s.entries {
-			for _, first := range entries {
-				for e := first; e != nil; e = e.next {
-					l.addQueueLocked(all, e)
-				}
-			}
-		}
-		s.mu.Unlock()
+	l.mu.Lock()
+	for r := range l.asking {
+		l.addWait(all, r, r.keys[0], 1)
 	}
+	for _, e := range l.entries {
+		l.addQueueLocked(all, e)
+	}
+	l.mu.Unlock()
 	for _, w := range l.waits.ofPrimitives() {
 		if since, calls := w.Now(); calls > 0 {
 			use := w.Use.(Use)

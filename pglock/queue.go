@@ -7,8 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file is the queue among the goroutines of one process. The mu of a key's shard guards the key's entry; requests
-// and holds are guarded by the mu of each of their keys' shards.
+// This file is the queue among the goroutines of one process. The Locker's mu guards it.
 //
 // Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
 // each it waits, first come first served, until nothing that this process holds or asks for conflicts with it. Then it
@@ -19,100 +18,39 @@ import (
 
 // entry is the state of one key in this process.
 type entry struct {
-	shard   *shard
 	id      identity
 	queue   []*request // waiting here, in the order of their arrival
 	writers int        // exclusive ones among them
 
-	// What conflicts with later requests: Locks that are held, requests that ask the backend, and holds that are being
-	// released. They are all shared, or there is one exclusive.
-	held, busy int
-	exclusive  bool
-
-	joinable *hold // the last shared hold granted; more may join it
-
-	holds []*hold // grants of the backend whose first key this is
-
-	next *entry // the entry of another lock whose key has the same number
+	// What conflicts with later requests: holds, and requests that ask the backend, or holds that are being released. They are
+	// all shared, or there is one exclusive.
+	holds     []*hold // in the order in which they were granted
+	busy      int
+	exclusive bool
 }
 
-// request is one call of Lock, TryLock, LockAll or TryLockAll. It is reused when the call has returned.
-type request struct {
-	keys   []driver.Key // in order
-	try    bool         // never waits
-	config lockConfig
-	token  driver.Token
-	since  driver.Instant
-	caller context.Context // of the call, or derived from it by the Observer
-	cancel func(error)     // ends the wait for the backend, when Close does
-	waited bool            // it did not get the lock at once
-	asked  bool            // it waited for the backend
-	wait   *wait           // for the backend, in waits; nil if no other call can have to wait for it
-
-	entries []*entry      // of the keys that the request has reached
-	shards  shardSet      // of all of them
-	ready   chan struct{} // closed when the wait at the last of them is over
-	lock    *Lock         // the result, if it need not ask the backend
-	err     error         // or why it failed
+// identity identifies a lock: the number of its key and, if the backend distinguishes locks by their names
+// ([driver.NamedLocks]), the name.
+type identity struct {
+	KeyID
+	name string
 }
 
-// home is the shard where r is counted.
-func (r *request) home() *shard { return r.entries[0].shard }
-
-// hold is a grant of the backend for one request, and its Locks: several if they are shared.
-type hold struct {
-	locker *Locker
-	grant  driver.Grant
-	entry  [1]*entry // of its key, or
-	multi  *multiKey
-	shared bool
-	over   bool     // lost or released
-	kept   bool     // it is not handed off: its backend does not keep guarded transactions of two Locks in order
-	index  uint8    // of its home
-	why    uint8    // why it was lost, in lostReasons
-	passed int32    // how often it was handed off or joined
-	locks  []*Lock  // several if they are shared
-	one    [1]*Lock // room for the usual one
-
-	first Lock // the first Lock on the hold, so that both are one allocation
-}
-
-// multiKey has the keys of a hold with more than one, and their entries.
-type multiKey struct {
-	keys    []driver.Key
-	entries []*entry
-	shards  shardSet
-}
-
-// home is the shard where h is counted.
-func (h *hold) home() *shard { return &h.locker.shards[h.index] }
-
-// newHold returns a hold for r.
-func (l *Locker) newHold(r *request) *hold {
-	h := &hold{locker: l, shared: r.config.shared, index: r.home().index}
-	h.locks = h.one[:0]
-	if len(r.keys) == 1 {
-		h.entry[0] = r.entries[0]
-	} else {
-		h.multi = &multiKey{slices.Clone(r.keys), slices.Clone(r.entries), r.shards}
+func (l *Locker) identityOf(key driver.Key) identity {
+	if l.byName {
+		return identity{key.KeyID, key.Name}
 	}
-	return h
+	return identity{KeyID: key.KeyID}
 }
 
-// entries returns the entries of the hold's keys. They exist while the hold has Locks or is being released.
-func (h *hold) entries() []*entry {
-	if h.multi != nil {
-		return h.multi.entries
+// inOrder returns the keys of the locks, each once, in the order in which every process takes them.
+func (l *Locker) inOrder(keys []Key) []Key {
+	if !l.byName {
+		return inOrder(keys)
 	}
-	return h.entry[:]
-}
-
-// shards returns the shards of the hold's keys.
-func (h *hold) shards() shardSet {
-	if h.multi != nil {
-		return h.multi.shards
-	}
-	return shardSet(0).with(h.index)
+	keys = slices.Clone(keys)
+	slices.SortFunc(keys, func(a, b Key) int { return a.k.Compare(b.k) })
+	return slices.CompactFunc(keys, func(a, b Key) bool { return a.k.Compare(b.k) == 0 })
 }
 
 // decision is what a request may do at an entry.
@@ -127,11 +65,11 @@ const (
 // decideLocked decides what r, the first in e's queue, may do.
 func (l *Locker) decideLocked(e *entry, r *request) decision {
 	switch {
-	case e.held+e.busy == 0:
+	case len(e.holds)+e.busy == 0:
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case len(r.keys) == 1 && e.joinable != nil && len(e.joinable.locks) > 0 && l.mayHandOffLocked(e.joinable):
+	case len(r.keys) == 1 && len(e.holds) > 0 && l.mayHandOffLocked(e.last()):
 		return shareHold
 	case e.busy > 0 && !r.try:
 		return waitHere // for the shared hold that is being asked for, to join it
@@ -139,37 +77,45 @@ func (l *Locker) decideLocked(e *entry, r *request) decision {
 	return askBackend
 }
 
-// enterLocked brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
-// fails if it would have to wait.
-func (l *Locker) enterLocked(s *shard, r *request, id identity) (wait bool) {
-	e := s.entryLocked(id)
-	r.entries = append(r.entries, e)
-	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)
+func (e *entry) last() *hold { return e.holds[len(e.holds)-1] }
+
+// enter brings r to the entry of its next key, and reports whether r must wait there. A request that does not wait (try) fails
+// if it would have to wait. After an error r is not at the entry.
+func (l *Locker) enter(r *request, id identity) (waits bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false, ErrClosed
+	}
+	e := l.entries[id]
+	if e == nil {
+		e = &entry{id: id}
+		l.entries[id] = e
+	}
 	v := waitHere
-	if !blocked {
+	if len(e.queue) == 0 || r.try && r.config.shared && e.writers == 0 {
 		v = l.decideLocked(e, r)
 	}
-	switch {
-	case v != waitHere:
-		l.applyLocked(e, r, v)
-		return false
-	case r.try:
-		r.err = ErrNotAcquired
-		return false
+	if v == waitHere && r.try {
+		return false, ErrNotAcquired
 	}
-	r.ready = make(chan struct{})
+	r.entries = append(r.entries, e)
+	if v != waitHere {
+		l.applyLocked(e, r, v)
+		return false, nil
+	}
+	r.ready, r.queued = make(chan struct{}), true
 	e.queue = append(e.queue, r)
 	if !r.config.shared {
 		e.writers++
 	}
-	return true
+	return true, nil
 }
 
 // applyLocked carries out a decision other than waitHere.
 func (l *Locker) applyLocked(e *entry, r *request, v decision) {
 	if v == shareHold {
-		e.held++
-		l.shareLocked(e.joinable, r)
+		r.lock = l.shareLocked(e.last(), r)
 		return
 	}
 	e.busy++
@@ -188,40 +134,43 @@ func (l *Locker) wakeQueueLocked(e *entry) {
 		l.applyLocked(e, r, v)
 		close(r.ready)
 	}
-	if e.held+e.busy == 0 {
-		e.shard.forgetLocked(e)
+	if len(e.holds)+e.busy == 0 {
+		delete(l.entries, e.id)
+		l.drainLocked()
 	}
 }
 
-// dequeueLocked removes r from the queue, and reports whether it was there.
-func (e *entry) dequeueLocked(r *request) bool {
-	if !removeOne(&e.queue, r) {
-		return false
-	}
+// dequeueLocked removes r, which waits there, from the queue.
+func (e *entry) dequeueLocked(r *request) {
+	removeOne(&e.queue, r)
+	r.queued = false
 	if !r.config.shared {
 		e.writers--
 	}
-	return true
 }
 
-// leaveLocked removes r, which is busy at all its entries, from them.
-func (l *Locker) leaveLocked(r *request) {
+// leave removes r from the entries that it has reached. It may wait at the last of them, and it may just have got a Lock there,
+// which it gives back.
+func (l *Locker) leave(r *request) {
+	l.mu.Lock()
+	if lock := r.lock; lock != nil {
+		l.mu.Unlock()
+		go func() {
+			if lock.end(ErrUnlocked) {
+				_ = l.drop(context.Background(), lock)
+			}
+		}()
+		return
+	}
+	defer l.mu.Unlock()
 	for _, e := range r.entries {
-		e.busy--
+		if r.queued && e == r.entries[len(r.entries)-1] {
+			e.dequeueLocked(r)
+		} else {
+			e.busy--
+		}
 		l.wakeQueueLocked(e)
 	}
-}
-
-// admitLocked makes r, which was busy at all its entries, the first holder of h.
-func (l *Locker) admitLocked(r *request, h *hold) {
-	for _, e := range r.entries {
-		e.busy--
-		e.held++
-		if h.shared && h.multi == nil {
-			e.joinable = h
-		}
-	}
-	r.entries[0].holds = append(r.entries[0].holds, h)
 }
 
 // removeOne removes x from the list, and reports whether it was there.

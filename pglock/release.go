@@ -3,7 +3,6 @@ package pglock
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -13,42 +12,41 @@ import (
 // it. It returns the backend's error; the key is busy until the backend has answered.
 func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
-	home := h.home()
-	l.lock(h.shards())
+	l.mu.Lock()
 	if !removeOne(&h.locks, k) { // lost while it was being unlocked: endHold has counted it
-		l.unlock(h.shards())
-		return k.lostError(lostReasons[h.why], nil)
+		l.mu.Unlock()
+		return k.lostError(h.why, nil)
 	}
-	home.counts.Held--
+	l.counts.Held--
 	next := l.successorLocked(h)
 	switch {
 	case len(h.locks) > 0:
-		l.uncountLocked(h, 1)
 	case next != nil:
 		l.handOffLocked(h, next)
 	default:
 		h.makeBusyLocked()
-		l.unlock(h.shards())
+		l.mu.Unlock()
 		return k.lossDuringUnlock(l.releaseHold(ctx, h))
 	}
-	l.discountLocked(home, 1) // a hold of several keys has one Lock, and is not handed off
-	l.unlock(h.shards())
+	l.mu.Unlock()
 	return nil
 }
 
-// makeBusyLocked makes h's keys busy instead of held. releaseHold must follow.
+// makeBusyLocked makes h's keys busy instead of held.
 func (h *hold) makeBusyLocked() {
-	h.endLocked()
-	for _, e := range h.entries() {
-		e.held--
+	h.over = true
+	for _, e := range h.entries {
+		removeOne(&e.holds, h)
 		e.busy++
 	}
 }
 
-// endLocked records that the backend does not hold h any more, or soon will not.
-func (h *hold) endLocked() {
-	h.over = true
-	removeOne(&h.entries()[0].holds, h) // it is not there if it was never granted
+// freeLocked lets others have the keys of h, which are busy.
+func (l *Locker) freeLocked(h *hold) {
+	for _, e := range h.entries {
+		e.busy--
+		l.wakeQueueLocked(e)
+	}
 }
 
 // releaseHold releases a hold, and lets others have its keys when the release is confirmed.
@@ -66,21 +64,9 @@ func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 }
 
 func (l *Locker) holdReleased(h *hold) {
-	l.lock(h.shards())
-	defer l.unlock(h.shards())
-	for _, e := range h.entries() {
-		e.busy--
-		l.wakeQueueLocked(e)
-	}
-	l.discountLocked(h.home(), len(h.entries()))
-}
-
-// uncountLocked subtracts n Locks at h's keys.
-func (l *Locker) uncountLocked(h *hold, n int) {
-	for _, e := range h.entries() {
-		e.held -= n
-		l.wakeQueueLocked(e)
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.freeLocked(h)
 }
 
 // Lost implements [driver.LossHandler]: every Lock on h ends. A backend may call it before Acquire has returned.
@@ -105,7 +91,7 @@ type loss struct {
 // reportLosses tells the log and Observers of losses, in the background: no lock's end waits for them, however slow they are.
 func reportLosses(losses []loss) {
 	for _, l := range losses {
-		if use := l.lock.use(); l.logs && !hooks.IsInternal(string(use.Kind)) {
+		if use := l.lock.purpose(); l.logs && !hooks.IsInternal(string(use.Kind)) {
 			l.lock.hold.locker.warn("lock lost", l.lock.name(), use.Kind, "reason", l.err.Reason, "error", l.err.Err)
 		}
 		l.lock.reportLost(l.err)
@@ -115,17 +101,19 @@ func reportLosses(losses []loss) {
 // endHold ends every Lock on h, and reports whether it is the first to end h. If release is set, the keys become busy, and
 // releaseHold must follow.
 func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (first bool) {
-	l.lock(h.shards())
-	defer l.unlock(h.shards())
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if h.over {
 		return false
 	}
-	h.endLocked()
-	h.why = uint8(max(slices.Index(lostReasons, why), 0))
+	h.why = why
+	if len(h.locks) == 0 { // it has not been granted yet
+		h.over = true
+		return true
+	}
 	locks := h.locks
 	h.locks = nil
-	home := h.home()
-	home.counts.Held -= len(locks)
+	l.counts.Held -= len(locks)
 	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.
 	var ended []loss
 	for _, k := range locks {
@@ -133,32 +121,20 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 			ended = append(ended, loss{k, lost, len(ended) == 0})
 		}
 	}
-	home.counts.Lost += int64(len(ended))
+	l.counts.Lost += int64(len(ended))
 	l.notifications.Add(ended...)
-	gone := len(locks)
-	if release {
-		for _, e := range h.entries() {
-			e.held--
-			e.busy++
-		}
-		gone--
-	}
-	if gone > 0 {
-		l.discountLocked(home, gone*len(h.entries())) // a hold of several keys has one Lock
-		l.uncountLocked(h, gone)
+	h.makeBusyLocked()
+	if !release {
+		l.freeLocked(h)
 	}
 	return true
 }
 
-// lostReasons numbers the reasons, so that a hold stays small. A reason that is not here is that of a session.
-var lostReasons = []LostReason{LostSession, LostLease, LostGone, LostMaxHold, LostClosed}
-
-// countLost counts a lost Lock of h.
-func (h *hold) countLost() {
-	home := h.home()
-	home.mu.Lock()
-	defer home.mu.Unlock()
-	home.counts.Lost++
+// countLost counts a lost Lock.
+func (l *Locker) countLost() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Lost++
 }
 
 // lossDuringUnlock returns the error of an Unlock whose release failed with err.

@@ -26,7 +26,7 @@ func (r *request) reportWait(l *Locker) {
 
 // event is an event of the lock that r asks for.
 func (r *request) event(what EventType) Event {
-	e := Event{Type: what, Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token.String(), Try: r.try}
+	e := Event{Type: what, Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token, Try: r.try}
 	if r.config.use != nil {
 		e.Use = *r.config.use
 	}
@@ -36,36 +36,40 @@ func (r *request) event(what EventType) Event {
 // event is an event of l, which has been held until now.
 func (l *Lock) event(what EventType) Event {
 	return Event{
-		Type: what, Keys: l.Keys(), Shared: l.hold.shared, Token: l.Token(), Use: l.use(), Took: driver.Now().Sub(l.since),
+		Type: what, Keys: l.Keys(), Shared: l.hold.shared, Token: l.token, Use: l.purpose(), Took: driver.Now().Sub(l.since),
 	}
 }
 
-// use is what a primitive uses l for.
-func (l *Lock) use() Use {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if x := l.lazy; x != nil && x.use != nil {
-		return *x.use
+// purpose is what a primitive uses l for.
+func (l *Lock) purpose() Use {
+	if l.use != nil {
+		return *l.use
 	}
 	return Use{}
 }
 
 // name is the key by which the caller of a primitive knows the lock, or else its first own.
-func (l *Lock) name() Key { return l.nameOf(l.key[0]) }
+func (l *Lock) name() Key { return l.nameOf(l.locked[0]) }
 
 // nameOf returns the key by which l's caller knows one of its keys.
 func (l *Lock) nameOf(key driver.Key) Key {
-	if use := l.use(); use.Kind != UseLock {
+	if use := l.purpose(); use.Kind != UseLock {
 		return use.Key
 	}
 	return Key{k: key}
 }
 
-// reportEnd reports the end of an acquiring call.
-func (r *request) reportEnd(o Observer, lock *Lock, waited time.Duration, err error) {
+// reportEnd reports the end of an acquiring call. If the Observer panics the caller never sees the lock, so it is given back.
+func (l *Locker) reportEnd(r *request, lock *Lock, waited time.Duration, err error) {
+	o, reported := l.config.observer, false
 	if o == nil {
 		return
 	}
+	defer func() {
+		if !reported && lock != nil && lock.end(ErrUnlocked) {
+			_ = l.drop(context.Background(), lock)
+		}
+	}()
 	e := r.event(EventWaitEnded)
 	e.Err = err
 	if r.waited {
@@ -80,6 +84,7 @@ func (r *request) reportEnd(o Observer, lock *Lock, waited time.Duration, err er
 		e.Type = EventFailed
 		o.observe(r.caller, e)
 	}
+	reported = true
 }
 
 // refusedToPrimitive reports whether err refuses a try of a primitive that looks for a free lock. The primitive reports
@@ -91,21 +96,20 @@ func (r *request) refusedToPrimitive(err error) bool {
 // reportAcquired records the context for the event of the lock's end. If the lock was lost meanwhile it reports that.
 func (l *Lock) reportAcquired(ctx context.Context) {
 	l.mu.Lock()
-	x := l.lazyLocked()
-	x.observed = context.WithoutCancel(ctx)
-	lost := x.unreported
+	l.observed = context.WithoutCancel(ctx)
+	lost := l.unreported
 	l.mu.Unlock()
 	if lost != nil {
 		l.reportLost(lost)
 	}
 }
 
-// observed returns ctx with the values of the context that the Observer has returned, if any.
-func (l *Lock) observed(ctx context.Context) context.Context {
+// seen returns ctx with the values of the context that the Observer has returned, if any.
+func (l *Lock) seen(ctx context.Context) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x := l.lazy; x != nil && x.observed != nil {
-		return &observedContext{ctx, x.observed}
+	if l.observed != nil {
+		return &observedContext{ctx, l.observed}
 	}
 	return ctx
 }
@@ -126,8 +130,8 @@ func (l *Lock) reportReleased(ctx context.Context) {
 		return
 	}
 	l.mu.Lock()
-	if x := l.lazy; x != nil && x.observed != nil {
-		ctx = x.observed
+	if l.observed != nil {
+		ctx = l.observed
 	}
 	l.mu.Unlock()
 	o.observe(ctx, l.event(EventReleased))
@@ -140,10 +144,9 @@ func (l *Lock) reportLost(lost *LostError) {
 		return
 	}
 	l.mu.Lock()
-	x := l.lazyLocked()
-	ctx := x.observed
+	ctx := l.observed
 	if ctx == nil {
-		x.unreported = lost
+		l.unreported = lost
 	}
 	l.mu.Unlock()
 	if ctx != nil {

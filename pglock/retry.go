@@ -57,14 +57,11 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 			return nil, fmt.Errorf("%w: %w", ended, err)
 		}
 		pause, outage = min(2*pause, maxRetry), err
-		r.again()
-		if r.config.token == "" {
-			r.token = l.tokens.next() // what releases the last attempt may arrive late, and knows it by its token
-		}
+		r.attempt, r.token = attempt{}, l.tokenFor(r.config) // what releases the last attempt may arrive late, and knows it by its token
 		lock, err = l.take(ctx, r)
 	}
-	// If r.err is set, ctx ended in a queue of this process, behind a call that the server may have answered.
-	if outage != nil && !r.asked && r.err == nil && isEndOf(ctx, err) {
+	// If r has waited in a queue of this process, that was behind a call which the server may have answered.
+	if outage != nil && !r.asked && r.ready == nil && isEndOf(ctx, err) {
 		return nil, fmt.Errorf("%w: %w", endOfWait(ctx), outage)
 	}
 	return lock, err
@@ -96,19 +93,9 @@ func (e *outageError) Error() string {
 
 func (e *outageError) Unwrap() error { return e.err }
 
-// again resets r to its state before the first attempt.
-func (r *request) again() {
-	clear(r.entries)
-	r.entries, r.shards = r.entries[:0], 0
-	r.cancel, r.asked, r.ready, r.lock, r.err = nil, false, nil, nil, nil
-}
-
-// pauseInOutage waits for d, and counts as a waiter. It returns the error that ends the wait for the lock, if any.
+// pauseInOutage waits for d. It returns the error that ends the wait for the lock, if any.
 func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration) error {
 	r.reportWait(l)
-	s := l.shardOf(r.keys[0].KeyID)
-	s.count(+1)
-	defer s.count(-1)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -127,13 +114,6 @@ func endOfWait(ctx context.Context) error {
 		return cause
 	}
 	return contextError(ctx, context.Cause(ctx))
-}
-
-// count counts a call that waits between two attempts.
-func (s *shard) count(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counts.Waiting += n
 }
 
 const (

@@ -227,8 +227,8 @@ func (w *wait) behindWriter() bool {
 		return false
 	}
 	e := w.req.entries[len(w.req.entries)-1]
-	e.shard.mu.Lock()
-	defer e.shard.mu.Unlock()
+	w.locker.mu.Lock()
+	defer w.locker.mu.Unlock()
 	for _, r := range e.queue {
 		if r == w.req {
 			return false
@@ -278,12 +278,6 @@ func endWait(w *wait) {
 		w.locker.graph.end(w)
 		w.giveUp(nil)
 	}
-}
-
-// endWait ends what r has begun, if that has not ended.
-func (r *request) endWait() {
-	endWait(r.wait)
-	r.wait = nil
 }
 
 // awaitSome is [hooks.Await].

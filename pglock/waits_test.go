@@ -4,15 +4,22 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// busy is a server that has granted all locks to others.
-type busy struct{ driver.Backend }
+// busy is a server that has granted all locks to others, and ends the first wait with an error when it is told to.
+type busy struct {
+	driver.Backend
+	waits chan error
+}
 
 func (busy) Start(driver.Config) error { return nil }
-func (busy) Acquire(context.Context, driver.Request) (driver.Grant, error) {
+func (b busy) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
+	if err, first := <-b.waits; r.Wait && first {
+		return nil, err
+	}
 	return nil, driver.ErrNotAcquired
 }
 
@@ -20,25 +27,27 @@ func (busy) Acquire(context.Context, driver.Request) (driver.Grant, error) {
 func TestDeadlockTheNextInLineIsNoVictimOfTheCallBefore(t *testing.T) {
 	done := make(chan struct{})
 	close(done)
-	settled := &driver.UnsettledError{Done: done}
-	for what, giveUp := range map[string]func(*Locker, *request){
-		"answered": (*Locker).stopAsking,
-		"settled":  func(l *Locker, r *request) { l.stopAskingWhenSettled(r, settled) },
-	} {
-		l, err := NewWithBackend(busy{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, ctx, key := &request{}, t.Context(), NewKey("k")
-		if err := errors.Join(l.prepare(first, []Key{key}, false, nil), l.passQueues(ctx, first)); err != nil {
-			t.Fatal(err)
-		}
-		if _, first.wait, err = l.beginWait(ctx, first, false); err != nil {
-			t.Fatal(err)
-		}
-		giveUp(l, first)
-		if _, err := l.Lock(ctx, key); !errors.Is(err, ErrNotAcquired) {
-			t.Errorf("%s: the next call: %v", what, err)
-		}
+	for _, end := range []error{driver.ErrNotAcquired, &driver.UnsettledError{Err: driver.ErrUnavailable, Done: done}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := busy{waits: make(chan error)}
+			l, err := NewWithBackend(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends := make(chan error)
+			for range 2 {
+				go func() {
+					_, err := l.Lock(t.Context(), NewKey("k"))
+					ends <- err
+				}()
+				synctest.Wait()
+			}
+			b.waits <- nil // the first call tries,
+			b.waits <- end // and waits
+			close(b.waits)
+			if first, second := <-ends, <-ends; errors.Is(errors.Join(first, second), ErrDeadlock) || !errors.Is(second, ErrNotAcquired) {
+				t.Errorf("the calls end with %v and %v", first, second)
+			}
+		})
 	}
 }

@@ -31,7 +31,7 @@ func TestLockThatIsGrantedAfterCloseIsReleased(t *testing.T) {
 		if err := b.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r := driver.Request{Keys: keys, Token: driver.Token{Text: "AAAAAAAAAAAAAAAAAAAAAAAAAA-", Number: 1}, LossHandler: unlost{t}}
+		r := driver.Request{Keys: keys, Token: "AAAAAAAAAAAAAAAAAAAAAAAAAA-1", LossHandler: unlost{t}}
 		if _, err := b.Acquire(t.Context(), r); !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("%d keys: the error is %v, want ErrClosed", len(keys), err)
 		}

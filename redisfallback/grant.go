@@ -36,9 +36,9 @@ type holding struct {
 }
 
 func (b *backend) newGrant(r driver.Request) *grant {
-	g := &grant{shared: r.Shared, token: r.Token.String(), locker: b.locker(), serial: b.serial.Add(1)}
+	g := &grant{shared: r.Shared, token: r.Token, locker: b.locker(), serial: b.serial.Add(1)}
 	g.id = g.token
-	if r.Token.Number == 0 { // it was chosen, and others may have chosen the same
+	if r.Chosen {
 		g.id = g.token + "/" + b.instance + "-" + strconv.FormatUint(g.serial, 10)
 	}
 	if g.keys = g.only[:]; len(r.Keys) > 1 {

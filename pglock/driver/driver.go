@@ -14,7 +14,6 @@ package driver
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -115,8 +114,10 @@ type Request struct {
 	Shared bool
 	// Wait asks to wait until the locks are granted; otherwise the answer comes at once.
 	Wait bool
-	// Token is unique per acquisition, or what the caller chose. Backends whose server stores a token store this one.
-	Token Token
+	// Token is unique per acquisition, or Chosen by the caller: then others may have chosen the same. Backends whose server stores
+	// a token store this one.
+	Token  string
+	Chosen bool
 	// LossHandler is notified when the grant is lost.
 	LossHandler LossHandler
 }
@@ -134,21 +135,6 @@ type LossHandler interface {
 	// Lost is called at most once for a grant that has not been released, when the backend knows or must assume that it
 	// is lost. It may be called from any goroutine, even before Acquire has returned. It does not block.
 	Lost(why LostReason, err error)
-}
-
-// Token identifies an acquisition. Its text is built only when it is needed.
-type Token struct {
-	Text   string
-	Number uint64 // follows the text, unless it is zero
-}
-
-// String returns the token's text.
-func (t Token) String() string {
-	if t.Number == 0 {
-		return t.Text
-	}
-	var buf [64]byte // on the stack, unless the text is long
-	return string(strconv.AppendUint(append(buf[:0], t.Text...), t.Number, 10))
 }
 
 // Grant is a set of keys that a backend holds. Its dynamic type belongs to the backend.

@@ -1,0 +1,100 @@
+package pglock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// hold is a grant of the backend for one request, and its Locks: several if they are shared. The Locker's mu guards it.
+type hold struct {
+	locker  *Locker
+	grant   driver.Grant
+	entries []*entry // of its keys
+	shared  bool
+	since   driver.Instant
+	over    bool       // lost or released
+	why     LostReason // it was lost
+	kept    bool       // it is not handed off: its backend does not keep guarded transactions of two Locks in order
+	passed  int        // how often it was handed off or joined
+	locks   []*Lock
+
+	first Lock // the first Lock on the hold, so that both are one allocation
+}
+
+// mayHandOffLocked reports whether h may get one more Lock without asking the server.
+func (l *Locker) mayHandOffLocked(h *hold) bool {
+	return !h.over && !h.kept && !l.closed && len(h.entries) == 1 && h.passed < l.config.handoffs &&
+		driver.Now().Sub(h.since) < l.config.handoffFor
+}
+
+// successorLocked returns the request that h can be handed off to when its last Lock ends, or nil.
+func (l *Locker) successorLocked(h *hold) *request {
+	e := h.entries[0]
+	if h.shared || len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 || !l.mayHandOffLocked(h) {
+		return nil
+	}
+	return e.queue[0]
+}
+
+// handOffLocked hands h off to r after its last Lock has ended.
+func (l *Locker) handOffLocked(h *hold, r *request) {
+	h.entries[0].dequeueLocked(r)
+	r.lock = l.shareLocked(h, r)
+	close(r.ready)
+}
+
+// shareLocked makes a Lock for r on a hold that this process has already. From now on a loss of the hold ends it, even if the
+// waiting call has not returned it yet.
+func (l *Locker) shareLocked(h *hold, r *request) *Lock {
+	h.passed++
+	l.counts.HandedOff++
+	return l.attachLocked(h, r, &Lock{})
+}
+
+// attachLocked makes k the Lock of r on h.
+func (l *Locker) attachLocked(h *hold, r *request, k *Lock) *Lock {
+	k.hold, k.locked, k.since, k.token, k.use = h, r.keys, driver.Now(), r.token, r.config.use
+	h.locks = append(h.locks, k)
+	l.counts.Held++
+	l.counts.Acquired++
+	return k
+}
+
+// handOff is [hooks.HandOff]. If a loss and handOff race, the first to lock the Locker's mu decides whether k or the new
+// Lock is lost.
+func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, report func(), err error) {
+	h, l := k.hold, k.hold.locker
+	r := &request{keys: k.locked}
+	if err := r.config.read(opts); err != nil {
+		return nil, nil, err
+	}
+	r.token = l.tokenFor(r.config)
+	l.mu.Lock()
+	may := !h.over && !h.kept && driver.Now() < h.grant.Deadline() && len(h.entries) == 1 && !h.shared && len(h.entries[0].queue) == 0 && !l.closed
+	if !may || !k.end(ErrUnlocked) {
+		l.mu.Unlock()
+		return nil, nil, k.says("hand off", errNoHandOff)
+	}
+	removeOne(&h.locks, k)
+	l.counts.Held--
+	next = l.shareLocked(h, r)
+	l.mu.Unlock()
+	next.limit(r.config.maxHold)
+	return next, func() {
+		k.reportReleased(to)
+		next.reportHandedOff(to)
+	}, nil
+}
+
+var errNoHandOff = fmt.Errorf("%w by the next: it has ended or is shared, or others wait for it", ErrNotAcquired)
+
+// reportHandedOff reports a Lock that handOff has made.
+func (k *Lock) reportHandedOff(ctx context.Context) {
+	if o := k.hold.locker.config.observer; o != nil {
+		e := k.event(EventAcquired)
+		e.Took, e.Source = 0, SourceHandoff
+		k.reportAcquired(o.observe(ctx, e))
+	}
+}
