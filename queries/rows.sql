@@ -17,17 +17,14 @@ SELECT pglock.lease_renew(@holder::pg_catalog.uuid, @lease_ms::bigint)::boolean 
 -- name: EndHolder :exec
 SELECT FROM pglock.lease_end(@holder::pg_catalog.uuid);
 
--- Its arrays are texts: pgx makes an object of each element.
 -- name: CallLeases :one
 SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
-       COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::pg_catalog.text AS results,
-       r.got::pg_catalog.text AS got, r.ahead::pg_catalog.text AS ahead, r.held::pg_catalog.text AS held
+       COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::bigint[] AS results,
+       r.got::bigint[] AS got, r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
 FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
-    pg_catalog.string_to_array(@drop_kinds::pg_catalog.text, NULL), CAST(@drop_spaces::pg_catalog.text AS smallint[]),
-    CAST(@drop_numbers::pg_catalog.text AS bigint[]), CAST(@drop_values::pg_catalog.text AS bigint[]),
-    @plain::integer, CAST(@tickets::pg_catalog.text AS integer[]), CAST(@spaces::pg_catalog.text AS smallint[]),
-    CAST(@numbers::pg_catalog.text AS bigint[]), CAST(@shared::pg_catalog.text AS boolean[]),
-    CAST(@waits::pg_catalog.text AS boolean[]), CAST(@arrivals::pg_catalog.text AS bigint[])) AS r;
+    pg_catalog.string_to_array(@drop_kinds::pg_catalog.text, NULL), @drop_spaces::smallint[], @drop_numbers::bigint[],
+    @drop_values::bigint[], @plain::integer, @tickets::integer[], @spaces::smallint[], @numbers::bigint[],
+    @shared::boolean[], @waits::boolean[], @arrivals::bigint[]) AS r;
 
 -- name: SettleLeases :exec
 SELECT FROM pglock.lease_settle(@holder::pg_catalog.uuid, @attempt::bigint, @spaces::smallint[], @numbers::bigint[]);

@@ -25,43 +25,40 @@ func (q *Queries) BeginReadWrite(ctx context.Context) error {
 
 const CallLeases = `-- name: CallLeases :one
 SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
-       COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::pg_catalog.text AS results,
-       r.got::pg_catalog.text AS got, r.ahead::pg_catalog.text AS ahead, r.held::pg_catalog.text AS held
+       COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::bigint[] AS results,
+       r.got::bigint[] AS got, r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
 FROM pglock.lease_call($1::pg_catalog.uuid, $2::bigint,
-    pg_catalog.string_to_array($3::pg_catalog.text, NULL), CAST($4::pg_catalog.text AS smallint[]),
-    CAST($5::pg_catalog.text AS bigint[]), CAST($6::pg_catalog.text AS bigint[]),
-    $7::integer, CAST($8::pg_catalog.text AS integer[]), CAST($9::pg_catalog.text AS smallint[]),
-    CAST($10::pg_catalog.text AS bigint[]), CAST($11::pg_catalog.text AS boolean[]),
-    CAST($12::pg_catalog.text AS boolean[]), CAST($13::pg_catalog.text AS bigint[])) AS r
+    pg_catalog.string_to_array($3::pg_catalog.text, NULL), $4::smallint[], $5::bigint[],
+    $6::bigint[], $7::integer, $8::integer[], $9::smallint[], $10::bigint[],
+    $11::boolean[], $12::boolean[], $13::bigint[]) AS r
 `
 
 type CallLeasesParams struct {
 	Holder      pgtype.UUID
 	Attempt     int64
 	DropKinds   string
-	DropSpaces  string
-	DropNumbers string
-	DropValues  string
+	DropSpaces  []int16
+	DropNumbers []int64
+	DropValues  []int64
 	Plain       int32
-	Tickets     string
-	Spaces      string
-	Numbers     string
-	Shared      string
-	Waits       string
-	Arrivals    string
+	Tickets     []int32
+	Spaces      []int16
+	Numbers     []int64
+	Shared      []bool
+	Waits       []bool
+	Arrivals    []int64
 }
 
 type CallLeasesRow struct {
 	Outcome string
 	Dropped string
 	Taken   string
-	Results string
-	Got     string
-	Ahead   string
-	Held    string
+	Results []int64
+	Got     []int64
+	Ahead   []int64
+	Held    []int64
 }
 
-// Its arrays are texts: pgx makes an object of each element.
 func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) (CallLeasesRow, error) {
 	row := q.db.QueryRow(ctx, CallLeases,
 		arg.Holder,

@@ -1,9 +1,7 @@
 package rowlock
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,11 +133,8 @@ func (b *backend) send(batch []*call) {
 	}
 	s := newStatement(h, batch)
 	var answer lockdb.CallLeasesRow
-	var taken []taken
 	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
-		if answer, err = q.CallLeases(ctx, s.params); err == nil {
-			taken, err = takenBy(answer)
-		}
+		answer, err = q.CallLeases(ctx, s.params)
 		return err
 	})
 	switch {
@@ -156,7 +151,7 @@ func (b *backend) send(batch []*call) {
 		h.answered(s.params.Attempt)
 		b.combined.Add(batch...)
 	default:
-		b.answer(s, answer.Dropped, taken)
+		b.answer(s, answer)
 	}
 }
 
@@ -192,25 +187,26 @@ type statement struct {
 }
 
 func newStatement(h *holder, batch []*call) *statement {
-	s := &statement{holder: h, batch: batch, params: lockdb.CallLeasesParams{Holder: h.id, Attempt: h.nextAttempt()}}
+	s := &statement{holder: h, batch: batch, params: lockdb.CallLeasesParams{
+		Holder: h.id, Attempt: h.nextAttempt(), DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
+		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+	}}
 	s.addDrops()
 	s.addWants()
 	return s
 }
 
 func (s *statement) addDrops() {
+	p := &s.params
 	var kinds strings.Builder
-	var spaces, numbers, values list
 	for _, c := range s.batch {
 		for _, d := range c.drops {
 			kinds.WriteString(d.kind)
-			spaces.add(int64(d.key.Space))
-			numbers.add(d.key.Number)
-			values.add(d.value)
+			p.DropSpaces, p.DropNumbers = append(p.DropSpaces, int16(d.key.Space)), append(p.DropNumbers, d.key.Number)
+			p.DropValues = append(p.DropValues, d.value)
 		}
 	}
-	p := &s.params
-	p.DropKinds, p.DropSpaces, p.DropNumbers, p.DropValues = kinds.String(), spaces.String(), numbers.String(), values.String()
+	p.DropKinds = kinds.String()
 }
 
 func (s *statement) addWants() {
@@ -229,25 +225,20 @@ func (s *statement) addWants() {
 		}
 		return 1
 	})
-	var tickets, spaces, numbers, shared, waits, arrivals list
+	p := &s.params
 	for i, c := range s.wants {
 		w, arrival := c.want, c.want.arrival
 		if w.plain() {
-			s.params.Plain++
+			p.Plain++
 		}
 		for _, key := range w.lacks() {
-			tickets.add(int64(i + 1))
-			spaces.add(int64(key.Space))
-			numbers.add(key.Number)
-			shared.addBool(w.grant.shared)
-			waits.addBool(w.wait)
-			arrivals.add(arrival)
+			p.Tickets = append(p.Tickets, int32(i+1))
+			p.Spaces, p.Numbers = append(p.Spaces, int16(key.Space)), append(p.Numbers, key.Number)
+			p.Shared, p.Waits = append(p.Shared, w.grant.shared), append(p.Waits, w.wait)
+			p.Arrivals = append(p.Arrivals, arrival)
 			arrival = 0 // it stands in one queue
 		}
 	}
-	p := &s.params
-	p.Tickets, p.Spaces, p.Numbers = tickets.String(), spaces.String(), numbers.String()
-	p.Shared, p.Waits, p.Arrivals = shared.String(), waits.String(), arrivals.String()
 }
 
 // taken is the answer to a ticket.
@@ -259,40 +250,27 @@ type taken struct {
 	held   time.Duration
 }
 
-// takenBy reads the answers to the tickets. If all are granted there are no lists but that of the generations.
-func takenBy(answer lockdb.CallLeasesRow) ([]taken, error) {
-	all := make([]taken, len(answer.Taken))
-	for i := range all {
-		all[i].letter = answer.Taken[i]
-	}
-	for _, list := range []struct {
-		text string
-		set  func(t *taken, n int64)
-	}{
-		{answer.Results, func(t *taken, n int64) { t.value = n }},
-		{answer.Got, func(t *taken, n int64) { t.keys = int(n) }},
-		{answer.Ahead, func(t *taken, n int64) { t.ahead = n }},
-		{answer.Held, func(t *taken, n int64) { t.held = time.Duration(n) * time.Microsecond }},
-	} {
-		numbers, err := numbersOf(list.text)
-		if err != nil || len(numbers) > len(all) {
-			return nil, cmp.Or(err, errAnswer)
+// takenBy returns the answer to the ticket at i. If all are granted there are no lists but that of the generations.
+func takenBy(answer lockdb.CallLeasesRow, i int) taken {
+	at := func(list []int64) int64 {
+		if i < len(list) {
+			return list[i]
 		}
-		for i, n := range numbers {
-			list.set(&all[i], n)
-		}
+		return 0
 	}
-	return all, nil
+	return taken{
+		letter: answer.Taken[i], keys: int(at(answer.Got)), value: at(answer.Results), ahead: at(answer.Ahead),
+		held: time.Duration(at(answer.Held)) * time.Microsecond,
+	}
 }
-
-var errAnswer = errors.New("the server's answer does not fit the call")
 
 // answer tells the calls their outcomes. The attempt stays in flight until all grants are known. A grant that comes when
 // the holder is over is none.
-func (b *backend) answer(s *statement, outcomes string, answers []taken) {
+func (b *backend) answer(s *statement, answer lockdb.CallLeasesRow) {
+	outcomes := answer.Dropped
 	grants := make([]*grant, 0, len(s.wants))
 	for i, c := range s.wants {
-		t := answers[i]
+		t := takenBy(answer, i)
 		if c.outcome = t.letter; c.outcome == granted {
 			t.keys = len(c.want.lacks())
 		}

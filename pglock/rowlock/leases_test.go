@@ -1,7 +1,6 @@
 package rowlock_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -52,39 +51,20 @@ func (p *process) exec(sql string, args ...any) {
 }
 
 // call is a lease_call. Its lists are parallel.
-type call struct {
-	holder                              pgtype.UUID
-	attempt                             int64
-	dropKinds                           string
-	dropSpaces, dropNumbers, dropValues []int64
-	plain                               int32
-	tickets, spaces, numbers            []int64
-	shared, waits                       []bool
-	arrivals                            []int64
-}
-
-func (c call) params() lockdb.CallLeasesParams {
-	return lockdb.CallLeasesParams{
-		Holder: c.holder, Attempt: c.attempt, DropKinds: c.dropKinds, DropSpaces: array(c.dropSpaces), DropNumbers: array(c.dropNumbers),
-		DropValues: array(c.dropValues), Plain: c.plain, Tickets: array(c.tickets), Spaces: array(c.spaces), Numbers: array(c.numbers),
-		Shared: array(c.shared), Waits: array(c.waits), Arrivals: array(c.arrivals),
-	}
-}
-
-// array is an array of the server as text.
-func array[T any](elements []T) string {
-	return "{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(elements), " ", ","), "[]") + "}"
-}
+type call = lockdb.CallLeasesParams
 
 // call is a lease_call without drops or wants.
 func (p *process) call() call {
 	p.attempt++
-	return call{holder: p.id, attempt: p.attempt}
+	return call{
+		Holder: p.id, Attempt: p.attempt, DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
+		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+	}
 }
 
 // try runs a call whose outcomes do not matter.
 func (p *process) try(c call) error {
-	_, err := p.q.CallLeases(p.t.Context(), c.params())
+	_, err := p.q.CallLeases(p.t.Context(), c)
 	return err
 }
 
@@ -92,10 +72,10 @@ func (p *process) try(c call) error {
 func (p *process) taking(shared, wait bool, numbers ...int64) call {
 	c := p.call()
 	for i, n := range numbers {
-		c.tickets, c.spaces, c.numbers = append(c.tickets, int64(i+1)), append(c.spaces, 1), append(c.numbers, n)
-		c.shared, c.waits, c.arrivals = append(c.shared, shared), append(c.waits, wait), append(c.arrivals, 0)
+		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, int32(i+1)), append(c.Spaces, 1), append(c.Numbers, n)
+		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, 0)
 		if !shared {
-			c.plain++
+			c.Plain++
 		}
 	}
 	return c
@@ -104,7 +84,7 @@ func (p *process) taking(shared, wait bool, numbers ...int64) call {
 // outcomes runs a call and returns the outcome of each item, and their values.
 func (p *process) outcomes(c call) (outcomes []string, values []int64) {
 	p.t.Helper()
-	got, err := p.q.CallLeases(p.t.Context(), c.params())
+	got, err := p.q.CallLeases(p.t.Context(), c)
 	p.must(err)
 	if got.Outcome != "done" {
 		return []string{got.Outcome}, nil
@@ -115,10 +95,7 @@ func (p *process) outcomes(c call) (outcomes []string, values []int64) {
 	for _, letter := range got.Taken {
 		outcomes = append(outcomes, map[rune]string{'g': "granted", 'h': "held", 'w': "waited for", 'b': "busy"}[letter])
 	}
-	if got.Results != "{}" {
-		p.must(json.Unmarshal([]byte("["+strings.Trim(got.Results, "{}")+"]"), &values))
-	}
-	return outcomes, values
+	return outcomes, got.Results
 }
 
 func (p *process) want(got []string, want ...string) {
@@ -307,7 +284,7 @@ func TestLeaseSettlementUndoesACallAndRefusesItWhenItIsLate(t *testing.T) {
 		t.Error("what a settled call took is still held")
 	}
 	late := p.taking(false, false, 7)
-	late.attempt--
+	late.Attempt--
 	got, _ := p.outcomes(late)
 	p.want(got, "settled")
 	p.take(7)
@@ -468,8 +445,8 @@ func TestLeasePruningFreesWhatHoldersThatEndedLongAgoLeft(t *testing.T) {
 func (p *process) ask(shared, wait bool, arrival int64, numbers ...int64) call {
 	c := p.call()
 	for _, n := range numbers {
-		c.tickets, c.spaces, c.numbers = append(c.tickets, 1), append(c.spaces, 1), append(c.numbers, n)
-		c.shared, c.waits, c.arrivals = append(c.shared, shared), append(c.waits, wait), append(c.arrivals, arrival)
+		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, 1), append(c.Spaces, 1), append(c.Numbers, n)
+		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, arrival)
 		arrival = 0
 	}
 	return c
@@ -496,7 +473,7 @@ func TestLeaseCallThatCannotWinDrawsNoTransactionID(t *testing.T) {
 		"nothing":                       other.call(),
 	} {
 		p := other
-		if c.holder == waiter.id {
+		if c.Holder == waiter.id {
 			p = waiter
 		}
 		p.exec("BEGIN")
@@ -525,7 +502,7 @@ func TestLeaseTicketThatWaitsStandsInTheQueueOfOneKey(t *testing.T) {
 	other.want(got, "held", "granted")
 
 	c := holder.call()
-	c.dropKinds, c.dropSpaces, c.dropNumbers, c.dropValues = "x", []int64{1}, []int64{8}, []int64{generation}
+	c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = "x", []int16{1}, []int64{8}, []int64{generation}
 	got, _ = holder.outcomes(c)
 	holder.want(got, "dropped")
 	got, later := waiter.outcomes(waiter.ask(false, true, values[0], 8, 9, 10))
