@@ -15,7 +15,7 @@ import (
 // Close closes the Locker. First the channel of [Locker.Closing] is closed, and new acquires and waiting ones fail with
 // [ErrClosed]; then Close waits until the held locks have been unlocked. After a second the log names those that are still
 // held. When the time for that is up, it ends them: their Contexts end, Err is a *[LostError] with reason closed, holders
-// get up to a second to notice and to call Unlock, and then the locks are released. The error says how many locks were
+// get up to a second to notice, and then the locks are released. The error says how many locks were
 // ended, names the first ten, and matches the context's error.
 //
 // Close returns by ctx's deadline, or within ten seconds if it has none, even if the server does not answer. The last
@@ -44,15 +44,20 @@ func (l *Locker) Close(ctx context.Context) error {
 	if backend, ok := l.backend.(driver.Drainer); ok {
 		backend.Drain()
 	}
-	ended, noticed, err := l.awaitHolders(ctx)
-	within, cancel := context.WithDeadline(context.WithoutCancel(ctx), closeBy(ctx))
+	held, err := l.awaitHolders(ctx)
+	left := timeToClose(ctx)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), left)
 	defer cancel()
-	step := time.Until(closeBy(ctx)) / closeSteps
-	grace(noticed, min(step, graceWhenClosed))
-	released := l.releaseAll(within, ended)
-	l.awaitDrained(within, step)
-	_ = inTime(within, func() error { l.lookout.close(); return nil })
-	closeErr := inTime(within, func() error { return l.closeBackend(within, step/2) })
+	step := left / closeSteps
+	if len(held) > 0 {
+		time.Sleep(min(step, graceWhenClosed))
+	}
+	released := l.releaseAll(within, held)
+	_ = before(within, step, func(ctx context.Context) error { return await(ctx, l.drained) }) // an Unlock that hangs ends with its session
+	closeErr := inTime(within, func() error {
+		l.lookout.close()
+		return before(within, step/2, l.backend.Close) // the rest is for what the backend cannot end at once
+	})
 	if closeErr != nil {
 		closeErr = fmt.Errorf("pglock: close: %w", closeErr)
 	}
@@ -65,33 +70,33 @@ func (l *Locker) Close(ctx context.Context) error {
 // is over.
 func (l *Locker) Closing() <-chan struct{} { return l.closing }
 
-// awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long.
-func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-chan struct{}, err error) {
-	holders := ctx
-	if deadline, ok := ctx.Deadline(); ok {
-		kept := min(max(time.Until(deadline), 0)/4, keptForClose)
-		var cancel context.CancelFunc
-		holders, cancel = context.WithDeadline(ctx, deadline.Add(-kept))
-		defer cancel()
-	}
+// awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long. It returns
+// their holds, which are to be released.
+func (l *Locker) awaitHolders(ctx context.Context) (held []*hold, err error) {
 	late := time.AfterFunc(lateWhenClosed, l.warnOfHeld)
 	defer late.Stop()
-	select {
-	case <-l.drained:
-		return nil, nil, nil
-	case <-holders.Done():
+	deadline, _ := ctx.Deadline()
+	kept := min(max(time.Until(deadline), 0)/4, keptForClose)
+	cause := before(ctx, kept, func(ctx context.Context) error { return await(ctx, l.drained) })
+	if cause == nil {
+		return nil, nil
 	}
-	cause := context.Cause(holders)
-	ended, noticed = l.endHeld(cause)
+	l.mu.Lock()
+	locks := l.locksLocked()
+	l.mu.Unlock()
+	var ended []*Lock
+	for _, k := range locks {
+		if l.endHold(k.hold, LostClosed, cause, true) {
+			held = append(held, k.hold)
+		}
+		if errors.Is(k.Err(), ErrLost) {
+			ended = append(ended, k)
+		}
+	}
 	if len(ended) == 0 { // the last one was unlocked just then
-		return nil, nil, nil
+		return held, nil
 	}
-	l.notifications.Add(ended...)
-	var locks []*Lock
-	for _, loss := range ended {
-		locks = append(locks, loss.lock)
-	}
-	return ended, noticed, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %s: %w", len(ended), namesOf(locks), cause)
+	return held, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %s: %w", len(ended), namesOf(ended), cause)
 }
 
 // warnOfHeld writes to the log which locks a Close waits for.
@@ -123,28 +128,30 @@ func namesOf(locks []*Lock) string {
 	return strings.Join(names, ", ")
 }
 
-// closeBy returns when Close, which has waited for the holders, must have finished.
-func closeBy(ctx context.Context) time.Time {
+// timeToClose returns how long Close, which has waited for the holders, may still take.
+func timeToClose(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil {
-		return time.Now().Add(keptForClose)
+		return keptForClose
 	}
-	by := time.Now().Add(closeWithin)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(by) {
-		return deadline
-	}
-	return by
+	return min(time.Until(deadline), keptForClose)
 }
 
-// grace gives the holders of locks that were ended a moment to notice.
-func grace(noticed []<-chan struct{}, d time.Duration) {
-	over := time.NewTimer(d)
-	defer over.Stop()
-	for _, holder := range noticed {
-		select {
-		case <-holder:
-		case <-over.C:
-			return
-		}
+// before calls run with a context that ends before ctx's deadline.
+func before(ctx context.Context, d time.Duration, run func(context.Context) error) error {
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-d))
+	defer cancel()
+	return run(ctx)
+}
+
+// await waits until the channel is closed, or ctx has ended.
+func await(ctx context.Context, closed <-chan struct{}) error {
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -162,27 +169,6 @@ func inTime(ctx context.Context, run func() error) error {
 		return err
 	case <-time.After(afterClose):
 		return errNotInTime
-	}
-}
-
-// closeBackend closes the backend. The backend waits until only kept of the time is left, for what can't be ended at once,
-// and needs the rest to end it.
-func (l *Locker) closeBackend(ctx context.Context, kept time.Duration) error {
-	deadline, _ := ctx.Deadline()
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-kept))
-	defer cancel()
-	return l.backend.Close(ctx)
-}
-
-// awaitDrained waits for the last locks to be released, until only kept of the time is left: an Unlock or a cancelled
-// acquire may hang, and is then ended with its session.
-func (l *Locker) awaitDrained(ctx context.Context, kept time.Duration) {
-	deadline, _ := ctx.Deadline()
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-kept))
-	defer cancel()
-	select {
-	case <-l.drained:
-	case <-ctx.Done():
 	}
 }
 
@@ -214,16 +200,16 @@ func (l *Locker) locksLocked() (all []*Lock) {
 	return all
 }
 
-// releaseAll releases the locks concurrently, since each may have to wait for a silent server. Those that wait end when the
+// releaseAll releases holds concurrently, since each may have to wait for a silent server. Those that wait end when the
 // backend is closed. The returned function waits for all, and returns the error of the first that failed.
-func (l *Locker) releaseAll(ctx context.Context, ended []loss) (wait func() error) {
-	released := make(chan error, len(ended))
-	for _, loss := range ended {
-		go func() { released <- l.drop(ctx, loss.lock) }()
+func (l *Locker) releaseAll(ctx context.Context, held []*hold) (wait func() error) {
+	released := make(chan error, len(held))
+	for _, h := range held {
+		go func() { released <- h.first.lossDuringUnlock(l.releaseHold(ctx, h)) }()
 	}
 	return func() (first error) {
 		failed := 0
-		for range ended {
+		for range held {
 			if err := <-released; err != nil {
 				failed, first = failed+1, cmp.Or(first, err)
 			}
@@ -235,23 +221,7 @@ func (l *Locker) releaseAll(ctx context.Context, ended []loss) (wait func() erro
 	}
 }
 
-// endHeld ends all locks. It returns those that had not ended before, each with a channel that its holder's Unlock
-// closes.
-func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range l.locksLocked() {
-		notice, lost := k.expectNotice(), k.lostError(LostClosed, cause)
-		if k.end(lost) {
-			ended, noticed = append(ended, loss{lock: k, err: lost}), append(noticed, notice)
-			l.counts.Lost++
-		}
-	}
-	return ended, noticed
-}
-
 const (
-	closeWithin     = 5 * time.Second // for the end of Close when no deadline says less
 	keptForClose    = 3 * time.Second // of a longer deadline, or after a cancel
 	closeSteps      = 3               // grace, releases, end of the sessions
 	afterClose      = 50 * time.Millisecond

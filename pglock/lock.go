@@ -32,7 +32,6 @@ type Lock struct {
 	endless    *lockContext    // for parents that do not end
 	observed   context.Context // for the Observer, once it has been told that the lock was acquired
 	unreported *LostError      // a loss to report after that
-	noticed    chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
 
 	fencing  ctxMutex // held while asking for the fence
 	fence    int64    // 0 until it has been asked for
@@ -131,7 +130,6 @@ func (l *Lock) Extend(d time.Duration) error {
 // Unlock uses only the values of ctx: it works even if ctx has ended. It waits at most five seconds for the server.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if l.Err() != nil || !l.end(ErrUnlocked) {
-		l.notice()
 		return l.says("unlock", l.Err())
 	}
 	err := l.hold.locker.drop(ctx, l)
@@ -166,24 +164,6 @@ func (l *Lock) end(err error) bool {
 		c.cancel(err)
 	}
 	return true
-}
-
-// expectNotice returns a channel that the holder's Unlock closes.
-func (l *Lock) expectNotice() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.noticed = make(chan struct{})
-	return l.noticed
-}
-
-// notice notifies a waiting Close that the holder has seen the end.
-func (l *Lock) notice() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.noticed != nil {
-		close(l.noticed)
-		l.noticed = nil
-	}
 }
 
 // limit ends the lock d from now; 0 is no limit.

@@ -85,7 +85,7 @@ func (l *Locker) expire(h *hold, why LostReason, err error) {
 type loss struct {
 	lock *Lock
 	err  *LostError
-	logs bool // the log is told, too: once for all Locks of a hold
+	logs bool // the log is told, too: once for all Locks of a hold, unless Close says it
 }
 
 // reportLosses tells the log and Observers of losses, in the background: no lock's end waits for them, however slow they are.
@@ -118,7 +118,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	var ended []loss
 	for _, k := range locks {
 		if lost := k.lostError(why, err); k.end(lost) {
-			ended = append(ended, loss{k, lost, len(ended) == 0})
+			ended = append(ended, loss{k, lost, len(ended) == 0 && why != LostClosed})
 		}
 	}
 	l.counts.Lost += int64(len(ended))
