@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // mark is that of this process.
@@ -29,7 +28,8 @@ func Of(chosen, own string) string {
 	if name == "" {
 		name = filepath.Base(os.Args[0])
 	}
-	return cut(name, maxName-len(mark)) + mark
+	name = strings.Map(ascii, name)
+	return strings.TrimSpace(name[:min(len(name), maxName-len(mark))]) + mark
 }
 
 // OfThisProcess reports whether a session with this application_name is one of this process's lock sessions.
@@ -43,30 +43,13 @@ func Split(name string) (application, process string) {
 	return name, ""
 }
 
-// cut shortens name, at the end of a character, to what the server keeps in n bytes.
-func cut(name string, n int) string {
-	length := 0
-	for i, r := range name {
-		if length += shownLength(r); length > n {
-			name = name[:i]
-			break
-		}
+// ascii replaces what the server replaces in application_name: version by version it writes something else for a character that
+// is not printable ASCII, and some of it is longer (pg_clean_ascii in src/common/string.c).
+func ascii(r rune) rune {
+	if r < ' ' || r > '~' {
+		return '?'
 	}
-	return strings.TrimSpace(name)
-}
-
-// shownLength returns how many bytes a character takes in application_name. From version 16 on the server writes each byte
-// that is not printable ASCII as \xc3, before it cuts the name; earlier ones write a question mark (pg_clean_ascii in
-// src/common/string.c). The version is not known before the session is open, so this is the longer form.
-func shownLength(r rune) int {
-	const escaped = len(`\xc3`)
-	switch {
-	case r >= utf8.RuneSelf:
-		return escaped * utf8.RuneLen(r)
-	case r < ' ' || r > '~':
-		return escaped
-	}
-	return 1
+	return r
 }
 
 // maxName is how many bytes of a name the server keeps: one less than NAMEDATALEN

@@ -13,6 +13,7 @@ func TestANameHasTheMarkAndIsKeptWhole(t *testing.T) {
 		"billing":               "billing",
 		"":                      "own",
 		"a (pglock 00000000)":   "a (pglock 00000000)",
+		"büro\n":                "b?ro?",
 		strings.Repeat("x", 99): strings.Repeat("x", kept-len(" (pglock 00000000)")),
 	} {
 		name := appname.Of(chosen, "own")

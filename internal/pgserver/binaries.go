@@ -53,25 +53,24 @@ func Find() (Binaries, error) {
 		}
 		return found, nil
 	}
-	if found, ok := onPath(); ok {
-		return found, nil
-	}
-	if found, ok := newestIn(usualPlaces); ok {
-		return found, nil
+	for _, places := range [][]string{onPath(), usualPlaces} {
+		if found, ok := newestIn(places); ok {
+			return found, nil
+		}
 	}
 	return Binaries{}, fmt.Errorf("%w on the PATH or in the usual places: %s", ErrNoBinaries, howToInstall)
 }
 
-func onPath() (Binaries, bool) {
+// onPath returns the directory of the programs on the PATH. Some of them may not be linked from there.
+func onPath() []string {
 	path, err := exec.LookPath("postgres")
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
 	if err != nil {
-		return Binaries{}, false
+		return nil
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil { // some programs may not be linked
-		return Binaries{}, false
-	}
-	found, err := BinariesIn(filepath.Dir(path))
-	return found, err == nil
+	return []string{filepath.Dir(path)}
 }
 
 func newestIn(places []string) (newest Binaries, ok bool) {

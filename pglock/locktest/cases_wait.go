@@ -151,27 +151,6 @@ func (s *suite) lockAllOrder() {
 	s.free(keys...)
 }
 
-// deadlock: of two calls that wait for each other one fails, and the other is granted when that gives up what it holds.
-func (s *suite) deadlock() {
-	l, a, b := s.open(), s.key("a"), s.key("b")
-	first, second := s.lock(l, a), s.lock(l, b)
-	one, two := s.start(first.Context(s.Ctx), l, b), s.start(second.Context(s.Ctx), l, a)
-	select {
-	case <-one.Done:
-	case <-two.Done:
-		first, second, one, two = second, first, two, one
-	case <-s.Ctx.Done():
-		s.Fatalf("after %v both calls still wait for each other", patience)
-	}
-	if !errors.Is(one.Err, pglock.ErrDeadlock) {
-		s.Errorf("the call that fails has error %v, want one that matches %q", one.Err, pglock.ErrDeadlock)
-	}
-	s.mustUnlock(first)
-	s.mustUnlock(two.Got(s.Suite))
-	s.mustUnlock(second)
-	s.free(a, b)
-}
-
 // handoffLimit: while many goroutines of one process pass a lock around, another process gets it too.
 func (s *suite) handoffLimit() {
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {

@@ -28,7 +28,6 @@ func Exercise(t *testing.T, open Opener) {
 		"MaxWaitEndsTheWait":                  (*suite).maxWait,
 		"LockAllTakesAllOrNone":               (*suite).lockAll,
 		"LockAllCannotDeadlock":               (*suite).lockAllOrder,
-		"DeadlocksOfAProcessEnd":              (*suite).deadlock,
 		"MaxHoldEndsTheLock":                  (*suite).maxHold,
 		"UnlockTellsTheTruth":                 (*suite).unlock,
 		"HoldersAreListed":                    (*suite).holders,

@@ -82,7 +82,7 @@ func Start(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
 func StartTLS(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
 	client, server := net.Pipe()
 	raw := &halved{Conn: server}
-	config := &tls.Config{Certificates: []tls.Certificate{certificate()}, SessionTicketsDisabled: true} // a pipe buffers none
+	config := &tls.Config{Certificates: certificates(), SessionTicketsDisabled: true} // a pipe buffers none
 	return start(l, judge, tls.Client(client, &tls.Config{InsecureSkipVerify: true}), tls.Server(raw, config), raw)
 }
 

@@ -1,14 +1,9 @@
 package wiretest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"net"
-	"sync"
+	"net/http/httptest"
 )
 
 // halved is a connection that can stop in the middle of a write.
@@ -29,16 +24,9 @@ func (h *halved) Write(b []byte) (n int, err error) {
 	return n + rest, err
 }
 
-// certificate makes a certificate without contents, for clients that do not verify it.
-var certificate = sync.OnceValue(func() tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		panic(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-})
+// certificates are those of a test server of the standard library.
+func certificates() []tls.Certificate {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	return server.TLS.Certificates
+}
