@@ -5,46 +5,24 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"strconv"
+
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
-// signalAll sends a signal to the postmaster and then to its children, each of which has a process group of its own. A
-// postmaster that is stopped or killed starts no more of them.
+// signalAll sends a signal to all processes of the server, each of which has a process group of its own. The postmaster is
+// stopped first, so that it starts no more of them, and gets the signal last: when it is dead they are not its children any more.
 func (s *Server) signalAll(signal os.Signal) error {
 	pid := s.PID()
-	before, err := childrenOf(pid)
-	if err != nil {
+	if err := s.Signal(supervise.SignalStop); err != nil {
 		return err
 	}
-	if err := s.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
+	err := exec.Command("pkill", fmt.Sprintf("-%d", signal), "-P", strconv.Itoa(pid)).Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() == 1 { // it had no children
+		err = nil
 	}
-	after, err := childrenOf(pid) // those of a postmaster that has been killed have another parent
 	if err != nil {
-		return err
+		return fmt.Errorf("send %s to the processes of %s: %w", signal, s.binaries, err)
 	}
-	for _, child := range append(before, after...) {
-		process, err := os.FindProcess(child)
-		if err == nil {
-			err = process.Signal(signal)
-		}
-		if err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return fmt.Errorf("send %s to process %d of %s: %w", signal, child, s.binaries, err)
-		}
-	}
-	return nil
-}
-
-func childrenOf(parent int) (children []int, err error) {
-	text, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var pid, of int
-		if _, err := fmt.Sscan(line, &pid, &of); err == nil && of == parent {
-			children = append(children, pid)
-		}
-	}
-	return children, nil
+	return s.Signal(signal)
 }

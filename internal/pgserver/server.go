@@ -25,8 +25,6 @@ const Superuser = "postgres"
 
 // Options say how to start a server. The zero value is valid.
 type Options struct {
-	// Binaries are the programs to run; if zero, those of [Find].
-	Binaries Binaries
 	// Settings are lines for postgresql.conf, unquoted: {"max_connections": "300"}. They cannot change the
 	// addresses that the server listens on.
 	Settings map[string]string
@@ -48,7 +46,7 @@ type Server struct {
 //
 // The error matches [ErrNoBinaries] if there are no programs, and otherwise ends with the server's last output.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	s, err := newServer(options.Binaries, newPassword())
+	s, err := newServer(newPassword())
 	if err != nil {
 		return nil, fmt.Errorf("start a PostgreSQL server: %w", err)
 	}
@@ -63,13 +61,10 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 
 func newPassword() string { return rand.Text() }
 
-func newServer(binaries Binaries, password string) (*Server, error) {
-	if binaries.Dir == "" {
-		found, err := Find()
-		if err != nil {
-			return nil, err
-		}
-		binaries = found
+func newServer(password string) (*Server, error) {
+	binaries, err := Find()
+	if err != nil {
+		return nil, err
 	}
 	supervisor, err := supervise.New("pglock-pg-")
 	if err != nil {

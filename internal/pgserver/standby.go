@@ -15,7 +15,7 @@ import (
 // Standby makes a hot standby of s, with the same settings and password, and returns when it is streaming. It is a
 // separate Server: [Server.Stop] must be called on both, in any order.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
-	standby, err := newServer(s.binaries, s.password)
+	standby, err := newServer(s.password)
 	if err != nil {
 		return nil, fmt.Errorf("start a standby: %w", err)
 	}

@@ -19,7 +19,7 @@ const (
 // MakeTemplate initializes a cluster in dir, which must not exist, for servers that begin as a copy of it: see
 // [Options.Template].
 func MakeTemplate(ctx context.Context, dir string) error {
-	s, err := newServer(Binaries{}, newPassword())
+	s, err := newServer(newPassword())
 	if err != nil {
 		return fmt.Errorf("make a template of servers: %w", err)
 	}
