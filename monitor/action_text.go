@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pglock-toolkit/pglock/internal/ages"
 	"github.com/pglock-toolkit/pglock/internal/appname"
-	"github.com/pglock-toolkit/pglock/internal/lockmode"
+	"github.com/pglock-toolkit/pglock/internal/display"
 )
 
 // String returns the headline: the action as one sentence. It has names as they are: escape control characters before you write
@@ -30,7 +29,7 @@ func (a Action) String() string {
 	}
 	text := a.text()
 	if a.Longest > 0 {
-		text += ", longest wait " + ages.Text(a.Longest)
+		text += ", longest wait " + display.Age(a.Longest)
 	}
 	if more := a.Waiting - a.All() - a.targetsThatWait(); more > 0 && !a.filtered {
 		text += "; " + plural(more, "other waits", "others wait")
@@ -47,7 +46,7 @@ func (a Action) text() string {
 	if a.Cycle != nil {
 		text = "Deadlock"
 		if a.Cycle.Since != nil {
-			text += " for " + ages.Text(a.at.Sub(*a.Cycle.Since))
+			text += " for " + display.Age(a.at.Sub(*a.Cycle.Since))
 		}
 		text += fmt.Sprintf(": %s. %s %s", a.Cycle, a.verb(), a.Whom[0].Who())
 	}
@@ -118,7 +117,7 @@ func (a Action) elsewhere(n *Node) string {
 func (a Action) heldText() string {
 	lock, isRow := strings.CutSuffix(a.lock, inRow)
 	if a.mode != "" {
-		lock += fmt.Sprintf(" (%s)", lockmode.Short(a.mode))
+		lock += fmt.Sprintf(" (%s)", display.Mode(a.mode))
 	}
 	if isRow {
 		lock += " in a row"
@@ -130,13 +129,13 @@ func (a Action) forText(before, after string) string {
 	if a.since == nil {
 		return ""
 	}
-	return before + ages.Text(a.at.Sub(*a.since)) + after
+	return before + display.Age(a.at.Sub(*a.since)) + after
 }
 
 func (a Action) helplessText() string {
 	text := plural(a.Waiting, "waiter", "waiters")
 	if a.Longest > 0 {
-		text += ", longest wait " + ages.Text(a.Longest)
+		text += ", longest wait " + display.Age(a.Longest)
 	}
 	text += ", for " + a.oldest.Label()
 	if len(a.Whom) > 0 {

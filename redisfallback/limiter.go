@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pglock-toolkit/pglock/internal/rates"
+	"github.com/pglock-toolkit/pglock/internal/ratestore"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -29,14 +29,14 @@ func NewLimiter(client redis.UniversalClient, key pglock.Key, opts ...ratelimit.
 	if err := checkClients([]redis.UniversalClient{client}); err != nil {
 		return nil, err
 	}
-	l, err := rates.NewLimiter(&rateStore{client: client, name: nodeName(client), prefix: DefaultKeyPrefix}, key, opts)
+	l, err := ratestore.NewLimiter(&rateStore{client: client, name: nodeName(client), prefix: DefaultKeyPrefix}, key, opts)
 	if err != nil {
 		return nil, err
 	}
 	return l.(*ratelimit.Limiter), nil
 }
 
-// rateStore implements [rates.Store] with a string for each key, which expires when it does not matter any more.
+// rateStore implements [ratestore.Store] with a string for each key, which expires when it does not matter any more.
 type rateStore struct {
 	client       redis.UniversalClient
 	name, prefix string
@@ -46,7 +46,7 @@ func (r *rateStore) key(key string) string { return tags()[slotOf(key)] + "rate:
 
 // Take runs a script for each key, all in one pipeline. The servers of a Cluster may fail separately, so each run
 // has its own error.
-func (r *rateStore) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, error) {
+func (r *rateStore) Take(ctx context.Context, runs []ratestore.Run) ([]ratestore.Grant, error) {
 	var calls []*rateCall
 	for i := 0; i < len(runs); {
 		c := &rateCall{script: takeRate, key: r.key(runs[i].Key), first: i}
@@ -58,7 +58,7 @@ func (r *rateStore) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, 
 		calls = append(calls, c)
 	}
 	r.send(ctx, calls)
-	grants := make([]rates.Grant, len(runs))
+	grants := make([]ratestore.Grant, len(runs))
 	for _, c := range calls {
 		mine := grants[c.first : c.first+c.runs]
 		if err := c.read(mine); err != nil {
@@ -99,7 +99,7 @@ func (r *rateStore) send(ctx context.Context, calls []*rateCall) {
 
 // read decodes the reply: the clock, in seconds and microseconds, and for each run how many were granted and how far
 // the key's time was ahead of the clock.
-func (c *rateCall) read(grants []rates.Grant) error {
+func (c *rateCall) read(grants []ratestore.Grant) error {
 	reply, err := c.cmd.Int64Slice()
 	if err != nil {
 		return err
@@ -109,12 +109,12 @@ func (c *rateCall) read(grants []rates.Grant) error {
 	}
 	at := reply[0]*1e9 + reply[1]*1e3
 	for i := range grants {
-		grants[i] = rates.Grant{Granted: reply[2+2*i], Start: at + reply[3+2*i], At: at}
+		grants[i] = ratestore.Grant{Granted: reply[2+2*i], Start: at + reply[3+2*i], At: at}
 	}
 	return nil
 }
 
-// Return implements [rates.Store].
+// Return implements [ratestore.Store].
 func (r *rateStore) Return(ctx context.Context, key string, until, price int64) (bool, error) {
 	c := &rateCall{script: returnRate, key: r.key(key), args: []any{until / 1e9, until % 1e9, price}}
 	r.send(ctx, []*rateCall{c})

@@ -6,18 +6,18 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 var recordTick = load("tick", 1)
 
-// RecordRun implements [runs.Store] for one node. A job's runs are one sorted set without expiry. A failover that
+// RecordRun implements [runstore.Store] for one node. A job's runs are one sorted set without expiry. A failover that
 // loses the latest of them repeats those runs.
-func (b *backend) RecordRun(ctx context.Context, r runs.Request) (runs.State, error) {
+func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (runstore.State, error) {
 	if b.redlock() {
-		return runs.State{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
+		return runstore.State{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
 			"would not be kept", driver.ErrUnsupported)
 	}
 	key := tags()[slotOf(r.Job)] + "ticks:" + b.prefix + r.Job
@@ -27,13 +27,13 @@ func (b *backend) RecordRun(ctx context.Context, r runs.Request) (runs.State, er
 		err = t.result(driver.ErrUnavailable)
 	}
 	if err != nil {
-		return runs.State{}, err
+		return runstore.State{}, err
 	}
 	return tickState(calls[0].value)
 }
 
 // tickState decodes the reply of the script.
-func tickState(value any) (state runs.State, err error) {
+func tickState(value any) (state runstore.State, err error) {
 	reply, ok := value.([]any)
 	if !ok || len(reply) < 4 {
 		return state, fmt.Errorf("the script tick returned a %T", value)
@@ -70,4 +70,4 @@ func micros(value any) (time.Time, error) {
 	return time.UnixMicro(n).UTC(), nil
 }
 
-var _ runs.Store = (*backend)(nil)
+var _ runstore.Store = (*backend)(nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
@@ -193,7 +193,7 @@ func (p *pause) sleep(ctx context.Context) {
 	}
 	d := p.next/2 + mathrand.N(p.next/2+1)
 	p.next = min(2*p.next, p.config.maxPause)
-	ticks.Sleep(ctx, d)
+	timing.Sleep(ctx, d)
 }
 
 func (e *Elector) failed(err error) error {

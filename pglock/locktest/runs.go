@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 )
 
 // jobRuns has the runs of a scheduled job that a Server has recorded.
@@ -14,10 +14,10 @@ type jobRuns struct {
 	pruned time.Time
 }
 
-// RecordRun implements [runs.Store].
-func (b *backend) RecordRun(ctx context.Context, r runs.Request) (runs.State, error) {
+// RecordRun implements [runstore.Store].
+func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (runstore.State, error) {
 	if ctx.Err() != nil {
-		return runs.State{}, context.Cause(ctx)
+		return runstore.State{}, context.Cause(ctx)
 	}
 	s := b.server
 	s.mu.Lock()
@@ -28,10 +28,10 @@ func (b *backend) RecordRun(ctx context.Context, r runs.Request) (runs.State, er
 		s.jobs[r.Job] = job
 	}
 	due := r.Due.UTC()
-	state := runs.State{At: time.Now(), Pruned: job.pruned}
+	state := runstore.State{At: time.Now(), Pruned: job.pruned}
 	state.Done = job.done[due] || !job.pruned.IsZero() && !due.After(job.pruned)
 	state.Dues = job.newest(due, r.Newest)
-	records := r.Step == runs.StepStart || r.Step == runs.StepDone
+	records := r.Step == runstore.StepStart || r.Step == runstore.StepDone
 	if !records || state.Done || due.After(state.At) {
 		return state, nil
 	}

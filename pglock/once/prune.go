@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/options"
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -55,7 +55,7 @@ func Prune(ctx context.Context, db pglock.DB, keep time.Duration, opts ...Option
 			return fmt.Errorf("pglock/once: prune: %w: old records are in use by transactions that stay open, or by another "+
 				"Prune; call it again later", pglock.ErrNotAcquired)
 		}
-		if !ticks.Sleep(ctx, prunePause/2+rand.N(prunePause)) {
+		if !timing.Sleep(ctx, prunePause/2+rand.N(prunePause)) {
 			return fmt.Errorf("pglock/once: prune: %w", context.Cause(ctx))
 		}
 	}

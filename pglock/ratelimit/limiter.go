@@ -10,7 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/options"
-	"github.com/pglock-toolkit/pglock/internal/rates"
+	"github.com/pglock-toolkit/pglock/internal/ratestore"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -29,7 +29,7 @@ import (
 type Limiter struct {
 	key    pglock.Key
 	name   string // the key's text
-	store  rates.Store
+	store  ratestore.Store
 	config config
 	seed   maphash.Seed
 	queues [queues]combine.Queue[*request]
@@ -82,7 +82,7 @@ func (e *RefusedError) Unwrap() []error {
 }
 
 func init() {
-	rates.NewLimiter = func(store rates.Store, key, opts any) (any, error) {
+	ratestore.NewLimiter = func(store ratestore.Store, key, opts any) (any, error) {
 		l, err := newLimiter(key.(pglock.Key), opts.([]Option))
 		if err == nil && l.config.owners != nil {
 			err = fmt.Errorf("pglock/ratelimit: WithTrustedOwner: %w (only PostgreSQL has owners)", pglock.ErrUnsupported)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/options"
-	"github.com/pglock-toolkit/pglock/internal/rates"
+	"github.com/pglock-toolkit/pglock/internal/ratestore"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -41,7 +41,7 @@ func checkDB(db pglock.DB) error {
 	return nil
 }
 
-// postgres implements [rates.Store].
+// postgres implements [ratestore.Store].
 type postgres struct{ queries *lockdb.Queries }
 
 func newPostgres(db pglock.DB, c config) *postgres {
@@ -49,7 +49,7 @@ func newPostgres(db pglock.DB, c config) *postgres {
 	return &postgres{guarded.Queries()}
 }
 
-func (p *postgres) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, error) {
+func (p *postgres) Take(ctx context.Context, runs []ratestore.Run) ([]ratestore.Grant, error) {
 	n := len(runs)
 	params := lockdb.RateTakeParams{
 		Keys: make([]string, n), Intervals: make([]int64, n), Tolerances: make([]int64, n),
@@ -70,9 +70,9 @@ func (p *postgres) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, e
 	if len(rows) != n {
 		return nil, fmt.Errorf("the server decided %d of %d runs", len(rows), n)
 	}
-	grants := make([]rates.Grant, n)
+	grants := make([]ratestore.Grant, n)
 	for i, row := range rows {
-		grants[i] = rates.Grant{Granted: row.Granted, Start: row.Start, At: row.At}
+		grants[i] = ratestore.Grant{Granted: row.Granted, Start: row.Start, At: row.At}
 	}
 	return grants, nil
 }

@@ -7,7 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"github.com/pglock-toolkit/pglock/internal/rates"
+	"github.com/pglock-toolkit/pglock/internal/ratestore"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -80,10 +80,10 @@ func (l *Limiter) noAnswer(err error) error {
 }
 
 // gather groups consecutive equal requests into runs.
-func gather(requests []*request) []rates.Run {
-	var runs []rates.Run
+func gather(requests []*request) []ratestore.Run {
+	var runs []ratestore.Run
 	for _, r := range requests {
-		run := rates.Run{
+		run := ratestore.Run{
 			Key: r.key, Interval: r.shape.interval, Tolerance: r.shape.tolerance,
 			Amount: r.amount, Count: 1, Patience: r.patience,
 		}
@@ -101,7 +101,7 @@ func gather(requests []*request) []rates.Run {
 }
 
 // share answers the requests of a run.
-func share(run []*request, g rates.Grant) {
+func share(run []*request, g ratestore.Grant) {
 	end := g.Start + g.Granted*run[0].price()
 	for i, r := range run {
 		r.at, r.err = g.At, g.Err

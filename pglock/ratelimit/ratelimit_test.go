@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pglock-toolkit/pglock/internal/rates"
+	"github.com/pglock-toolkit/pglock/internal/ratestore"
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -108,10 +108,10 @@ type gate struct {
 	ratelimittest.Memory
 	open  chan struct{}
 	mu    sync.Mutex
-	calls [][]rates.Run
+	calls [][]ratestore.Run
 }
 
-func (g *gate) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, error) {
+func (g *gate) Take(ctx context.Context, runs []ratestore.Run) ([]ratestore.Grant, error) {
 	g.mu.Lock()
 	g.calls = append(g.calls, runs)
 	g.mu.Unlock()

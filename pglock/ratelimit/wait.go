@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -40,7 +40,7 @@ func (l *Limiter) WaitN(ctx context.Context, id string, limit Limit, n int, opts
 	if !r.ok {
 		return &RefusedError{l.key, id, limit, r.decision()}
 	}
-	if ticks.Sleep(ctx, time.Duration(r.until-r.shape.tolerance-r.at)) {
+	if timing.Sleep(ctx, time.Duration(r.until-r.shape.tolerance-r.at)) {
 		return nil
 	}
 	return l.failed(id, errors.Join(context.Cause(ctx), l.giveBack(ctx, r)))

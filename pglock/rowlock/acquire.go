@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -40,7 +40,7 @@ func (b *backend) try(ctx context.Context, w *want) error {
 		case outcome != busy || i == busyTries:
 			return driver.ErrNotAcquired
 		}
-		if !ticks.Sleep(ctx, jittered(busyPause<<i)) {
+		if !timing.Sleep(ctx, jittered(busyPause<<i)) {
 			return context.Cause(ctx)
 		}
 	}

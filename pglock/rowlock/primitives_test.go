@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
@@ -91,8 +91,8 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
 	l := open(t, pool)
-	records := runs.Of(l)
-	run := runs.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runs.StepLook}
+	records := runstore.Of(l)
+	run := runstore.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runstore.StepLook}
 	held := lock(t, l)
 	_, err := held.Fence(t.Context())
 	must.Succeed(t, err)
@@ -100,7 +100,7 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 		"the step of a run": func() error {
 			run.Due = run.Due.Add(-time.Hour)
 			start := run
-			start.Step = runs.StepStart
+			start.Step = runstore.StepStart
 			state, err := records.RecordRun(t.Context(), start)
 			if err == nil && state.Done {
 				err = errors.New("it was recorded twice")
@@ -158,15 +158,15 @@ func TestScheduleARecordOfARunSurvivesACrashWhateverTheRoleSays(t *testing.T) {
 		_, err := owner.Exec(t.Context(), sql)
 		must.Succeed(t, err)
 	}
-	records := runs.Of(open(t, app))
-	run := runs.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runs.StepStart}
+	records := runstore.Of(open(t, app))
+	run := runstore.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runstore.StepStart}
 	state, err := records.RecordRun(t.Context(), run)
 	must.Succeed(t, err)
 	if state.Done {
 		t.Fatal("a run is done before it begins")
 	}
 	must.Succeed(t, server.Restart(t.Context(), pgserver.Immediate))
-	run.Step = runs.StepLook
+	run.Step = runstore.StepLook
 	testenv.WaitUntil(t, "the server answers", func() bool {
 		state, err = records.RecordRun(t.Context(), run)
 		return err == nil

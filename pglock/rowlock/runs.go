@@ -6,15 +6,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// RecordRun implements [runs.Store]. It has a connection of its own, since the record of a job may be locked by a
+// RecordRun implements [runstore.Store]. It has a connection of its own, since the record of a job may be locked by a
 // transaction that has recorded a run (RecordRunIn) and is still open.
-func (b *backend) RecordRun(ctx context.Context, r runs.Request) (state runs.State, err error) {
+func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (state runstore.State, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
 	defer cancel()
 	err = b.runs.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
@@ -25,14 +25,14 @@ func (b *backend) RecordRun(ctx context.Context, r runs.Request) (state runs.Sta
 	return state, err
 }
 
-// RecordRunIn implements [runs.TxStore].
-func (b *backend) RecordRunIn(ctx context.Context, tx pgx.Tx, r runs.Request) (runs.State, error) {
+// RecordRunIn implements [runstore.TxStore].
+func (b *backend) RecordRunIn(ctx context.Context, tx pgx.Tx, r runstore.Request) (runstore.State, error) {
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	row, err := guarded.Queries().Tick(ctx, records.TickParams(r))
 	if err != nil {
-		return runs.State{}, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, trust.Explain(err)))
+		return runstore.State{}, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, trust.Explain(err)))
 	}
 	return records.TickState(row), nil
 }
 
-var _ runs.TxStore = (*backend)(nil)
+var _ runstore.TxStore = (*backend)(nil)

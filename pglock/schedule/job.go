@@ -8,7 +8,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/options"
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -108,7 +108,7 @@ func (j *Job) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
 	if c.catchUp == 0 {
 		return nil, nil
 	}
-	known, err := runs.Of(j.locker).RecordRun(ctx, runs.Request{Job: j.name, Due: due, Step: runs.StepLook, Newest: c.catchUp})
+	known, err := runstore.Of(j.locker).RecordRun(ctx, runstore.Request{Job: j.name, Due: due, Step: runstore.StepLook, Newest: c.catchUp})
 	if err != nil || len(known.Dues) == 0 {
 		return nil, err
 	}

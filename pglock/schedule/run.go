@@ -7,8 +7,8 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
-	"github.com/pglock-toolkit/pglock/internal/runs"
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
@@ -33,7 +33,7 @@ type work func(ctx context.Context, lock *pglock.Lock) error
 // ahead of the server's clock, it waits for it before it takes the lock. Under the lock it checks again when it records
 // the run; only that check decides.
 func (r *run) locked(ctx context.Context, do work) error {
-	if err := r.await(ctx, runs.StepLook); err != nil {
+	if err := r.await(ctx, runstore.StepLook); err != nil {
 		return err
 	}
 	// The mark says of the wait, and then of the run, what it is for.
@@ -52,9 +52,9 @@ func (r *run) locked(ctx context.Context, do work) error {
 // recorded, since another process may be running it.
 func (r *run) plain(fn work) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
-		begin, end := runs.StepStart, runs.StepFinish
+		begin, end := runstore.StepStart, runstore.StepFinish
 		if r.config.mark == MarkSuccess {
-			begin, end = runs.StepAttempt, runs.StepDone
+			begin, end = runstore.StepAttempt, runstore.StepDone
 		}
 		if err := r.await(ctx, begin); err != nil {
 			return err
@@ -89,8 +89,8 @@ func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 
 // await takes a step once the server's clock has reached the due time. The error matches [pglock.ErrDone] if the run
 // is done.
-func (r *run) await(ctx context.Context, step runs.Step) error {
-	done, err := ticks.Await(ctx, r.due, func() (time.Time, bool, error) {
+func (r *run) await(ctx context.Context, step runstore.Step) error {
+	done, err := timing.Await(ctx, r.due, func() (time.Time, bool, error) {
 		state, err := r.tick(ctx, step)
 		return state.At, state.Done, err
 	})
@@ -101,7 +101,7 @@ func (r *run) await(ctx context.Context, step runs.Step) error {
 }
 
 // record takes the step that ends a run. The work has been done, so it does not depend on ctx.
-func (r *run) record(ctx context.Context, step runs.Step) error {
+func (r *run) record(ctx context.Context, step runstore.Step) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	_, err := r.tick(ctx, step)
@@ -111,10 +111,10 @@ func (r *run) record(ctx context.Context, step runs.Step) error {
 // recordWithin leaves time to connect again, and for others that use the connection.
 const recordWithin = time.Minute
 
-func (r *run) tick(ctx context.Context, step runs.Step) (runs.State, error) {
-	return runs.Of(r.locker).RecordRun(ctx, r.request(step))
+func (r *run) tick(ctx context.Context, step runstore.Step) (runstore.State, error) {
+	return runstore.Of(r.locker).RecordRun(ctx, r.request(step))
 }
 
-func (r *run) request(step runs.Step) runs.Request {
-	return runs.Request{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
+func (r *run) request(step runstore.Step) runstore.Request {
+	return runstore.Request{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
 }

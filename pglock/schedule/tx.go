@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -38,7 +38,7 @@ func (j *Job) RunTx(
 // waits for this transaction to end, and then finds the record or its absence.
 func (r *run) inTx(db pglock.DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
-		if err := r.await(ctx, runs.StepAttempt); err != nil {
+		if err := r.await(ctx, runstore.StepAttempt); err != nil {
 			return err
 		}
 		var inside error
@@ -60,7 +60,7 @@ func (r *run) recorded(
 	if err := lock.GuardTx(ctx, tx); err != nil {
 		return err
 	}
-	state, err := runs.Of(r.locker).RecordRunIn(ctx, tx, r.request(runs.StepDone))
+	state, err := runstore.Of(r.locker).RecordRunIn(ctx, tx, r.request(runstore.StepDone))
 	if err != nil {
 		return err
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pglock-toolkit/pglock/internal/rates"
+	"github.com/pglock-toolkit/pglock/internal/ratestore"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
 // New returns a Limiter on a store.
-func New(store rates.Store, key pglock.Key, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
-	l, err := rates.NewLimiter(store, key, opts)
+func New(store ratestore.Store, key pglock.Key, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
+	l, err := ratestore.NewLimiter(store, key, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/rates"
+	"github.com/pglock-toolkit/pglock/internal/ratestore"
 )
 
 // Memory is a store of rate limits in memory. Limiters that share a Memory limit together, as those of several
@@ -16,15 +16,15 @@ type Memory struct {
 	busy map[string]int64
 }
 
-// Take implements [rates.Store].
-func (m *Memory) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, error) {
+// Take implements [ratestore.Store].
+func (m *Memory) Take(ctx context.Context, runs []ratestore.Run) ([]ratestore.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.busy == nil {
 		m.busy = map[string]int64{}
 	}
 	now := time.Now().UnixNano()
-	grants := make([]rates.Grant, len(runs))
+	grants := make([]ratestore.Grant, len(runs))
 	refused := false
 	for i, run := range runs {
 		if i == 0 || runs[i-1].Key != run.Key {
@@ -40,12 +40,12 @@ func (m *Memory) Take(ctx context.Context, runs []rates.Run) ([]rates.Grant, err
 			m.busy[run.Key] = start + granted*price
 		}
 		refused = refused || granted < run.Count && run.Patience == 0
-		grants[i] = rates.Grant{Granted: granted, Start: start, At: now}
+		grants[i] = ratestore.Grant{Granted: granted, Start: start, At: now}
 	}
 	return grants, ctx.Err()
 }
 
-// Return implements [rates.Store].
+// Return implements [ratestore.Store].
 func (m *Memory) Return(_ context.Context, key string, until, price int64) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -198,6 +198,6 @@ var _ interface {
 	driver.Drainer
 	hooks.Placed
 	hooks.Recorder
-	runs.TxStore
+	runstore.TxStore
 	between.Backend
 } = (*Backend)(nil)

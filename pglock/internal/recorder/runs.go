@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/pglock-toolkit/pglock/internal/runs"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -27,16 +27,16 @@ func NewRuns(dialer *wire.Dialer, owners []string) *Runs {
 	return &Runs{link: newLink(dialer), owners: owners}
 }
 
-// RecordRun implements [runs.Store].
+// RecordRun implements [runstore.Store].
 //
 // A step whose answer was lost is sent again on a new connection. For all steps but one that is harmless, although a
 // second StepAttempt may count twice. A StepStart that was recorded looks the second time as if another process had been
 // first. Whichever it was, the run must not begin, so the record wins, and the error says what is not known.
-func (r *Runs) RecordRun(ctx context.Context, q runs.Request) (state runs.State, err error) {
+func (r *Runs) RecordRun(ctx context.Context, q runstore.Request) (state runstore.State, err error) {
 	unanswered := false
 	err = r.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		state, err = r.step(ctx, conn, q)
-		if err == nil && state.Done && unanswered && q.Step == runs.StepStart {
+		if err == nil && state.Done && unanswered && q.Step == runstore.StepStart {
 			return errUnanswered
 		}
 		unanswered = unanswered || err != nil && conn.IsClosed() && !pgconn.SafeToRetry(err)
@@ -48,16 +48,16 @@ func (r *Runs) RecordRun(ctx context.Context, q runs.Request) (state runs.State,
 var errUnanswered = fmt.Errorf("%w: the connection ended while the start of the run was being recorded; it was recorded, "+
 	"so the run is not repeated", driver.ErrUnavailable)
 
-// RecordRunIn implements [runs.TxStore].
-func (r *Runs) RecordRunIn(ctx context.Context, tx pgx.Tx, q runs.Request) (runs.State, error) {
+// RecordRunIn implements [runstore.TxStore].
+func (r *Runs) RecordRunIn(ctx context.Context, tx pgx.Tx, q runstore.Request) (runstore.State, error) {
 	state, err := r.step(ctx, tx, q)
 	return state, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, err))
 }
 
-func (r *Runs) step(ctx context.Context, db records.Sender, q runs.Request) (runs.State, error) {
+func (r *Runs) step(ctx context.Context, db records.Sender, q runstore.Request) (runstore.State, error) {
 	row, err := records.Guarded{DB: db, Trust: &r.trust, Owners: r.owners}.Queries().Tick(ctx, records.TickParams(q))
 	if err != nil {
-		return runs.State{}, err
+		return runstore.State{}, err
 	}
 	return records.TickState(row), nil
 }

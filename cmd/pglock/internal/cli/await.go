@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -23,7 +23,7 @@ func (d *dsn) await(ctx context.Context, ping func(context.Context) error) error
 		case !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, pglock.ErrStandby) || left <= 0:
 			return nil
 		default:
-			if !ticks.Sleep(ctx, min(pause, left)) {
+			if !timing.Sleep(ctx, min(pause, left)) {
 				return context.Cause(ctx)
 			}
 		}
@@ -41,7 +41,7 @@ func answers(ctx context.Context, config *pgx.ConnConfig) error {
 
 // jittered waits for a random part of --jitter, so that not all jobs of all machines begin at one moment.
 func (u *lockedRun) jittered(ctx context.Context) (struct{}, error) {
-	if !ticks.Sleep(ctx, rand.N(time.Duration(u.jitter))) {
+	if !timing.Sleep(ctx, rand.N(time.Duration(u.jitter))) {
 		return struct{}{}, context.Cause(ctx)
 	}
 	return struct{}{}, nil

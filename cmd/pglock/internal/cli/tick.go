@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/cronspec"
-	"github.com/pglock-toolkit/pglock/internal/runs"
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -121,24 +121,24 @@ func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 func (r *run) ticks() bool { return !r.due.IsZero() }
 
 // begin and end are the steps before and after the command.
-func (r *run) begin() runs.Step {
+func (r *run) begin() runstore.Step {
 	if r.untilSuccess {
-		return runs.StepAttempt
+		return runstore.StepAttempt
 	}
-	return runs.StepStart
+	return runstore.StepStart
 }
 
-func (r *run) end() runs.Step {
+func (r *run) end() runstore.Step {
 	if r.untilSuccess {
-		return runs.StepDone
+		return runstore.StepDone
 	}
-	return runs.StepFinish
+	return runstore.StepFinish
 }
 
 // runStep runs a step once the server's clock has reached the due time, and reports whether the tick has already been
 // run.
-func (u *lockedRun) runStep(ctx context.Context, step runs.Step) (ran bool, err error) {
-	return ticks.Await(ctx, u.due, func() (time.Time, bool, error) {
+func (u *lockedRun) runStep(ctx context.Context, step runstore.Step) (ran bool, err error) {
+	return timing.Await(ctx, u.due, func() (time.Time, bool, error) {
 		state, err := u.record(ctx, step)
 		return state.At, state.Done, err
 	})
@@ -146,12 +146,12 @@ func (u *lockedRun) runStep(ctx context.Context, step runs.Step) (ran bool, err 
 
 // checkTick is the step before the lock, so that processes do not queue for a tick that has already been run.
 func (u *lockedRun) checkTick(ctx context.Context) (ran bool, err error) {
-	return u.runStep(ctx, runs.StepLook)
+	return u.runStep(ctx, runstore.StepLook)
 }
 
-func (u *lockedRun) record(ctx context.Context, step runs.Step) (runs.State, error) {
+func (u *lockedRun) record(ctx context.Context, step runstore.Step) (runstore.State, error) {
 	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
-	state, err := runs.Of(u.locker).RecordRun(ctx, runs.Request{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
+	state, err := runstore.Of(u.locker).RecordRun(ctx, runstore.Request{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
 	if err != nil {
 		return state, fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
 	}

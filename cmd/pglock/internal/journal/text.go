@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/ages"
-	"github.com/pglock-toolkit/pglock/internal/lockmode"
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -50,17 +49,17 @@ func (e Event) modeText() string {
 	if e.Mode == "exclusive" && (e.LockType == typeAdvisory || e.LockType == typeRow) {
 		return "" // as usual
 	}
-	return inParens(lockmode.Short(e.Mode))
+	return inParens(display.Mode(e.Mode))
 }
 
 func (e Event) waitedText() string {
 	switch {
 	case e.SeenWaitingSeconds != nil:
-		return " after ≥ " + ages.Text(time.Duration(*e.SeenWaitingSeconds*float64(time.Second)))
+		return " after ≥ " + display.Age(time.Duration(*e.SeenWaitingSeconds*float64(time.Second)))
 	case e.WaitedSeconds == nil:
 		return ""
 	}
-	return " after " + ages.Text(time.Duration(*e.WaitedSeconds*float64(time.Second)))
+	return " after " + display.Age(time.Duration(*e.WaitedSeconds*float64(time.Second)))
 }
 
 func (e Event) reasonText() string {
@@ -74,7 +73,7 @@ func (e Event) heldText() string {
 	if e.SeenSince == nil || e.After == nil {
 		return ""
 	}
-	return ", held ≥ " + ages.Text(e.After.Sub(*e.SeenSince))
+	return ", held ≥ " + display.Age(e.After.Sub(*e.SeenSince))
 }
 
 func (e Event) blockersText() string {
@@ -148,7 +147,7 @@ func parties(all []Party) string {
 
 // HeldText says how long a lock has been held at least, such as "held ≥ 4m00s, seen since 02:10:00", in now's time zone.
 func HeldText(since, now time.Time) string {
-	return fmt.Sprintf("held ≥ %s, seen since %s", ages.Text(now.Sub(since)), since.In(now.Location()).Format("15:04:05"))
+	return fmt.Sprintf("held ≥ %s, seen since %s", display.Age(now.Sub(since)), since.In(now.Location()).Format("15:04:05"))
 }
 
 func afterComma(text string) string {

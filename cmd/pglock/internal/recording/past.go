@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/ages"
+	"github.com/pglock-toolkit/pglock/internal/display"
 )
 
 // Past reads a recording. It may be used from many goroutines at once.
@@ -260,7 +260,7 @@ func (r *reader) pause(at time.Time) *Outage {
 		return nil
 	}
 	if missing := at.Sub(last); missing.Seconds() > 2*about.Interval+slack.Seconds() {
-		return &Outage{Reason: "nothing was recorded for " + ages.Text(missing)}
+		return &Outage{Reason: "nothing was recorded for " + display.Age(missing)}
 	}
 	return nil
 }

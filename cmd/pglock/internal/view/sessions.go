@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
-	"github.com/pglock-toolkit/pglock/internal/lockmode"
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -50,7 +50,7 @@ func Short(word string) string {
 	if abbreviated, ok := abbreviations[word]; ok {
 		return abbreviated
 	}
-	return Printable(lockmode.Short(word))
+	return Printable(display.Mode(word))
 }
 
 var abbreviations = map[string]string{

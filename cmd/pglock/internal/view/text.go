@@ -10,7 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/pglock-toolkit/pglock/internal/ages"
+	"github.com/pglock-toolkit/pglock/internal/display"
 )
 
 // indent is that of what belongs to the line before, and separator stands between the items of a list.
@@ -89,4 +89,4 @@ func Wrap(s string, n int, indent string) []string {
 }
 
 // Age formats a duration in at most seven characters.
-func Age(d time.Duration) string { return ages.Text(d) }
+func Age(d time.Duration) string { return display.Age(d) }

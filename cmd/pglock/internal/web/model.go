@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/appname"
-	"github.com/pglock-toolkit/pglock/internal/lockmode"
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -266,7 +266,7 @@ func (b blocking) keyRow(lock *monitor.Lock) key {
 	}
 	first := &lock.Holders[0]
 	holder := partyOf(&first.Session)
-	k.Holder, k.Mode, k.SeenSince, k.Code = &holder, lockmode.Short(first.Mode), first.SeenSince, cut(first.Code, maxQuery)
+	k.Holder, k.Mode, k.SeenSince, k.Code = &holder, display.Mode(first.Mode), first.SeenSince, cut(first.Code, maxQuery)
 	if n := b.tree.Node(first.ID()); n != nil && n.Wait != nil {
 		k.Blocked = waitOf(n)
 	}
@@ -279,7 +279,7 @@ func rowOf(lock *monitor.Lock) rowLock {
 	if len(lock.Holders) > 0 {
 		first := &lock.Holders[0]
 		holder := partyOf(&first.Session)
-		r.Holder, r.Mode, r.Since, r.Lease = &holder, lockmode.Short(first.Mode), first.SeenSince, first.Lease.Expires
+		r.Holder, r.Mode, r.Since, r.Lease = &holder, display.Mode(first.Mode), first.SeenSince, first.Lease.Expires
 		r.Generation = fmt.Sprint(first.Generation)
 	}
 	return r

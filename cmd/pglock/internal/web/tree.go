@@ -6,7 +6,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/internal/lockmode"
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -173,9 +173,9 @@ func foldOf(branch placed, first node, sent int) node {
 func (b blocking) node(n *monitor.Node, depth int, flags string) node {
 	shown := node{ID: idOf(n.ID()), Depth: depth, party: nodeParty(n), Behind: n.Behind, Deadlock: n.Deadlock, details: b.detailsOf(n, flags)}
 	if n.Wait != nil {
-		shown.Wait, shown.Mode = waitOf(n), lockmode.Short(n.Wait.Mode)
+		shown.Wait, shown.Mode = waitOf(n), display.Mode(n.Wait.Mode)
 	} else if label, mode, ok := n.Held(); ok {
-		shown.Holds, shown.Mode = &lockName{keyOfLabel(n, label), label}, lockmode.Short(mode)
+		shown.Holds, shown.Mode = &lockName{keyOfLabel(n, label), label}, display.Mode(mode)
 	}
 	return shown
 }

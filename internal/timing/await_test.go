@@ -1,4 +1,4 @@
-package ticks_test
+package timing_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestTicksAClockThatWasBehindDelaysARunByAMinuteAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		done, err := ticks.Await(t.Context(), begin, func() (time.Time, bool, error) {
+		done, err := timing.Await(t.Context(), begin, func() (time.Time, bool, error) {
 			at := time.Now()
 			if at.Sub(begin) < 2*time.Second {
 				at = at.Add(-time.Hour)
@@ -34,7 +34,7 @@ func TestTicksAnOutageMattersOnlyOnceTheRunIsDue(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
 			due := begin.Add(time.Hour)
-			_, err := ticks.Await(t.Context(), due, func() (time.Time, bool, error) {
+			_, err := timing.Await(t.Context(), due, func() (time.Time, bool, error) {
 				if since := time.Since(begin); since > 0 && since < outage {
 					return time.Time{}, false, driver.ErrUnavailable
 				}
@@ -51,21 +51,21 @@ func TestTicksAnswersEndTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		due := time.Now().Add(24 * time.Hour)
 		asked := 0
-		done, err := ticks.Await(t.Context(), due, func() (time.Time, bool, error) {
+		done, err := timing.Await(t.Context(), due, func() (time.Time, bool, error) {
 			asked++
 			return time.Now(), asked == 3, nil
 		})
 		if !done || err != nil || asked != 3 { // another process, whose clock differs
 			t.Errorf("%t, %v after %d questions", done, err, asked)
 		}
-		_, err = ticks.Await(t.Context(), due, func() (time.Time, bool, error) { return time.Time{}, false, driver.ErrClosed })
+		_, err = timing.Await(t.Context(), due, func() (time.Time, bool, error) { return time.Time{}, false, driver.ErrClosed })
 		if !errors.Is(err, driver.ErrClosed) {
 			t.Error(err)
 		}
 		why := errors.New("why")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })
-		_, err = ticks.Await(ctx, due, func() (time.Time, bool, error) { return time.Now(), false, nil })
+		_, err = timing.Await(ctx, due, func() (time.Time, bool, error) { return time.Now(), false, nil })
 		if !errors.Is(err, why) {
 			t.Error(err)
 		}

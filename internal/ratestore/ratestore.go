@@ -1,7 +1,7 @@
-// Package rates is what package ratelimit asks of a server: to keep the state of rate limits, which is for each key the
+// Package ratestore is what package ratelimit asks of a server: to keep the state of rate limits, which is for each key the
 // time until which all permitted calls are accounted for (GCRA's theoretical arrival time). Times are nanoseconds, on one
 // clock of the server's.
-package rates
+package ratestore
 
 import "context"
 

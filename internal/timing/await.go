@@ -1,5 +1,5 @@
-// Package ticks waits for the due times of scheduled jobs.
-package ticks
+// Package timing has pauses that end with a context, and the wait for the time at which a job is due.
+package timing
 
 import (
 	"context"

@@ -1,5 +1,5 @@
-// Package runs is what package schedule asks of a server: to keep records of the runs of jobs. Records outlive locks.
-package runs
+// Package runstore is what package schedule asks of a server: to keep records of the runs of jobs. Records outlive locks.
+package runstore
 
 import (
 	"context"
