@@ -179,8 +179,8 @@ func TestLocksInRowsThatCannotBeReadAreSaidToBeUnknown(t *testing.T) {
 }
 
 // A command that is shown works as it is: it trusts those whom the one that shows it trusts.
+// Not in parallel: events show the action that is best for all of the server.
 func TestCommandsThatAreShownTrustTheSameOwner(t *testing.T) {
-	t.Parallel()
 	db := testenv.Installed(t)
 	owner := ownedByOther(t, db)
 	held, holder := contendedRow(t, db, owner)
