@@ -161,11 +161,12 @@ func TestSignalCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 		result <- err
 	}()
 	var c monitor.Target
+	pool := db.Pool(t)
 	testenv.WaitUntil(t, "the statement runs", func() bool {
-		c = inspect(t, db.Pool(t), pidOf(holder))
+		c = inspect(t, pool, pidOf(holder))
 		return c.State == "active"
 	})
-	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
+	o, err := monitor.Cancel(t.Context(), pool, c)
 	must.Succeed(t, err)
 	wantState(t, <-result, "57014")
 	if !o.Effective() || !o.Locks[0].Kept || o.Locks[1].Kept {

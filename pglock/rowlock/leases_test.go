@@ -129,12 +129,12 @@ func (p *process) holds(number int64) bool {
 func (p *process) inBackground(f func() error) (done func()) {
 	p.t.Helper()
 	ended := make(chan error, 1)
-	pid := p.conn.PgConn().PID()
+	pid, admin := p.conn.PgConn().PID(), p.db.Connect(p.t)
 	go func() { ended <- f() }()
 	testenv.WaitUntil(p.t, "it waits for a lock", func() bool {
 		var waits bool
 		sql := "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)"
-		p.must(p.db.Connect(p.t).QueryRow(p.t.Context(), sql, pid).Scan(&waits))
+		p.must(admin.QueryRow(p.t.Context(), sql, pid).Scan(&waits))
 		return waits
 	})
 	return func() {
@@ -288,44 +288,6 @@ func TestLeaseSettlementUndoesACallAndRefusesItWhenItIsLate(t *testing.T) {
 	got, _ := p.outcomes(late)
 	p.want(got, "settled")
 	p.take(7)
-}
-
-func TestLeaseGuardKeepsOthersFromTheLockUntilItEnds(t *testing.T) {
-	t.Parallel()
-	_, db := installed(t)
-	for _, shared := range []bool{false, true} {
-		number := int64(7)
-		if shared {
-			number = 8
-		}
-		old, next := newProcess(t, db, byte(number)), newProcess(t, db, byte(10+number))
-		_, values := old.outcomes(old.taking(shared, false, number))
-		guard := lockdb.New(old.conn)
-		old.exec("BEGIN")
-		outcome, err := guard.GuardByLeases(t.Context(), lockdb.GuardByLeasesParams{
-			Idle: "0", Holder: old.id, Generations: values[:1], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
-		if err != nil || outcome != "guarded" {
-			t.Fatal(outcome, err)
-		}
-		next.must(next.q.EndHolder(t.Context(), old.id)) // it has lost the lock
-		got, _ := next.outcomes(next.taking(false, false, number, number+100))
-		want := "busy"
-		if shared {
-			want = "held"
-		}
-		next.want(got, want, "granted") // it waits for nothing
-		old.exec("COMMIT")
-		got, _ = next.outcomes(next.taking(false, false, number))
-		next.want(got, "granted")
-
-		old.exec("BEGIN")
-		_, err = guard.GuardByLeases(t.Context(), lockdb.GuardByLeasesParams{
-			Idle: "0", Holder: old.id, Generations: values[:1], Shared: shared, Spaces: []int16{1}, Numbers: []int64{number}})
-		if err == nil {
-			t.Error("a guard by a lock that another holder has")
-		}
-		old.exec("ROLLBACK")
-	}
 }
 
 // Another transaction has just taken the key shared, and its commit is on its way: what it has done cannot be seen yet.

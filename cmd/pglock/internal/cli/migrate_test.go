@@ -45,16 +45,6 @@ func TestMigrateUpAndDown(t *testing.T) {
 	wantVersion(1, "", "pglock migrate up")
 }
 
-func TestMigrateThePrintedMigrationsInstallTheSchema(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	r := command(t, nil, "migrate", "print").run()
-	wantCode(t, r, 0)
-	execute(t, db, "BEGIN; "+r.stdout+"; COMMIT")
-	wantCode(t, on(t, db, "migrate", "version").run(), 0)
-	wantText(t, r.stdout, `--   GRANT USAGE ON SCHEMA pglock TO "app";`, `--   GRANT USAGE ON SCHEMA pglock TO "watcher";`)
-}
-
 func TestMigratePrintWritesForATool(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string][]string{

@@ -233,19 +233,3 @@ func TestServeSaysThatItCannotReadLocksInRows(t *testing.T) {
 		t.Errorf("it is said %d times:\n%s", n, r.stderr)
 	}
 }
-
-func TestMigrateDownRefusesWhileLocksInRowsAreHeld(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	held, err := rowLocker(t, db, "billing").Lock(t.Context(), pglock.NewKey("invoice:42"))
-	must.Succeed(t, err)
-	r := on(t, db, "migrate", "down").run()
-	wantCode(t, r, 64)
-	wantText(t, r.stderr, "and locks in rows; use --yes")
-	r = on(t, db, "migrate", "down", "--yes").run()
-	wantCode(t, r, 1)
-	wantText(t, r.stderr, "locks in rows of database", `("billing", process `, "pglock terminate, --holder ")
-	must.Succeed(t, held.Verify(t.Context()))
-	must.Succeed(t, held.Unlock(t.Context()))
-	wantCode(t, on(t, db, "migrate", "down", "--yes").run(), 0)
-}

@@ -80,18 +80,6 @@ func TestSignalTheMonitorsJSONIdentifiesASession(t *testing.T) {
 	}
 }
 
-func TestSignalAProcessIDThatIsAnotherSessionIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
-	r := on(t, db, "terminate", "--yes", fmt.Sprintf("%d@2026-11-20T20:47:59Z", pid)).run()
-	wantCode(t, r, 66)
-	wantText(t, r.stderr, fmt.Sprintf("process %d is session %d@", pid, pid))
-	if n := held(t, db, pid); n != 1 {
-		t.Errorf("the session holds %d locks", n)
-	}
-}
-
 func TestSignalCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

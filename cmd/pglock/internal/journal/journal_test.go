@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -22,23 +23,25 @@ func TestMain(m *testing.M) { testenv.MainAlone(m) }
 
 // fixture is a database and a journal of its locks.
 type fixture struct {
-	t  testing.TB
-	db *testenv.DB
-	j  *journal.Journal
+	t    testing.TB
+	db   *testenv.DB
+	pool *pgxpool.Pool
+	j    *journal.Journal
 }
 
 // newFixture is for tests that do not run in parallel: a database that another test makes while a snapshot is taken has no name
 // there, by which its events could be told.
 func newFixture(t testing.TB) *fixture {
-	return &fixture{t, testenv.Database(t), journal.New()}
+	db := testenv.Database(t)
+	return &fixture{t, db, db.Pool(t), journal.New()}
 }
 
 // observe takes a snapshot and returns it with the events in the fixture's database.
 func (s *fixture) observe() (*monitor.Snapshot, []journal.Event) {
 	s.t.Helper()
-	snapshot, err := monitor.Take(s.t.Context(), s.db.Pool(s.t))
+	snapshot, err := monitor.Take(s.t.Context(), s.pool)
 	must.Succeed(s.t, err)
-	ended, err := journal.Ended(s.t.Context(), s.db.Pool(s.t), s.j.Gone(snapshot))
+	ended, err := journal.Ended(s.t.Context(), s.pool, s.j.Gone(snapshot))
 	must.Succeed(s.t, err)
 	events := s.j.See(snapshot, ended...)
 	return snapshot, slices.DeleteFunc(events, func(e journal.Event) bool {

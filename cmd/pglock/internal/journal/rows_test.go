@@ -18,14 +18,14 @@ func (s *fixture) rowWaiters(n int) {
 	s.t.Helper()
 	testenv.WaitUntil(s.t, "waiters for locks in rows", func() bool {
 		var waiters int
-		must.Succeed(s.t, s.db.Pool(s.t).QueryRow(s.t.Context(), "SELECT count(*) FROM pglock.row_locks WHERE NOT granted").Scan(&waiters))
+		must.Succeed(s.t, s.pool.QueryRow(s.t.Context(), "SELECT count(*) FROM pglock.row_locks WHERE NOT granted").Scan(&waiters))
 		return waiters == n
 	})
 }
 
 func TestJournalFollowsALockInARow(t *testing.T) {
 	s := newFixture(t)
-	pool, key := s.db.Pool(t), pglock.NewKey("invoice:42")
+	pool, key := s.pool, pglock.NewKey("invoice:42")
 	must.Succeed(t, migrations.Up(t.Context(), pool))
 	s.exec(s.connect("registry"), "SELECT pglock.register('invoice:42')")
 	locker := func(name string) *pglock.Locker {
