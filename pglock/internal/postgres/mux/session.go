@@ -29,7 +29,7 @@ type Session struct {
 	batches   []*batch // on their way, in order
 	sending   bool     // a goroutine sends
 	suspended bool     // the lease is not enforced, since the session waits
-	crowd     int      // ops in the last batch that was answered
+	crowd     int      // ops in the last batch that was answered, and those queued then
 	roundTrip time.Duration
 	lastSent  driver.Instant
 	grants    []*Grant // each at its place
@@ -154,8 +154,8 @@ func (s *Session) windowLocked() bool {
 }
 
 // gatherLocked lets the callers that have just been answered run first, since they are likely to ask for more. A round of
-// the scheduler runs only some of them, so it goes on while the queue grows, up to the length of the last batch. It unlocks
-// mu meanwhile.
+// the scheduler runs only some of them, so it goes on while the queue grows, until they and those queued before are all there:
+// else two groups of callers would take turns for ever, in statements of half the size. It unlocks mu meanwhile.
 func (s *Session) gatherLocked() {
 	for before := -1; before < len(s.queue) && len(s.queue) < s.crowd; {
 		before = len(s.queue)

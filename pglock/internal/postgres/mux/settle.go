@@ -30,7 +30,7 @@ func (s *Session) settleLocked() error {
 	s.batches = slices.Delete(s.batches, 0, 1)
 	s.lease.Renew(b.sentAt)
 	s.roundTrip = min(s.roundTrip, s.lease.Now().Sub(b.sentAt))
-	s.crowd = len(b.ops)
+	s.crowd = len(b.ops) + len(s.queue)
 	switch {
 	case b.query != nil:
 		b.query.answer, s.answer = s.answer, wire.Answer{}
