@@ -540,6 +540,14 @@ func TestFaultsFenceNeedsTheSchema(t *testing.T) {
 		t.Errorf("Fence: %d, %v", n, err)
 	}
 	mustUnlock(t, lock)
+	if _, err := db.Pool(t).Exec(t.Context(), "SELECT setval('pglock.fence', 9223372036854775807)"); err != nil {
+		t.Fatal(err)
+	}
+	lock = mustLock(t, l, pglock.NewKey("k"))
+	if _, err := lock.Fence(t.Context()); !errors.Is(err, pglock.ErrUnavailable) || !strings.Contains(err.Error(), "no fencing tokens are left") {
+		t.Errorf("Fence after the last token: %v", err)
+	}
+	mustUnlock(t, lock)
 }
 
 // The schema is dropped while Fence waits for the end of the transaction that does it.
