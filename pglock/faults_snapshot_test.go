@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -78,7 +79,7 @@ func TestWaitersHaveNoSnapshotWhateverTheirRoleDoes(t *testing.T) {
 		"client_encoding = latin1", "search_path = nowhere", "check_function_bodies = off",
 		"standard_conforming_strings = off", "DateStyle = German",
 	} {
-		if _, err := admin.Exec(t.Context(), "alter role "+role+" set "+setting); err != nil {
+		if _, err := admin.Exec(t.Context(), "alter role "+role+" set "+setting); err != nil && sqlstate.Of(err) != sqlstate.FeatureNotSupported { // 19 has only on
 			t.Fatal(err)
 		}
 	}
