@@ -63,9 +63,6 @@ func (c *checkRun) verdict(cmd *cobra.Command, args []string) (view.Verdict, str
 		return view.Unknown, "", misuse(cmd, "expected one database")
 	}
 	filter, err := c.filters.filter(cmd)
-	if err == nil {
-		err = c.dsn.addDatabaseArgument(cmd, args)
-	}
 	if err != nil {
 		return view.Unknown, "", err
 	}
@@ -74,7 +71,7 @@ func (c *checkRun) verdict(cmd *cobra.Command, args []string) (view.Verdict, str
 		return view.Unknown, "", err
 	}
 	verdict, line := view.Unknown, ""
-	err = c.dsn.withPool(cmd, "pglock check", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	err = c.dsn.withPool(cmd, args, "pglock check", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		s, err := inTime(ctx, func(ctx context.Context) (*monitor.Snapshot, error) {
 			return monitor.Take(ctx, pool, c.filters.options(db)...)
 		})

@@ -255,8 +255,12 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 	return pool, nil
 }
 
-// withPool calls do with connections to the database, which it closes, and a context that ends with a signal.
-func (d *dsn) withPool(cmd *cobra.Command, application string, do func(context.Context, database, *pgxpool.Pool) error) error {
+// withPool calls do with connections to the database, of which args may have the name, and a context that ends with a signal.
+func (d *dsn) withPool(cmd *cobra.Command, args []string, application string,
+	do func(context.Context, database, *pgxpool.Pool) error) error {
+	if err := d.addDatabaseArgument(cmd, args); err != nil {
+		return err
+	}
 	db, err := d.resolve(cmd)
 	if err != nil {
 		return err
@@ -269,6 +273,14 @@ func (d *dsn) withPool(cmd *cobra.Command, application string, do func(context.C
 		defer closeSoon(pool)
 		return struct{}{}, do(ctx, db, pool)
 	})
+	return err
+}
+
+// unlessStopped returns err, or nil if a signal ended a command that ends in no other way.
+func unlessStopped(err error) error {
+	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
+		return nil
+	}
 	return err
 }
 

@@ -85,15 +85,12 @@ func (l *level) String() string { return string(*l) }
 func (l *level) Type() string   { return "level" }
 
 func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
-	if err := e.dsn.addDatabaseArgument(cmd, args); err != nil {
-		return err
-	}
 	for _, name := range e.ignore {
 		if !slices.Contains(doctor.Checks, name) {
 			return misuse(cmd, "--ignore: there is no check %q; the checks are %s", name, strings.Join(doctor.Checks, ", "))
 		}
 	}
-	return e.dsn.withPool(cmd, "pglock doctor", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	return e.dsn.withPool(cmd, args, "pglock doctor", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		report, err := inTime(ctx, func(ctx context.Context) (*doctor.Report, error) {
 			return doctor.Examine(ctx, pool, doctor.Options{App: e.app, Trusted: db.trusted, Ignore: e.ignore, Server: db.flags})
 		})

@@ -230,7 +230,7 @@ func (d database) migrating() migrations.Option { return migrations.WithTrustedO
 
 // withSchema connects and calls do.
 func withSchema(cmd *cobra.Command, dsn *dsn, do func(context.Context, database, *pgxpool.Pool) error) error {
-	return dsn.withPool(cmd, "pglock migrate", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	return dsn.withPool(cmd, nil, "pglock migrate", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		if err := do(ctx, db, pool); err != nil {
 			return db.failed(err)
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -68,9 +66,6 @@ func newMonitor(server *dsn) *cobra.Command {
 }
 
 func (m *monitorRun) command(cmd *cobra.Command, args []string) error {
-	if err := m.dsn.addDatabaseArgument(cmd, args); err != nil {
-		return err
-	}
 	filter, err := m.filters.filter(cmd)
 	if err != nil {
 		return err
@@ -82,14 +77,14 @@ func (m *monitorRun) command(cmd *cobra.Command, args []string) error {
 	if isView && !m.readOnly {
 		m.dsn.keep = 2 // for snapshots and signals: a server whose connections are all taken can still be cleaned
 	}
-	err = m.dsn.withPool(cmd, "pglock monitor", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	err = m.dsn.withPool(cmd, args, "pglock monitor", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		if isView {
 			return m.fillScreen(ctx, db, pool, filter)
 		}
 		return m.showOnce(ctx, db, pool, filter)
 	})
-	if _, stopped := errors.AsType[*job.Stopped](err); stopped && isView {
-		return nil // there is no other way to end it
+	if isView {
+		return unlessStopped(err)
 	}
 	return err
 }

@@ -86,10 +86,7 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.show(ctx, past, at, args[0], filter)
 	})
-	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
-		return nil
-	}
-	return err
+	return unlessStopped(err)
 }
 
 // openRecording opens a recording, with its rotated files if only one file is named.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/grafana"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
@@ -87,25 +86,19 @@ func newServe(server *dsn) *cobra.Command {
 }
 
 func (s *serveRun) command(cmd *cobra.Command, args []string) error {
-	if err := s.dsn.addDatabaseArgument(cmd, args); err != nil {
-		return err
-	}
 	if cmd.Flags().Changed("print") {
 		return s.print(cmd)
 	}
 	if err := s.check(cmd); err != nil {
 		return err
 	}
-	err := s.dsn.withPool(cmd, "pglock serve", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	err := s.dsn.withPool(cmd, args, "pglock serve", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		if err := db.checkTrusted(ctx, pool); err != nil {
 			return err
 		}
 		return s.serve(ctx, db, pool)
 	})
-	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
-		return nil // there is no other way to end it
-	}
-	return err
+	return unlessStopped(err)
 }
 
 func (s *serveRun) print(cmd *cobra.Command) error {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -66,9 +67,9 @@ ID alone may belong to another session by then: the server compares both in the
 statement that signals.
 
 The role must be a member of the session's role, or of pg_signal_backend and
-pg_read_all_stats; only a superuser can signal a superuser's session. End a prepared transaction with
-ROLLBACK PREPARED. Afterwards the command reports what became of each lock, and
-logs the signal to standard error.
+pg_read_all_stats; only a superuser can signal a superuser's session. End a
+prepared transaction with ROLLBACK PREPARED. Afterwards the command reports what
+became of each lock, and logs the signal to standard error.
 
 Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
 lock is free); 1 not done; 66 no such session; 77 the role may not do that; 69
@@ -98,19 +99,20 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 	if err := s.parse(cmd, args); err != nil {
 		return err
 	}
-	return s.dsn.withPool(cmd, "pglock "+s.signal, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	return s.dsn.withPool(cmd, nil, "pglock "+s.signal, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		target, preview, err := s.look(ctx, db, pool)
 		switch {
 		case err != nil:
 			return db.failed(err)
 		case s.dryRun:
-			if _, err := io.WriteString(os.Stdout, lines(append(preview, "", s.commandText(db, target)+" --yes"))); err != nil {
-				return err
+			refused := target.Permitted()
+			if refused == nil {
+				preview = append(preview, "", s.commandText(db, target)+" --yes")
+			} else {
+				refused = db.failed(refused)
 			}
-			if err := target.Permitted(); err != nil {
-				return db.failed(err)
-			}
-			return nil
+			_, err := io.WriteString(os.Stdout, lines(preview))
+			return errors.Join(err, refused)
 		case !s.yes:
 			var cannotAsk error
 			if !term.Is(os.Stdin) || !term.Is(os.Stderr) {

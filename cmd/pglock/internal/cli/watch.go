@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/notify"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
@@ -85,9 +84,6 @@ func newWatch(server *dsn) *cobra.Command {
 }
 
 func (w *watchRun) command(cmd *cobra.Command, args []string) error {
-	if err := w.dsn.addDatabaseArgument(cmd, args); err != nil {
-		return err
-	}
 	filter, err := w.filters.filter(cmd)
 	if err != nil {
 		return err
@@ -96,13 +92,10 @@ func (w *watchRun) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer w.deliver()()
-	err = w.dsn.withPool(cmd, "pglock watch", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+	err = w.dsn.withPool(cmd, args, "pglock watch", func(ctx context.Context, db database, pool *pgxpool.Pool) error {
 		return w.follow(ctx, db, pool, filter)
 	})
-	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
-		return nil // there is no other way to end it
-	}
-	return err
+	return unlessStopped(err)
 }
 
 func (w *watchRun) check(cmd *cobra.Command) error {

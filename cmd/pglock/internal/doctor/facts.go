@@ -27,8 +27,6 @@ type facts struct {
 	connection  monitordb.ConnectionRow
 	connections monitordb.ConnectionsRow
 	settings    map[string]monitordb.SettingsRow
-	// port is the port of the connection.
-	port uint16
 	// triggers are event triggers that run for DDL.
 	triggers []monitordb.EventTriggersRow
 	// snapshots are sessions that have one, if locks in rows are in use.
@@ -92,7 +90,7 @@ func readFacts(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts
 
 // readConnectionFacts reads the facts over one connection.
 func readConnectionFacts(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, error) {
-	f := facts{keyDataPID: int32(conn.PgConn().PID()), port: conn.Config().Port, settings: map[string]monitordb.SettingsRow{}}
+	f := facts{keyDataPID: int32(conn.PgConn().PID()), settings: map[string]monitordb.SettingsRow{}}
 	if f.cockroach = conn.PgConn().ParameterStatus("crdb_version"); f.cockroach != "" {
 		return f, nil
 	}

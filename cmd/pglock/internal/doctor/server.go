@@ -32,28 +32,17 @@ func proxy(f facts) Finding {
 	}
 	return Finding{
 		Check: "proxy", Level: Problem,
-		What: fmt.Sprintf("there is a proxy: the connection was made to process %d, but process %d answers%s",
-			f.keyDataPID, f.connection.Pid, pooler(f)),
+		What: fmt.Sprintf("there is a proxy: the connection was made to process %d, but process %d answers",
+			f.keyDataPID, f.connection.Pid),
 		Why: "one that shares server sessions among clients (PgBouncer's transaction pooling, PgDog, pgcat, Supavisor, multigres, " +
 			"SPQR and others) gives the locks of a session to the next client; a Locker refuses it with ErrPooler. Proxies " +
 			"that keep a session for a client that takes an advisory lock, as PgDog and multigres do, do not see locks " +
 			"taken by pg_catalog-qualified calls or in PL/pgSQL, as pglock takes them. Locks in transactions work",
-		Do: "connect Lockers, and programs that take session locks, to the server's own address; if the proxy is known to keep a " +
+		Do: "connect Lockers, and programs that take session locks, to the server's own address; or keep the locks in rows (package " +
+			"rowlock, --rows of pglock run), which pass every proxy; if the proxy is known to keep a " +
 			"session for each client (session pooling), let Lockers accept it: AllowPooler in Go, --allow-pooler of pglock run; and " +
 			"run doctor with --ignore proxy",
 	}
-}
-
-// pooler guesses which proxy it is, since none gives its name in the protocol.
-func pooler(f facts) string {
-	const mostPID = 1 << 22 // of Linux
-	switch {
-	case f.keyDataPID < 0 || f.keyDataPID > mostPID:
-		return "; no server process has such a number, but PgBouncer invents such numbers"
-	case f.port == 6432:
-		return "; 6432 is the usual port of PgBouncer and PgDog"
-	}
-	return ""
 }
 
 func standby(f facts) Finding {

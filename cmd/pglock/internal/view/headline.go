@@ -72,7 +72,7 @@ func EndPrepared(s monitor.Session) string {
 // EndSession returns the command that signals the session or process that a [monitor.Target.Ref] names, on the server that the
 // words name ("" or with a space before them).
 func EndSession(signal string, ref, server string) string {
-	if !strings.ContainsAny(ref, "@#") {
+	if !strings.Contains(ref, "@") {
 		ref = "--holder " + ref
 	}
 	return fmt.Sprintf("pglock %s%s %s", signal, server, ref)
