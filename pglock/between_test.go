@@ -1,6 +1,7 @@
 package pglock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,6 +93,24 @@ func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
 		}
 		txCheck(t, errors.Join(ends[last](), <-waiting, ends[other]()))
 	}
+}
+
+// A call of a Locker inside the function of BeginFunc counts as its transaction waiting.
+func TestTxADeadlockBetweenProcessesThroughBeginFunc(t *testing.T) {
+	t.Parallel()
+	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+	one, two := twoProcesses(t, db)
+	lock, tx := mustLock(t, one, a), txBegin(t, db.Connect(t))
+	var waiting <-chan error
+	err := pglock.BeginFunc(t.Context(), db.Pool(t), b, func(ctx context.Context, _ pgx.Tx) error {
+		waiting = txGo(func() error { return pglock.LockTx(lock.Context(t.Context()), tx, b) })
+		db.WaitForWaiters(t, 1)
+		return two.Do(ctx, a, nothing)
+	})
+	if !errors.Is(err, pglock.ErrDeadlock) {
+		t.Errorf("a call in BeginFunc's function: %v", err)
+	}
+	txCheck(t, errors.Join(<-waiting, tx.Rollback(t.Context()), lock.Unlock(t.Context())))
 }
 
 // A guarded transaction that waits for a row counts as the holder waiting.

@@ -1,6 +1,7 @@
 package pglock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(minuteContext(t), pool, key, func(pgx.Tx) error { return nil }))
+		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(minuteContext(t), pool, key, func(context.Context, pgx.Tx) error { return nil }))
 		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
 		if err != nil {
 			t.Fatal(err)

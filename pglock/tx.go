@@ -44,20 +44,22 @@ import (
 // for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. A lock that is not free takes two more
 // round trips then, and if the deadlock is one with other processes, a victim's transaction is aborted.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
-	return lockTx(ctx, tx, key, false, opts)
+	return lockTx(ctx, tx, key, false, nil, opts)
 }
 
 // TryLockTx takes the lock as [LockTx] does if that needs no waiting; otherwise it returns a *[WaitError], which
 // matches [ErrNotAcquired], and the transaction can continue. It is always one round trip. MaxWait is an error here.
 func TryLockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
-	return lockTx(ctx, tx, key, true, opts)
+	return lockTx(ctx, tx, key, true, nil, opts)
 }
 
-func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) error {
+// lockTx also identifies the transaction, if tie is not nil.
+func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, tie *tie, opts []TxOption) error {
 	c, err := newTxConfig(opts)
 	if err != nil {
 		return err
 	}
+	c.tie = tie
 	began := driver.Now()
 	err = c.lockTx(ctx, tx, key, try)
 	c.observe(ctx, []Key{key}, try, began, err)
@@ -72,17 +74,16 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	if err := checkTx(tx, key); err != nil {
 		return failed("lock", key, 0, err)
 	}
-	under := wait && ancestors(ctx) != nil
 	if wait {
 		c = c.below(ctx, tx)
 		defer c.watch(key)()
 	}
-	if wait && c.bounded && !c.derived && !under {
-		return boundedLockTx(ctx, tx, []Key{key}, c)
-	}
 	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
 	// tried first.
-	tries := !wait || c.derived || under
+	tries := !wait || c.derived || c.tie != nil || ancestors(ctx) != nil
+	if c.bounded && !tries {
+		return boundedLockTx(ctx, tx, []Key{key}, c)
+	}
 	outcome, err := c.askTx(ctx, tx, key, !tries)
 	if outcome != held || !wait {
 		return err
@@ -100,7 +101,12 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, key Key, waits bool) (outcome txOutcome, err error) {
 	asked := ask(waits, key)
 	statement, args := c.lockStatement(key, waits)
-	err = inOneRoundTrip(tx).QueryRow(ctx, statement, args...).Scan(&outcome)
+	into := []any{&outcome}
+	if c.tie != nil {
+		statement, args = identified(statement, args)
+		into = append(into, &c.tie.tx.PID, &c.tie.tx.Began, &c.tie.server, nil)
+	}
+	err = inOneRoundTrip(tx).QueryRow(ctx, statement, args...).Scan(into...)
 	return outcome, asked.result(ctx, outcome, err)
 }
 

@@ -20,11 +20,14 @@ type DB interface {
 // frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
 // the lock's, or that of beginning or committing. The transaction has the session's default isolation level.
 //
+// The context of fn is ctx, tied to the transaction as [TxContext] does, but not as the work of a Lock, and without a round trip
+// of its own. A lock that is not free takes one more round trip than [LockTx].
+//
 // The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
 // says how many are in use, and matches [ErrUnavailable] and the context's error. A server that cannot be reached is
 // [ErrUnavailable], too, and one that denies access [ErrDenied]. If the connection ends during the commit, the error is
 // [ErrUnavailable], and the transaction may have been committed.
-func BeginFunc(ctx context.Context, db DB, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
+func BeginFunc(ctx context.Context, db DB, key Key, fn func(context.Context, pgx.Tx) error, opts ...TxOption) error {
 	if isNil(db) || fn == nil {
 		return failed("begin a transaction and lock", key, 0, errors.New("the DB or the function is nil"))
 	}
@@ -32,8 +35,9 @@ func BeginFunc(ctx context.Context, db DB, key Key, fn func(pgx.Tx) error, opts 
 	var inside error // of the lock, or of fn
 	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		began = true
-		if inside = LockTx(ctx, tx, key, opts...); inside == nil {
-			inside = fn(tx)
+		within := &txContext{Context: ctx}
+		if inside = lockTx(ctx, tx, key, false, &within.tie, opts); inside == nil {
+			inside = fn(within, tx)
 		}
 		return inside
 	})

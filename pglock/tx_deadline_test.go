@@ -137,8 +137,8 @@ func TestTxBeginFuncSaysThatThePoolIsFull(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	txCheck(t, err)
 	t.Cleanup(pool.Close)
-	nothing := func(pgx.Tx) error { return nil }
-	txCheck(t, pglock.BeginFunc(t.Context(), pool, key, func(pgx.Tx) error {
+	nothing := func(context.Context, pgx.Tx) error { return nil }
+	txCheck(t, pglock.BeginFunc(t.Context(), pool, key, func(context.Context, pgx.Tx) error {
 		ctx, cancel := context.WithTimeout(t.Context(), txShort)
 		defer cancel()
 		err := pglock.BeginFunc(ctx, pool, key, nothing)
@@ -163,7 +163,7 @@ func TestTxBeginFuncWithoutAServerIsUnavailable(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	txCheck(t, err)
 	t.Cleanup(pool.Close)
-	key, nothing := pglock.NewKey("invoice:42"), func(pgx.Tx) error { return nil }
+	key, nothing := pglock.NewKey("invoice:42"), func(context.Context, pgx.Tx) error { return nil }
 	err = pglock.BeginFunc(t.Context(), pool, key, nothing)
 	if !errors.Is(err, pglock.ErrUnavailable) || !strings.Contains(err.Error(), "invoice:42") {
 		t.Errorf("without a server the error is %v", err)

@@ -3,7 +3,8 @@ package pglock
 import (
 	"context"
 	"errors"
-	"strconv"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,7 +65,13 @@ func identifyTx(ctx context.Context, tx pgx.Tx, companions []int64) (tie, error)
 	if err != nil {
 		return tie{}, sqlstate.Explain(sqlstate.EndedBy(ctx, err))
 	}
-	return tie{between.Tx{PID: strconv.Itoa(int(row.Pid)), Began: row.Began}, row.Server}, nil
+	return tie{between.Tx{PID: row.Pid, Began: row.Began}, row.Server}, nil
+}
+
+// identified returns a statement that takes one lock, and says also what IdentifyTx does.
+func identified(statement string, args []any) (string, []any) {
+	identify := strings.Replace(lockdb.IdentifyTx, "$1", fmt.Sprint("$", len(args)+1), 1)
+	return "SELECT * FROM (" + statement + ") AS lock CROSS JOIN (" + identify + ") AS tx", append(args, []int64(nil))
 }
 
 // waitTx calls ask, which waits in tx for the keys, and takes part in the search for deadlocks if ctx descends from that

@@ -111,7 +111,7 @@ func ExampleBeginFunc() {
 	pool := txExamplePool(ctx)
 	defer pool.Close()
 
-	err := pglock.BeginFunc(ctx, pool, pglock.NewKey("counter"), func(tx pgx.Tx) error {
+	err := pglock.BeginFunc(ctx, pool, pglock.NewKey("counter"), func(ctx context.Context, tx pgx.Tx) error {
 		var n int
 		if err := tx.QueryRow(ctx, "SELECT 41 + 1").Scan(&n); err != nil {
 			return err

@@ -128,8 +128,8 @@ func TestTxBeginFuncCommitsAndRollsBack(t *testing.T) {
 	db := testenv.Database(t)
 	pool, key, boom := db.Pool(t), pglock.NewKey("counter"), errors.New("boom")
 	txExec(t, pool, "CREATE TABLE done (n int)")
-	insert := func(result error) func(pgx.Tx) error {
-		return func(tx pgx.Tx) error {
+	insert := func(result error) func(context.Context, pgx.Tx) error {
+		return func(_ context.Context, tx pgx.Tx) error {
 			txWantLocks(t, db, fmt.Sprintf("@%d exclusive", key.Int64()))
 			txExec(t, tx, "INSERT INTO done VALUES (1)")
 			return result
@@ -145,15 +145,15 @@ func TestTxBeginFuncCommitsAndRollsBack(t *testing.T) {
 				t.Errorf("the panic is %v", got)
 			}
 		}()
-		err := pglock.BeginFunc(t.Context(), pool, key, func(tx pgx.Tx) error {
-			txCheck(t, insert(nil)(tx))
+		err := pglock.BeginFunc(t.Context(), pool, key, func(ctx context.Context, tx pgx.Tx) error {
+			txCheck(t, insert(nil)(ctx, tx))
 			panic(boom)
 		})
 		t.Errorf("it went on after the panic: %v", err)
 	}()
 	txWantLocks(t, db)
 	holder := txHold(t, db, key)
-	err := pglock.BeginFunc(t.Context(), pool, key, func(pgx.Tx) error {
+	err := pglock.BeginFunc(t.Context(), pool, key, func(context.Context, pgx.Tx) error {
 		t.Error("it ran without the lock")
 		return nil
 	}, pglock.MaxWait(0))
@@ -203,10 +203,10 @@ func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"a nil option":      {pglock.LockTx(ctx, tx, key, nil), nil, "a TxOption is nil"},
 		"a nil transaction": {pglock.LockTx(ctx, nil, key), nil, `lock "a": the transaction is nil`},
 		"a nil DB": {
-			pglock.BeginFunc(ctx, nil, key, func(pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
+			pglock.BeginFunc(ctx, nil, key, func(context.Context, pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
 		},
 		"a nil pool": {
-			pglock.BeginFunc(ctx, (*pgxpool.Pool)(nil), key, func(pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
+			pglock.BeginFunc(ctx, (*pgxpool.Pool)(nil), key, func(context.Context, pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
 		},
 		"a nil function": {pglock.BeginFunc(ctx, db.Pool(t), key, nil), nil, "the DB or the function is nil"},
 	} {

@@ -85,7 +85,7 @@ SELECT pg_catalog.json_build_object(
 -- What other sessions can know a transaction by, and where it is, as SetUpSession says it (queries/sessions.sql).
 -- Other processes see by the companions of Locks that it is their work.
 -- name: IdentifyTx :one
-SELECT pg_catalog.pg_backend_pid()::pg_catalog.int4 AS pid,
+SELECT pg_catalog.pg_backend_pid()::pg_catalog.text AS pid,
     (pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 AS began,
     pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
         OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server,

@@ -22,7 +22,7 @@ import (
 var schema string
 
 func makeTables(ctx context.Context, pool *pgxpool.Pool) error {
-	return pglock.BeginFunc(ctx, pool, locks.FleetSchema(), func(tx pgx.Tx) error {
+	return pglock.BeginFunc(ctx, pool, locks.FleetSchema(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, schema)
 		return err
 	})

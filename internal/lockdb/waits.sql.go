@@ -10,7 +10,7 @@ import (
 )
 
 const IdentifyTx = `-- name: IdentifyTx :one
-SELECT pg_catalog.pg_backend_pid()::pg_catalog.int4 AS pid,
+SELECT pg_catalog.pg_backend_pid()::pg_catalog.text AS pid,
     (pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 AS began,
     pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
         OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server,
@@ -18,7 +18,7 @@ SELECT pg_catalog.pg_backend_pid()::pg_catalog.int4 AS pid,
 `
 
 type IdentifyTxRow struct {
-	Pid    int32
+	Pid    string
 	Began  int64
 	Server string
 	Tied   int64

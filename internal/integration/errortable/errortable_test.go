@@ -344,7 +344,7 @@ func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(co
 	due := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	calls := map[string]func(context.Context) error{
 		"BeginFunc": func(ctx context.Context) error {
-			return pglock.BeginFunc(ctx, pool, pglock.NewKey("free"), func(pgx.Tx) error { return nil })
+			return pglock.BeginFunc(ctx, pool, pglock.NewKey("free"), func(context.Context, pgx.Tx) error { return nil })
 		},
 		"RunTx": func(ctx context.Context) error {
 			due = due.Add(time.Second)
@@ -396,12 +396,12 @@ func TestErrorsOfACommit(t *testing.T) {
 	}
 	own := errors.New("the function's own")
 	for _, err := range []error{
-		pglock.BeginFunc(t.Context(), pool, pglock.NewKey("free"), end),
+		pglock.BeginFunc(t.Context(), pool, pglock.NewKey("free"), func(_ context.Context, tx pgx.Tx) error { return end(tx) }),
 		job.RunTx(t.Context(), pool, time.Now(), func(_ context.Context, tx pgx.Tx, _ *pglock.Lock) error { return end(tx) }),
 	} {
 		wantDocumented(t, err, "the connection of your transaction has ended")
 	}
-	if err := pglock.BeginFunc(t.Context(), pool, pglock.NewKey("free"), func(pgx.Tx) error { return own }); err != own {
+	if err := pglock.BeginFunc(t.Context(), pool, pglock.NewKey("free"), func(context.Context, pgx.Tx) error { return own }); err != own {
 		t.Errorf("the error is %v", err)
 	}
 }

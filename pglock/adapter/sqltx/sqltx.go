@@ -91,3 +91,12 @@ func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
 	}
 	return lock.GuardTx(ctx, on)
 }
+
+// TxContext returns a context for work in tx, as [pglock.TxContext] does.
+func TxContext(ctx context.Context, tx Tx) (context.Context, error) {
+	on, err := enter(ctx, tx)
+	if err != nil {
+		return nil, fmt.Errorf("pglock: tie a context to a transaction: %w", err)
+	}
+	return pglock.TxContext(ctx, on)
+}
