@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { testenv.MainAlone(m) }
 // Each Limiter sends statements of its own, as a process does.
 func TestRatelimitStatementsWithOverlappingKeysDoNotDeadlock(t *testing.T) {
 	_, pool := installed(t)
-	const limiters, callers, rounds, keys = 4, 64, 60, 40
+	const limiters, callers, rounds, keys = 4, 64, 20, 40
 	var asking sync.WaitGroup
 	for range limiters {
 		l := open(t, pool)

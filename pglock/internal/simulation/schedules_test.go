@@ -54,7 +54,7 @@ func TestSchedules(t *testing.T) {
 	}
 	n := *schedulesFlag
 	if n == 0 {
-		n = testenv.Trials(t, 120)
+		n = testenv.Trials(t, 50)
 	}
 	for _, seed := range found {
 		run(t, seed, count)

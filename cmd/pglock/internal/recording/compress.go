@@ -55,7 +55,7 @@ func newLineReader(r io.Reader) (*lineReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lineReader{decoder: decoder, limit: io.LimitedReader{R: decoder, N: maxContent + maxLine}}
+	l := &lineReader{decoder: decoder, limit: io.LimitedReader{R: decoder, N: maxContent + int64(maxLine)}}
 	l.lines = bufio.NewReaderSize(&l.limit, 1<<16)
 	return l, nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
+func init() { maxContent, maxLine, maxObjects = 16<<20, 4<<20, 10_000 }
+
 // bomb is a small file of very many bytes: a beginning, and a text again and again.
 func bomb(t testing.TB, beginning, text string, size int) string {
 	t.Helper()
@@ -41,7 +43,7 @@ func TestAHostileRecordingCostsABoundedAmount(t *testing.T) {
 	for name, path := range map[string]string{
 		"a long line": bomb(t, locks, `{"key":"0123456789abcdef"},`, 2*maxLine),
 		"many locks":  bomb(t, locks+strings.Repeat("{},", maxObjects), "{}]}\n", 1),
-		"many lines":  bomb(t, "", passedOver, maxContent+2*maxLine),
+		"many lines":  bomb(t, "", passedOver, int(maxContent)+2*maxLine),
 		"a wide window": func() string {
 			path := filepath.Join(t.TempDir(), "locks.rec")
 			f, err := os.Create(path)

@@ -21,13 +21,14 @@ import (
 const Version = 1
 
 // Limits that bound what reading costs, whatever a file contains. A snapshot beyond them is not recorded, and a file ends
-// before it reaches maxContent.
-const (
-	maxContent = 256 << 20 // bytes of a file before compression
-	maxLine    = 64 << 20  // bytes of a line
-	maxObjects = 200_000   // JSON objects of a line: a lock, a holder, a waiter and a blocker are one each
-	maxWindow  = 16 << 20  // bytes that the compression looks back
+// before it reaches maxContent. The tests lower them.
+var (
+	maxContent int64 = 256 << 20 // bytes of a file before compression
+	maxLine          = 64 << 20  // bytes of a line
+	maxObjects       = 200_000   // JSON objects of a line: a lock, a holder, a waiter and a blocker are one each
 )
+
+const maxWindow = 16 << 20 // bytes that the compression looks back
 
 var (
 	// ErrCorrupt is matched by errors about a file that is damaged or not a recording.

@@ -269,7 +269,7 @@ func TestRecordingHasOutages(t *testing.T) {
 // In memory a recording is what it is in files, until there are too many.
 func TestMemoryKeepsTheLatest(t *testing.T) {
 	t.Parallel()
-	const most, n = 40_000, 240 // four minutes
+	const most, n = 20_000, 120 // two minutes
 	m, s := NewMemory(most), newServer(1, 20)
 	var want []*monitor.Snapshot
 	for range n {

@@ -15,11 +15,11 @@ import (
 func TestWriterRotatesAndKeepsTheNewest(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "locks.rec")
-	const most = 40_000
+	const most = 20_000
 	w, err := NewWriter(path, WriterOptions{MaxSize: most})
 	must.Succeed(t, err)
 	s, n := newServer(1, 20), 0
-	for range 300 {
+	for range 150 {
 		s.change()
 		s.touch()
 		must.Succeed(t, w.Add(line(t, s.snapshot(), false)))
