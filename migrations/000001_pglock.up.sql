@@ -962,8 +962,11 @@ BEGIN
         FOR NO KEY UPDATE SKIP LOCKED) AS found ON true;
     UPDATE pglock.leases AS l
     SET holder = NULL, attempt = NULL, since = clock_timestamp(),
-        held = (3 * l.held + extract(epoch FROM clock_timestamp() - l.since) * 1000000) / 4
+        held = (3 * l.held + date_part('epoch', clock_timestamp() - l.since) * 1000000) / 4
     WHERE l.ctid = ANY (places);
+    IF array_position(letters, NULL) IS NULL THEN -- all are exclusive locks, as mostly
+        RETURN array_to_string(letters, '');
+    END IF;
     FOR one IN
         SELECT d.kind, d.space, d.number, d.value, d.i
         FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
