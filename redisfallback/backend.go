@@ -39,7 +39,7 @@ type backend struct {
 	runIDs map[*node]string // of the servers, each process of a server has another one
 }
 
-func newBackend(clients []redis.UniversalClient, o options) *backend {
+func newBackend(clients []redis.UniversalClient, o config) *backend {
 	b := &backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text(), runIDs: map[*node]string{}}
 	for _, client := range clients {
 		n := newNode(client, len(clients) > 1)

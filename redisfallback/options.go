@@ -6,9 +6,9 @@ import (
 )
 
 // Option is an option of [NewBackend]. [New] and [NewRedlock] take those of a Locker only.
-type Option interface{ apply(*options) error }
+type Option func(*config) error
 
-type options struct {
+type config struct {
 	prefix  string
 	timeout time.Duration
 }
@@ -17,25 +17,21 @@ type options struct {
 // the empty prefix a lock has the same Redis key as a redis-py, redsync or bsm/redislock lock of the same name, and
 // excludes it. Processes that share locks need the same prefix.
 func WithKeyPrefix(prefix string) Option {
-	return option(func(o *options) error {
-		o.prefix = prefix
+	return func(c *config) error {
+		c.prefix = prefix
 		return nil
-	})
+	}
 }
 
 // WithNodeTimeout bounds how long one node may take to answer before it counts as down. The default is a twentieth of
 // the lease for Redlock, where other nodes can answer in its place, and a third of the lease, at most 4 s, otherwise.
 // The timeouts of the client itself apply too. It is an error if d is not positive.
 func WithNodeTimeout(d time.Duration) Option {
-	return option(func(o *options) error {
+	return func(c *config) error {
 		if d <= 0 {
-			return fmt.Errorf("redisfallback: WithNodeTimeout(%v): the duration is not positive", d)
+			return fmt.Errorf("WithNodeTimeout(%v): the duration is not positive", d)
 		}
-		o.timeout = d
+		c.timeout = d
 		return nil
-	})
+	}
 }
-
-type option func(*options) error
-
-func (o option) apply(all *options) error { return o(all) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -45,16 +46,11 @@ func NewBackend(clients []redis.UniversalClient, opts ...Option) (driver.Backend
 	if err := checkClients(clients); err != nil {
 		return nil, err
 	}
-	o := options{prefix: DefaultKeyPrefix}
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, errors.New("redisfallback: an Option is nil")
-		}
-		if err := opt.apply(&o); err != nil {
-			return nil, err
-		}
+	c := config{prefix: DefaultKeyPrefix}
+	if err := options.Apply(&c, opts); err != nil {
+		return nil, fmt.Errorf("redisfallback: %w", err)
 	}
-	return newBackend(clients, o), nil
+	return newBackend(clients, c), nil
 }
 
 const minRedlock = 3
