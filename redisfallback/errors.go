@@ -3,7 +3,6 @@ package redisfallback
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -46,41 +45,32 @@ func isForbidden(err error) bool {
 // unavailable returns the error of a round in which too few nodes answered, with the nodes' errors. If so many refuse this
 // client that there can be no quorum without them, it matches ErrDenied instead of ErrUnavailable.
 func (t *tally) unavailable() error {
-	var failures []string
-	var causes []error
+	var failures error
 	why, denied := driver.ErrUnavailable, 0
 	for i, vote := range t.votes {
-		if vote.err != nil {
-			if isDenied(vote.err) {
-				denied++
-			}
-			err := t.nodes[i].explain(vote.err)
-			failures, causes = append(failures, err.Error()), append(causes, err)
+		if vote.err == nil {
+			continue
 		}
+		if isDenied(vote.err) {
+			denied++
+		}
+		err := t.nodes[i].explain(vote.err)
+		if failures != nil {
+			err = fmt.Errorf("%w; %w", failures, err)
+		}
+		failures = err
 	}
 	if denied > len(t.nodes)-t.quorum {
 		why = driver.ErrDenied
 	}
-	if len(t.nodes) == 1 {
-		if errors.Is(causes[0], driver.ErrInvalidKey) || errors.Is(causes[0], driver.ErrStandby) && !t.nodes[0].follows {
-			return causes[0] // a retry cannot help
-		}
-		return fmt.Errorf("%w: %w", why, causes[0])
+	if len(t.nodes) > 1 {
+		return fmt.Errorf("%w: %d of %d nodes answered, need %d: %w", why, t.yes+t.no, len(t.nodes), t.quorum, failures)
 	}
-	return fmt.Errorf("%w: %d of %d nodes answered, need %d: %w", why,
-		t.yes+t.no, len(t.nodes), t.quorum, &nodeErrors{strings.Join(failures, "; "), causes})
+	if errors.Is(failures, driver.ErrInvalidKey) || errors.Is(failures, driver.ErrStandby) && !t.nodes[0].follows {
+		return failures // a retry cannot help
+	}
+	return fmt.Errorf("%w: %w", why, failures)
 }
-
-// nodeErrors are the errors of several nodes in one line.
-type nodeErrors struct {
-	text   string
-	causes []error
-}
-
-func (e *nodeErrors) Error() string { return e.text }
-
-// Unwrap returns the nodes' errors.
-func (e *nodeErrors) Unwrap() []error { return e.causes }
 
 var (
 	errGone    = fmt.Errorf("%w: the server has forgotten it, or it was deleted, overwritten or evicted", driver.Lost(driver.LostGone))
