@@ -43,7 +43,7 @@ func (r reader) readRows(ctx context.Context, t *tables, o options) error {
 	var waits, holders *rowList
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		t.looked.QueueSame(batch)
-		batch.Queue(monitordb.RowLocks, false, most, o.holder).Query(readRowList(&waits, false))
+		batch.Queue(monitordb.RowLocks, false, maxRowLocks, o.holder).Query(readRowList(&waits, false))
 		batch.Queue(monitordb.RowLocks, true, most, o.holder).Query(readRowList(&holders, true))
 	})
 	if err = trust.Explain(err); err != nil && (ctx.Err() != nil || connectionBroke(err) != nil) {
