@@ -8,36 +8,17 @@ import (
 )
 
 // HeadlineLines returns the headline of an action in printable lines of at most width columns: the sentence, what the session that
-// it is about runs or ran last, and the command, unless that is long ago, each but the first indented. A statement that is cut ends with an ellipsis. The command is broken so that a shell reads it as one; it
-// is never cut, so a line of it can be wider.
+// it is about runs or ran last, which is cut, and the command, unless that is long ago. The command can be wider: cut, it would end
+// something else, and a terminal breaks it so that it can be copied.
 func HeadlineLines(h monitor.Action, on Server, width int) []string {
 	lines := Wrap(Printable(h.String()), width, indent)
 	if statement := StatementLine(h); statement != "" {
 		lines = append(lines, Cut(indent+statement, width))
 	}
 	if command := EndCommand(h, on.Flags); command != "" && !on.Past {
-		lines = append(lines, WrapCommand(indent+command, width)...)
+		lines = append(lines, indent+command)
 	}
 	return lines
-}
-
-// WrapCommand breaks a command before flags into lines of at most width columns if it can, in a way that a shell reads as one. It breaks none that has quotes, since the
-// place might be between them.
-func WrapCommand(command string, width int) (lines []string) {
-	if Columns(command) <= width || strings.Contains(command, "'") {
-		return []string{command}
-	}
-	const next = ` \`
-	line := ""
-	for i, flag := range strings.SplitAfter(strings.ReplaceAll(command, " -", "\x00 -"), "\x00") {
-		flag = strings.TrimSuffix(flag, "\x00")
-		if i > 0 && Columns(line+flag+next) > width {
-			lines, line = append(lines, line+next), indent+indent
-			flag = flag[1:]
-		}
-		line += flag
-	}
-	return append(lines, line)
 }
 
 // StatementLine returns what the session that an action is about runs or ran last, printable: "ran: SELECT 1". It is empty if that is

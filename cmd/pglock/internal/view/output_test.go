@@ -78,9 +78,6 @@ func TestTheTableOfHostileTextIsHarmless(t *testing.T) {
 	for width := 20; width < 300; width += 7 {
 		for _, line := range Table(s, Filter{}, Server{Target: "x"}, width) {
 			requireHarmless(t, "the table", line)
-			if Columns(line) > width {
-				t.Fatalf("%d columns instead of %d: %s", Columns(line), width, line)
-			}
 		}
 	}
 }

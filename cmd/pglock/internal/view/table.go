@@ -51,11 +51,10 @@ func NewPage(all *monitor.Snapshot, filter Filter, on Server) *Page {
 // lines returns the text with at most so many rows of the tree.
 func (p *Page) lines(rows, width int) []string {
 	lines := []string{Cut(p.Title()+"  "+p.shown.TakenAt.Format("2006-01-02 15:04:05 MST"), width), ""}
+	lines = append(lines, HeadlineLines(p.Action, p.on, width)...)
 	tree, marks := p.treeLines(rows, width)
-	for i, part := range [][]string{
-		HeadlineLines(p.Action, p.on, width), p.DeadlockLines(width), tree, p.keyLines(min(rows, maxKeyRows), width), p.notes(marks, width),
-	} {
-		if len(part) > 0 && i > 0 {
+	for _, part := range [][]string{p.DeadlockLines(width), tree, p.keyLines(min(rows, maxKeyRows), width), p.notes(marks, width)} {
+		if len(part) > 0 {
 			lines = append(lines, "")
 		}
 		for _, line := range part {
@@ -125,9 +124,6 @@ func (p *Page) notes(m marks, width int) []string {
 	if text := lockTable(s.Capacity); text != "" {
 		texts = append(texts, text)
 	}
-	if text := vacuum(s); text != "" {
-		texts = append(texts, text)
-	}
 	if m.soft {
 		texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
 	}
@@ -181,32 +177,6 @@ func OtherWaiters(s *monitor.Snapshot) int {
 		waiters[s.OtherWaits[i].ID()] = true
 	}
 	return len(waiters)
-}
-
-// vacuum names the session that holds back vacuum most, if it holds it back far.
-func vacuum(s *monitor.Snapshot) string {
-	const worthALine = 10_000 // transactions
-	var oldest monitor.Session
-	age := int64(0)
-	look := func(session monitor.Session) {
-		for _, own := range []*int64{session.XminAge, session.XIDAge} {
-			if own != nil && *own > age {
-				oldest, age = session, *own
-			}
-		}
-	}
-	for _, lock := range s.Locks {
-		for _, holder := range lock.Holders {
-			look(holder.Session)
-		}
-		for _, waiter := range lock.Waiters {
-			look(waiter.Session)
-		}
-	}
-	if age < worthALine {
-		return ""
-	}
-	return fmt.Sprintf("vacuum: %s holds it back by %d transactions", Who(oldest), age)
 }
 
 // lockTable says how full the lock table is, and which sessions fill it. The server may have room beyond the nominal size.
