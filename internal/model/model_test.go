@@ -161,7 +161,7 @@ func TestModelResultsThatAreIncompleteAreErrors(t *testing.T) {
 }
 
 // proofs are the rows of the table that says what proves each promise.
-var proofs = regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]* \| (session|rows): ` + "`(\\w+)`" + ` \| ([^|]*) \|$`)
+var proofs = regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]* \| (session|rows|deadlock): ` + "`(\\w+)`" + ` \| ([^|]*) \|$`)
 
 // The page names each mutation that breaks something, beside the property that it breaks, and no other.
 func TestModelProvesWhatThePageOfEvidenceSays(t *testing.T) {

@@ -27,8 +27,9 @@ type mutation struct {
 }
 
 const (
-	session = "session.pml"
-	rows    = "rows.pml"
+	session  = "session.pml"
+	rows     = "rows.pml"
+	deadlock = "deadlock.pml"
 )
 
 var configurations = []configuration{
@@ -60,6 +61,8 @@ var configurations = []configuration{
 	{Name: "transactions end", Model: session, Big: true, Defines: []string{"LIVE=1", "LEASE=2", "KILLS=0", "DRIFTS=0", "TRIES=0", "CANCELS=0"}, Live: []string{"TransactionEnds"}},
 	{Name: "waits end in rows", Model: rows, Defines: []string{"LIVE=1", "LEASE=2", "TXS=0", "DRIFTS=0", "PRUNES=0"}, Live: []string{"WaitEnds"}},
 	{Name: "transactions end in rows", Model: rows, Defines: []string{"LIVE=1", "LEASE=2", "CALLS=1", "LOSSES=0", "DRIFTS=0", "PRUNES=0"}, Live: []string{"TransactionEnds"}},
+	{Name: "deadlock", Model: deadlock, Defines: []string{"WAITS=2", "LOOKS=3"}},
+	{Name: "deadlock, one call each", Fast: true, Model: deadlock, Defines: []string{"WAITS=1", "LOOKS=4"}},
 }
 
 // The number of a mutation is its place here, from 1 on, in the mutations of its model.
@@ -116,6 +119,11 @@ var mutations = []mutation{
 	{"NOT_DURABLE", "pruning and crash", "waiting until the commit of a grant is durable", "HeldAlone"},
 	{"NO_DEADLINE", "waits end in rows", "the end of the lease in a process whose server is silent", "WaitEnds"},
 	{"TX_STAYS", "transactions end in rows", "the end of a transaction whose process is silent", "TransactionEnds"},
+
+	{"NO_SECOND_LOOK", "deadlock, one call each", "the second look at a cycle", "Deadlocked"},
+	{"ONE_ANSWER", "deadlock, one call each", "the second of the two answers that each process must have had between the looks", "Deadlocked"},
+	{"NO_ORDER", "deadlock, one call each", "the choice of the victim: the youngest call", "OneVictim"},
+	{"ANY_WAIT", "deadlock", "that both looks see the same calls", "Deadlocked"},
 }
 
 // live reports whether the configuration is one of what happens at last.

@@ -19,6 +19,8 @@ type caller struct {
 	number int
 	locker int
 	random *rand.Rand
+	under  context.Context // of a lock that it has; else nil
+	from   int64           // the first key that it may ask for
 }
 
 func newCaller(s *simulation, number int) *caller {
@@ -62,6 +64,10 @@ type request struct {
 
 func (c *caller) draw() (r request, cancel context.CancelFunc) {
 	for _, n := range c.random.Perm(3)[:1+c.random.IntN(3)*c.random.IntN(2)] {
+		n = max(n, int(c.from))
+		if slices.Contains(r.keys, driver.KeyID{Space: driver.SpaceBigint, Number: int64(n)}) {
+			continue
+		}
 		r.names = append(r.names, pglock.Int64Key(int64(n)))
 		r.keys = append(r.keys, driver.KeyID{Space: driver.SpaceBigint, Number: int64(n)})
 	}
@@ -82,9 +88,13 @@ func (c *caller) draw() (r request, cancel context.CancelFunc) {
 	if c.s.faulty && c.chance(8) {
 		r.hold = c.upTo(2 * c.s.lease)
 	}
-	r.ctx, cancel = context.WithCancel(context.Background())
+	under := context.Background()
+	if c.under != nil {
+		under = c.under
+	}
+	r.ctx, cancel = context.WithCancel(under)
 	if r.ends = c.chance(4); r.ends {
-		r.ctx, cancel = context.WithTimeout(context.Background(), c.upTo(c.pace()))
+		r.ctx, cancel = context.WithTimeout(under, c.upTo(c.pace()))
 	}
 	return r, cancel
 }
@@ -153,6 +163,9 @@ func (c *caller) ask(r request) (*pglock.Lock, error) {
 // judge checks that a call could fail with err.
 func (c *caller) judge(r request, err error) {
 	c.s.count.errors++
+	if errors.Is(err, pglock.ErrDeadlock) {
+		c.s.count.victims++
+	}
 	allowed := []error{}
 	if r.try || r.bounded {
 		allowed = append(allowed, pglock.ErrNotAcquired)
@@ -167,6 +180,12 @@ func (c *caller) judge(r request, err error) {
 	}
 	if c.s.faulty {
 		allowed = append(allowed, pglock.ErrUnavailable, pglock.ErrNotAcquired, pglock.ErrTooManyLocks)
+	}
+	if c.s.nests && !c.s.ordered {
+		allowed = append(allowed, pglock.ErrDeadlock)
+	}
+	if c.under != nil && c.under.Err() != nil {
+		allowed = append(allowed, pglock.ErrLost, context.Canceled)
 	}
 	if c.s.closed[c.locker] {
 		allowed = append(allowed, pglock.ErrClosed)
@@ -190,6 +209,9 @@ func (c *caller) work(lock *pglock.Lock, r request) {
 	c.s.mu.Lock()
 	c.s.oracle.looks(lock)
 	c.s.mu.Unlock()
+	if c.s.nests && c.under == nil && c.chance(2) {
+		c.nested(lock, r.keys)
+	}
 	time.Sleep(r.hold - r.hold/2)
 }
 

@@ -22,6 +22,9 @@ var templates = map[string]string{
 
 // call carries out a statement that is no batch.
 func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure) {
+	if text, _, looks := strings.Cut(sql, "-- name: LookAtWaits "); looks {
+		return p.lookAtWaits(text), ""
+	}
 	name := nameOf(sql)
 	args := arguments(templates[name], sql)
 	switch name {
@@ -31,9 +34,13 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		}
 		return []pgproto3.BackendMessage{&pgproto3.CommandComplete{CommandTag: []byte("SET")}}, ""
 	case "SetUpSession":
-		return p.setUp(), ""
-	case "SetUpRecords": // no process publishes its waits
-		return nil, permissionCode
+		return described(column{"outcome", "granted", 25}, column{"version", "170000", 23}, column{"lock_table", "10000", 20},
+			column{"server", "1/sim", 25}, column{"database", "5", 20}), ""
+	case "SetUpRecords": // else no process publishes its waits
+		if !p.server.s.nests {
+			return nil, permissionCode
+		}
+		return []pgproto3.BackendMessage{&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")}}, ""
 	case "ProveSession":
 		return row("own"), ""
 	case "Heartbeat":
@@ -112,14 +119,16 @@ func keysOf(numbers, spaces string) (keys []driver.KeyID) {
 	return keys
 }
 
-// setUp answers the statement that sets up a lock session.
-func (p *process) setUp() []pgproto3.BackendMessage {
+// column is one of an answer that says what it consists of.
+type column struct {
+	name, value string
+	oid         uint32
+}
+
+func described(columns ...column) []pgproto3.BackendMessage {
 	description := &pgproto3.RowDescription{}
 	data := &pgproto3.DataRow{}
-	for _, column := range []struct {
-		name, value string
-		oid         uint32
-	}{{"outcome", "granted", 25}, {"version", "170000", 23}, {"lock_table", "10000", 20}, {"server", "1/sim", 25}, {"database", "5", 20}} {
+	for _, column := range columns {
 		description.Fields = append(description.Fields, pgproto3.FieldDescription{Name: []byte(column.name), DataTypeOID: column.oid, DataTypeSize: -1, TypeModifier: -1})
 		data.Values = append(data.Values, []byte(column.value))
 	}

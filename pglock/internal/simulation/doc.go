@@ -6,7 +6,8 @@
 // schedule of many seconds takes some milliseconds, and a timeout is exact.
 //
 // The oracle knows what the server has granted and what callers have been told, and compares them at each grant, at the
-// end of each session and after each call. GuardTx, Fence and frozen processes are not simulated.
+// end of each session and after each call. GuardTx, Fence and frozen processes are not simulated. In some schedules callers lock under
+// the contexts of locks, and processes publish their waits: there are deadlocks, or none if all keep one order.
 //
 // A seed decides what the parts of the simulation draw, each from a source of its own. Go decides which goroutine
 // runs first when several can, and which case of a select, and pollers draw their pauses from Go's own source. Of 40 seeds

@@ -31,8 +31,9 @@ type process struct {
 
 	// Under the simulation's mu:
 	pid        uint32
-	busy       bool // with a statement
-	waits      bool // for a lock
+	shown      string // of its last statement: the waits that it publishes
+	busy       bool   // with a statement
+	waits      bool   // for a lock
 	cancelled  bool
 	terminated bool
 	loses      bool          // the connection breaks before the next answer

@@ -21,14 +21,14 @@ var (
 
 // tally counts what has happened in many schedules.
 type tally struct {
-	schedules, calls, grants, errors, violations int
-	faults                                       map[string]int
+	schedules, calls, grants, errors, victims, published, violations int
+	faults                                                           map[string]int
 }
 
 func (c *tally) String() string {
 	var text strings.Builder
-	_, _ = fmt.Fprintf(&text, "%d schedules, %d calls, %d grants of the server, %d errors, %d violations",
-		c.schedules, c.calls, c.grants, c.errors, c.violations)
+	_, _ = fmt.Fprintf(&text, "%d schedules, %d calls, %d grants of the server, %d errors, %d of deadlocks, %d texts of waits seen, %d violations",
+		c.schedules, c.calls, c.grants, c.errors, c.victims, c.published, c.violations)
 	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
 		_, _ = fmt.Fprintf(&text, "\n%8d %s", c.faults[name], name)
 	}

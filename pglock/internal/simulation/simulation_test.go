@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -29,6 +30,8 @@ type simulation struct {
 	step     time.Duration // durations are multiples of it
 	spikes   int           // one of so many messages is slow
 	faulty   bool
+	nests    bool          // callers lock under the contexts of locks, and processes publish waits
+	ordered  bool          // they do so in one order, so that there are no deadlocks
 	finished chan struct{} // closed when all callers have finished
 
 	network  *network
@@ -108,7 +111,7 @@ func run(t *testing.T, seed uint64, count *tally) (story string) {
 	base()
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulation{T: t, seed: seed, faulty: seed%4 != 0, count: count, began: time.Now(), closed: map[int]bool{}, finished: make(chan struct{})}
-		s.random = s.source(0)
+		s.random, s.nests, s.ordered = s.source(0), seed%5 == 0, seed%2 == 0
 		s.lease = time.Duration(1000+s.random.IntN(2000)) * time.Millisecond
 		s.distance = []time.Duration{20 * time.Microsecond, 200 * time.Microsecond, 5 * time.Millisecond}[s.random.IntN(3)]
 		s.step = 1
@@ -146,6 +149,9 @@ func (s *simulation) newLocker(h *host) *pglock.Locker {
 	}
 	l, err := pglock.NewWithConfig(config, options...)
 	must.Succeed(s.T, err)
+	if s.nests {
+		hooks.Process(l)
+	}
 	return l
 }
 
