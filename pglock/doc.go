@@ -42,8 +42,9 @@
 // machine's pause and its first look at the clock. Locks are per database, and on multi-primary systems per server.
 // Locks are not stored: after a failover the new primary has none.
 //
-// Deadlocks between locks that one process holds on several sessions are invisible to PostgreSQL. To take several keys, use
-// [Locker.LockAll] or bound the wait with [MaxWait].
+// PostgreSQL cannot see deadlocks between locks that one process holds on several sessions. [Locker.Lock] says which of
+// them this package ends; the others wait for ever. To take several keys, use [Locker.LockAll], or bound the wait with
+// [MaxWait].
 //
 // # What lives elsewhere
 //

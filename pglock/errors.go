@@ -12,8 +12,8 @@ import (
 
 // Errors to match with [errors.Is]. Contended, lost and unreachable are three different things:
 var (
-	// ErrNotAcquired: the answer is no, and nothing is wrong: another holder has the lock or waits for it ahead of this
-	// one. It comes as a *[WaitError]. The other refusals of packages on top of this one match it too.
+	// ErrNotAcquired: the lock was refused, since another holder has it, or waits for it ahead of this call. It comes
+	// as a *[WaitError]. Refusals of the packages on top of this one match it too.
 	ErrNotAcquired = driver.ErrNotAcquired
 	// ErrDone: the work has been done, by this process or another, so there is nothing to do. It matches ErrNotAcquired
 	// too. Packages schedule and once return it.
@@ -80,7 +80,7 @@ type LostReason = driver.LostReason
 const (
 	LostSession            = driver.LostSession // the server session that held the lock ended
 	LostLease              = driver.LostLease   // the server was not heard from for as long as the lease
-	LostGone               = driver.LostGone    // the server no longer has the lock, which needs no session there: row or Redis key
+	LostGone               = driver.LostGone    // the server no longer has the row or the Redis key of the lock
 	LostMaxHold LostReason = "max-hold"         // the lock was held for as long as [MaxHold] allows
 	LostClosed             = driver.LostClosed  // the Locker was closed
 )

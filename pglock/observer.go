@@ -21,14 +21,14 @@ type Observer func(ctx context.Context, e Event) context.Context
 type Event struct {
 	Type EventType
 
-	Keys   []Key // of the lock; of a permit of a semaphore the semaphore's key; none for records
+	Keys   []Key // of the lock; for a permit the key of its semaphore; none for records
 	Shared bool
 	Use    Use
 	Token  string // as [Lock.Token]; empty for permits, and for locks of transactions
 
 	// Took is how long the call waited (zero if it did not have to), or the lock was held, or the call or the function took.
 	Took time.Duration
-	// Err is how it failed: what the call returns, or the *[LostError]; nil if it did not.
+	// Err is the error that the call returns, or the *[LostError]; nil if there is none.
 	Err error
 
 	Try    bool   // the call was one that does not wait
@@ -57,10 +57,10 @@ const (
 	// EventFailed: a call has not acquired its lock: a try was refused, a wait ended, or the server could not be reached. There
 	// is none for misuse, such as an invalid key.
 	EventFailed EventType = "failed"
-	// EventReleased: an Unlock has found no loss. Took is how long the lock was held.
+	// EventReleased: the lock was unlocked and had not been lost. Took is how long it was held.
 	EventReleased EventType = "released"
-	// EventLost: the lock has ended otherwise, and its contexts with it. It comes in the background, or from the Unlock that
-	// found the loss. Close waits for it, for some seconds at most.
+	// EventLost: the lock has ended otherwise, and its contexts with it. It is reported in the background, or by the
+	// Unlock that found the loss. Close waits for the report, at most some seconds.
 	EventLost EventType = "lost"
 	// EventTxLocked: a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, or the result of a
 	// lock in a batch, where Took is zero. Such a call reports only to the Observer of its own [WithObserver]. The end of the

@@ -139,10 +139,10 @@ func (o loggedBy) set(to **slog.Logger) error {
 	return nil
 }
 
-// WithWarnAfter sets how long a call waits until the log says so, with the key, the holder, and since when; the line comes
-// again each time the wait has doubled. There is one for each key, however many calls of this process wait for it. The
-// default is 5 s. Candidates for a leader's lock and runs of a job (packages leader and schedule) wait silently. A d that is
-// not positive is an error.
+// WithWarnAfter sets how long a call waits until the log says so, with the key, the holder, and since when; the line
+// comes again each time the wait has doubled. One line covers all calls of this process that wait for a key. The
+// default is 5 s. Candidates for a leader's lock and runs of a job (packages leader and schedule) wait silently. A d
+// that is not positive is an error.
 func WithWarnAfter(d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if d <= 0 {

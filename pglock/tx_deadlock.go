@@ -36,11 +36,12 @@ func (c *txContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// TxContext returns a context for work in tx: a call of a [Locker] that waits with it counts as the transaction waiting, which holds
-// row locks, and what [LockTx] has taken. So a deadlock through both ends, as [Locker.Lock] describes. (PostgreSQL
-// cannot know that the transaction waits.) If ctx descends from the [Lock.Context] of a Lock, tx counts as that one's work: when it
-// waits, so does the Lock's holder, and the next holder's [Lock.GuardTx] waits until tx has ended. The context ends with ctx, and
-// not with tx. It makes one round trip, and needs the Locker and tx to be of the same role.
+// TxContext returns a context for work in tx: a call of a [Locker] that waits with it counts as the transaction
+// waiting, which holds row locks, and what [LockTx] has taken. So a deadlock through both ends, as [Locker.Lock]
+// describes. (PostgreSQL cannot know that the transaction waits.) If ctx descends from the [Lock.Context] of a Lock, tx
+// counts as that Lock's work: when it waits, so does the Lock's holder, and the next holder's [Lock.GuardTx] waits
+// until tx has ended. The context ends with ctx, and not with tx. It makes one round trip, and needs the Locker and tx
+// to be of the same role.
 func TxContext(ctx context.Context, tx pgx.Tx) (context.Context, error) {
 	if tx == nil {
 		return nil, errors.New("pglock: tie a context to a transaction: the transaction is nil")
