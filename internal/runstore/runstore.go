@@ -65,32 +65,19 @@ type State struct {
 	Dues []time.Time
 }
 
-// Of returns the store of a *pglock.Locker. The error of each call matches [driver.ErrUnsupported] if the Locker's backend
-// cannot record runs, or cannot do it in transactions, and [driver.ErrClosed] if the Locker is closed.
-func Of(locker any) TxStore { return store{locker} }
-
-type store struct{ locker any }
-
-// RecordRun implements [Store].
-func (s store) RecordRun(ctx context.Context, r Request) (State, error) {
-	b, err := hooks.Backend(s.locker)
+// Record records a step in the store of a *pglock.Locker: in tx, or if that is nil in a transaction of its own. The error
+// matches [driver.ErrUnsupported] if the Locker's backend cannot record runs, or cannot do it in transactions, and
+// [driver.ErrClosed] if the Locker is closed.
+func Record(ctx context.Context, locker any, tx pgx.Tx, r Request) (State, error) {
+	b, err := hooks.Backend(locker)
 	if err != nil {
 		return State{}, err
 	}
-	if b, ok := b.(Store); ok {
-		return b.RecordRun(ctx, r)
+	if store, ok := b.(Store); ok && tx == nil {
+		return store.RecordRun(ctx, r)
 	}
-	return State{}, errNoStore
-}
-
-// RecordRunIn implements [TxStore].
-func (s store) RecordRunIn(ctx context.Context, tx pgx.Tx, r Request) (State, error) {
-	b, err := hooks.Backend(s.locker)
-	if err != nil {
-		return State{}, err
-	}
-	if b, ok := b.(TxStore); ok {
-		return b.RecordRunIn(ctx, tx, r)
+	if store, ok := b.(TxStore); ok && tx != nil {
+		return store.RecordRunIn(ctx, tx, r)
 	}
 	return State{}, errNoStore
 }

@@ -91,7 +91,6 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
 	l := open(t, pool)
-	records := runstore.Of(l)
 	run := runstore.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runstore.StepLook}
 	held := lock(t, l)
 	_, err := held.Fence(t.Context())
@@ -101,7 +100,7 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 			run.Due = run.Due.Add(-time.Hour)
 			start := run
 			start.Step = runstore.StepStart
-			state, err := records.RecordRun(t.Context(), start)
+			state, err := runstore.Record(t.Context(), l, nil, start)
 			if err == nil && state.Done {
 				err = errors.New("it was recorded twice")
 			}
@@ -112,7 +111,7 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 		"Holders": func() error { _, err := l.Holders(t.Context(), key); return err },
 		"TryLock": func() error { _, err := l.TryLock(t.Context(), pglock.NewKey("another")); return err },
 	} {
-		_, err := records.RecordRun(t.Context(), run)
+		_, err := runstore.Record(t.Context(), l, nil, run)
 		must.Succeed(t, err)
 		tx, err := pool.Begin(t.Context())
 		must.Succeed(t, err)
@@ -158,9 +157,9 @@ func TestScheduleARecordOfARunSurvivesACrashWhateverTheRoleSays(t *testing.T) {
 		_, err := owner.Exec(t.Context(), sql)
 		must.Succeed(t, err)
 	}
-	records := runstore.Of(open(t, app))
+	l := open(t, app)
 	run := runstore.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runstore.StepStart}
-	state, err := records.RecordRun(t.Context(), run)
+	state, err := runstore.Record(t.Context(), l, nil, run)
 	must.Succeed(t, err)
 	if state.Done {
 		t.Fatal("a run is done before it begins")
@@ -168,7 +167,7 @@ func TestScheduleARecordOfARunSurvivesACrashWhateverTheRoleSays(t *testing.T) {
 	must.Succeed(t, server.Restart(t.Context(), pgserver.Immediate))
 	run.Step = runstore.StepLook
 	testenv.WaitUntil(t, "the server answers", func() bool {
-		state, err = records.RecordRun(t.Context(), run)
+		state, err = runstore.Record(t.Context(), l, nil, run)
 		return err == nil
 	})
 	if !state.Done {

@@ -112,7 +112,7 @@ func (r *run) record(ctx context.Context, step runstore.Step) error {
 const recordWithin = time.Minute
 
 func (r *run) tick(ctx context.Context, step runstore.Step) (runstore.State, error) {
-	return runstore.Of(r.locker).RecordRun(ctx, r.request(step))
+	return runstore.Record(ctx, r.locker, nil, r.request(step))
 }
 
 func (r *run) request(step runstore.Step) runstore.Request {

@@ -60,7 +60,7 @@ func (r *run) recorded(
 	if err := lock.GuardTx(ctx, tx); err != nil {
 		return err
 	}
-	state, err := runstore.Of(r.locker).RecordRunIn(ctx, tx, r.request(runstore.StepDone))
+	state, err := runstore.Record(ctx, r.locker, tx, r.request(runstore.StepDone))
 	if err != nil {
 		return err
 	}

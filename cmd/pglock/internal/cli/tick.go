@@ -151,7 +151,7 @@ func (u *lockedRun) checkTick(ctx context.Context) (ran bool, err error) {
 
 func (u *lockedRun) record(ctx context.Context, step runstore.Step) (runstore.State, error) {
 	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
-	state, err := runstore.Of(u.locker).RecordRun(ctx, runstore.Request{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
+	state, err := runstore.Record(ctx, u.locker, nil, runstore.Request{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
 	if err != nil {
 		return state, fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
 	}
