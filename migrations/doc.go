@@ -35,9 +35,9 @@
 // A schema pglock that exists already is refused, even if it is empty: its creator may need it. Do not create it
 // beforehand; grant the right to create it.
 //
-// Installing needs the right to create a schema (GRANT CREATE ON DATABASE); removing needs the role that owns it. At first no other role may do anything in the schema. A role that takes locks needs these grants, for
-// fencing tokens, for names, for keys in SQL, and for the packages that are built on locks. [LockerGrants] returns them
-// for any role:
+// Installing needs the right to create a schema (GRANT CREATE ON DATABASE); removing needs the role that owns it. At
+// first no other role may do anything in the schema. A role that takes locks needs these grants, for fencing tokens,
+// for names, for keys in SQL, and for the packages that are built on locks. [LockerGrants] returns them for any role:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.key, pglock.register, pglock.fence_draw, pglock.tick TO "app";

@@ -35,12 +35,12 @@ import (
 // SAVEPOINT that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction
 // before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
 //
-// What GuardTx does is described for locks of sessions. For one in a row (package rowlock, docs/rowlock.md) it locks that
-// row in tx, and takes an advisory lock only to be seen by searches for deadlocks. It needs the schema, makes one round trip on tx and none elsewhere, and waits for
-// no earlier holder, since no process gets the lock before the guarded transactions of others have ended. A REPEATABLE
-// READ or SERIALIZABLE transaction is guarded if it began after the lock was granted, and otherwise [ErrStaleSnapshot]; a
-// read-only one is [ErrUnsupported]. A lock that has guarded a transaction is not handed off within the process: the
-// next Lock has it when tx has ended.
+// What GuardTx does is described for locks of sessions. For one in a row (package rowlock, docs/rowlock.md) it locks
+// that row in tx, and takes an advisory lock only to be seen by searches for deadlocks. It needs the schema, makes one
+// round trip on tx and none elsewhere, and waits for no earlier holder, since no process gets the lock before the
+// guarded transactions of others have ended. A REPEATABLE READ or SERIALIZABLE transaction is guarded if it began after
+// the lock was granted, and otherwise [ErrStaleSnapshot]; a read-only one is [ErrUnsupported]. A lock that has guarded
+// a transaction is not handed off within the process: the next Lock has it when tx has ended.
 func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	const attempt = "guard a transaction by"
 	guard, ok := l.hold.locker.backend.(driver.TxGuard)

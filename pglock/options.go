@@ -207,9 +207,10 @@ func WithNames() Option {
 }
 
 // WithTrustedOwner names roles that may own the schema pglock which the Locker uses for [WithNames], [Lock.Fence],
-// package schedule and locks in rows (package rowlock). Using a schema can execute its owner's code with the rights of the Locker's role, so a schema of a role
-// that is not trusted is not used: [ErrUntrusted]. It is for the usual deployment in which one role owns the schema and
-// another takes the locks. Packages once and ratelimit, which need no Locker, have an option of the same name.
+// package schedule and locks in rows (package rowlock). Using a schema can execute its owner's code with the rights of
+// the Locker's role, so a schema of a role that is not trusted is not used: [ErrUntrusted]. It is for the usual
+// deployment in which one role owns the schema and another takes the locks. Packages once and ratelimit, which need no
+// Locker, have an option of the same name.
 //
 // The current role and superusers are trusted without being named (docs/security.md). A role that does not exist is an
 // error where names are recorded. An empty name is an error. It is for PostgreSQL only.

@@ -3,8 +3,9 @@
 //
 //	go run ./internal/model [-big=false] [-only NAME]
 //
-// It searches all states of each configuration: for what must not happen, and for what must happen at last. Then it leaves out the steps that the argument needs, one by one, and
-// looks for a counterexample to each: a model that cannot fail shows nothing.
+// It searches all states of each configuration: for what must not happen, and for what must happen at last. Then it
+// leaves out the steps that the argument needs, one by one, and looks for a counterexample to each: a model that cannot
+// fail shows nothing.
 package main
 
 import (

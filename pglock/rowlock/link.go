@@ -197,7 +197,7 @@ func classify(ctx context.Context, err error) error {
 	if errors.Is(err, trust.ErrUnknownRole) {
 		return err
 	}
-	if sqlstate.Of(err) == featureNotSupported {
+	if sqlstate.Of(err) == sqlstate.FeatureNotSupported {
 		return fmt.Errorf("%w: %w", driver.ErrStandby, err) // BEGIN READ WRITE says so there
 	}
 	if err = sqlstate.ExplainOwn(trust.Explain(err)); ctx.Err() != nil && !errors.Is(err, driver.ErrUnavailable) {
@@ -207,8 +207,7 @@ func classify(ctx context.Context, err error) error {
 }
 
 const (
-	connectTimeout      = 10 * time.Second
-	rollBackWithin      = time.Second
-	looksFresh          = time.Second
-	featureNotSupported = "0A000"
+	connectTimeout = 10 * time.Second
+	rollBackWithin = time.Second
+	looksFresh     = time.Second
 )

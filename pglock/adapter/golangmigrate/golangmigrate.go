@@ -33,10 +33,11 @@ var nativeWait = 10 * time.Second
 // migrate.NewWithDatabaseInstance or migrate.NewWithInstance. The lock is held until Close. When Open returns an error
 // no lock is held and the inner driver is closed.
 //
-// Options are those of [pglock.Locker.Lock], such as [pglock.MaxWait]. ctx and MaxWait bound the wait for the lock; a wait
-// that they end is a *[pglock.WaitError]. ctx does not bound what happens afterwards: golang-migrate's own lock, which only
-// processes that do not use this package can hold, is waited for 10 s at most. If the lock is lost later, Run, SetVersion and Drop refuse with an error that matches
-// [pglock.ErrLost]; a statement that is running then is not interrupted.
+// Options are those of [pglock.Locker.Lock], such as [pglock.MaxWait]. ctx and MaxWait bound the wait for the lock; a
+// wait that they end is a *[pglock.WaitError]. ctx does not bound what happens afterwards: golang-migrate's own lock,
+// which only processes that do not use this package can hold, is waited for 10 s at most. If the lock is lost later,
+// Run, SetVersion and Drop refuse with an error that matches [pglock.ErrLost]; a statement that is running then is not
+// interrupted.
 //
 // key must not be golang-migrate's own lock, which is a number below 2^32 that golang-migrate computes: such keys are
 // refused with [pglock.ErrInvalidKey]. A key made from a name is fine.

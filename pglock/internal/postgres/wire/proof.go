@@ -56,7 +56,9 @@ func (c *Conn) Prove(ask func(sql string, args ...string) (string, error), witne
 // isShared reports whether err, of a new connection, can only come from what another client has left in its session.
 func isShared(err error) bool {
 	switch sqlstate.Of(err) {
-	case "42P05", "42P07", "42710", "42723", "26000", "25001", sqlstate.InFailedTransaction:
+	case "42P05", "26000", // a prepared statement of that name exists, or none does
+		"42P07", "42710", "42723", // a table, an object or a function of that name exists
+		"25001", sqlstate.InFailedTransaction: // in the middle of a transaction
 		return true
 	}
 	return false
