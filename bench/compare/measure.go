@@ -85,7 +85,6 @@ func rates(ctx context.Context, plan contest.Plan, all []*result, n int) error {
 const (
 	handoffKey  = 1 << 20 // which no goroutine of rates uses
 	leastPasses = 5       // however long one takes
-	mostPasses  = 300
 )
 
 // turn is the grant of a lock that was waited for.
@@ -102,7 +101,7 @@ func (r *result) handoffs(ctx context.Context, plan contest.Plan) error {
 	if err != nil {
 		return err
 	}
-	for i := 1; i <= mostPasses && (i <= leastPasses || time.Now().Before(end)); i++ {
+	for i := 1; i <= leastPasses || time.Now().Before(end); i++ {
 		granted := make(chan turn, 1)
 		go func() {
 			next, err := r.processes[i%2].Lock(ctx, handoffKey, handoffKey)

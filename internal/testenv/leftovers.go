@@ -30,13 +30,12 @@ func (db *DB) cleanUp(t testing.TB) {
 	}
 }
 
-const selectSessions = `
+// What a test may leave beside locks: sessions and prepared transactions.
+const selectLeftovers = `
 SELECT format('session %s of %s (application %s, %s): %s', pid, usename, application_name, state, query)
 FROM pg_catalog.pg_stat_activity
-WHERE datname = $1 AND backend_type = 'client backend' ORDER BY pid`
-
-const selectPrepared = `
-SELECT format('prepared transaction %s', gid) FROM pg_catalog.pg_prepared_xacts WHERE database = $1 ORDER BY gid`
+WHERE datname = $1 AND backend_type = 'client backend'
+UNION ALL SELECT format('prepared transaction %s', gid) FROM pg_catalog.pg_prepared_xacts WHERE database = $1`
 
 // leftovers waits until nothing is left, or until the grace is over, and returns what is left.
 func (db *DB) leftovers() (left []string, err error) {
@@ -59,18 +58,12 @@ func (db *DB) lookForLeftovers(ctx context.Context, conn *pgx.Conn) ([]string, e
 	for _, lock := range locks {
 		left = append(left, lock.String())
 	}
-	for _, query := range []string{selectSessions, selectPrepared} {
-		rows, err := conn.Query(ctx, query, db.name)
-		if err != nil {
-			return nil, err
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return nil, err
-		}
-		left = append(left, lines...)
+	rows, err := conn.Query(ctx, selectLeftovers, db.name)
+	if err != nil {
+		return nil, err
 	}
-	return left, nil
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return append(left, lines...), err
 }
 
 // drop rolls back the prepared transactions if there may be some, drops the database, and then drops the roles. Each

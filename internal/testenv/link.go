@@ -19,15 +19,17 @@ type Link struct {
 	delay    time.Duration
 	up, down atomic.Bool // drop what goes to the server, to the client
 
-	mu      sync.Mutex // held while running grows, and while ended is closed
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	mu      sync.Mutex // held while running grows, and by end
 	upward  func(server, client net.Conn)
-	ended   chan struct{}
 	running sync.WaitGroup
 }
 
 // NewLink returns a network on which data takes delay in each direction.
 func NewLink(delay time.Duration) *Link {
-	l := &Link{delay: delay, ended: make(chan struct{})}
+	l := &Link{delay: delay}
+	l.life, l.end = context.WithCancel(context.Background())
 	l.upward = func(server, client net.Conn) { l.forward(server, client, &l.up) }
 	return l
 }
@@ -46,7 +48,7 @@ func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, err
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-l.ended:
+		case <-l.life.Done():
 			return nil, net.ErrClosed
 		case <-time.After(linkPause):
 		}
@@ -123,7 +125,7 @@ func (l *Link) serve(listener net.Listener, target func() string) {
 func (l *Link) join(server, client net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hasEnded() {
+	if l.life.Err() != nil {
 		_, _ = client.Close(), server.Close()
 		return false
 	}
@@ -131,7 +133,7 @@ func (l *Link) join(server, client net.Conn) bool {
 	l.running.Go(func() { forward(server, client) })
 	l.running.Go(func() { l.forward(client, server, &l.down) })
 	l.running.Go(func() {
-		<-l.ended
+		<-l.life.Done()
 		_, _ = client.Close(), server.Close()
 	})
 	return true
@@ -140,20 +142,9 @@ func (l *Link) join(server, client net.Conn) bool {
 // Close ends all connections, and returns when no goroutine of the link is left. It may be called twice.
 func (l *Link) Close() {
 	l.mu.Lock()
-	if !l.hasEnded() {
-		close(l.ended)
-	}
+	l.end()
 	l.mu.Unlock()
 	l.running.Wait()
-}
-
-func (l *Link) hasEnded() bool {
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // Cut sets whether the link drops what goes up, to the server, and down, to the client.
@@ -225,7 +216,7 @@ func (l *Link) forward(to, from net.Conn, swallow *atomic.Bool) {
 func (l *Link) awaitWhole(swallow *atomic.Bool) {
 	for swallow.Load() {
 		select {
-		case <-l.ended:
+		case <-l.life.Done():
 			return
 		case <-time.After(linkPause):
 		}
