@@ -75,13 +75,13 @@ func TestTxLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 	txHold(t, db, pglock.Int64Key(1))
 	for server, connString := range txServers(t, db) {
 		for _, mode := range txModes {
+			var trips *txRoundTrips
+			conn := txConnect(t, connString, func(config *pgx.ConnConfig) {
+				config.DefaultQueryExecMode = mode
+				trips = txCountRoundTrips(config)
+			})
 			for _, c := range txCalls {
 				t.Run(fmt.Sprintf("%s/%s/%s", server, mode, c.name), func(t *testing.T) {
-					var trips *txRoundTrips
-					conn := txConnect(t, connString, func(config *pgx.ConnConfig) {
-						config.DefaultQueryExecMode = mode
-						trips = txCountRoundTrips(config)
-					})
 					tx := txBegin(t, conn)
 					var err error
 					if n := trips.during(func() { err = c.call(t.Context(), tx) }); n != 1 {
