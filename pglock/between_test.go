@@ -218,6 +218,7 @@ func TestDeadlockWaitsThatArePublishedAreOneStatement(t *testing.T) {
 			})
 		}
 		testenv.WaitUntil(t, "all calls wait", func() bool { return here.Stats().Waiting == waits })
+		db.WaitForWaiters(t, 1) // so that its session has all that it needs
 		testenv.WaitUntil(t, "all waits have been published", func() bool {
 			const looks = waits / 10 // each has room for more
 			return !published || one("select coalesce(sum(calls), 0) "+places+" and query like '%name: LookAtWaits %'", db.Name()) > looks
