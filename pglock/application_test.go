@@ -1,12 +1,9 @@
 package pglock_test
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -22,9 +19,9 @@ func TestSessionsOfAProcessHaveOneMark(t *testing.T) {
 		"":                       "own",
 		"billing":                "billing",
 		strings.Repeat("b", 100): strings.Repeat("b", 45),
-		strings.Repeat("é", 100): strings.Repeat("é", 5),
-		strings.Repeat("語", 100): strings.Repeat("語", 3),
-		"a\x7fb":                 "a\x7fb",
+		strings.Repeat("é", 100): strings.Repeat("?", 45),
+		strings.Repeat("語", 100): strings.Repeat("?", 45),
+		"a\x7fb":                 "a?b",
 	} {
 		config := db.Config(t)
 		config.ConnConfig.RuntimeParams["application_name"] = "own"
@@ -47,7 +44,7 @@ func TestSessionsOfAProcessHaveOneMark(t *testing.T) {
 			t.Fatalf("%q has no mark", application)
 		}
 		marks[found[2]] = true
-		if got := found[1]; got != asShown(t, conn, want) {
+		if got := found[1]; got != want {
 			t.Errorf("the sessions of %q are called %q", name, got)
 		}
 		mustUnlock(t, lock)
@@ -56,26 +53,4 @@ func TestSessionsOfAProcessHaveOneMark(t *testing.T) {
 	if len(marks) != 1 {
 		t.Errorf("the process has the marks %v", marks)
 	}
-}
-
-// asShown returns what the server writes for an application_name: a question mark for each byte that is not printable
-// ASCII, and from version 16 on the byte's value.
-func asShown(t *testing.T, conn *pgx.Conn, name string) string {
-	t.Helper()
-	var escapes bool
-	if err := conn.QueryRow(t.Context(), "select current_setting('server_version_num')::int >= 160000").Scan(&escapes); err != nil {
-		t.Fatal(err)
-	}
-	var shown strings.Builder
-	for _, b := range []byte(name) {
-		switch {
-		case b >= ' ' && b <= '~':
-			shown.WriteByte(b)
-		case escapes:
-			fmt.Fprintf(&shown, `\x%02x`, b)
-		default:
-			shown.WriteByte('?')
-		}
-	}
-	return shown.String()
 }
