@@ -137,7 +137,10 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 }
 
 // postgresOnly notes that an option for PostgreSQL only was given.
-func (c *lockerConfig) postgresOnly(name string) { c.forPostgres = append(c.forPostgres, name) }
+func (c *lockerConfig) postgresOnly(name string) error {
+	c.forPostgres = append(c.forPostgres, name)
+	return nil
+}
 
 func newLockerConfig(opts []Option) (lockerConfig, error) {
 	c := lockerConfig{handoffs: defaultHandoffs, handoffFor: defaultHandoffFor, warnAfter: defaultWarnAfter}

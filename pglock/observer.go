@@ -129,14 +129,9 @@ const (
 
 // WithObserver makes a Locker report to o what happens to its locks, or a single call that locks in a transaction report
 // itself. A nil observer is none.
-func WithObserver(o Observer) CommonOption { return observedBy{o} }
-
-type observedBy struct{ observer Observer }
-
-func (o observedBy) applyLocker(c *lockerConfig) error { return o.set(&c.observer) }
-func (o observedBy) applyTx(c *txConfig) error         { return o.set(&c.observer) }
-
-func (o observedBy) set(to *Observer) error {
-	*to = o.observer
-	return nil
+func WithObserver(o Observer) CommonOption {
+	return commonOption{
+		func(c *lockerConfig) error { c.observer = o; return nil },
+		func(c *txConfig) error { c.observer = o; return nil },
+	}
 }

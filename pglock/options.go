@@ -61,13 +61,7 @@ func MaxWait(d time.Duration) AcquireOption {
 // is a *[LostError] with reason max-hold, and the lock is released for others. [Lock.Extend] moves that moment. The
 // default is no bound. A d that is not positive is an error.
 func MaxHold(d time.Duration) LockOption {
-	return lockOption(func(c *lockConfig) error {
-		if d <= 0 {
-			return fmt.Errorf("pglock: MaxHold(%v): the duration is not positive", d)
-		}
-		c.maxHold = d
-		return nil
-	})
+	return lockOption(func(c *lockConfig) error { return positive("MaxHold", d, &c.maxHold) })
 }
 
 // WithToken gives the acquisition this token instead of a random one. Backends whose server stores a
@@ -96,16 +90,18 @@ func AllowStaleSnapshot() TxOption {
 
 // AllowStandby lets locks be taken on a hot standby. They exclude only sessions of that server, and none on the primary
 // or on another standby.
-func AllowStandby() CommonOption { return allowStandby{} }
-
-type allowStandby struct{}
-
-func (allowStandby) applyLocker(c *lockerConfig) error {
-	c.postgres.AllowStandby = true
-	c.postgresOnly("AllowStandby")
-	return nil
+func AllowStandby() CommonOption {
+	return commonOption{
+		lockerOption: func(c *lockerConfig) error {
+			c.postgres.AllowStandby = true
+			return c.postgresOnly("AllowStandby")
+		},
+		txOption: func(c *txConfig) error {
+			c.allowStandby = true
+			return nil
+		},
+	}
 }
-func (allowStandby) applyTx(c *txConfig) error { c.allowStandby = true; return nil }
 
 // AllowPooler says that the proxy between client and server keeps one server session for each client session, as
 // PgBouncer does with pool_mode = session. It removes the guard against proxies ([ErrPooler]); behind a proxy that does
@@ -115,8 +111,7 @@ func (allowStandby) applyTx(c *txConfig) error { c.allowStandby = true; return n
 func AllowPooler() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.postgres.AllowPooler = true
-		c.postgresOnly("AllowPooler")
-		return nil
+		return c.postgresOnly("AllowPooler")
 	})
 }
 
@@ -124,19 +119,18 @@ func AllowPooler() Option {
 // names that could not be recorded as warnings, sessions that were opened and closed as debug messages. The default is
 // what [slog.Default] returns when the Locker is made; [slog.DiscardHandler] ends the log. [LockTx] and [LockAllTx] log
 // their waits after 5 s and at each doubling, without the holder. A nil logger is an error.
-func WithLogger(l *slog.Logger) CommonOption { return loggedBy{l} }
-
-type loggedBy struct{ logger *slog.Logger }
-
-func (o loggedBy) applyLocker(c *lockerConfig) error { return o.set(&c.env.Logger) }
-func (o loggedBy) applyTx(c *txConfig) error         { return o.set(&c.logger) }
-
-func (o loggedBy) set(to **slog.Logger) error {
-	if o.logger == nil {
-		return errors.New("pglock: WithLogger: the logger is nil")
+func WithLogger(l *slog.Logger) CommonOption {
+	set := func(to **slog.Logger) error {
+		if l == nil {
+			return errors.New("pglock: WithLogger: the logger is nil")
+		}
+		*to = l
+		return nil
 	}
-	*to = o.logger
-	return nil
+	return commonOption{
+		func(c *lockerConfig) error { return set(&c.env.Logger) },
+		func(c *txConfig) error { return set(&c.logger) },
+	}
 }
 
 // WithWarnAfter sets how long a call waits until the log says so, with the key, the holder, and since when; the line
@@ -144,13 +138,7 @@ func (o loggedBy) set(to **slog.Logger) error {
 // default is 5 s. Candidates for a leader's lock and runs of a job (packages leader and schedule) wait silently. A d
 // that is not positive is an error.
 func WithWarnAfter(d time.Duration) Option {
-	return lockerOption(func(c *lockerConfig) error {
-		if d <= 0 {
-			return fmt.Errorf("pglock: WithWarnAfter(%v): the duration is not positive", d)
-		}
-		c.warnAfter = d
-		return nil
-	})
+	return lockerOption(func(c *lockerConfig) error { return positive("WithWarnAfter", d, &c.warnAfter) })
 }
 
 // WithLease sets how long a client that has fallen silent keeps its locks: the server frees them when it has heard
@@ -187,8 +175,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 			return fmt.Errorf("pglock: WithGuardIdleTimeout(%v): the duration must be between 0, for the lease, and 24 days", d)
 		}
 		c.boundGuards, c.env.GuardIdle = true, d
-		c.postgresOnly("WithGuardIdleTimeout")
-		return nil
+		return c.postgresOnly("WithGuardIdleTimeout")
 	})
 }
 
@@ -201,8 +188,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.env.RecordNames = true
-		c.postgresOnly("WithNames")
-		return nil
+		return c.postgresOnly("WithNames")
 	})
 }
 
@@ -220,8 +206,7 @@ func WithTrustedOwner(roles ...string) Option {
 			return errors.New("pglock: WithTrustedOwner: the name of a role is empty")
 		}
 		c.env.TrustedOwners = append(c.env.TrustedOwners, roles...)
-		c.postgresOnly("WithTrustedOwner")
-		return nil
+		return c.postgresOnly("WithTrustedOwner")
 	})
 }
 
@@ -243,14 +228,7 @@ func WithHandoffLimit(n int, d time.Duration) Option {
 // max_prepared_transactions)): when that table is full, every session of the server gets errors, and new ones cannot
 // connect. It is for locks of sessions only. An n below 1 is an error.
 func WithMaxHeld(n int) Option {
-	return lockerOption(func(c *lockerConfig) error {
-		if n < 1 {
-			return fmt.Errorf("pglock: WithMaxHeld(%d): the bound must be at least 1", n)
-		}
-		c.postgres.MaxKeys = n
-		c.postgresOnly("WithMaxHeld")
-		return nil
-	})
+	return atLeastOne("WithMaxHeld", n, func(c *lockerConfig) { c.postgres.MaxKeys = n })
 }
 
 // WithSessions bounds the number of server sessions that carry locks which were free when they were requested. Each session
@@ -258,14 +236,7 @@ func WithMaxHeld(n int) Option {
 // number of goroutines. A further session is opened only when all others are busy, and not for a while after the server
 // has refused one. An n below 1 is an error.
 func WithSessions(n int) Option {
-	return lockerOption(func(c *lockerConfig) error {
-		if n < 1 {
-			return fmt.Errorf("pglock: WithSessions(%d): there must be at least 1", n)
-		}
-		c.postgres.Sessions = n
-		c.postgresOnly("WithSessions")
-		return nil
-	})
+	return atLeastOne("WithSessions", n, func(c *lockerConfig) { c.postgres.Sessions = n })
 }
 
 // WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, or hold a lock for which
@@ -276,14 +247,7 @@ func WithSessions(n int) Option {
 // some sessions stay in use. A polling waiter can starve while 2n others wait for locks that are not released, if other
 // processes always queue for its lock. An n below 1 is an error.
 func WithMaxWaitSessions(n int) Option {
-	return lockerOption(func(c *lockerConfig) error {
-		if n < 1 {
-			return fmt.Errorf("pglock: WithMaxWaitSessions(%d): there must be at least 1", n)
-		}
-		c.postgres.MaxWaitSessions = n
-		c.postgresOnly("WithMaxWaitSessions")
-		return nil
-	})
+	return atLeastOne("WithMaxWaitSessions", n, func(c *lockerConfig) { c.postgres.MaxWaitSessions = n })
 }
 
 // WithApplicationName names the Locker's own sessions in pg_stat_activity, the monitor and the errors of waiters
@@ -297,8 +261,27 @@ func WithApplicationName(name string) Option {
 			return errors.New("pglock: WithApplicationName: the name is empty")
 		}
 		c.env.Application = name
-		c.postgresOnly("WithApplicationName")
-		return nil
+		return c.postgresOnly("WithApplicationName")
+	})
+}
+
+// positive sets a duration that an option has got.
+func positive(name string, d time.Duration, to *time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("pglock: %s(%v): the duration is not positive", name, d)
+	}
+	*to = d
+	return nil
+}
+
+// atLeastOne is an option for PostgreSQL only that takes a number.
+func atLeastOne(name string, n int, set func(*lockerConfig)) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if n < 1 {
+			return fmt.Errorf("pglock: %s(%d): there must be at least 1", name, n)
+		}
+		set(c)
+		return c.postgresOnly(name)
 	})
 }
 
@@ -313,6 +296,11 @@ func (o lockOption) applyLock(c *lockConfig) error { return o(c) }
 type txOption func(*txConfig) error
 
 func (o txOption) applyTx(c *txConfig) error { return o(c) }
+
+type commonOption struct {
+	lockerOption
+	txOption
+}
 
 type acquireOption func(*acquisition) error
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -24,13 +23,7 @@ import (
 // Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix, such as [ErrDenied], are returned
 // at once. It is an error if max is not positive, or if the call never waits.
 func RetryUnavailable(max time.Duration) LockOption {
-	return lockOption(func(c *lockConfig) error {
-		if max <= 0 {
-			return fmt.Errorf("pglock: RetryUnavailable(%v): the duration is not positive", max)
-		}
-		c.outage = max
-		return nil
-	})
+	return lockOption(func(c *lockConfig) error { return positive("RetryUnavailable", max, &c.outage) })
 }
 
 // takeInOutage repeats take while the server cannot be reached, for as long as RetryUnavailable allows.
@@ -48,7 +41,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 		}
 		left := r.config.outage - driver.Now().Sub(began)
 		if left <= 0 {
-			return nil, &outageError{r.config.outage, err}
+			return nil, fmt.Errorf("an outage for longer than RetryUnavailable allows (%v): %w", r.config.outage, err)
 		}
 		if ended := l.pauseInOutage(ctx, r, min(pause/2+rand.N(pause/2), left)); ended != nil {
 			if errors.Is(ended, ErrClosed) && !isUnsettled(err) {
@@ -79,19 +72,6 @@ func unavailable(err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
-
-// outageError says that an outage lasted for longer than RetryUnavailable allows.
-type outageError struct {
-	allowed time.Duration
-	err     error // matches ErrUnavailable, and usually begins with its text
-}
-
-func (e *outageError) Error() string {
-	cause := strings.TrimPrefix(e.err.Error(), ErrUnavailable.Error()+": ")
-	return fmt.Sprintf("%v for longer than RetryUnavailable allows (%v): %s", ErrUnavailable, e.allowed, cause)
-}
-
-func (e *outageError) Unwrap() error { return e.err }
 
 // pauseInOutage waits for d. It returns the error that ends the wait for the lock, if any.
 func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration) error {

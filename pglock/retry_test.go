@@ -144,7 +144,7 @@ func TestRetryUnavailableEnds(t *testing.T) {
 			t.Errorf("%v: want ErrUnavailable and not ErrNotAcquired", err)
 		}
 	}
-	if text := `pglock: lock "k": lock server unavailable for longer than RetryUnavailable allows (200ms): `; !strings.HasPrefix(
+	if text := `pglock: lock "k": an outage for longer than RetryUnavailable allows (200ms): lock server unavailable: `; !strings.HasPrefix(
 		byItself.Error(), text) || strings.Count(byItself.Error(), "unavailable") != 1 {
 		t.Errorf("%q does not begin with %q, or repeats it", byItself, text)
 	}

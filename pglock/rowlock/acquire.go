@@ -92,17 +92,12 @@ func (b *backend) abandon(c *call, err error) error {
 		return err
 	default:
 	}
-	done := make(chan struct{})
-	answered := func() {
-		defer close(done)
+	done := b.later(func() {
 		<-c.done
 		if open, ok := errors.AsType[*driver.UnsettledError](c.err); ok {
 			<-open.Done
 		}
-	}
-	if !b.background.start(answered) {
-		close(done)
-	}
+	})
 	return &driver.UnsettledError{Err: fmt.Errorf("%w: the server has not answered: %w", driver.ErrUnavailable, err), Done: done}
 }
 
@@ -116,19 +111,15 @@ func (b *backend) leave(w *want, why error) error {
 	if !unsettled && w.arrival == 0 {
 		return why
 	}
-	left := make(chan struct{})
-	leave := func() {
-		defer close(left)
+	left := b.later(func() {
 		if unsettled {
 			<-open.Done
 		}
 		if w.holder != nil {
 			b.dropUntilGone(w.holder, w.holder.forget(w))
 		}
-	}
-	if !b.background.start(leave) {
-		return why
-	} else if unsettled {
+	})
+	if unsettled {
 		return &driver.UnsettledError{Err: open.Err, Done: left}
 	}
 	timer := time.NewTimer(answerWithin)

@@ -133,10 +133,8 @@ func (b *backend) Record(keys []driver.Key) {
 func (b *backend) register(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
 	defer cancel()
-	return b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		_, err := q.RegisterNames(ctx, names)
-		return err
-	})
+	_, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) { return q.RegisterNames(ctx, names) })
+	return err
 }
 
 // await waits for the answer to c. After the end of ctx a call that has been sent is given some time. The error is that of
@@ -175,13 +173,10 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
 	defer cancel()
-	holds := false
-	err = b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		var err error
-		holds, err = q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
+	holds, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
+		return q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
 			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
 		})
-		return err
 	})
 	switch {
 	case err != nil && errors.Is(err, driver.ErrUnavailable):
@@ -208,11 +203,9 @@ func (b *backend) FirstInLine(ctx context.Context, k driver.Key) (*driver.Holder
 
 // ahead returns who holds a key, or else who is the first in its queue.
 func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Holder, first *driver.Holder, err error) {
-	var rows []lockdb.LeaseHoldersRow
-	id := b.id()
-	err = b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
-		rows, err = q.LeaseHolders(ctx, lockdb.LeaseHoldersParams{Holder: id, Space: int16(k.Space), Number: k.Number})
-		return err
+	params := lockdb.LeaseHoldersParams{Holder: b.id(), Space: int16(k.Space), Number: k.Number}
+	rows, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseHoldersRow, error) {
+		return q.LeaseHolders(ctx, params)
 	})
 	for _, r := range rows {
 		h := driver.Holder{
@@ -241,12 +234,10 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	if g.fenced.CompareAndSwap(false, true) {
 		return slices.Max(g.generations), nil
 	}
-	var tokens []int64
-	err = b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
-		tokens, err = q.FenceLeases(ctx, lockdb.FenceLeasesParams{
+	tokens, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]int64, error) {
+		return q.FenceLeases(ctx, lockdb.FenceLeasesParams{
 			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
 		})
-		return err
 	})
 	switch {
 	case err != nil:
@@ -306,6 +297,15 @@ func (g *group) run(f func()) {
 	if !g.start(f) {
 		f()
 	}
+}
+
+// later runs f in the background, or not at all if the backend is closed. The channel is closed afterwards.
+func (b *backend) later(f func()) <-chan struct{} {
+	done := make(chan struct{})
+	if !b.background.start(func() { defer close(done); f() }) {
+		close(done)
+	}
+	return done
 }
 
 // close waits until all have ended.

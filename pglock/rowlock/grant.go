@@ -2,7 +2,6 @@ package rowlock
 
 import (
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -72,16 +71,3 @@ func ours(held driver.Grant) (*grant, error) {
 	}
 	return nil, fmt.Errorf("a grant of type %T does not come from the backend of rows", held)
 }
-
-// stillBusy returns the drops whose rows were locked by other transactions.
-func (c *call) stillBusy() (left []drop) {
-	for i, d := range c.drops {
-		if c.outcomes[i] == busy {
-			left = append(left, d)
-		}
-	}
-	return left
-}
-
-// wasGone reports whether something was not held any more.
-func (c *call) wasGone() bool { return strings.ContainsRune(c.outcomes, gone) }

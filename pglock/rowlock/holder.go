@@ -221,20 +221,8 @@ func (h *holder) add(grants []*grant) bool {
 	return true
 }
 
-// remove forgets a grant. It returns false if it was lost before.
-func (h *holder) remove(g *grant) bool {
-	if h.isOver() {
-		return false
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, held := h.grants[g]
-	delete(h.grants, g)
-	return held
-}
-
-// release is remove for a release, which calls released when it ends. Until then its row is no unknown one: if tidy dropped
-// it first, the release would find it gone and report a loss.
+// release forgets a grant. It returns false if it was lost before. What is still to be dropped of it is no unknown row until
+// released is called: if tidy dropped it first, the release would find it gone and report a loss.
 func (h *holder) release(g *grant) bool {
 	if h.isOver() {
 		return false
@@ -242,8 +230,10 @@ func (h *holder) release(g *grant) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, held := h.grants[g]
-	delete(h.grants, g)
-	h.releasing[g] = struct{}{}
+	if held {
+		delete(h.grants, g)
+		h.releasing[g] = struct{}{}
+	}
 	return held
 }
 

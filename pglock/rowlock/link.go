@@ -121,6 +121,15 @@ func (l *link) again(ctx context.Context, use func(context.Context, *lockdb.Quer
 	return err
 }
 
+// ask is [link.again] for a statement with an answer.
+func ask[T any](ctx context.Context, l *link, use func(context.Context, *lockdb.Queries) (T, error)) (answer T, err error) {
+	err = l.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+		answer, err = use(ctx, q)
+		return err
+	})
+	return answer, err
+}
+
 // try is do, once.
 func (l *link) try(ctx context.Context, use func(context.Context, *lockdb.Queries) error) error {
 	c, err := l.pool.Acquire(ctx)

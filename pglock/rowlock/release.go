@@ -3,7 +3,7 @@ package rowlock
 import (
 	"context"
 	"fmt"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -17,31 +17,35 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	if err != nil {
 		return err
 	}
-	defer g.holder.released(g)
 	if !g.holder.release(g) {
 		return g.holder.lostError()
 	}
+	defer g.holder.released(g)
 	c := b.submit(&call{holder: g.holder, drops: g.drops()})
-	timeout := timers.Get().(*time.Timer)
-	timeout.Reset(driver.ReleaseTimeout)
-	defer func() { timeout.Stop(); timers.Put(timeout) }()
+	timeout := time.NewTimer(driver.ReleaseTimeout)
+	defer timeout.Stop()
+	err = driver.ErrUnavailable
 	select {
 	case <-c.done:
+		err = c.err
 	case <-timeout.C:
-		return b.releaseLater(g, c)
 	}
-	if c.err != nil {
-		return b.releaseLater(g, c)
+	if err != nil {
+		done := b.later(func() {
+			<-c.done
+			b.dropUntilGone(g.holder, c.left())
+		})
+		return &driver.UnsettledError{Err: fmt.Errorf("the release was not confirmed: %w", err), Done: done}
 	}
-	if c.wasGone() && c.tries == 0 { // the first try, whose answer was lost, may have dropped it
+	if strings.ContainsRune(c.outcomes, gone) && c.tries == 0 { // the first try, whose answer was lost, may have dropped it
 		err = driver.Lost(driver.LostGone)
 	}
-	left := c.stillBusy()
+	left := c.left()
 	if left == nil {
 		return err
 	}
-	done := make(chan struct{})
-	if !b.background.start(func() { defer close(done); b.dropUntilGone(g.holder, left) }) || g.guarded.Load() {
+	done := b.later(func() { b.dropUntilGone(g.holder, left) })
+	if g.guarded.Load() {
 		return err
 	}
 	select { // another call looks at the row
@@ -52,36 +56,15 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 	}
 }
 
-// timers are reused, since each release needs one.
-var timers = sync.Pool{New: func() any { return time.NewTimer(driver.ReleaseTimeout) }}
-
-// releaseLater goes on with a release that was not confirmed.
-func (b *backend) releaseLater(g *grant, c *call) error {
-	done := make(chan struct{})
-	goOn := func() {
-		defer close(done)
-		<-c.done
-		if c.err != nil {
-			b.dropUntilGone(g.holder, c.drops)
-		} else {
-			b.dropUntilGone(g.holder, c.stillBusy())
+// left returns the drops of a call that has been answered which were not carried out: all of them after an error, or those
+// whose rows were locked by other transactions.
+func (c *call) left() (left []drop) {
+	for i, d := range c.drops {
+		if c.err != nil || c.outcomes[i] == busy {
+			left = append(left, d)
 		}
 	}
-	if !b.background.start(goOn) {
-		close(done)
-	}
-	err := c.errOr(driver.ErrUnavailable)
-	return &driver.UnsettledError{Err: fmt.Errorf("the release was not confirmed: %w", err), Done: done}
-}
-
-// errOr returns the error of a call that has been answered, or else the given one.
-func (c *call) errOr(err error) error {
-	select {
-	case <-c.done:
-		return c.err
-	default:
-		return err
-	}
+	return left
 }
 
 // dropUntilGone drops things of h, again and again, until they are gone. The end of h frees them too.
@@ -89,9 +72,7 @@ func (b *backend) dropUntilGone(h *holder, drops []drop) {
 	for pause := busyPause; len(drops) > 0 && !h.isOver(); pause = min(2*pause, maxDropPause) {
 		c := b.submit(&call{holder: h, drops: drops})
 		<-c.done
-		if c.err == nil {
-			drops = c.stillBusy()
-		}
+		drops = c.left()
 		if len(drops) > 0 && !h.pause(jittered(pause)) {
 			return
 		}

@@ -17,19 +17,14 @@ func (b *backend) settle(s *statement, err error) {
 		b.again(s.batch, err)
 		return
 	}
-	done := make(chan struct{})
-	goOn := func() {
-		defer close(done)
+	done := b.later(func() {
 		for s.holder.pause(jittered(busyPause * 50)) {
 			if b.trySettle(s) == nil {
 				break
 			}
 		}
 		s.holder.answered(s.params.Attempt)
-	}
-	if !b.background.start(goOn) {
-		close(done)
-	}
+	})
 	finishAll(s.batch, &driver.UnsettledError{Err: fmt.Errorf("%w: %w", driver.ErrUnavailable, err), Done: done})
 }
 

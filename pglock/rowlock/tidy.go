@@ -51,10 +51,8 @@ func (h *holder) compare() {
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
 	defer cancel()
-	var rows []lockdb.LeaseRowsRow
-	err := h.backend.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
-		rows, err = q.LeaseRows(ctx, h.id)
-		return err
+	rows, err := ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseRowsRow, error) {
+		return q.LeaseRows(ctx, h.id)
 	})
 	if err != nil {
 		return
@@ -71,9 +69,10 @@ func (h *holder) compare() {
 	}
 	for g := range before {
 		for _, d := range g.drops() {
-			if !found[d] && h.remove(g) {
+			if !found[d] && h.release(g) {
 				g.listener.Lost(driver.LostGone, errForgotten)
-				h.backend.background.start(func() { h.backend.dropUntilGone(h, g.drops()) })
+				h.backend.later(func() { h.backend.dropUntilGone(h, g.drops()) })
+				h.released(g)
 			}
 		}
 	}
@@ -107,10 +106,8 @@ func (h *holder) known() map[drop]bool {
 func (h *holder) prune() (more bool) {
 	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
 	defer cancel()
-	var pruned int64
-	err := h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
-		pruned, err = q.PruneLeases(ctx, lockdb.PruneLeasesParams{KeepMs: pruneAfter.Milliseconds(), Most: pruneMost})
-		return err
+	pruned, err := ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
+		return q.PruneLeases(ctx, lockdb.PruneLeasesParams{KeepMs: pruneAfter.Milliseconds(), Most: pruneMost})
 	})
 	return err == nil && pruned >= pruneMost
 }
