@@ -242,7 +242,7 @@ func WithSessions(n int) Option {
 // WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, or hold a lock for which
 // they waited there. Each is for one lock. The default is 16. Waiters beyond the bound, or for which the server has no
 // room (max_connections, a role's limit), poll with pauses of up to a second and a half, and have no place in the
-// server's queue. If more than n wait, four have a session and the others poll at first. The waiter that has polled
+// server's queue. The waiter that has polled
 // longest gets the next free session and, after three seconds, a further one, up to 2n, so that no waiter starves while
 // some sessions stay in use. A polling waiter can starve while 2n others wait for locks that are not released, if other
 // processes always queue for its lock. An n below 1 is an error.

@@ -14,9 +14,6 @@
 // one has polled for some seconds, it gets a place over the bound; there are at most as many of these again. A caller
 // also polls if no further session can be opened.
 //
-// Where more wait than there are places, few have one: for most of them nothing is gained, and the connections are the
-// server's. So all but a few newcomers pause once, after which it is known how many wait.
-//
 // # Without a snapshot
 //
 // A blocked SELECT pg_advisory_lock has a snapshot: it holds back vacuum, and CREATE INDEX CONCURRENTLY waits for it. A

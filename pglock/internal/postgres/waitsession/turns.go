@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Turns bounds the sessions of a [Pool]. A few newcomers have a place at once. The others have one after their first pause if
-// there are enough for all that wait: where there are not, most have to poll in any case, and few sessions are as good.
+// Turns bounds the sessions of a [Pool].
 type Turns struct {
 	most  int
 	began time.Time
@@ -39,7 +38,7 @@ func (t *Turns) Join() *Turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := &Turn{turns: t, place: make(chan struct{}, 1)}
-	free := len(t.pollers) == 0 && t.used < min(t.most, atOnce)
+	free := len(t.pollers) == 0 && t.used < t.most
 	t.pollLocked(n)
 	if free {
 		t.promoteLocked()
@@ -49,7 +48,6 @@ func (t *Turns) Join() *Turn {
 
 // Next waits for a place, or until it is time to try.
 func (n *Turn) Next(ctx context.Context) (placed bool, err error) {
-	first := n.pause == 0
 	n.pause = min(max(2*n.pause, firstPoll), lastPoll)
 	timer := time.NewTimer(n.turns.together(n.pause/2 + rand.N(n.pause))) // processes should not poll together
 	defer timer.Stop()
@@ -57,7 +55,7 @@ func (n *Turn) Next(ctx context.Context) (placed bool, err error) {
 	case <-n.place:
 		return true, nil
 	case <-timer.C:
-		n.turns.offer(first)
+		n.turns.offer()
 		return false, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
@@ -73,18 +71,12 @@ func (t *Turns) together(pause time.Duration) time.Duration {
 	return pause + (end + pollTogether - 1).Truncate(pollTogether) - end
 }
 
-// offer gives all pollers a place if newcomer, one of them, has paused once and there are enough. Otherwise it gives the oldest
-// one if that has polled for longPoll. Such a place can be over the bound; one is given in each longPoll.
-func (t *Turns) offer(newcomer bool) {
+// offer gives the oldest poller a place if it has polled for longPoll. Such a place can be over the bound; one is given in each
+// longPoll.
+func (t *Turns) offer() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case len(t.pollers) == 0:
-	case newcomer && t.used+len(t.pollers) <= t.most:
-		for len(t.pollers) > 0 {
-			t.promoteLocked()
-		}
-	case time.Since(t.pollers[0].since) >= longPoll && time.Since(t.over) >= longPoll && t.used < atMost*t.most:
+	if len(t.pollers) > 0 && t.used < atMost*t.most && time.Since(t.pollers[0].since) >= longPoll && time.Since(t.over) >= longPoll {
 		t.over = time.Now()
 		t.promoteLocked()
 	}
@@ -135,7 +127,6 @@ const (
 	firstPoll = 20 * time.Millisecond
 	lastPoll  = time.Second
 	longPoll  = 3 * time.Second // after which a poller gets a place in any case
-	atOnce    = 4               // places that are given without a pause
 	atMost    = 2               // times the bound are places given at all
 	// pollTogether is how far the moments are apart at which pollers try that have waited for long.
 	pollTogether = 50 * time.Millisecond
