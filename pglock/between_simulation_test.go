@@ -62,7 +62,10 @@ func (*seen) Place(driver.Grant) any                  { return "memory" }
 func (*seen) SeesRows() bool                          { return false }
 func (*seen) Published(key driver.KeyID) driver.KeyID { return key }
 func (s *seen) Owners(driver.Grant) []string          { return []string{s.name} }
-func (s *seen) Start(c driver.Config) error           { c.Application = s.name; return s.Backend.Start(c) }
+func (s *seen) Configure(c hooks.PostgresConfig) {
+	c.Application = s.name
+	s.Backend.(hooks.PostgresOptions).Configure(c)
+}
 func (s *seen) Look(ctx context.Context, text string) (sight between.Sight, err error) {
 	w := s.world
 	time.Sleep(rand.N(w.onTheWay))

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -126,11 +127,12 @@ func number(t testing.TB, conn *pgx.Conn, query string, args ...any) int64 {
 	return found[0]
 }
 
-// sessionsNow counts the sessions of the Lockers under test.
+// sessionsNow counts the lock sessions of the Lockers under test that have been opened, so that they have an identity.
 func sessionsNow(t testing.TB, conn *pgx.Conn) int64 {
 	t.Helper()
-	return number(t, conn, `select count(*) from pg_stat_activity
-		where datname = current_database() and application_name like $1`, faultsApplications)
+	return number(t, conn, `select count(*) from pg_stat_activity as a join pg_locks as l using (pid)
+		where a.datname = current_database() and a.application_name like $1 and l.classid = $2::int8::oid and l.objsubid = 2`,
+		faultsApplications, int64(lockkeys.IdentityClass))
 }
 
 // plainLock takes keys with PostgreSQL's own functions.

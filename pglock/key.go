@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -147,7 +146,7 @@ func (k Key) Equal(other Key) bool { return k.ID() == other.ID() }
 
 // Name returns the name the key was made from; it is empty for raw keys.
 func (k Key) Name() string {
-	if !k.k.Valid() {
+	if k.ID() == (KeyID{}) {
 		return ""
 	}
 	return k.k.Name
@@ -181,9 +180,6 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// LogValue implements [slog.LogValuer]: a key is logged as its text.
-func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
-
 // Check returns nil if the key can be locked, and otherwise an error that matches [ErrInvalidKey] and says why not. The
 // functions that take a Key do the same; Check is for a key that another function has made, before it is used.
 func (k Key) Check() error {
@@ -196,9 +192,9 @@ func (k Key) Check() error {
 // check refuses keys that are invalid, and names that are too long. An invalid key may have the reason as its name.
 func (k Key) check() error {
 	switch {
-	case !k.k.Valid() && k.k.Name != "":
+	case k.ID() == KeyID{} && k.k.Name != "":
 		return fmt.Errorf("%w: %s", ErrInvalidKey, k.k.Name)
-	case !k.k.Valid():
+	case k.ID() == KeyID{}:
 		return fmt.Errorf("%w: the zero Key (make keys with NewKey, Int64Key, PairKey or ParseKey)", ErrInvalidKey)
 	}
 	name := k.k.Name

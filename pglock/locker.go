@@ -129,6 +129,7 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	}
 	if own, ok := b.(hooks.PostgresOptions); ok {
 		config.forPostgres = slices.DeleteFunc(config.forPostgres, own.TakesPostgresOption)
+		own.Configure(config.postgres.PostgresConfig)
 	}
 	if len(config.forPostgres) > 0 {
 		return nil, fmt.Errorf("pglock: %w: %s: not for this backend", ErrUnsupported, strings.Join(config.forPostgres, ", "))
@@ -153,8 +154,8 @@ func newLockerConfig(opts []Option) (lockerConfig, error) {
 			return c, err
 		}
 	}
-	if c.boundGuards && c.env.GuardIdle == 0 {
-		c.env.GuardIdle = c.env.Lease
+	if c.boundGuards && c.postgres.GuardIdle == 0 {
+		c.postgres.GuardIdle = c.env.Lease
 	}
 	return c, nil
 }

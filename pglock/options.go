@@ -174,7 +174,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 		if d < 0 || d > math.MaxInt32*time.Millisecond {
 			return fmt.Errorf("pglock: WithGuardIdleTimeout(%v): the duration must be between 0, for the lease, and 24 days", d)
 		}
-		c.boundGuards, c.env.GuardIdle = true, d
+		c.boundGuards, c.postgres.GuardIdle = true, d
 		return c.postgresOnly("WithGuardIdleTimeout")
 	})
 }
@@ -187,7 +187,7 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 // you lock millions of different ones, delete old rows yourself.
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
-		c.env.RecordNames = true
+		c.postgres.RecordNames = true
 		return c.postgresOnly("WithNames")
 	})
 }
@@ -205,7 +205,7 @@ func WithTrustedOwner(roles ...string) Option {
 		if slices.Contains(roles, "") {
 			return errors.New("pglock: WithTrustedOwner: the name of a role is empty")
 		}
-		c.env.TrustedOwners = append(c.env.TrustedOwners, roles...)
+		c.postgres.TrustedOwners = append(c.postgres.TrustedOwners, roles...)
 		return c.postgresOnly("WithTrustedOwner")
 	})
 }
@@ -260,7 +260,7 @@ func WithApplicationName(name string) Option {
 		if name == "" {
 			return errors.New("pglock: WithApplicationName: the name is empty")
 		}
-		c.env.Application = name
+		c.postgres.Application = name
 		return c.postgresOnly("WithApplicationName")
 	})
 }

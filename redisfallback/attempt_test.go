@@ -64,7 +64,7 @@ func newRedlock(t *testing.T) (*backend, []*testenv.RedisServer) {
 		})
 		nodes, clients = append(nodes, node), append(clients, client)
 	}
-	b := newBackend(clients, config{prefix: DefaultKeyPrefix, timeout: time.Minute})
+	b := newBackend(clients, config{prefix: defaultKeyPrefix, timeout: time.Minute})
 	if err := b.Start(driver.Config{Lease: time.Hour, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestLockThatIsGrantedAfterCloseIsReleased(t *testing.T) {
 		return driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: name, Named: true}
 	}
 	for _, keys := range [][]driver.Key{{key("a")}, {key("a"), key("b")}} {
-		b := newBackend([]redis.UniversalClient{client}, config{prefix: DefaultKeyPrefix})
+		b := newBackend([]redis.UniversalClient{client}, config{prefix: defaultKeyPrefix})
 		if err := b.Start(driver.Config{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 			t.Fatal(err)
 		}

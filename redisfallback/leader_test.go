@@ -10,7 +10,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
 // What leaders and semaphores need of a deployment is what the suite of locks looks at. Here it loses locks.
@@ -43,7 +42,7 @@ func shortLease(clients []redis.UniversalClient) func(testing.TB, ...pglock.Opti
 func forget(t testing.TB, clients []redis.UniversalClient, key pglock.Key) {
 	t.Helper()
 	for _, client := range clients {
-		if err := client.Del(t.Context(), redisfallback.DefaultKeyPrefix+key.String()).Err(); err != nil {
+		if err := client.Del(t.Context(), "pglock:"+key.String()).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

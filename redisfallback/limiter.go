@@ -29,7 +29,7 @@ func NewLimiter(client redis.UniversalClient, key pglock.Key, opts ...ratelimit.
 	if err := checkClients([]redis.UniversalClient{client}); err != nil {
 		return nil, err
 	}
-	l, err := ratestore.NewLimiter(&rateStore{client: client, name: nodeName(client), prefix: DefaultKeyPrefix}, key, opts)
+	l, err := ratestore.NewLimiter(&rateStore{client: client, name: nodeName(client), prefix: defaultKeyPrefix}, key, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// DefaultKeyPrefix is the default of [WithKeyPrefix].
-const DefaultKeyPrefix = "pglock:"
+// defaultKeyPrefix is the default of [WithKeyPrefix].
+const defaultKeyPrefix = "pglock:"
 
 // New returns a Locker whose locks are on the Redis of client: one server, the primary that Sentinel names, or a
 // Cluster. The caller keeps the client: it must outlive the Locker, which does not close it. New does not connect; see
@@ -46,7 +46,7 @@ func NewBackend(clients []redis.UniversalClient, opts ...Option) (driver.Backend
 	if err := checkClients(clients); err != nil {
 		return nil, err
 	}
-	c := config{prefix: DefaultKeyPrefix}
+	c := config{prefix: defaultKeyPrefix}
 	if err := options.Apply(&c, opts); err != nil {
 		return nil, fmt.Errorf("redisfallback: %w", err)
 	}

@@ -147,4 +147,18 @@ var ErrQueued = fmt.Errorf("%w: a process that waits for it is ahead", driver.Er
 type PostgresOptions interface {
 	// TakesPostgresOption reports whether the option with this name, such as "WithTrustedOwner", has a meaning.
 	TakesPostgresOption(name string) bool
+	// Configure is called before Start.
+	Configure(PostgresConfig)
+}
+
+// PostgresConfig is what options for PostgreSQL ask for that are not for sessions only.
+type PostgresConfig struct {
+	// RecordNames asks the backend to record the names of the keys that it locks, for the monitor.
+	RecordNames bool
+	// Application is the name for the sessions; empty if none was chosen.
+	Application string
+	// TrustedOwners are further roles that may own the schema pglock.
+	TrustedOwners []string
+	// GuardIdle bounds how long a guarded transaction may be idle; 0 is no bound.
+	GuardIdle time.Duration
 }

@@ -95,14 +95,6 @@ type Config struct {
 	Lease time.Duration
 	// Logger is never nil.
 	Logger *slog.Logger
-	// RecordNames asks the backend to record the names of the keys that it locks, for the monitor.
-	RecordNames bool
-	// Application is the name for the sessions; empty if none was chosen.
-	Application string
-	// TrustedOwners are further roles that may own the schema pglock.
-	TrustedOwners []string
-	// GuardIdle bounds how long a guarded transaction may be idle; 0 is no bound.
-	GuardIdle time.Duration
 }
 
 // Request says what to acquire.

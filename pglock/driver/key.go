@@ -39,9 +39,6 @@ func (id KeyID) Pair() (class, object int32, ok bool) {
 	return int32(id.Number >> 32), int32(id.Number), true
 }
 
-// Valid reports whether id names a lock.
-func (id KeyID) Valid() bool { return id.Space == SpaceBigint || id.Space == SpacePair }
-
 // Compare orders keys by space, then number. All code that takes several locks takes them in this order, in every
 // process and on every path, so that no two of them can deadlock.
 func (id KeyID) Compare(other KeyID) int {
@@ -65,7 +62,7 @@ func (k Key) Compare(other Key) int {
 // and a raw key's number. Backends whose server knows locks by text use this text: two keys that are the
 // same lock on PostgreSQL have different texts when one of them has no name.
 func (k Key) String() string {
-	if k.Name != "" && k.Valid() {
+	if k.Name != "" && k.KeyID != (KeyID{}) {
 		if strings.HasPrefix(k.Name, "@") {
 			return "@" + k.Name
 		}
@@ -74,7 +71,7 @@ func (k Key) String() string {
 	if class, object, ok := k.Pair(); ok {
 		return fmt.Sprintf("@%d/%d", class, object)
 	}
-	if !k.Valid() {
+	if k.KeyID == (KeyID{}) {
 		return "@invalid"
 	}
 	return "@" + strconv.FormatInt(k.Number, 10)

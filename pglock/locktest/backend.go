@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -15,13 +16,13 @@ type backend struct {
 }
 
 // Start implements [driver.Backend].
-func (b *backend) Start(env driver.Config) error {
-	b.application = env.Application
-	return nil
-}
+func (b *backend) Start(driver.Config) error { return nil }
 
-// TakesPostgresOption implements [driver.PostgresOptions].
+// TakesPostgresOption implements [hooks.PostgresOptions].
 func (*backend) TakesPostgresOption(string) bool { return true }
+
+// Configure implements [hooks.PostgresOptions].
+func (b *backend) Configure(c hooks.PostgresConfig) { b.application = c.Application }
 
 // Place implements [hooks.Placed].
 func (b *backend) Place(driver.Grant) any { return b.server }

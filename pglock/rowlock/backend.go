@@ -26,6 +26,7 @@ type backend struct {
 	calls, renewals *link
 	runs            *link // records of package schedule
 	env             driver.Config
+	config          hooks.PostgresConfig
 	combined        *combine.Queue[*call]
 	names           *recorder.Names // nil unless they are recorded
 	background      group
@@ -52,11 +53,11 @@ const connections = maxSenders + 1
 // Start implements [driver.Backend].
 func (b *backend) Start(env driver.Config) error {
 	b.env = env
-	if env.RecordNames {
+	if b.config.RecordNames {
 		b.names = recorder.NewNamesBy(b.register, env.Logger)
 	}
-	b.dialer.owners = env.TrustedOwners
-	b.dialer.name(env.Application)
+	b.dialer.owners = b.config.TrustedOwners
+	b.dialer.name(b.config.Application)
 	var errs [3]error
 	ping := b.callWithin() / 2 // the rest is for dialling another one
 	b.calls, errs[0] = b.dialer.newLink(connections, looksFresh, ping)
@@ -73,6 +74,9 @@ func (b *backend) TakesPostgresOption(name string) bool {
 	}
 	return false
 }
+
+// Configure implements [hooks.PostgresOptions].
+func (b *backend) Configure(c hooks.PostgresConfig) { b.config = c }
 
 // callWithin is how long the answer to a statement may take.
 func (b *backend) callWithin() time.Duration { return min(max(b.env.Lease/3, minCall), maxCall) }

@@ -74,8 +74,8 @@ const notInPrerequisiteState = "55000"
 
 // guardIdle is the bound of guarded transactions as PostgreSQL reads it.
 func (b *backend) guardIdle() string {
-	if b.env.GuardIdle == 0 {
+	if b.config.GuardIdle == 0 {
 		return "0"
 	}
-	return strconv.FormatInt(max(1, b.env.GuardIdle.Milliseconds()), 10) + "ms"
+	return strconv.FormatInt(max(1, b.config.GuardIdle.Milliseconds()), 10) + "ms"
 }

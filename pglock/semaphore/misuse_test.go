@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
@@ -70,7 +71,7 @@ func TestSemaphoreMisuseIsAnError(t *testing.T) {
 	}{
 		"no permits":   {l, pglock.NewKey("s"), 0},
 		"fewer":        {l, pglock.NewKey("s"), -1},
-		"too many":     {l, pglock.NewKey("s"), semaphore.MaxPermits + 1},
+		"too many":     {l, pglock.NewKey("s"), lockkeys.MaxSlots + 1},
 		"a nil Locker": {nil, pglock.NewKey("s"), 1},
 		"the zero Key": {l, pglock.Key{}, 1},
 	} {

@@ -14,9 +14,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// MaxPermits is the largest number of permits that a semaphore can have.
-const MaxPermits = lockkeys.MaxSlots
-
 // Semaphore gives out at most n permits at a time, across processes. Make it with [New] and share it among goroutines.
 // All methods may be called concurrently. Without holders and waiters it holds nothing, and it needs no closing.
 type Semaphore struct {
@@ -44,7 +41,7 @@ type Semaphore struct {
 }
 
 // New returns the semaphore named by key, with n permits. Semaphores with equal keys on the same server are one
-// semaphore, in all processes; a lock of that key is unrelated. An n below 1 or above [MaxPermits] is an error.
+// semaphore, in all processes; a lock of that key is unrelated. An n below 1 or above 4,095 is an error.
 func New(l *pglock.Locker, key pglock.Key, n int) (*Semaphore, error) {
 	if l == nil {
 		return nil, errors.New("pglock/semaphore: the Locker is nil")
@@ -66,8 +63,8 @@ func check(key pglock.Key, n int) error {
 	if err := key.Check(); err != nil {
 		return fmt.Errorf("pglock/semaphore: %w", err)
 	}
-	if n < 1 || n > MaxPermits {
-		return fmt.Errorf("pglock/semaphore: %s with %d permits: the number must be between 1 and %d", shorttext.Quote(key.String()), n, MaxPermits)
+	if n < 1 || n > lockkeys.MaxSlots {
+		return fmt.Errorf("pglock/semaphore: %s with %d permits: the number must be between 1 and %d", shorttext.Quote(key.String()), n, lockkeys.MaxSlots)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type Options struct {
 	MaxWaitSessions int
 	// MaxKeys bounds the keys that all sessions hold; 0 is a quarter of the server's nominal lock table.
 	MaxKeys int
+	hooks.PostgresConfig
 }
 
 // Backend implements [driver.Backend] and, as listed below, optional interfaces.
@@ -81,19 +82,19 @@ func New(config Config) *Backend {
 func (b *Backend) Start(env driver.Config) error {
 	b.env = env
 	b.dialer = wire.Dialer{
-		Conn: wire.LockConfig(b.config.Conn, env.Application), BeforeConnect: b.config.BeforeConnect,
+		Conn: wire.LockConfig(b.config.Conn, b.config.Application), BeforeConnect: b.config.BeforeConnect,
 		AllowPooler: b.config.AllowPooler, AllowStandby: b.config.AllowStandby, Lease: env.Lease,
 	}
-	b.Runs = recorder.NewRuns(&b.dialer, env.TrustedOwners)
+	b.Runs = recorder.NewRuns(&b.dialer, b.config.TrustedOwners)
 	b.shown = recorder.NewWaits(&b.dialer)
-	b.fences = recorder.NewFences(&b.dialer, env.TrustedOwners)
+	b.fences = recorder.NewFences(&b.dialer, b.config.TrustedOwners)
 	b.mux = mux.New(mux.Config{Open: b.openMain, Sessions: b.config.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{
 		Open: b.openWaiting, Call: b.mux.Call, Most: b.config.MaxWaitSessions,
 		PrepareWithin: b.dialer.Conn.ConnectTimeout, LookEvery: env.Lease, Log: env.Logger,
 	})
-	if env.RecordNames {
-		b.names = recorder.NewNames(&b.dialer, env.TrustedOwners, env.Logger)
+	if b.config.RecordNames {
+		b.names = recorder.NewNames(&b.dialer, b.config.TrustedOwners, env.Logger)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
-	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
 const runHelp = `It waits for the lock, runs the command without a shell, as flock(1) does, and
@@ -139,8 +139,8 @@ func (r *run) check(cmd *cobra.Command) error {
 	}
 	if cmd.Flags().Changed("permits") {
 		switch {
-		case r.permits < 1 || r.permits > semaphore.MaxPermits:
-			return misuse(cmd, "--permits %d: the number must be between 1 and %d", r.permits, semaphore.MaxPermits)
+		case r.permits < 1 || r.permits > lockkeys.MaxSlots:
+			return misuse(cmd, "--permits %d: the number must be between 1 and %d", r.permits, lockkeys.MaxSlots)
 		case r.shared:
 			return misuse(cmd, "--permits contradicts --shared: a permit has one holder")
 		case r.tick.spec != "":
