@@ -204,9 +204,8 @@ func wallTime(at driver.Instant) time.Time {
 	return time.Now().Add(-driver.Now().Sub(at)).UTC().Truncate(time.Millisecond)
 }
 
-// txWait is a call that locks in a transaction. Nothing else knows of it, so it looks at itself, and of those for one key the
-// one that has waited longest writes. It cannot say who holds the lock, since its connection waits. A look that has begun when
-// the wait ends may still write.
+// txWait is a call that locks in a transaction. Nothing else knows of it, so it looks at itself, and of those for one key one
+// writes, until it ends. It cannot say who holds the lock, since its connection waits.
 type txWait struct {
 	key    Key // the first of several
 	since  driver.Instant
@@ -215,11 +214,11 @@ type txWait struct {
 	over   bool
 }
 
-// txWaits are those that have lasted, the longest first.
-var txWaits = struct {
+// txWriters are those that write.
+var txWriters = struct {
 	sync.Mutex
-	of map[driver.KeyID][]*txWait
-}{of: map[driver.KeyID][]*txWait{}}
+	of map[driver.KeyID]*txWait
+}{of: map[driver.KeyID]*txWait{}}
 
 // watch looks at a call that locks in a transaction from now on, until it is stopped.
 func (c txConfig) watch(key Key) (stop func()) {
@@ -232,39 +231,31 @@ func (c txConfig) watch(key Key) (stop func()) {
 	}
 }
 
-// look writes that w has waited for so long, if that is to be written.
+// look writes that w has waited for so long, if that is to be written. One that has begun when the wait ends may still write.
 func (w *txWait) look(waited time.Duration) {
-	id := w.key.k.KeyID
-	txWaits.Lock()
+	txWriters.Lock()
 	if w.over {
-		txWaits.Unlock()
+		txWriters.Unlock()
 		return
 	}
-	if w.next == nil {
-		txWaits.of[id] = append(txWaits.of[id], w)
-	}
 	w.next = time.AfterFunc(waited, func() { w.look(2 * waited) })
-	longest := txWaits.of[id][0] == w
-	txWaits.Unlock()
-	if longest {
+	writer := cmp.Or(txWriters.of[w.key.k.KeyID], w)
+	txWriters.of[w.key.k.KeyID] = writer
+	txWriters.Unlock()
+	if writer == w {
 		w.logger.Warn("waiting for a lock", "key", w.key, "use", "transaction", "waited", waited, "since", wallTime(w.since))
 	}
 }
 
 func (w *txWait) end() {
-	id := w.key.k.KeyID
-	txWaits.Lock()
-	defer txWaits.Unlock()
+	txWriters.Lock()
+	defer txWriters.Unlock()
 	w.over = true
-	if w.next == nil {
-		return
+	if w.next != nil {
+		w.next.Stop()
 	}
-	w.next.Stop()
-	if all := txWaits.of[id]; len(all) == 1 {
-		delete(txWaits.of, id)
-	} else {
-		removeOne(&all, w)
-		txWaits.of[id] = all
+	if txWriters.of[w.key.k.KeyID] == w {
+		delete(txWriters.of, w.key.k.KeyID)
 	}
 }
 
