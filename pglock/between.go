@@ -21,9 +21,10 @@ import (
 // what they hold, at the moment of the first look. A lock that was taken again is another wait, and one that another session of
 // the process has got is not believed to be held by the old one. What a frozen process has published ends with its leases.
 //
-// The youngest wait of a deadlock gives up. All processes see the same order, so there is one. If it does not, since it may not
-// read what the others have published, the next one does two seconds later: a second would be too early, since a process may see
-// a cycle a second later than another. A grant that comes meanwhile wins, as it does against the end of a context.
+// The youngest wait of a deadlock gives up, and is not published any more. All processes see the same order, so there is one. If it
+// does not, since it may not read what the others have published, the next one does when each process has looked twice again, and
+// then once more: by the first time the youngest has seen the cycle, by the second it can know that it counts, and by the third it
+// has decided, however slow it is. A grant that comes meanwhile wins, as it does against the end of a context.
 
 // lookout is what a Locker knows of deadlocks between processes.
 type lookout struct {
@@ -47,10 +48,12 @@ type lookout struct {
 	first     int           // to be published, of those that there may be no room for
 }
 
-// suspicion is a cycle that a wait has been seen in, first with these texts.
+// suspicion is a cycle that a wait has been seen in. So many times each process in it has looked twice since the time before, when
+// it had these answers.
 type suspicion struct {
-	texts map[between.ID]int64
-	since time.Time
+	answers map[between.ID]int64
+	times   int
+	since   time.Time
 }
 
 func newLookout(l *Locker) *lookout {
@@ -173,41 +176,41 @@ func (o *lookout) look(due []*wait) (next time.Duration) {
 	delete(known, nil)
 	for text, w := range known {
 		cycle, rank := graph.Cycle(text)
-		confirmed := w.suspect(cycle)
-		if len(cycle) == 0 {
-			continue
-		}
-		lasted := time.Since(w.suspicion.since)
-		if confirmed && lasted >= time.Duration(2*rank)*hooks.PublishAfter {
+		w.suspect(cycle)
+		switch {
+		case len(cycle) == 0:
+		case w.suspicion.times > 2*rank:
 			if err := o.deadlock(w, cycle, known); err != nil {
+				w.gaveUp = true
 				w.giveUp(err)
 			}
-		} else if lasted < 4*hooks.PublishAfter {
+		case time.Since(w.suspicion.since) < 4*hooks.PublishAfter:
 			next = min(next, hooks.ConfirmAfter)
 		}
 	}
 	return next
 }
 
-// suspect notes the cycle in which w is seen, and reports whether its calls have been published twice again since w was first seen
-// in it.
-func (w *wait) suspect(cycle []between.Step) (confirmed bool) {
-	texts := map[between.ID]int64{}
+// suspect notes the cycle in which w is seen.
+func (w *wait) suspect(cycle []between.Step) {
+	s, answers := &w.suspicion, map[between.ID]int64{}
 	for _, step := range cycle {
 		if step.Wait != nil {
-			texts[step.Wait.ID] = step.Wait.Answers
+			answers[step.Wait.ID] = step.Wait.Answers
 		}
 	}
-	same := len(texts) == len(w.suspicion.texts)
-	confirmed = true
-	for id, answers := range texts {
-		first, seen := w.suspicion.texts[id]
-		same, confirmed = same && seen, confirmed && answers >= first+2
+	same, again := len(answers) == len(s.answers), true
+	for id, n := range answers {
+		before, seen := s.answers[id]
+		same, again = same && seen, again && n >= before+2
 	}
-	if !same {
-		w.suspicion = suspicion{texts, time.Now()}
+	switch {
+	case !same:
+		*s = suspicion{answers, 0, time.Now()}
+	case again:
+		s.answers = answers
+		s.times++
 	}
-	return same && confirmed
 }
 
 // publish publishes waits and looks.
@@ -233,7 +236,7 @@ func (o *lookout) texts(due []*wait) (texts []between.Wait) {
 	defer o.graph.mu.Unlock()
 	for i := range due {
 		w := due[(o.first+i)%len(due)]
-		if _, waits := o.waits[w]; !waits {
+		if _, waits := o.waits[w]; !waits || w.gaveUp {
 			continue
 		}
 		if w.number == 0 {

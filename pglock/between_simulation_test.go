@@ -68,15 +68,16 @@ func (s *seen) Configure(c hooks.PostgresConfig) {
 }
 func (s *seen) Look(ctx context.Context, text string) (sight between.Sight, err error) {
 	w := s.world
-	time.Sleep(rand.N(w.onTheWay))
-	if w.freezes && rand.IntN(20) == 0 {
+	onTheWay := func(d time.Duration) {
 		select {
-		case <-time.After(rand.N(10 * time.Second)):
+		case <-time.After(rand.N(d)):
 		case <-ctx.Done():
-			return sight, ctx.Err()
 		}
 	}
-	defer func() { time.Sleep(rand.N(w.onTheWay)) }()
+	if onTheWay(w.onTheWay); w.freezes && rand.IntN(20) == 0 {
+		onTheWay(10 * time.Second)
+	}
+	defer onTheWay(w.onTheWay)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.texts[s.name] = text
@@ -133,12 +134,15 @@ func (w *world) cycle(t *testing.T) (victims int32, after time.Duration) {
 	return given.Load(), time.Duration(first.Load() - last.Load())
 }
 
-// Each cycle ends, soon, and one call gives up. If each process thought that its own wait were the youngest, several would.
+// Each cycle ends, soon, and one call gives up; if statements take seconds, or processes freeze, it ends later. If each process thought that its own wait were the youngest, several would.
 func TestDeadlockEachCycleOfProcessesHasOneVictim(t *testing.T) {
-	run := func(change func(*between.Sight)) (processes int, victims int32, after time.Duration) {
+	run := func(slow bool, change func(*between.Sight)) (processes int, victims int32, after time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 2+rand.IntN(5))
 			w.change = change
+			if slow {
+				w.onTheWay, w.freezes = rand.N(5*time.Second)+1, rand.IntN(2) == 0
+			}
 			processes = len(w.lockers)
 			victims, after = w.cycle(t)
 		})
@@ -146,7 +150,10 @@ func TestDeadlockEachCycleOfProcessesHasOneVictim(t *testing.T) {
 	}
 	slowest := time.Duration(0)
 	for range testenv.Trials(t, 150) {
-		processes, victims, after := run(func(*between.Sight) {})
+		if processes, victims, _ := run(true, func(*between.Sight) {}); victims != 1 {
+			t.Errorf("of %d slow processes, %d calls give up", processes, victims)
+		}
+		processes, victims, after := run(false, func(*between.Sight) {})
 		if victims != 1 || after > 2500*time.Millisecond {
 			t.Errorf("of %d processes, %d calls give up, after %v", processes, victims, after)
 		}
@@ -154,7 +161,7 @@ func TestDeadlockEachCycleOfProcessesHasOneVictim(t *testing.T) {
 	}
 	t.Logf("the slowest took %v", slowest)
 	for range 1000 {
-		_, victims, _ := run(func(s *between.Sight) {
+		_, victims, _ := run(false, func(s *between.Sight) {
 			for i := range s.Waits {
 				if s.Waits[i].Process == s.Self {
 					s.Waits[i].Began += time.Hour.Microseconds()

@@ -116,13 +116,11 @@ func (v *txVictim) giveUp(why error) {
 		return
 	}
 	v.why = why
-	if v.conn == nil {
-		v.cancel(why)
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), cancelTxWithin)
 	defer cancel()
-	_ = v.conn.PgConn().CancelRequest(ctx) // without it the next look tries again
+	if v.conn == nil || v.conn.PgConn().CancelRequest(ctx) != nil {
+		v.cancel(why)
+	}
 }
 
 // result returns the result of the wait, whose error is err. A grant that came first wins.

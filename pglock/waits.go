@@ -64,6 +64,7 @@ type wait struct {
 	watcher       *lookout
 	number, began int64 // as it is published; 0 is not yet
 	suspicion     suspicion
+	gaveUp        bool
 }
 
 // stake is what calls that wait keep from others.
