@@ -415,6 +415,12 @@ CREATE TABLE pglock.rates (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE pglock.rates IS 'The state of rate limits';
 
+-- The time in nanoseconds since 1970, in steps of microseconds.
+CREATE FUNCTION pglock.rate_clock() RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
+$$;
+
 -- Lets through what the limits of keys have room for. An element of the arrays is a run of requests, counts[i] of them
 -- that want amounts[i] each, for a limit that lets one through every intervals[i] nanoseconds and has tolerances[i]
 -- nanoseconds of burst. Each may be put off by patiences[i]. Where that is 0 it is let through now or refused, and then
@@ -526,7 +532,7 @@ LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH deleted AS (
         DELETE FROM pglock.rates AS idle WHERE idle.ctid = ANY (ARRAY(
             SELECT r.ctid FROM pglock.rates AS r
-            WHERE r.busy_until < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 LIMIT rate_prune.most FOR UPDATE SKIP LOCKED))
+            WHERE r.busy_until < pglock.rate_clock() LIMIT rate_prune.most FOR UPDATE SKIP LOCKED))
         RETURNING idle.key
     )
     SELECT count(*) FROM deleted
