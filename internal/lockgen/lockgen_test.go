@@ -153,7 +153,7 @@ func TestATextWithCarriageReturnsStaysWhole(t *testing.T) {
 	}
 }
 
-// TestAThousandQueries generates the code of a large project. It must parse, and the log shows how long it took.
+// The code of a large project must parse, and the log shows how long it took.
 func TestHundredsOfQueries(t *testing.T) {
 	var sql strings.Builder
 	for i := range 300 {
