@@ -20,7 +20,7 @@ var (
 var foreignNames = words(`
 	PrepareStmt MaxConns Enter Prev CopyFrom Rollback
 	MaxHoldEndsTheLock
-	HeldAlone InOrder NothingAfterError HolderKnown WaitEnds LockFreed TransactionEnds
+	HeldAlone InOrder NothingAfterError HolderKnown WaitEnds LockFreed TransactionEnds Deadlocked OneVictim
 	WithLocker WithSessionLocker WithLocation WithInstance
 	WithExpiry LockContext TryLockContext WithTries WithRetryDelay UnlockContext ExtendContext Until ErrTaken
 	ErrLockAlreadyExpired RetryStrategy ErrNotObtained ErrLockNotHeld WithContext TryWithContext KeyValidity True Raise
