@@ -77,7 +77,7 @@ func TestKnownTextsOfQueriesAreHashedAsOthersDo(t *testing.T) {
 func TestLabels(t *testing.T) {
 	for want, lock := range map[string]Lock{
 		"@1": {Key: "@1"}, "probably a or b": {Key: "@1", Guesses: []string{"a", "b"}}, "leader of x (row)": {Key: "x", Kind: kindLeader, InRow: true},
-		"semaphore x, 1 of 3 used": {Key: "x", Kind: kindSemaphore, Used: 1, Limit: 3}, "x (row)": {Key: "x", Kind: kindSemaphore, InRow: true},
+		"semaphore x, 1 of 3 used": {Key: "x", Kind: kindSemaphore, Used: 1, Limit: 3}, "semaphore x, 2 used (row)": {Key: "x", Kind: kindSemaphore, Used: 2, InRow: true},
 	} {
 		if got := lock.Label(); got != want {
 			t.Errorf("got %q, want %q", got, want)

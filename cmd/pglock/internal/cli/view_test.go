@@ -152,7 +152,7 @@ func TestViewEndsASession(t *testing.T) {
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(100, 40)
 	m.shows("invoice:42")
-	m.types("Home", "t") // at first the session is selected that the headline cancels
+	m.types("Home", "t") // the top row, which stays selected: at first it was the session that the headline cancels
 	m.shows("application \"payments\"", "2 sessions wait", "terminate session", "Type yes to continue")
 	m.types("no", "Enter")
 	m.shows("cancelled: no signal was sent", "Enter goes back to the view")

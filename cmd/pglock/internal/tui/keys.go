@@ -64,9 +64,6 @@ func (m Model) handleKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m, nil
 	case moves:
 		m.cursors[m.page] = m.cursors[m.page].move(by, m.rows)
-		if key.Matches(press, m.keys.top) {
-			m.cursors[m.page] = cursor{}
-		}
 		return m, nil
 	case m.pane != nil && (key.Matches(press, m.keys.closing) || key.Matches(press, m.keys.help)):
 		m.pane = nil
