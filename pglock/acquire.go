@@ -193,7 +193,7 @@ func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 // ask gets the locks from the backend for r, which is busy at all its entries.
 func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) {
 	for {
-		h := &hold{locker: l, entries: r.entries, shared: r.config.shared}
+		h := l.newHold(r)
 		grant, err := l.backend.Acquire(ctx, driver.Request{
 			Keys: r.keys, Shared: r.config.shared, Wait: wait, LossHandler: h,
 			Token: r.token, Chosen: r.config.token != "",

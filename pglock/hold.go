@@ -20,7 +20,8 @@ type hold struct {
 	passed  int        // how often it was handed off or joined
 	locks   []*Lock
 
-	first Lock // the first Lock on the hold, so that both are one allocation
+	first Lock     // the first Lock on the hold, so that both are one allocation,
+	room  [1]*Lock // and so is the list of locks
 }
 
 // mayHandOffLocked reports whether h may get one more Lock without asking the server.
@@ -51,6 +52,13 @@ func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 	h.passed++
 	l.counts.HandedOff++
 	return l.attachLocked(h, r, &Lock{})
+}
+
+// newHold returns a hold for r, without a grant.
+func (l *Locker) newHold(r *request) *hold {
+	h := &hold{locker: l, entries: r.entries, shared: r.config.shared}
+	h.locks = h.room[:0]
+	return h
 }
 
 // attachLocked makes k the Lock of r on h.

@@ -261,5 +261,6 @@ func (l *Locker) tokenFor(c lockConfig) string {
 	if c.token != "" {
 		return c.token
 	}
-	return l.tokens + strconv.FormatUint(l.token.Add(1), 10)
+	var text [64]byte // on the stack, which halves the allocations
+	return string(strconv.AppendUint(append(text[:0], l.tokens...), l.token.Add(1), 10))
 }

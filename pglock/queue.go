@@ -24,7 +24,8 @@ type entry struct {
 
 	// What conflicts with later requests: holds, and requests that ask the backend, or holds that are being released. They are
 	// all shared, or there is one exclusive.
-	holds     []*hold // in the order in which they were granted
+	holds     []*hold  // in the order in which they were granted
+	oneHold   [1]*hold // room for the usual one
 	busy      int
 	exclusive bool
 }
@@ -90,6 +91,7 @@ func (l *Locker) enter(r *request, id identity) (waits bool, err error) {
 	e := l.entries[id]
 	if e == nil {
 		e = &entry{id: id}
+		e.holds = e.oneHold[:0]
 		l.entries[id] = e
 	}
 	v := waitHere

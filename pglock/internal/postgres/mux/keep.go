@@ -55,6 +55,7 @@ func (s *Session) giveUpLocked(waiting []*op, now driver.Instant) {
 			s.giveUpLocked(o.query.about.ops, now)
 		}
 		if o.kind == release && o.failure == nil && o.left == nil && now.Sub(o.since) >= driver.ReleaseTimeout-lookEvery {
+			s.interruptLocked(o)
 			o.err = o.leaveBehindLocked(errReleasing)
 			s.woken = append(s.woken, o)
 		}

@@ -28,6 +28,9 @@ type Session struct {
 	queue     []*op
 	batches   []*batch // on their way, in order
 	sending   bool     // a goroutine sends
+	reading   bool     // a goroutine reads
+	reader    *op      // its caller reads; nil if another goroutine does
+	idleTimed bool     // idle runs
 	suspended bool     // the lease is not enforced, since the session waits
 	crowd     int      // ops in the last batch that was answered, and those queued then
 	roundTrip time.Duration
@@ -36,10 +39,11 @@ type Session struct {
 	refusing  bool     // it refuses tries
 	cause     error    // why the session has ended; nil while it has not
 	timer     *time.Timer
+	idle      *time.Timer
 	ops       sync.Pool
 	woken     []*op // whose answers have come, and whose callers must be woken
 
-	answer  wire.Answer // of the goroutine that reads
+	answer  wire.Answer // of the one who reads
 	results []bool
 }
 
@@ -50,7 +54,7 @@ func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logge
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(s.nextLook(), s.keepLease)
-	go s.read()
+	s.idle, s.idleTimed = time.AfterFunc(idleAfter, s.readIdle), true
 	return s
 }
 
@@ -61,16 +65,18 @@ func (s *Session) do(ctx context.Context, o *op) error {
 		defer s.load.Add(-1)
 	}
 	s.mu.Lock()
-	err := s.enqueueLocked(o)
-	if err == nil {
-		s.sendLocked()
-	}
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.enqueueLocked(o); err != nil {
+		s.mu.Unlock()
 		if o.kind == try { // for a release the end of the session has done this
 			s.budget.giveBack(o.grant)
 		}
 		return err
+	}
+	s.sendLocked()
+	reads := s.mayReadLocked(o)
+	s.mu.Unlock()
+	if reads {
+		s.readOwn(ctx)
 	}
 	select {
 	case <-o.wake:
@@ -225,28 +231,92 @@ func (s *Session) write(b *batch) error {
 	}
 }
 
-// read reads answers, and settles the batches, until the session ends.
-func (s *Session) read() {
-	for {
-		err := s.conn.Receive(&s.answer)
-		s.mu.Lock()
-		if err == nil {
-			err = s.settleLocked()
-		}
-		if err != nil {
-			s.mu.Unlock()
-			if said := s.answer.Error(); said != nil { // the server said why before it closed the connection
-				err = said
-			}
-			s.End(s.lease.Reason(), err)
-			return
-		}
-		s.unlock()
+// mayReadLocked sees to it that the answers to what has been sent are read: by o's caller, if it reports true, since that saves
+// waking it; or else by a goroutine. The caller reads if no answer but its own is awaited.
+func (s *Session) mayReadLocked(o *op) bool {
+	if s.reading || s.sending || s.cause != nil || len(s.batches) == 0 {
+		return false
+	}
+	s.reading = true
+	if o != nil && o.state == sent && len(s.batches) == 1 && s.conn.Interruptible {
+		s.reader = o
+		return true
+	}
+	go s.read()
+	return false
+}
+
+// readOwn reads the answer for the caller that may read. If there is more to read, or the end of ctx interrupts it, a goroutine goes
+// on.
+func (s *Session) readOwn(ctx context.Context) {
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, s.conn.Interrupt) // if that comes late, the next to read reads again
+		defer stop()
+	}
+	if s.receive() {
+		go s.read()
 	}
 }
 
-// unlock unlocks the mutex, wakes the callers whose answers have come, and sends what is queued.
-func (s *Session) unlock() {
+// read reads answers until callers are alone again.
+func (s *Session) read() {
+	for s.receive() {
+	}
+}
+
+// readIdle reads what the server says to an idle session, such as its end.
+func (s *Session) readIdle() {
+	s.mu.Lock()
+	s.idleTimed = false
+	reads := !s.reading && s.cause == nil
+	s.reading = s.reading || reads
+	s.mu.Unlock()
+	if reads {
+		s.read()
+	}
+}
+
+// receive reads an answer, settles its batch, and reports whether to read on: another is awaited, or soon will be, since this one
+// was for several callers. If the session has ended nothing is read any more.
+func (s *Session) receive() (more bool) {
+	err := s.conn.Receive(&s.answer)
+	s.mu.Lock()
+	s.reader = nil
+	if wire.Interrupted(err) {
+		s.conn.Resume()
+		s.mu.Unlock()
+		return true
+	}
+	if err == nil {
+		err = s.settleLocked()
+	}
+	if err != nil {
+		s.mu.Unlock()
+		if said := s.answer.Error(); said != nil { // the server said why before it closed the connection
+			err = said
+		}
+		s.End(s.lease.Reason(), err)
+		return false
+	}
+	s.advanceLocked()
+	if s.reading = len(s.batches) > 0 || s.crowd > 1; !s.reading && !s.idleTimed {
+		s.idleTimed = true
+		s.idle.Reset(idleAfter)
+	}
+	more = s.reading
+	s.mu.Unlock()
+	return more
+}
+
+// interruptLocked makes o's caller stop if it is reading.
+func (s *Session) interruptLocked(o *op) {
+	if s.reader == o {
+		s.conn.Interrupt()
+	}
+}
+
+// advanceLocked wakes the callers whose answers have come, and sends what is queued. It unlocks mu meanwhile.
+func (s *Session) advanceLocked() {
 	woken := s.woken
 	s.woken = nil
 	s.mu.Unlock()
@@ -255,6 +325,12 @@ func (s *Session) unlock() {
 	}
 	s.mu.Lock()
 	s.sendLocked()
+}
+
+// unlock is advanceLocked before mu is unlocked.
+func (s *Session) unlock() {
+	s.advanceLocked()
+	s.mayReadLocked(nil)
 	s.mu.Unlock()
 }
 
@@ -263,4 +339,5 @@ const (
 	farWindow      = 8
 	far            = 250 * time.Microsecond
 	answerPatience = time.Second
+	idleAfter      = time.Millisecond
 )

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ type Conn struct {
 	Identity int32
 	// Free says that the identity of the witness was free: the witness has ended, or the server does not keep locks.
 	Free bool
+	// Interruptible says that Interrupt works: some sockets that a DialFunc returns ignore deadlines.
+	Interruptible bool
 
 	socket net.Conn
 	front  *pgproto3.Frontend
@@ -93,7 +96,8 @@ func (c *Conn) answer() (string, error) {
 	return value, a.Error()
 }
 
-// Receive reads until an answer is complete. An error ends the session.
+// Receive reads until an answer is complete. After an error that is [Interrupted] the next Receive continues where this one
+// stopped; any other error ends the session.
 func (c *Conn) Receive(a *Answer) error {
 	for {
 		message, err := c.front.Receive()
@@ -112,6 +116,25 @@ func (c *Conn) Receive(a *Answer) error {
 func isFatal(message pgproto3.BackendMessage) bool {
 	e, ok := message.(*pgproto3.ErrorResponse)
 	return ok && (e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC")
+}
+
+// Interrupt interrupts Receive, and each later one until Resume. If Interrupt or Resume fails, the socket is closed, which
+// Receive reports.
+func (c *Conn) Interrupt() { _ = c.socket.SetReadDeadline(longAgo) }
+
+// Resume lets Receive read again.
+func (c *Conn) Resume() { _ = c.socket.SetReadDeadline(time.Time{}) }
+
+// Interrupted reports whether err is that of an interrupted Receive.
+func Interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// hasDeadlines reports whether the deadlines of conn are known to work.
+func hasDeadlines(conn net.Conn) bool {
+	switch Bare(conn).(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
 }
 
 // Cancel asks the server to cancel the running statement, and returns when the server has handled the request. A request
