@@ -13,7 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 )
 
 type metrics struct {

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 )
 
 // spans records each wait as a span.

@@ -16,7 +16,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 )
 
 // Option configures a [Collector].

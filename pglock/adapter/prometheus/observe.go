@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 )
 
 // Observe is the Observer that counts. Give it to Lockers with pglock.WithObserver, and to the calls that take transaction
