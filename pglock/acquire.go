@@ -184,9 +184,9 @@ func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 	case <-r.ready:
 		return nil
 	case <-l.closing:
-		return ErrClosed
+		return l.withdraw(r, ErrClosed)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return l.withdraw(r, context.Cause(ctx))
 	}
 }
 

@@ -151,8 +151,24 @@ func (e *entry) dequeueLocked(r *request) {
 	}
 }
 
-// leave removes r from the entries that it has reached. It may wait at the last of them, and it may just have got a Lock there,
-// which it gives back.
+// withdraw takes r, whose wait ends with err, out of the queue. If its turn has come first, r uses it: the backend checks ctx
+// again, and a hold that was handed off is a lock like any other.
+func (l *Locker) withdraw(r *request, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !r.queued {
+		return nil
+	}
+	last := len(r.entries) - 1
+	e := r.entries[last]
+	r.entries = r.entries[:last]
+	e.dequeueLocked(r)
+	l.wakeQueueLocked(e)
+	return err
+}
+
+// leave removes r from the entries that it has reached. After a panic of the Observer it may wait at the last of them, or have got
+// a Lock there, which it gives back.
 func (l *Locker) leave(r *request) {
 	l.mu.Lock()
 	if lock := r.lock; lock != nil {
