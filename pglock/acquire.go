@@ -184,10 +184,17 @@ func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 	case <-r.ready:
 		return nil
 	case <-l.closing:
-		return l.withdraw(r, ErrClosed)
+		err = ErrClosed
 	case <-ctx.Done():
-		return l.withdraw(r, context.Cause(ctx))
+		err = context.Cause(ctx)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.withdrawLocked(r) {
+		// Its turn came first, so r uses it: the backend checks ctx again, and a hold that was handed off is a lock like any other.
+		return nil
+	}
+	return err
 }
 
 // ask gets the locks from the backend for r, which is busy at all its entries.

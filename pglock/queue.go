@@ -151,43 +151,39 @@ func (e *entry) dequeueLocked(r *request) {
 	}
 }
 
-// withdraw takes r, whose wait ends with err, out of the queue. If its turn has come first, r uses it: the backend checks ctx
-// again, and a hold that was handed off is a lock like any other.
-func (l *Locker) withdraw(r *request, err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// withdrawLocked takes r out of the queue at its last entry, and reports whether it waited there.
+func (l *Locker) withdrawLocked(r *request) bool {
 	if !r.queued {
-		return nil
+		return false
 	}
 	last := len(r.entries) - 1
 	e := r.entries[last]
 	r.entries = r.entries[:last]
 	e.dequeueLocked(r)
 	l.wakeQueueLocked(e)
-	return err
+	return true
 }
 
 // leave removes r from the entries that it has reached. After a panic of the Observer it may wait at the last of them, or have got
 // a Lock there, which it gives back.
 func (l *Locker) leave(r *request) {
 	l.mu.Lock()
-	if lock := r.lock; lock != nil {
-		l.mu.Unlock()
-		go func() {
-			if lock.end(ErrUnlocked) {
-				_ = l.drop(context.Background(), lock)
-			}
-		}()
+	defer l.mu.Unlock()
+	if r.lock != nil {
+		go l.giveBack(r.lock)
 		return
 	}
-	defer l.mu.Unlock()
+	l.withdrawLocked(r)
 	for _, e := range r.entries {
-		if r.queued && e == r.entries[len(r.entries)-1] {
-			e.dequeueLocked(r)
-		} else {
-			e.busy--
-		}
+		e.busy--
 		l.wakeQueueLocked(e)
+	}
+}
+
+// giveBack unlocks a Lock that no caller gets.
+func (l *Locker) giveBack(lock *Lock) {
+	if lock.end(ErrUnlocked) {
+		_ = l.drop(context.Background(), lock)
 	}
 }
 

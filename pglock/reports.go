@@ -66,8 +66,8 @@ func (l *Locker) reportEnd(r *request, lock *Lock, waited time.Duration, err err
 		return
 	}
 	defer func() {
-		if !reported && lock != nil && lock.end(ErrUnlocked) {
-			_ = l.drop(context.Background(), lock)
+		if !reported && lock != nil {
+			l.giveBack(lock)
 		}
 	}()
 	e := r.event(EventWaitEnded)
