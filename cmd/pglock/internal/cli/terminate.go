@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,8 +171,8 @@ func (s *signalRun) look(ctx context.Context, db database, pool *pgxpool.Pool) (
 	}
 	t, err = snapshot.Target(s.id)
 	switch {
-	case err != nil && s.id.Holder != "" && snapshot.RowLocksMissing+snapshot.IdleRowsMissing != "":
-		err = fmt.Errorf("%w: %s", monitor.ErrNotPermitted, cmp.Or(snapshot.RowLocksMissing, snapshot.IdleRowsMissing))
+	case err != nil && s.id.Holder != "" && view.RowsMissing(snapshot) != "":
+		err = fmt.Errorf("%w: %s", monitor.ErrNotPermitted, view.RowsMissing(snapshot))
 	case err == nil && s.ref != "" && t.Ref != s.ref:
 		err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, s.ref, t.PID, t.Ref)
 	}

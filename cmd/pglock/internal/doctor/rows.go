@@ -12,7 +12,7 @@ import (
 
 // rowsUnknown says that what a check looks for is unknown, since locks in rows could not be read, or not all.
 func (f facts) rowsUnknown(check, what string) Finding {
-	finding := Finding{Check: check, Level: Note, What: what, Why: cmp.Or(f.snapshot.RowLocksMissing, f.snapshot.IdleRowsMissing),
+	finding := Finding{Check: check, Level: Note, What: what, Why: view.RowsMissing(f.snapshot),
 		Do: "if locks in rows are in use, let this role read them: grant what a role needs that watches (pglock migrate print " +
 			"lists it), and if the owner of schema pglock may run code with its rights, name the owner (--trust-owner)"}
 	if slices.ContainsFunc(f.snapshot.Locks, func(l monitor.Lock) bool { return l.InRow }) {
@@ -60,7 +60,7 @@ func rowLeases(f facts) []Finding {
 			Do:   "if they should run, find out why they do not",
 		})
 	}
-	if len(all) == 0 && s.RowLocksMissing+s.IdleRowsMissing != "" {
+	if len(all) == 0 && view.RowsMissing(s) != "" {
 		return []Finding{f.rowsUnknown(check, "it is unknown whether all processes that hold locks in rows renew their leases")}
 	}
 	if len(all) == 0 {

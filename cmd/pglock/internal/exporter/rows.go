@@ -1,10 +1,10 @@
 package exporter
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -20,7 +20,7 @@ func rowsUnread(s *monitor.Snapshot) string {
 	if slices.ContainsFunc(s.Locks, func(l monitor.Lock) bool { return l.InRow }) {
 		return ""
 	}
-	return cmp.Or(s.RowLocksMissing, s.IdleRowsMissing)
+	return view.RowsMissing(s)
 }
 
 // rows sends the series of locks in rows. Only one is left if these locks could not be read.

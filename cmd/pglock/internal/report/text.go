@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/display"
 )
 
 // Text writes a report as text.
@@ -65,4 +66,4 @@ func names(b *strings.Builder, what string, all []Share) {
 	}
 }
 
-func age(seconds float64) string { return view.Age(time.Duration(seconds * float64(time.Second))) }
+func age(seconds float64) string { return display.Age(time.Duration(seconds * float64(time.Second))) }

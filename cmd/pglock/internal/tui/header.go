@@ -7,6 +7,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/display"
 )
 
 // styled is a line of printable text in one style.
@@ -48,7 +49,7 @@ func (m Model) paceText() string {
 func (m Model) lostLines() []string {
 	why, silence := oneLine(view.Cause(m.lost, fmt.Sprintf("it takes more than %v", snapshotTimeout))), ""
 	if m.missed > 0 {
-		silence = " for " + view.Age(m.silence())
+		silence = " for " + display.Age(m.silence())
 	}
 	return view.Wrap(view.Printable(fmt.Sprintf("Unknown since %s UTC: no answer%s, trying again: %s", clock(m.snapshot.TakenAt), silence, why)),
 		m.width, "  ")

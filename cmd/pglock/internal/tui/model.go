@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -192,7 +193,7 @@ func (m Model) handleSnapshot(t snapshotMsg) Model {
 		m.lost = t.err
 		return m
 	case m.lost != nil:
-		m.status = "the server answers again, after " + view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt))
+		m.status = "the server answers again, after " + display.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt))
 	}
 	m.lost, m.missed = nil, 0
 	return m.show(t.snapshot)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -217,7 +218,7 @@ func sharedWith(c monitor.Target, lock monitor.Lock) string {
 func wait(s *monitor.Snapshot, w monitor.Waiter) string {
 	waited := unknown
 	if w.WaitingSince != nil {
-		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
+		waited = display.Age(s.TakenAt.Sub(*w.WaitingSince))
 	}
 	return fmt.Sprintf("%s waits for %s: user %s, application %q", Who(w.Session), waited,
 		Field(w.Session, "user", w.User), Field(w.Session, "application", w.Application))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/fold"
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -111,7 +112,7 @@ func otherHolders(n *monitor.Node) (others int) {
 func (p *Page) foldText(b fold.Branch) string {
 	text := fmt.Sprintf("%s to %s", Printable(b.First().Who()), Printable(b.Last().Who()))
 	if shortest, longest, known := b.Waited(p.shown.TakenAt); known {
-		text += fmt.Sprintf(", waited %s to %s", Age(shortest), Age(longest))
+		text += fmt.Sprintf(", waited %s to %s", display.Age(shortest), display.Age(longest))
 	}
 	return text
 }
@@ -120,7 +121,7 @@ func (p *Page) since(t *time.Time) string {
 	if t == nil {
 		return unknown
 	}
-	return Age(p.shown.TakenAt.Sub(*t))
+	return display.Age(p.shown.TakenAt.Sub(*t))
 }
 
 // guidesOf returns the lines that connect the rows of a tree with the rows above them, by the depths of the rows.
@@ -224,7 +225,7 @@ func (p *Page) Longest(lock *monitor.Lock) (wait time.Duration) {
 func (p *Page) KeyCells(lock *monitor.Lock) []string {
 	row := []string{heading(p.shown, *lock), "", "", "", "", ""}
 	if n := len(lock.Waiters); n > 0 {
-		row[3], row[4] = fmt.Sprint(n), Age(p.Longest(lock))
+		row[3], row[4] = fmt.Sprint(n), display.Age(p.Longest(lock))
 	}
 	var names []string
 	for i := range lock.Holders {

@@ -133,9 +133,9 @@ func Lease(l *monitor.Lease, at time.Time) string {
 	case !known:
 		return "lease unknown"
 	case left <= 0:
-		return "lease over for " + Age(-left)
+		return "lease over for " + display.Age(-left)
 	}
-	return "lease left " + Age(left)
+	return "lease left " + display.Age(left)
 }
 
 // inMode returns a lock and how it is held or wanted, printable. The mode can be unknown.

@@ -1,11 +1,13 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/internal/display"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -83,7 +85,7 @@ func heldBy(s *monitor.Snapshot, holder monitor.Holder) string {
 	case holder.SeenSince == nil:
 		return ""
 	case holder.Lease != nil:
-		return fmt.Sprintf("since %s, %s, generation %d", Age(s.TakenAt.Sub(*holder.SeenSince)), Lease(holder.Lease, s.TakenAt), holder.Generation)
+		return fmt.Sprintf("since %s, %s, generation %d", display.Age(s.TakenAt.Sub(*holder.SeenSince)), Lease(holder.Lease, s.TakenAt), holder.Generation)
 	}
 	text := journal.HeldText(*holder.SeenSince, s.TakenAt)
 	if holder.Code != "" {
@@ -109,7 +111,7 @@ func deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 		what = "DEADLOCK"
 	}
 	if cycle.Since != nil {
-		what += " for " + Age(s.TakenAt.Sub(*cycle.Since))
+		what += " for " + display.Age(s.TakenAt.Sub(*cycle.Since))
 	}
 	return what + ": " + cycle.String() + journal.Waits(cycle.Steps)
 }
@@ -210,7 +212,7 @@ func doing(s *monitor.Snapshot, session monitor.Session) string {
 		return ""
 	}
 	what := fmt.Sprintf("%s for %s, session %s", Short(session.State),
-		Age(s.TakenAt.Sub(*session.StateSince)), Age(s.TakenAt.Sub(*session.Since)))
+		display.Age(s.TakenAt.Sub(*session.StateSince)), display.Age(s.TakenAt.Sub(*session.Since)))
 	if query := withoutComment(Query(session)); query != "" {
 		what += ": " + query
 	}
@@ -226,3 +228,6 @@ func withoutComment(query string) string {
 	}
 	return strings.Join(strings.Fields(query), " ")
 }
+
+// RowsMissing says why locks in rows could not be read, or are left out. It is empty if none are.
+func RowsMissing(s *monitor.Snapshot) string { return cmp.Or(s.RowLocksMissing, s.IdleRowsMissing) }

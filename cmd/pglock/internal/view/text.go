@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
-
-	"github.com/pglock-toolkit/pglock/internal/display"
 )
 
 // indent is that of what belongs to the line before, and separator stands between the items of a list.
@@ -87,6 +84,3 @@ func Wrap(s string, n int, indent string) []string {
 	}
 	return append(lines, line)
 }
-
-// Age formats a duration in at most seven characters.
-func Age(d time.Duration) string { return display.Age(d) }
