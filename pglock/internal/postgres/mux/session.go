@@ -28,7 +28,7 @@ type Session struct {
 	queue     []*op
 	batches   []*batch // on their way, in order
 	sending   bool     // a goroutine sends
-	reading   bool     // a goroutine reads
+	reading   bool     // a goroutine or a caller reads
 	reader    *op      // its caller reads; nil if another goroutine does
 	idleTimed bool     // idle runs
 	suspended bool     // the lease is not enforced, since the session waits
