@@ -315,16 +315,20 @@ func (s *Session) interruptLocked(o *op) {
 	}
 }
 
-// advanceLocked wakes the callers whose answers have come, and sends what is queued. It unlocks mu meanwhile.
+// advanceLocked wakes the callers whose answers have come, and sends what is queued. It unlocks mu meanwhile, and no other goroutine
+// sends then, unless one did before, which looks at the queue again.
 func (s *Session) advanceLocked() {
-	woken := s.woken
-	s.woken = nil
+	woken, sends := s.woken, !s.sending
+	s.woken, s.sending = nil, true
 	s.mu.Unlock()
 	for _, o := range woken {
 		o.wake <- struct{}{}
 	}
 	s.mu.Lock()
-	s.sendLocked()
+	if sends {
+		s.sending = false
+		s.sendLocked()
+	}
 }
 
 // unlock is advanceLocked before mu is unlocked.
