@@ -119,6 +119,36 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 	}
 }
 
+// A call of a Locker inside the function counts as its transaction waiting, for which another holder's transaction waits.
+func TestScheduleRunTxEndsADeadlockThroughItsTransaction(t *testing.T) {
+	t.Parallel()
+	db, pool := installed(t)
+	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (id int PRIMARY KEY, runs int); INSERT INTO effects VALUES (1, 0)")
+	must.Succeed(t, err)
+	update := func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE effects SET runs = runs + 1")
+		return err
+	}
+	l, other := open(t, pool), open(t, db.Pool(t))
+	lock, err := other.Lock(t.Context(), pglock.NewKey("k"))
+	must.Succeed(t, err)
+	updated := make(chan error, 1)
+	err = newJobs(l).RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+		if err := update(ctx, tx); err != nil {
+			return err
+		}
+		go func() {
+			updated <- pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				return errors.Join(lock.GuardTx(t.Context(), tx), update(t.Context(), tx))
+			})
+		}()
+		_, err := l.Lock(ctx, lock.Key(), pglock.MaxWait(10*time.Second))
+		return err
+	})
+	wantIs(t, err, pglock.ErrDeadlock)
+	must.Succeed(t, errors.Join(<-updated, lock.Unlock(t.Context())))
+}
+
 func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 	_, pool := installed(t)
 	l, err := locktest.NewMemory()

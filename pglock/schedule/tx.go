@@ -15,7 +15,7 @@ import (
 // RunTx is [Job.Run] for a job whose effects are in db, the database of the Locker: fn's writes in tx and the record that it
 // ran commit together, so they happen exactly once for each due time, as long as some process asks again after a
 // failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): if the lock is lost, it
-// cannot commit after another process has begun the same run.
+// cannot commit after another process has begun the same run. The context of fn is tied to it ([pglock.TxContext]).
 //
 // fn must neither commit nor roll back. If it fails, or ctx or the lock ends, everything is rolled back, and the run
 // does not count as done. A job with [WithMark] is refused. On Redis it is [pglock.ErrUnsupported].
@@ -66,6 +66,9 @@ func (r *run) recorded(
 	}
 	if state.Done {
 		return pglock.ErrDone
+	}
+	if ctx, err = pglock.TxContext(ctx, tx); err != nil {
+		return err
 	}
 	return r.call(ctx, lock, func(ctx context.Context, lock *pglock.Lock) error { return fn(ctx, tx, lock) })
 }
