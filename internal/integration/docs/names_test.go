@@ -54,6 +54,16 @@ func TestProgramDocsNamesExist(t *testing.T) {
 	}
 }
 
+// TestDocsEachPackageHasItsImportPath looks up the packages of docs/api.txt in the table of import paths.
+func TestDocsEachPackageHasItsImportPath(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, filepath.Join(root, "docs", "README.md")), "## Import paths")
+	for line := range strings.Lines(read(t, filepath.Join(root, "docs", "api.txt"))) {
+		if name, _, _ := strings.Cut(line, ":"); !strings.Contains(table, "`"+name+"`") {
+			t.Fatalf("docs/README.md does not have the import path of %s", name)
+		}
+	}
+}
+
 // hasName reports whether name is in the package, or a method or field of the type, that owner names. It is true for
 // owners that are not ours.
 func hasName(api, owner, name string) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/migrations"
 )
 
 var (
@@ -70,6 +71,32 @@ func TestProgramSqlcReadsTheFormOfEnumsThatThePageNames(t *testing.T) {
 	}
 	if code := read(t, filepath.Join(dir, "locks", "locks.go")); !strings.Contains(code, "func Mood(mood string) pglock.Key") {
 		t.Errorf("the package has no function Mood:\n%s", code)
+	}
+}
+
+// TestProgramSqlcReadsTheSchemaOfGooseAndMakesNoModelsOfIt has migrations of goose and pglock's schema in one folder.
+func TestProgramSqlcReadsTheSchemaOfGooseAndMakesNoModelsOfIt(t *testing.T) {
+	var printed strings.Builder
+	must.Succeed(t, migrations.Print(&printed, "goose"))
+	option := regexp.MustCompile("set `(omit_\\w+: true)` in sqlc.yaml").FindStringSubmatch(read(t, filepath.Join(root, "docs", "migrations.md")))
+	dir := t.TempDir()
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "migrations"), 0o700))
+	for name, text := range map[string]string{
+		"sqlc.yaml": "version: '2'\nsql: [{engine: postgresql, schema: migrations, queries: queries.sql, gen: {go: {package: db, out: db, " +
+			option[1] + "}}}]\n",
+		"migrations/1_people.sql": "-- +goose Up\nCREATE TABLE people (id bigint PRIMARY KEY);\n-- +goose Down\nDROP TABLE people;\n",
+		"migrations/2_pglock.sql": printed.String(),
+		"queries.sql":             "-- name: People :many\nSELECT * FROM people WHERE id > $1 AND id < $2;\n",
+	} {
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	generate := exec.Command(sqlc(t), "generate")
+	generate.Dir = dir
+	if out, err := generate.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", generate.Args, err, out)
+	}
+	if models := read(t, filepath.Join(dir, "db", "models.go")); strings.Contains(models, "Pglock") {
+		t.Errorf("the models have tables of pglock:\n%s", models)
 	}
 }
 

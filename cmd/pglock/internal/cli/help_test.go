@@ -42,6 +42,17 @@ func TestHelpFitsTheScreen(t *testing.T) {
 	}
 }
 
+// What these commands cannot prevent is in their help.
+func TestHelpSaysWhatIsLeftToTheReader(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]string{
+		"run":           "ignores SIGTERM runs beside the next holder for that long",
+		"migrate print": "Where sqlc reads the file too, set\nomit_unused_structs in sqlc.yaml",
+	} {
+		wantText(t, command(t, nil, append(strings.Fields(name), "--help")...).run().stdout, says)
+	}
+}
+
 var flag = regexp.MustCompile(`^ +(?:-\w, )?--[a-z]`)
 
 func TestHelpMistakesOnTheCommandLine(t *testing.T) {
