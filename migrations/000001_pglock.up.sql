@@ -214,66 +214,25 @@ END
 $$;
 
 -- What has been done once, and is not to be done again (package once).
---
--- Records are in a ring of four partitions, of which one takes the new ones. To forget old records is to truncate a
--- partition. Where pglock.once_prune is never called the current one goes on to grow. Only the advisory lock of the
--- identity and the look into every partition keep identities unique: the primary keys are per partition.
 
 CREATE TABLE pglock.once_records (
-    slot smallint NOT NULL,
-    scope text COLLATE "C" NOT NULL, -- what kind of thing it is, such as the name of a consumer
     id text COLLATE "C" NOT NULL,    -- which one of its kind, such as an Idempotency-Key
-    done_at timestamptz NOT NULL,
+    scope text COLLATE "C" NOT NULL, -- what kind of thing it is, such as the name of a consumer
+    done_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     fingerprint bytea,               -- the SHA-256 of what was asked for, where the caller gave that
     result bytea,                    -- what came of it, where the caller has kept that
-    CONSTRAINT once_records_pkey PRIMARY KEY (id, scope, slot),
+    CONSTRAINT once_records_pkey PRIMARY KEY (id, scope),
     CONSTRAINT once_records_scope_fits_index CHECK (octet_length(scope) <= 256),
     CONSTRAINT once_records_id_fits_index CHECK (octet_length(id) <= 1024)
-) PARTITION BY LIST (slot);
-COMMENT ON TABLE pglock.once_records IS 'What has been done once';
-
-CREATE TABLE pglock.once_records_0 PARTITION OF pglock.once_records FOR VALUES IN (0);
-CREATE TABLE pglock.once_records_1 PARTITION OF pglock.once_records FOR VALUES IN (1);
-CREATE TABLE pglock.once_records_2 PARTITION OF pglock.once_records FOR VALUES IN (2);
-CREATE TABLE pglock.once_records_3 PARTITION OF pglock.once_records FOR VALUES IN (3);
-
-CREATE TABLE pglock.once_slots (
-    slot smallint NOT NULL,
-    since timestamptz,   -- when it became the current one, NULL while it is empty
-    until timestamptz,   -- when the next one became current
-    rotated xid8,        -- the transaction that made the next one current
-    barrier xid8,        -- transactions from this one on know that it is not current any more
-    drained timestamptz, -- when all earlier transactions had been seen to have ended
-    CONSTRAINT once_slots_pkey PRIMARY KEY (slot),
-    CONSTRAINT once_slots_slot_is_one_of_four CHECK (slot BETWEEN 0 AND 3)
 );
-COMMENT ON TABLE pglock.once_slots IS 'The partitions of pglock.once_records, of which the one without until is current';
-CREATE UNIQUE INDEX once_slots_one_is_current ON pglock.once_slots ((until IS NULL))
-    WHERE since IS NOT NULL AND until IS NULL;
-INSERT INTO pglock.once_slots (slot, since) VALUES (0, clock_timestamp()), (1, NULL), (2, NULL), (3, NULL);
+COMMENT ON TABLE pglock.once_records IS 'What has been done once';
+CREATE INDEX once_records_done_at ON pglock.once_records (done_at); -- for pglock.once_prune
 
--- Records what has been done. The caller has the lock of the identity and has seen no record. The transaction has its
--- ID before it looks which partition is current: see pglock.once_prune. Where all partitions are missing, as after a
--- dump without data, they are put back.
+-- Records what has been done. The caller has the lock of the identity and has seen no record.
 CREATE FUNCTION pglock.once_record(scope text, id text, fingerprint bytea, result bytea) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-    xid pg_catalog.xid8 := pg_catalog.pg_current_xact_id();
-BEGIN
-    FOR attempt IN 1..2 LOOP
-        INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint, result)
-        SELECT s.slot, once_record.scope, once_record.id, pg_catalog.clock_timestamp(), once_record.fingerprint,
-               once_record.result
-        FROM pglock.once_slots AS s
-        WHERE s.since IS NOT NULL AND s.until IS NULL;
-        IF FOUND THEN
-            RETURN;
-        END IF;
-        INSERT INTO pglock.once_slots (slot, since)
-        VALUES (0, pg_catalog.clock_timestamp()), (1, NULL), (2, NULL), (3, NULL) ON CONFLICT DO NOTHING;
-    END LOOP;
-    RAISE object_not_in_prerequisite_state USING MESSAGE = 'pglock.once_slots has no current partition';
-END
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO pglock.once_records (id, scope, fingerprint, result)
+    VALUES (once_record.id, once_record.scope, once_record.fingerprint, once_record.result)
 $$;
 
 -- Says whether something is to be done by this transaction, and records that it is:
@@ -285,11 +244,9 @@ $$;
 --   stale     the transaction would not see what others have done meanwhile
 --
 -- The lock and the look are separate statements, so in a READ COMMITTED transaction the look has a snapshot that is
--- newer than the lock. It must use the indexes, whatever the planner thinks of partitions that were empty when it
--- looked. Where the caller wants a record, the look is part of the INSERT, since another statement costs as much as
--- looking into two partitions. The transaction has its ID before that, see pglock.once_prune.
---
--- This and pglock.once_record write every name with its schema: to set search_path costs as much as the look.
+-- newer than the lock. Where the caller wants a record, the INSERT is the look. The other look must use the index,
+-- whatever the planner thinks of a table that was empty when it looked. Every name has its schema: to set search_path
+-- costs as much as the look.
 CREATE FUNCTION pglock.once(
     scope text, id text, fingerprint bytea DEFAULT NULL, wait boolean DEFAULT true, record boolean DEFAULT true,
     OUT outcome text, OUT done_at timestamptz, OUT result bytea
@@ -300,7 +257,6 @@ DECLARE
         pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat('once:', once.scope, '/', once.id), 'UTF8')), 1, 8
     ), 'hex'))::bit(64)::bigint;
     earlier pg_catalog.bytea;
-    xid pg_catalog.xid8;
 BEGIN
     IF NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
         once.outcome := 'stale';
@@ -311,92 +267,39 @@ BEGIN
         once.outcome := 'held';
         RETURN;
     END IF;
-    IF once.record THEN
-        xid := pg_catalog.pg_current_xact_id();
-        INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint)
-        SELECT s.slot, once.scope, once.id, pg_catalog.clock_timestamp(), once.fingerprint
-        FROM pglock.once_slots AS s
-        WHERE s.since IS NOT NULL AND s.until IS NULL AND NOT EXISTS (
-            SELECT FROM pglock.once_records AS r
-            WHERE r.id OPERATOR(pg_catalog.=) once.id AND r.scope OPERATOR(pg_catalog.=) once.scope
-        );
-        IF FOUND THEN
-            once.outcome := 'first';
-            RETURN;
-        END IF;
-    END IF;
-    SELECT r.done_at, r.fingerprint, r.result INTO once.done_at, earlier, once.result
-    FROM pglock.once_records AS r
-    WHERE r.id OPERATOR(pg_catalog.=) once.id AND r.scope OPERATOR(pg_catalog.=) once.scope
-    LIMIT 1;
-    IF FOUND THEN
-        once.outcome := 'done';
-        IF earlier OPERATOR(pg_catalog.<>) once.fingerprint THEN
-            once.outcome := 'mismatch';
-            once.result := NULL;
-        END IF;
-        RETURN;
-    ELSIF once.record THEN
-        PERFORM pglock.once_record(once.scope, once.id, once.fingerprint, NULL); -- no partition is current
-    END IF;
     once.outcome := 'first';
+    LOOP
+        IF once.record THEN
+            INSERT INTO pglock.once_records (id, scope, fingerprint) VALUES (once.id, once.scope, once.fingerprint)
+            ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+        SELECT r.done_at, r.fingerprint, r.result INTO once.done_at, earlier, once.result
+        FROM pglock.once_records AS r
+        WHERE r.id OPERATOR(pg_catalog.=) once.id AND r.scope OPERATOR(pg_catalog.=) once.scope;
+        EXIT WHEN FOUND OR NOT once.record; -- it may have been deleted in between
+    END LOOP;
+    IF earlier OPERATOR(pg_catalog.<>) once.fingerprint THEN
+        once.outcome := 'mismatch';
+        once.result := NULL;
+    ELSIF FOUND THEN
+        once.outcome := 'done';
+    END IF;
 END
 $$;
 
--- Forgets records that were committed longer ago than keep, one step a call, each in a transaction of its own: more
--- says that there is more to do now, done that there is not, and held that another session is at it or uses the
--- records.
---
--- A partition goes through four steps. The next one becomes current when it has been so for half of keep. A later
--- transaction notes its own ID as the barrier: a transaction that has not seen the next one become current has an ID
--- below it. When all transactions below have ended, all that is in the partition is committed, and it is drained. When
--- that is longer ago than keep, it is truncated. TRUNCATE waits for transactions that have used the records, and others
--- would queue up behind it, so it gives up soon and is asked again.
-CREATE FUNCTION pglock.once_prune(keep interval) RETURNS text
-LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms' AS $$
-DECLARE
-    now timestamptz := clock_timestamp();
-    full_slot smallint;
-    next_slot smallint;
-BEGIN
-    IF once_prune.keep <= interval '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'pglock.once_prune: keep must be positive';
-    ELSIF NOT pg_try_advisory_xact_lock(pglock.key('pglock:once')) THEN
-        RETURN 'held';
-    END IF;
-
-    UPDATE pglock.once_slots AS s SET drained = now
-    WHERE s.drained IS NULL AND s.barrier <= pg_snapshot_xmin(pg_current_snapshot());
-
-    SELECT s.slot INTO full_slot FROM pglock.once_slots AS s
-    WHERE s.until IS NOT NULL AND s.barrier IS NULL AND s.rotated <> pg_current_xact_id() LIMIT 1;
-    IF FOUND THEN
-        UPDATE pglock.once_slots AS s SET barrier = pg_current_xact_id() WHERE s.slot = full_slot;
-        RETURN 'more';
-    END IF;
-
-    SELECT s.slot, (s.slot + 1) % 4 INTO full_slot, next_slot FROM pglock.once_slots AS s
-    WHERE s.since < now - once_prune.keep / 2 AND s.until IS NULL;
-    IF FOUND AND EXISTS (SELECT FROM pglock.once_slots AS s WHERE s.slot = next_slot AND s.since IS NULL) THEN
-        UPDATE pglock.once_slots AS s SET until = now, rotated = pg_current_xact_id() WHERE s.slot = full_slot;
-        UPDATE pglock.once_slots AS s SET since = now WHERE s.slot = next_slot;
-        RETURN 'more';
-    END IF;
-    SELECT s.slot INTO full_slot FROM pglock.once_slots AS s
-    WHERE s.drained < now - once_prune.keep ORDER BY s.drained LIMIT 1;
-    IF FOUND THEN
-        BEGIN
-            EXECUTE 'TRUNCATE pglock.once_records_' || full_slot;
-        EXCEPTION WHEN lock_not_available THEN
-            RETURN 'held';
-        END;
-        UPDATE pglock.once_slots AS s
-        SET since = NULL, until = NULL, rotated = NULL, barrier = NULL, drained = NULL
-        WHERE s.slot = full_slot;
-        RETURN 'more';
-    END IF;
-    RETURN 'done';
-END
+-- Deletes at most so many records that are older than keep, the oldest first, and returns how many.
+CREATE FUNCTION pglock.once_prune(keep interval, most integer) RETURNS bigint
+LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH deleted AS (
+        DELETE FROM pglock.once_records AS old WHERE old.ctid = ANY (ARRAY(
+            SELECT r.ctid FROM pglock.once_records AS r WHERE r.done_at < clock_timestamp() - once_prune.keep
+            ORDER BY r.done_at LIMIT once_prune.most FOR UPDATE SKIP LOCKED))
+        RETURNING old.id
+    )
+    SELECT count(*) FROM deleted
 $$;
 
 -- The state of rate limits (package ratelimit): for each key the time until which what it has let through is accounted

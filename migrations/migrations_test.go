@@ -168,9 +168,6 @@ func TestWhatTheSchemaNeedsIsPutBack(t *testing.T) {
 		mustUp(t, pool)
 		wantVersion(t, pool, migrations.Latest())
 	}
-	if slots := one[int](t, pool, "SELECT count(*) FROM pglock.once_slots"); slots != 4 {
-		t.Errorf("there are %d slots", slots)
-	}
 	execute(t, pool, truncate)
 	if err := migrations.Down(t.Context(), pool); err != nil {
 		t.Errorf("Down of an empty schema: %v", err)

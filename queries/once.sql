@@ -8,4 +8,4 @@ FROM pglock.once(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('finge
 SELECT pglock.once_record(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('fingerprint')::pg_catalog.bytea, @result::pg_catalog.bytea);
 
 -- name: OncePrune :one
-SELECT pglock.once_prune(@keep::interval)::pg_catalog.text AS said;
+SELECT pglock.once_prune(@keep::interval, @most::integer)::bigint AS deleted;

@@ -44,14 +44,19 @@ func (q *Queries) Once(ctx context.Context, arg OnceParams) (OnceRow, error) {
 }
 
 const OncePrune = `-- name: OncePrune :one
-SELECT pglock.once_prune($1::interval)::pg_catalog.text AS said
+SELECT pglock.once_prune($1::interval, $2::integer)::bigint AS deleted
 `
 
-func (q *Queries) OncePrune(ctx context.Context, keep pgtype.Interval) (string, error) {
-	row := q.db.QueryRow(ctx, OncePrune, keep)
-	var said string
-	err := row.Scan(&said)
-	return said, err
+type OncePruneParams struct {
+	Keep pgtype.Interval
+	Most int32
+}
+
+func (q *Queries) OncePrune(ctx context.Context, arg OncePruneParams) (int64, error) {
+	row := q.db.QueryRow(ctx, OncePrune, arg.Keep, arg.Most)
+	var deleted int64
+	err := row.Scan(&deleted)
+	return deleted, err
 }
 
 const OnceRecord = `-- name: OnceRecord :exec

@@ -27,6 +27,6 @@
 // [pglock.ErrStaleSnapshot]. There is no such package for Redis, since a record there cannot commit together with the
 // work.
 //
-// Records are kept until [Prune] deletes them. Call it from a cron job or a goroutine of the service. Deleting any
-// number of records takes as long as a TRUNCATE. If Prune is never called, the records only take up space.
+// Records are kept until [Prune] deletes them. Call it from a cron job or a goroutine of the service. If it is never
+// called, the records only take up space.
 package once

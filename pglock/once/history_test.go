@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -66,25 +65,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 			}
 		})
 	}
-	stop := make(chan struct{})
-	var turning sync.WaitGroup
-	turning.Go(func() { // while the partitions change
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			if _, err := admin.Exec(ctx, `UPDATE pglock.once_slots SET since = since - interval '2 hours'
-				WHERE until IS NULL`); err != nil {
-				t.Error(err)
-			}
-			_ = once.Prune(ctx, admin, keep) // another worker may have it, or the session has ended
-		}
-	})
 	wg.Wait()
-	close(stop)
-	turning.Wait()
 	if ctx.Err() != nil {
 		t.Fatal("the workers did not finish")
 	}

@@ -18,8 +18,8 @@ import (
 const plantOnce = `
 CREATE FUNCTION pglock.once(scope text, id text, f bytea, w bool, r bool, OUT outcome text, OUT done_at timestamptz, OUT result bytea)
 	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); outcome := ''first''; END';
-CREATE FUNCTION pglock.once_prune(keep interval) RETURNS text
-	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN ''done''; END'`
+CREATE FUNCTION pglock.once_prune(keep interval, most integer) RETURNS bigint
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN 0; END'`
 
 func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	db := testenv.Database(t)

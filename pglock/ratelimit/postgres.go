@@ -96,16 +96,8 @@ func Prune(ctx context.Context, db pglock.DB, opts ...Option) error {
 		return fmt.Errorf("pglock/ratelimit: prune: %w", err)
 	}
 	queries := newPostgres(db, c).queries
-	for n := int64(pruneAtOnce); n == pruneAtOnce; {
-		err := records.Again(ctx, func() (err error) {
-			n, err = queries.RatePrune(ctx, pruneAtOnce)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("pglock/ratelimit: prune: %w", records.Unavailable(ctx, err))
-		}
+	if err := records.Delete(ctx, func(most int32) (int64, error) { return queries.RatePrune(ctx, most) }); err != nil {
+		return fmt.Errorf("pglock/ratelimit: prune: %w", err)
 	}
 	return nil
 }
-
-const pruneAtOnce = 1000

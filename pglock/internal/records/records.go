@@ -37,6 +37,21 @@ func Again(ctx context.Context, statement func() error) error {
 	}
 }
 
+// Delete repeats a statement, in transactions of its own, that deletes at most so many old rows, until it finds no more.
+func Delete(ctx context.Context, statement func(most int32) (deleted int64, err error)) error {
+	const most = 1000
+	for n := int64(most); n == most; {
+		err := Again(ctx, func() (err error) {
+			n, err = statement(most)
+			return err
+		})
+		if err != nil {
+			return Unavailable(ctx, err)
+		}
+	}
+	return nil
+}
+
 // Interval returns d as an interval of PostgreSQL, in microseconds.
 func Interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
