@@ -127,12 +127,13 @@ bench-compare: ## Measure all kinds of locks that one may choose from, in one ta
 	@cd bench && go run ./compare
 
 .PHONY: bench-gate
-bench-gate: ## Compare the speed with that of AGAINST, by default the last tag, and fail if it has fallen
+bench-gate: ## Compare the speed with that of AGAINST, by default the last release, and fail if it has fallen
 	@$(prepare) postgres pgbouncer redis
 	@cd bench && go run ./gate -against='$(AGAINST)'
 
 .PHONY: release
-release: ## Commit and tag the release of $(VERSION) beside main, and push nothing
+release: ## Commit and tag the release of $(VERSION) beside main, if it is as fast as the last one, and push nothing
+	@[ -z "$$(git tag --list 'v*')" ] || $(MAKE) bench-gate
 	@internal/tools/release.sh tag $(VERSION)
 
 .PHONY: generate

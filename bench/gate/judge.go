@@ -14,7 +14,6 @@ func judge(against string, ratios map[string]contest.Series) error {
 	if len(ratios) == 0 {
 		return fmt.Errorf("%s has none of these rows", against)
 	}
-	fmt.Printf("times as fast as %s, median and quartiles:\n", against)
 	var slower []error
 	for _, name := range slices.Sorted(maps.Keys(ratios)) {
 		low, high := ratios[name].Quartiles()

@@ -43,8 +43,11 @@ func run(ctx context.Context) (err error) {
 	only := flag.String("only", rows, "compare the rows of the benchmarks whose name matches this `regexp`")
 	flag.Parse()
 	if *against == "" {
-		if *against, err = git(ctx, "describe", "--tags", "--abbrev=0"); err != nil {
-			return fmt.Errorf("there is no tag to compare with: name a commit with -against: %w", err)
+		// A release is tagged beside main, so its tag is no ancestor of this commit, and its commit may be a child of it.
+		*against, err = git(ctx, "-c", "versionsort.suffix=-", "for-each-ref", "--count=1", "--sort=-version:refname",
+			"--no-contains=HEAD", "--format=%(refname:short)", "refs/tags/v*")
+		if err != nil || *against == "" {
+			return errors.Join(errors.New("there is no tag of an earlier release: name a commit with -against"), err)
 		}
 	}
 	folder, err := os.MkdirTemp("", "pglock-gate-")
@@ -60,6 +63,7 @@ func run(ctx context.Context) (err error) {
 	if err := command(ctx, ".", "go", "build", "-o", ours, "."); err != nil {
 		return err
 	}
+	fmt.Printf("times as fast as %s, median and quartiles of %d rounds:\n", *against, *rounds)
 	ratios, err := alternate(ctx, *rounds, func(ctx context.Context, theOther bool) (figures, error) {
 		program := ours
 		if theOther {
@@ -115,9 +119,7 @@ func measure(ctx context.Context, program, only string) (figures, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", program, err)
 	}
-	var printed struct {
-		Lines []report.Line `json:"lines"`
-	}
+	var printed struct{ Lines []report.Line }
 	if err := json.Unmarshal(out, &printed); err != nil {
 		return nil, fmt.Errorf("%s: %w", program, err)
 	}
