@@ -104,14 +104,3 @@ func TestKeyInvalidKeys(t *testing.T) {
 	wantText(t, r.stderr, "did you mean @42")
 	wantText(t, r.stdout, "pglock.key('42')")
 }
-
-// The printed SQL and the command take the same lock.
-func TestKeySQLAndCommandTakeTheSameLock(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	hold(t, db, "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock(7, -42)")
-	for _, key := range []string{"invoice:42", "@6688477336110245193", "@7/-42"} {
-		wantCode(t, on(t, db, "run", "-n", key, "--", "true").run(), 75)
-	}
-	wantCode(t, on(t, db, "run", "-n", "@30064771030", "--", "true").run(), 0) // the pair's number, in the other space
-}

@@ -10,7 +10,7 @@ import (
 // When a pile-up has taken all connections of a server, the view has one left for the signal that ends it.
 func TestMonitorTheViewKeepsAConnectionForSignals(t *testing.T) {
 	t.Parallel()
-	db := testenv.On(t, testenv.NewServer(t, nil)) // where no other test has waiters
+	db := testenv.Database(t)
 	pool := db.Pool(t)
 	sessions := func() (n int) {
 		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity "+
@@ -18,7 +18,6 @@ func TestMonitorTheViewKeepsAConnectionForSignals(t *testing.T) {
 		return n
 	}
 	p := on(t, db, "monitor", "--interval", "1h").onTerminal()
-	p.waitForOutput("[1] KEYS")
 	testenv.WaitUntil(t, "the view has one for snapshots and one for signals", func() bool { return sessions() >= 2 })
 	p.types("q")
 	wantCode(t, p.end(), 0)

@@ -1,44 +1,11 @@
 package cli_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
-
-// countInside reports how many commands run at the same time: each creates a file, counts the files, and removes its own.
-const countInside = `: > "$1/$$"; sleep 0.05; ls "$1" | wc -l >> "$2"; rm "$1/$$"`
-
-func TestRunWithPermitsLimitsConcurrency(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	marks, counts := t.TempDir(), filepath.Join(t.TempDir(), "counts")
-	var started []*process
-	const processes, permits = 8, 3
-	for range processes {
-		started = append(started, on(t, db, "run", "--permits", fmt.Sprint(permits), "k", "--",
-			"sh", "-c", countInside, "sh", marks, counts).start())
-	}
-	for _, p := range started {
-		wantCode(t, p.end(), 0)
-	}
-	text, err := os.ReadFile(counts)
-	must.Succeed(t, err)
-	lines := strings.Fields(string(text))
-	if len(lines) != processes {
-		t.Errorf("%d of %d commands have run", len(lines), processes)
-	}
-	for _, line := range lines {
-		if line > fmt.Sprint(permits) {
-			t.Errorf("%s commands ran at the same time", line)
-		}
-	}
-}
 
 func TestRunWithPermitsExitsAsWithALock(t *testing.T) {
 	t.Parallel()

@@ -27,9 +27,14 @@ func TestPoolerKeepsNothingOfACommand(t *testing.T) {
 		{[]string{"run", "k", "--", "true"}, 69}, {[]string{"run", "--tick", "@hourly", "k", "--", "true"}, 69},
 		{[]string{"migrate", "down", "--yes"}, 0},
 	} {
-		wantCode(t, command(t, []string{target}, test.args...).run(), test.code)
+		r := command(t, []string{target}, test.args...).run()
+		if wantCode(t, r, test.code); test.args[0] == "run" {
+			wantText(t, r.stderr, "proxy")
+		}
 		clean(fmt.Sprint(test.args))
 	}
+	session := []string{"DATABASE_URL=" + testenv.PgBouncer(t, db, testenv.SessionPooling)}
+	wantCode(t, command(t, session, "run", "--allow-pooler", "k", "--", "true").run(), 0)
 	// A command that must change a setting says so instead.
 	execute(t, db, fmt.Sprintf("ALTER DATABASE %s SET default_transaction_deferrable = on", db.Name()))
 	r := command(t, []string{"DATABASE_URL=" + testenv.PgBouncer(t, db, testenv.TransactionPooling)}, "monitor", "--once").run()

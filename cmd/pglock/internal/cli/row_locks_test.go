@@ -69,36 +69,6 @@ func contendedRow(t *testing.T, db *testenv.DB, trusted ...string) (held *pglock
 	return held, holder
 }
 
-func TestMonitorShowsLocksInRows(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	_, holder := contendedRow(t, db)
-	r := on(t, db, "monitor", "--once").run()
-	wantCode(t, r, 0)
-	wantText(t, r.stdout, "invoice:42 (row) @6688477336110245193",
-		holder+" billing on ", "lease left ", "generation 1", " shop")
-	r = on(t, db, "monitor", "--once", "--key", "other").run()
-	wantCode(t, r, 0)
-	if strings.Contains(r.stdout, holder) {
-		t.Errorf("another key was chosen:\n%s", r.stdout)
-	}
-	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "json", "--here").run().stdout)
-	if len(snapshot.Locks) != 1 || !snapshot.Locks[0].InRow || snapshot.Locks[0].Holders[0].Application != "billing" {
-		t.Errorf("in JSON: %+v", snapshot.Locks)
-	}
-}
-
-func TestMonitorFailsIfAProcessWaitsForALockInARow(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	r := on(t, db, "check", "--critical", "0", "--here").run()
-	wantCode(t, r, 0)
-	contendedRow(t, db)
-	r = on(t, db, "check", "--critical", "0", "--here").run()
-	wantCode(t, r, 2)
-	wantText(t, r.stdout, "PGLOCK CRITICAL", "billing (process ", " holds invoice:42 (excl) in a row: ", "longest wait ", "pglock terminate", " --holder ", "waiters=1;")
-}
-
 func TestTerminateEndsAHolderOfLocksInRows(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)

@@ -29,6 +29,9 @@ func TestRunNothingOfTheCommandOutlivesAKilledProcess(t *testing.T) {
 			"pglock is frozen":    func(p *process) error { return syscall.Kill(p.Process.Pid, syscall.SIGSTOP) },
 			"its guard is killed": func(p *process) error { return syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGKILL) },
 		} {
+			if name != "a session below" && what != "pglock is killed" {
+				continue // the guard ends all of them in the same way
+			}
 			t.Run(name+", "+what, func(t *testing.T) {
 				t.Parallel()
 				db := testenv.Database(t)

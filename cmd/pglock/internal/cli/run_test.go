@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,44 +10,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
-
-// increment adds 1 to the number in the file $1. It loses updates if it overlaps with another: it reads, waits until $3
-// processes have read (each creates a file in the directory $2), and writes.
-const increment = `n=$(cat "$1"); : > "$2/$$"
-until [ "$(ls "$2" | wc -l)" -ge "$3" ]; do sleep 0.1; done
-echo $((n + 1)) > "$1"`
-
-func TestLongRunTwentyProcessesLoseNoUpdate(t *testing.T) {
-	t.Parallel()
-	const processes = 20
-	for _, test := range []struct {
-		name, mode string
-		together   int // how many wait for each other
-		want       string
-	}{
-		{"under an exclusive lock", "--wait=180", 1, fmt.Sprint(processes)},
-		{"but all but one under a shared one", "--shared", processes, "1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			db := testenv.Database(t)
-			counter, marks := filepath.Join(t.TempDir(), "counter"), t.TempDir()
-			must.Succeed(t, os.WriteFile(counter, []byte("0\n"), 0o600))
-			var started []*process
-			for range processes {
-				started = append(started, on(t, db, "run", test.mode, "counter", "--",
-					"sh", "-c", increment, "sh", counter, marks, fmt.Sprint(test.together)).start())
-			}
-			for _, p := range started {
-				wantCode(t, p.end(), 0)
-			}
-			got, err := os.ReadFile(counter)
-			must.Succeed(t, err)
-			if strings.TrimSpace(string(got)) != test.want {
-				t.Errorf("the counter is %s, want %s", got, test.want)
-			}
-		})
-	}
-}
 
 func TestRunExitCodes(t *testing.T) {
 	t.Parallel()
@@ -242,7 +203,7 @@ func TestRunALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
-			p := on(t, db, "run", "--kill-after", "3", "k", "--", "sh", "-c", script).start()
+			p := on(t, db, "run", "--kill-after", "1", "k", "--", "sh", "-c", script).start()
 			p.waitForOutput("background")
 			execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
 			r := p.end()
@@ -268,26 +229,5 @@ func TestRunALockLostAsTheCommandEndsIsAFailure(t *testing.T) {
 	wantCode(t, r, 70)
 	if n := strings.Count(r.stderr, `lock "k" lost`); n != 1 {
 		t.Errorf("the loss is reported %d times: %s", n, r.stderr)
-	}
-}
-
-func TestRunThroughAPooler(t *testing.T) {
-	t.Parallel()
-	for mode, test := range map[testenv.Pooling]struct {
-		flag string
-		code int
-	}{
-		testenv.TransactionPooling: {"--shared", 69},
-		testenv.SessionPooling:     {"--allow-pooler", 0},
-	} {
-		t.Run(string(mode), func(t *testing.T) {
-			db := testenv.Database(t)
-			url := []string{"DATABASE_URL=" + testenv.PgBouncer(t, db, mode)}
-			r := command(t, url, "run", test.flag, "k", "--", "true").run()
-			wantCode(t, r, test.code)
-			if test.code != 0 {
-				wantText(t, r.stderr, "proxy", "with --rows", "permit it with --allow-pooler")
-			}
-		})
 	}
 }

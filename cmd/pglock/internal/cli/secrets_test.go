@@ -48,14 +48,13 @@ func TestConnectionAPasswordIsNeverShown(t *testing.T) {
 		"host=h password=s3cret pool_max_conns=many":    64,
 		"host=h password=s3cret target_session_attrs=a": 64,
 	} {
-		for _, r := range []result{
-			command(t, nil, "run", "--verbose", "--dsn", dsn, "k", "--", "true").run(),
-			command(t, []string{"DATABASE_URL=" + dsn}, "monitor", "--once").run(),
-			command(t, nil, "migrate", "version", "-d", dsn).run(),
-		} {
-			wantCode(t, r, code)
-			wantNoSecret(t, r)
-		}
+		r := command(t, nil, "run", "--verbose", "--dsn", dsn, "k", "--", "true").run()
+		wantCode(t, r, code)
+		wantNoSecret(t, r)
+	}
+	for _, dsn := range []string{"postgres://u:s3cret@127.0.0.1:1/x", "host=h password=s3cret port"} { // the others parse them in the same place
+		wantNoSecret(t, command(t, []string{"DATABASE_URL=" + dsn}, "monitor", "--once").run())
+		wantNoSecret(t, command(t, nil, "migrate", "version", "-d", dsn).run())
 	}
 }
 
@@ -146,13 +145,18 @@ func TestConnectionWhereTheConnectionComesFrom(t *testing.T) {
 	port := fmt.Sprint(config.Port)
 	variables := []string{"PGHOST=" + config.Host, "PGPORT=" + port, "PGUSER=" + config.User, "PGPASSFILE=" + passwords,
 		"PGDATABASE=" + db.Name()}
+	elsewhere := []string{"DATABASE_URL=" + strings.Replace(db.ConnString(), db.Name(), "postgres", 1)}
 	for name, test := range map[string]struct {
 		variables []string
 		args      []string
 	}{
-		"--dsn before DATABASE_URL": {[]string{"DATABASE_URL=" + wrong}, []string{"-d", db.ConnString()}},
-		"DATABASE_URL before PG":    {[]string{"DATABASE_URL=" + db.ConnString(), "PGHOST=127.0.0.1", "PGPORT=1"}, nil},
-		"PG and the password file":  {variables, nil},
+		"a name in place of the one in DATABASE_URL": {elsewhere, []string{db.Name()}},
+		"the same with -d":                           {elsewhere, []string{"-d", db.Name()}},
+		"a URL":                                      {nil, []string{db.ConnString()}},
+		"a part, as for psql":                        {variables, []string{"dbname='" + db.Name() + "'"}},
+		"--dsn before DATABASE_URL":                  {[]string{"DATABASE_URL=" + wrong}, []string{"-d", db.ConnString()}},
+		"DATABASE_URL before PG":                     {[]string{"DATABASE_URL=" + db.ConnString(), "PGHOST=127.0.0.1", "PGPORT=1"}, nil},
+		"PG and the password file":                   {variables, nil},
 		"the service file": {[]string{"PGSERVICE=shop", "PGSERVICEFILE=" + services, "PGPORT=" + port,
 			"PGUSER=" + config.User, "PGPASSFILE=" + passwords}, nil},
 	} {
@@ -162,4 +166,5 @@ func TestConnectionWhereTheConnectionComesFrom(t *testing.T) {
 			wantText(t, r.stdout, config.User+"@", "/"+db.Name())
 		})
 	}
+	wantCode(t, command(t, nil, "monitor", "-d", "a", "b").run(), 64)
 }

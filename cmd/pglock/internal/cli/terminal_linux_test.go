@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
@@ -103,45 +102,6 @@ func TestTerminalOnATerminalWaitingIsAnnounced(t *testing.T) {
 	p.types(ctrlC)
 	wantCode(t, p.end(), 130)
 	db.WaitForWaiters(t, 0)
-}
-
-func TestTerminalTheMonitorIsRenewedInPlace(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, nil)
-	db := testenv.On(t, server)
-	hold(t, db, "SELECT pg_advisory_lock(7)")
-	p := on(t, db, "monitor", "--interval", "0.05").onTerminal()
-	p.waitForOutput("\x1b[?1049h")
-	p.waitForOutput("@7")
-	hold(t, db, "SELECT pg_advisory_lock(8)")
-	p.waitForOutput("@8")
-	must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
-	p.waitForOutput("trying again")
-	p.types(ctrlC)
-	wantCode(t, p.end(), 0)
-	<-p.read // its last output is still on its way
-	text := p.stdout.String()
-	if strings.Count(text, "\x1b[?1049h") != 1 || strings.Count(text, "\x1b[?1049l") != 1 {
-		t.Errorf("the other screen was not entered and left once: %q", text)
-	}
-	_, afterwards, _ := strings.Cut(text, "\x1b[?1049l")
-	wantText(t, afterwards, "@7", "@8")
-}
-
-// Ctrl-C at the question ends the view, and signals nothing.
-func TestTerminalCtrlCAtTheQuestionOfTheView(t *testing.T) {
-	t.Parallel()
-	db := testenv.On(t, testenv.NewServer(t, nil))
-	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
-	p := on(t, db, "monitor").onTerminal()
-	p.waitForOutput("@7")
-	p.types("t")
-	p.waitForOutput("Type yes to continue")
-	p.types(ctrlC)
-	wantCode(t, p.end(), 0)
-	if n := held(t, db, pid); n != 1 {
-		t.Errorf("the session holds %d locks", n)
-	}
 }
 
 func TestTerminalRemovingTheSchemaAsksForConfirmation(t *testing.T) {

@@ -3,7 +3,6 @@ package cli_test
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -111,34 +110,10 @@ func TestTicksOfACronExpressionAreDueInTheirZone(t *testing.T) {
 	if got := due(append(zone, "--tick", "0 0 1 1 *")...); got != year(kiritimati) {
 		t.Errorf("it was due at %q, want %s", got, year(kiritimati))
 	}
-	for _, same := range []string{"@yearly", "0 0 1 JAN *"} {
-		if got := due(append(zone, "--tick", same)...); got != "" {
-			t.Errorf("%s ran again, due at %s", same, got)
-		}
+	if got := due(append(zone, "--tick", "@yearly")...); got != "" {
+		t.Errorf("@yearly ran again, due at %s", got)
 	}
 	if got := due("--tick", "0 0 1 1 *"); got != year(time.UTC) {
 		t.Errorf("in UTC it was due at %q, want %s", got, year(time.UTC))
 	}
-	if got := due("--tick", "@yearly"); got != "" {
-		t.Errorf("@yearly ran again, due at %s", got)
-	}
-}
-
-// Machines that wait for the run of another one are no incident.
-func TestWaitsForATickAreExpected(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	tick := []string{"run", "--tick", "@yearly", "--until-success", "report", "--"}
-	first := on(t, db, append(tick, "sleep", "60")...).start()
-	testenv.WaitUntil(t, "the command runs", func() bool {
-		return strings.Contains(on(t, db, "monitor", "--once", "--key", "report").run().stdout, "tick of report")
-	})
-	second := on(t, db, append(tick, "true")...).start()
-	testenv.WaitUntil(t, "the other one waits", func() bool {
-		return strings.Contains(on(t, db, "monitor", "--once", "--key", "report").run().stdout, "othing waits but 1 for elections, permits and runs of jobs")
-	})
-	wantCode(t, on(t, db, "check", "--key", "report", "--critical", "0s").run(), 0)
-	first.signal(syscall.SIGTERM)
-	first.end()
-	wantCode(t, second.end(), 0)
 }

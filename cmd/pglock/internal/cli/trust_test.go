@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -166,20 +165,4 @@ func TestTrustOwnerIsAFlagOfEveryCommand(t *testing.T) {
 	r = on(t, db, "serve", "--listen", "127.0.0.1:0", "--trust-owner", "no such role").run()
 	wantCode(t, r, 64)
 	wantCode(t, on(t, db, "run", "--trust-owner", "", "a", "--", "true").run(), 64)
-}
-
-// Any role can choose a text that another client_encoding does not have.
-func TestTextsOfOtherSessionsAreReadWhateverTheDatabasesClientEncoding(t *testing.T) {
-	db := testenv.Database(t)
-	admin := db.Connect(t)
-	_, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET client_encoding = 'LATIN1'", db.Name()))
-	must.Succeed(t, err)
-	_, err = admin.Exec(t.Context(), fmt.Sprintf("SET application_name = 'x'; SELECT pg_advisory_lock(%d) -- \u202e", pglock.NewKey("a").Int64()),
-		pgx.QueryExecModeSimpleProtocol)
-	must.Succeed(t, err)
-	for _, args := range [][]string{{"monitor", "--once", "-o", "json"}, {"doctor"}} {
-		if r := on(t, db, args...).run(); strings.Contains(r.stdout+r.stderr, "22P05") || r.code != 0 && r.code != 78 {
-			t.Errorf("%q: code %d: %s", args, r.code, r.stderr)
-		}
-	}
 }

@@ -113,20 +113,6 @@ func TestViewOfAQueue(t *testing.T) {
 // colour matches sequences that set a colour; 39 and 49 are the terminal's own.
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;0-9]*m`)
 
-func TestLongViewWithoutColours(t *testing.T) {
-	t.Parallel()
-	s := newViewFixture(t).createQueue()
-	plain := s.monitor()
-	plain.Env = append(plain.Env, "NO_COLOR=1")
-	m := plain.inTerminal(80, 24)
-	m.shows("[2] TREE", "payments, idle in transaction")
-	if found := colour.FindString(m.colours()); found != "" {
-		t.Errorf("colours are used although NO_COLOR is set: %q", found)
-	}
-	m.types("q")
-	m.shows("exit code 0")
-}
-
 func TestViewOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
@@ -187,8 +173,13 @@ func TestViewCanBeReadOnly(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	s.connect("nightly").exec("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
-	m := s.monitor("--read-only").inTerminal(120, 50)
+	plain := s.monitor("--read-only")
+	plain.Env = append(plain.Env, "NO_COLOR=1")
+	m := plain.inTerminal(120, 50)
 	m.shows("nightly-report")
+	if found := colour.FindString(m.colours()); found != "" {
+		t.Errorf("colours are used although NO_COLOR is set: %q", found)
+	}
 	m.types("t", "c", "?")
 	m.shows("── help", "suspend")
 	if screen := m.screen(); strings.Contains(screen, "terminat") || strings.Contains(screen, "cancel") {
