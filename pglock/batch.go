@@ -78,7 +78,7 @@ func (l *queuedLock) readResult(results pgx.BatchResults) error {
 	if l.config.bounded && !l.config.never() && sqlstate.Refusal(err).Code == sqlstate.LockNotAvailable {
 		err = &WaitError{Err: maxWaitPassed{err}} // lock_timeout was set to it
 	}
-	err = ask(false, l.keys...).result(l.ctx, granted, err)
+	err = newTxRequest(false, l.keys...).result(l.ctx, txGranted, err)
 	l.config.observe(l.ctx, l.keys, l.config.never(), 0, err)
 	return err
 }

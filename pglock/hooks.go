@@ -15,7 +15,7 @@ func init() {
 	hooks.Backend = func(locker any) (driver.Backend, error) { return locker.(*Locker).openBackend() }
 	hooks.Logger = func(locker any) *slog.Logger { return locker.(*Locker).config.env.Logger }
 	hooks.WhoHolds = func(locker, keys any, ended bool) any {
-		return locker.(*Locker).whoHolds(plain(keys.([]Key)), ended)
+		return locker.(*Locker).whoHolds(driverKeys(keys.([]Key)), ended)
 	}
 	hooks.Watch = func(locker any, w *hooks.Waits) (stop func()) { return locker.(*Locker).watch(w) }
 	hooks.Observe = func(ctx context.Context, locker, event any) context.Context {

@@ -123,7 +123,7 @@ func (l *Locker) allWaits() map[waitedFor]*longWait {
 		if since, calls := w.Now(); calls > 0 {
 			use := w.Use.(Use)
 			what := waitedFor{l.identityOf(use.Key.k), use.Kind}
-			all[what] = &longWait{what: what, key: use.Key, since: since, calls: calls, asks: plain(w.Keys.([]Key))}
+			all[what] = &longWait{what: what, key: use.Key, since: since, calls: calls, asks: driverKeys(w.Keys.([]Key))}
 		}
 	}
 	return all

@@ -85,7 +85,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 		return boundedLockTx(ctx, tx, []Key{key}, c)
 	}
 	outcome, err := c.askTx(ctx, tx, key, !tries)
-	if outcome != held || !wait {
+	if outcome != txHeld || !wait {
 		return err
 	}
 	return waitTx(ctx, tx, []Key{key}, c.shared, func(ctx context.Context) error {
@@ -97,9 +97,9 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	})
 }
 
-// askTx asks for the lock once. The outcome is held also if the error says so.
+// askTx asks for the lock once. The outcome is txHeld also if the error says so.
 func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, key Key, waits bool) (outcome txOutcome, err error) {
-	asked := ask(waits, key)
+	asked := newTxRequest(waits, key)
 	statement, args := c.lockStatement(key, waits)
 	into := []any{&outcome}
 	if c.tie != nil {
@@ -142,7 +142,7 @@ func (c txConfig) askAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	if c.bounded {
 		return boundedLockTx(ctx, tx, keys, c)
 	}
-	asked := ask(true, keys...)
+	asked := newTxRequest(true, keys...)
 	spaces, numbers := arrays(keys)
 	row, err := lockdb.New(inOneRoundTrip(tx)).LockAllTx(ctx, lockdb.LockAllTxParams{
 		Shared: c.shared, Spaces: spaces, Numbers: numbers,

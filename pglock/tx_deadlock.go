@@ -89,7 +89,7 @@ func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(co
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	v := &txVictim{conn: tx.Conn(), cancel: cancel}
-	w := &wait{keys: plain(keys), shared: shared, held: held, place: tie.server, giveUp: v.giveUp}
+	w := &wait{keys: driverKeys(keys), shared: shared, held: held, place: tie.server, giveUp: v.giveUp}
 	graph := held[0].hold.locker.graph
 	if err := graph.begin(w); err != nil {
 		return err

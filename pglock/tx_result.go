@@ -18,22 +18,22 @@ import (
 type txOutcome string
 
 const (
-	unknown        txOutcome = ""
-	granted        txOutcome = "granted"
-	held           txOutcome = "held"
-	refusedStandby txOutcome = txlock.Standby
-	refusedStale   txOutcome = txlock.Stale
-	refusedHeld    txOutcome = "pglock_held" // in a batch, where held is an error
-	timedOut       txOutcome = "timed out"   // by the session's own lock_timeout
+	txUnknown        txOutcome = ""
+	txGranted        txOutcome = "granted"
+	txHeld           txOutcome = "held"
+	txRefusedStandby txOutcome = txlock.Standby
+	txRefusedStale   txOutcome = txlock.Stale
+	txRefusedHeld    txOutcome = "pglock_held" // in a batch, where txHeld is an error
+	txTimedOut       txOutcome = "timed out"   // by the session's own lock_timeout
 )
 
 func (o txOutcome) err() error {
 	switch o {
-	case granted:
+	case txGranted:
 		return nil
-	case held, refusedHeld:
+	case txHeld, txRefusedHeld:
 		return &WaitError{}
-	case timedOut:
+	case txTimedOut:
 		return &WaitError{Err: errOwnTimeout}
 	}
 	if err := txlock.Refusal(string(o)); err != nil {
@@ -49,7 +49,7 @@ type txRequest struct {
 	at    driver.Instant
 }
 
-func ask(waits bool, keys ...Key) txRequest { return txRequest{keys, waits, driver.Now()} }
+func newTxRequest(waits bool, keys ...Key) txRequest { return txRequest{keys, waits, driver.Now()} }
 
 // result turns the server's answer into an error that names the request.
 func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
@@ -92,7 +92,7 @@ func TxError(err error) error {
 	case sqlstate.LockNotAvailable:
 		return &WaitError{Err: err}
 	case sqlstate.UndefinedObject:
-		for _, refusal := range []txOutcome{refusedStandby, refusedStale, refusedHeld} {
+		for _, refusal := range []txOutcome{txRefusedStandby, txRefusedStale, txRefusedHeld} {
 			if strings.Contains(server.Message, string(refusal)) { // the rest of the text depends on lc_messages
 				return refusal.err()
 			}

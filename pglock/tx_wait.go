@@ -20,17 +20,17 @@ var boundedWait = txscript.New(lockdb.BeginBoundedWait, lockdb.BoundedWait, lock
 // boundedLockTx waits for at most c.maxWait for all keys together, in one message. See queries/locks.sql for how the
 // transaction survives.
 func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error {
-	asked := ask(true, keys...)
+	asked := newTxRequest(true, keys...)
 	spaces, numbers := arrays(keys)
 	rows, err := boundedWait.Run(ctx, tx,
 		spaces, numbers, c.shared, milliseconds(c.maxWait), c.derived, c.allowStandby, c.allowStale)
-	outcome := unknown
-	if outcomes := [...]txOutcome{unknown, granted, held, refusedStandby, refusedStale, timedOut}; rows < int64(len(outcomes)) {
+	outcome := txUnknown
+	if outcomes := [...]txOutcome{txUnknown, txGranted, txHeld, txRefusedStandby, txRefusedStale, txTimedOut}; rows < int64(len(outcomes)) {
 		outcome = outcomes[rows]
 	}
 	err = asked.result(ctx, outcome, err)
 	wait := (*WaitError)(nil)
-	if !errors.As(err, &wait) || outcome != held && outcome != timedOut {
+	if !errors.As(err, &wait) || outcome != txHeld && outcome != txTimedOut {
 		return err
 	}
 	var broken error
@@ -38,7 +38,7 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 	switch {
 	case broken != nil:
 		wait.Err = errors.Join(wait.Err, broken)
-	case outcome == held && c.derived:
+	case outcome == txHeld && c.derived:
 		wait.Err = errDeadlineNear
 	}
 	return err
@@ -52,7 +52,7 @@ func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	holders, err := postgres.Holders(ctx, inOneRoundTrip(savepoint), plain(keys))
+	holders, err := postgres.Holders(ctx, inOneRoundTrip(savepoint), driverKeys(keys))
 	if rollbackErr := savepoint.Rollback(ctx); rollbackErr != nil {
 		return nil, errors.Join(err, rollbackErr)
 	}
@@ -70,8 +70,8 @@ func oncePerSession(holders []Holder) []Holder {
 	})
 }
 
-// plain converts keys to the form that backends know.
-func plain(keys []Key) []driver.Key {
+// driverKeys converts keys to the form that backends know.
+func driverKeys(keys []Key) []driver.Key {
 	plain := make([]driver.Key, len(keys))
 	for i, key := range keys {
 		plain[i] = key.k

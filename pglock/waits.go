@@ -287,7 +287,7 @@ func (l *Locker) awaitSome(ctx context.Context, name Key, keys []Key, some int) 
 	if len(held)+len(txs) == 0 {
 		return ctx, func() {}, nil
 	}
-	w := &wait{locker: l, keys: plain(keys), some: some, name: &name, held: held, txs: txs}
+	w := &wait{locker: l, keys: driverKeys(keys), some: some, name: &name, held: held, txs: txs}
 	ctx, err := w.begin(ctx)
 	if err != nil {
 		return ctx, nil, err
