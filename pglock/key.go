@@ -213,3 +213,21 @@ func tooLong(name string) error {
 	return fmt.Errorf("%w: a name has at most %d bytes, this one %d (lock a hash of it)",
 		ErrInvalidKey, MaxName, len(name))
 }
+
+// driverKeys converts keys to the form that backends know.
+func driverKeys(keys []Key) []driver.Key {
+	converted := make([]driver.Key, len(keys))
+	for i, key := range keys {
+		converted[i] = key.k
+	}
+	return converted
+}
+
+// publicKeys is the inverse of driverKeys.
+func publicKeys(keys []driver.Key) []Key {
+	public := make([]Key, len(keys))
+	for i, key := range keys {
+		public[i] = Key{k: key}
+	}
+	return public
+}

@@ -164,11 +164,3 @@ func (c txConfig) observe(ctx context.Context, keys []Key, try bool, began drive
 	}
 	c.observer.observe(ctx, e)
 }
-
-func publicKeys(keys []driver.Key) []Key {
-	public := make([]Key, len(keys))
-	for i, key := range keys {
-		public[i] = Key{k: key}
-	}
-	return public
-}

@@ -3,8 +3,10 @@ package pglock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -51,6 +53,32 @@ func BeginFunc(ctx context.Context, db DB, key Key, fn func(context.Context, pgx
 		return failed("commit a transaction under", key, 0, explained)
 	}
 	return err
+}
+
+// notBegun returns the error of a transaction that did not begin. It names the lock that the transaction was for and,
+// where that is certain, the reason.
+func notBegun(ctx context.Context, db any, key Key, err error) error {
+	switch inUse := fullPool(ctx, db); {
+	case inUse > 0:
+		err = fmt.Errorf("%w: all %d connections of the pool are in use, and transactions that wait for locks keep theirs "+
+			"(bound waits with MaxWait, or take contended locks with a Locker): %w", ErrUnavailable, inUse, contextError(ctx, err))
+	default:
+		err = sqlstate.Explain(sqlstate.EndedBy(ctx, err))
+	}
+	return failed("begin a transaction and lock", key, 0, err)
+}
+
+// fullPool returns the size of the pool db if ctx has ended while all its connections are in use, and otherwise 0.
+func fullPool(ctx context.Context, db any) int32 {
+	pool, ok := db.(interface{ Stat() *pgxpool.Stat })
+	if !ok || ctx.Err() == nil {
+		return 0
+	}
+	stat := pool.Stat()
+	if stat.AcquiredConns() < stat.MaxConns() {
+		return 0
+	}
+	return stat.MaxConns()
 }
 
 // isNil reports whether db is nil, or a nil pointer to a pool or connection.

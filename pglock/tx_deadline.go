@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
@@ -56,29 +54,3 @@ var (
 	errDeadlineNear = fmt.Errorf("the context's deadline is near: %w", context.DeadlineExceeded)
 	errOwnTimeout   = errors.New("the session's own lock_timeout has passed")
 )
-
-// notBegun returns the error of a transaction that did not begin. It names the lock that the transaction was for and,
-// where that is certain, the reason.
-func notBegun(ctx context.Context, db any, key Key, err error) error {
-	switch inUse := fullPool(ctx, db); {
-	case inUse > 0:
-		err = fmt.Errorf("%w: all %d connections of the pool are in use, and transactions that wait for locks keep theirs "+
-			"(bound waits with MaxWait, or take contended locks with a Locker): %w", ErrUnavailable, inUse, contextError(ctx, err))
-	default:
-		err = sqlstate.Explain(sqlstate.EndedBy(ctx, err))
-	}
-	return failed("begin a transaction and lock", key, 0, err)
-}
-
-// fullPool returns the size of the pool db if ctx has ended while all its connections are in use, and otherwise 0.
-func fullPool(ctx context.Context, db any) int32 {
-	pool, ok := db.(interface{ Stat() *pgxpool.Stat })
-	if !ok || ctx.Err() == nil {
-		return 0
-	}
-	stat := pool.Stat()
-	if stat.AcquiredConns() < stat.MaxConns() {
-		return 0
-	}
-	return stat.MaxConns()
-}

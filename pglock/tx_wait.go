@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
@@ -68,15 +67,6 @@ func oncePerSession(holders []Holder) []Holder {
 		seen[session] = true
 		return again
 	})
-}
-
-// driverKeys converts keys to the form that backends know.
-func driverKeys(keys []Key) []driver.Key {
-	plain := make([]driver.Key, len(keys))
-	for i, key := range keys {
-		plain[i] = key.k
-	}
-	return plain
 }
 
 // milliseconds rounds up, and stays within lock_timeout's range: a positive 32-bit integer.
