@@ -23,7 +23,7 @@ func ancestors(ctx context.Context) []*Lock {
 }
 
 // lineage returns ancestors, and the transactions whose work is done with ctx.
-func lineage(ctx context.Context) (locks []*Lock, txs []tie) {
+func lineage(ctx context.Context) (locks []*Lock, txs []placedTx) {
 	if ctx.Value(ancestry{}) == nil {
 		return nil, nil
 	}

@@ -197,12 +197,12 @@ func (l *Lock) expireInTime() {
 }
 
 // expire ends a lock whose MaxHold is over, and releases it even if its holder has not finished.
-func (k *Lock) expire() {
-	if lost := k.lostError(LostMaxHold, nil); k.end(lost) {
-		l := k.hold.locker
-		l.countLost()
-		go func() { _ = l.drop(context.Background(), k) }() // the holder must not wait for it
-		l.notifications.Add(loss{lock: k, err: lost})
+func (l *Lock) expire() {
+	if lost := l.lostError(LostMaxHold, nil); l.end(lost) {
+		locker := l.hold.locker
+		locker.countLost()
+		go func() { _ = locker.drop(context.Background(), l) }() // the holder must not wait for it
+		locker.notifications.Add(loss{lock: l, err: lost})
 	}
 }
 

@@ -346,7 +346,7 @@ func (c *lockConfig) read(opts []LockOption) error {
 }
 
 type txConfig struct {
-	tie *tie // of the transaction, which is to be identified
+	tie *placedTx // of the transaction, which is to be identified
 	acquisition
 	derived                  bool // maxWait comes from the context's deadline
 	allowStale, allowStandby bool

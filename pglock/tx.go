@@ -54,7 +54,7 @@ func TryLockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error 
 }
 
 // lockTx also identifies the transaction, if tie is not nil.
-func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, tie *tie, opts []TxOption) error {
+func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, tie *placedTx, opts []TxOption) error {
 	c, err := newTxConfig(opts)
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 )
 
-// tie is a transaction, and where it is.
-type tie struct {
+// placedTx is a transaction, and where it is.
+type placedTx struct {
 	tx     between.Tx
 	server string // as the place of a Lock of a session
 }
@@ -25,7 +25,7 @@ type tie struct {
 // txContext is a context for work in a transaction.
 type txContext struct {
 	context.Context
-	tie tie
+	tie placedTx
 }
 
 // Value also says that there is something to find in the chain of contexts.
@@ -61,12 +61,12 @@ func TxContext(ctx context.Context, tx pgx.Tx) (context.Context, error) {
 	return &txContext{ctx, tie}, nil
 }
 
-func identifyTx(ctx context.Context, tx pgx.Tx, companions []int64) (tie, error) {
+func identifyTx(ctx context.Context, tx pgx.Tx, companions []int64) (placedTx, error) {
 	row, err := lockdb.New(inOneRoundTrip(tx)).IdentifyTx(ctx, companions)
 	if err != nil {
-		return tie{}, sqlstate.Explain(sqlstate.EndedBy(ctx, err))
+		return placedTx{}, sqlstate.Explain(sqlstate.EndedBy(ctx, err))
 	}
-	return tie{between.Tx{PID: row.Pid, Began: row.Began}, row.Server}, nil
+	return placedTx{between.Tx{PID: row.Pid, Began: row.Began}, row.Server}, nil
 }
 
 // identified returns a statement that takes one lock, and says also what IdentifyTx does.

@@ -49,14 +49,14 @@ type wait struct {
 	locker *Locker // nil for a transaction's lock
 	keys   []driver.Key
 	shared bool
-	some   int      // it waits for so many of the keys; 0 is all
-	name   *Key     // what its caller calls the keys; nil is the one that is in its way
-	held   []*Lock  // whose contexts it waits under
-	passed int      // it has the turn at so many of its keys,
-	turn   *stake   // which are this stake
-	req    *request // nil outside of the queues
-	txs    []tie    // the transactions whose work it is
-	place  any      // of a transaction that waits itself
+	some   int        // it waits for so many of the keys; 0 is all
+	name   *Key       // what its caller calls the keys; nil is the one that is in its way
+	held   []*Lock    // whose contexts it waits under
+	passed int        // it has the turn at so many of its keys,
+	turn   *stake     // which are this stake
+	req    *request   // nil outside of the queues
+	txs    []placedTx // the transactions whose work it is
+	place  any        // of a transaction that waits itself
 	since  time.Time
 	giveUp context.CancelCauseFunc // ends the wait
 
