@@ -48,12 +48,11 @@ type lookout struct {
 	first     int           // to be published, of those that there may be no room for
 }
 
-// suspicion is a cycle that a wait has been seen in. So many times each process in it has looked twice since the time before, when
-// it had these answers.
+// suspicion is the cycle that a wait has been seen in.
 type suspicion struct {
-	answers map[between.ID]int64
-	times   int
-	since   time.Time
+	answers map[between.ID]int64 // of each of its waits, when times last grew
+	times   int                  // how often every process in it has looked twice again
+	since   time.Time            // when it was first seen
 }
 
 func newLookout(l *Locker) *lookout {

@@ -20,14 +20,14 @@ import (
 // its keys is in its way until the stake ends.
 //
 // Who wins the races:
-//   - Two calls that complete a cycle at the same moment: waits.mu orders them. A call is in its Locker's queue before
+//   - Two calls that complete a cycle at the same moment: the mu of the graph orders them. A call is in its Locker's queue before
 //     it looks, and the first to look does not find the second, so the second one fails. A call that has failed is
 //     forgotten before the mu is free, so no other call finds it in the same cycle.
 //   - A stake that ends during the look (another goroutine unlocks, a loss, MaxHold): the look checks all its stakes
-//     again at the end. No Lock is held again after its end, and no call leaves waits without the mu. So if all of them
+//     again at the end. No Lock is held again after its end, and no call leaves the graph without the mu. So if all of them
 //     still stand, all stood together when the second check began, and no call of the cycle can have been granted by
 //     then. A stake that ends after that is too late: the call fails, as if the other had come a moment later.
-//   - A call that gives its turn to the next one: it leaves waits first. Else the next one would find its own turn kept
+//   - A call that gives its turn to the next one: it leaves the graph first. Else the next one would find its own turn kept
 //     by a call that waits for it.
 //   - A grant and the failure: the caller of begin decides, as for the end of a context.
 
