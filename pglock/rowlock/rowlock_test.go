@@ -385,24 +385,6 @@ func TestLocksOutliveTheSessionsOfThePooler(t *testing.T) {
 	unlock(t, held)
 }
 
-// What the server has forgotten, as after a failover that loses transactions, is lost here too; what it has although it
-// was dropped is dropped again.
-func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
-	t.Parallel()
-	pool, _ := installed(t)
-	l := open(t, pool, pglock.WithLease(3*time.Second))
-	held := lock(t, l)
-	_, err := pool.Exec(t.Context(), "UPDATE pglock.leases SET holder = NULL")
-	must.Succeed(t, err)
-	<-held.Done()
-	wantIs(t, held.Err(), pglock.ErrLost)
-
-	unlock(t, lock(t, l))
-	_, err = pool.Exec(t.Context(), "UPDATE pglock.leases SET attempt = 1, holder = (SELECT max(id::text)::uuid FROM pglock.holders WHERE NOT ended)")
-	must.Succeed(t, err)
-	unlock(t, lock(t, open(t, pool)))
-}
-
 func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)

@@ -42,6 +42,37 @@ func TestALockThatIsBeingReleasedIsNotDroppedAsUnknown(t *testing.T) {
 	}
 }
 
+// What the server has forgotten, as after a failover that loses transactions, is lost here too; what it has although it
+// was dropped is dropped again.
+func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
+	t.Parallel()
+	db := testenv.Installed(t)
+	pool := db.Pool(t)
+	b := newBackend(db.Config(t))
+	l, err := pglock.NewWithBackend(b)
+	must.Succeed(t, err)
+	defer func() { must.Succeed(t, l.Close(t.Context())) }()
+	held, err := l.Lock(t.Context(), pglock.NewKey("invoice:42"))
+	must.Succeed(t, err)
+	_, err = pool.Exec(t.Context(), "UPDATE pglock.leases SET holder = NULL")
+	must.Succeed(t, err)
+	b.holder.compare()
+	if err := held.Err(); !errors.Is(err, pglock.ErrLost) {
+		t.Errorf("the holder was told %v", err)
+	}
+
+	again, err := l.Lock(t.Context(), pglock.NewKey("invoice:42"))
+	must.Succeed(t, err)
+	must.Succeed(t, again.Unlock(t.Context()))
+	_, err = pool.Exec(t.Context(), "UPDATE pglock.leases SET attempt = 1, holder = $1", b.holder.id)
+	must.Succeed(t, err)
+	b.holder.compare()
+	testenv.WaitUntil(t, "it is dropped again", func() (free bool) {
+		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT bool_and(holder IS NULL) FROM pglock.leases").Scan(&free))
+		return free
+	})
+}
+
 // What is left of many keys is forgotten bit by bit, but soon.
 func TestPruningGoesOnWhileThereIsMore(t *testing.T) {
 	t.Parallel()
