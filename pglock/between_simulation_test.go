@@ -149,7 +149,7 @@ func TestDeadlockEachCycleOfProcessesHasOneVictim(t *testing.T) {
 		return processes, victims, after
 	}
 	slowest := time.Duration(0)
-	for range testenv.Trials(t, 150) {
+	for range testenv.Trials(t, 60) {
 		if processes, victims, _ := run(true, func(*between.Sight) {}); victims != 1 {
 			t.Errorf("of %d slow processes, %d calls give up", processes, victims)
 		}
@@ -224,7 +224,7 @@ func (w *world) calmly(t *testing.T, rounds int) (published, victims int64) {
 
 // No call gives up without a deadlock, even if processes freeze. Some would if texts that are as old as the first look counted: what
 // a process has published is late.
-func TestDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 150) }
+func TestDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 60) }
 
 func TestLongDeadlockWithoutACycleOfProcessesThereIsNoVictim(t *testing.T) { calmly(t, 42_000) }
 

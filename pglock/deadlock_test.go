@@ -120,7 +120,7 @@ func (r *ring) run(mine, other thing, have *sync.WaitGroup) {
 
 // The last call to wait is the victim, and all the others go on. The bubble fails if a cycle does not end.
 func TestDeadlockEachCycleOfAProcessHasOneVictim(t *testing.T) {
-	for range 300 {
+	for range 120 {
 		synctest.Test(t, func(t *testing.T) {
 			r, n := newRing(t, 1+rand.IntN(3)), 1+rand.IntN(6)
 			things := make([]thing, n)
@@ -145,7 +145,7 @@ func TestDeadlockEachCycleOfAProcessHasOneVictim(t *testing.T) {
 func TestDeadlockCallsInOneOrderAreNoVictims(t *testing.T) {
 	r, ctx := newRing(t, 2), t.Context()
 	var waited atomic.Int64
-	const callers, rounds, keys = 16, 400, 5
+	const callers, rounds, keys = 16, 150, 5
 	for range callers {
 		r.all.Go(func() {
 			for range rounds {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,48 +16,6 @@ import (
 // someSessions is how many sessions a Locker with default options may open under load: two mux sessions, sixteen wait
 // sessions, and a few for other statements and in reserve.
 const someSessions = 24
-
-// Callers come and go on four sessions. An op that is left in the queue of a session is sent, although no later caller
-// uses the session.
-func TestSessionsNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
-	db := testenv.Database(t)
-	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(24*time.Hour))
-	keys := faultKeys(14)
-	for range testenv.Trials(t, 10) {
-		var workers sync.WaitGroup
-		for own := range slices.Chunk(keys, 2) {
-			workers.Go(func() {
-				for range 60 {
-					lockAndUnlock(t, l, some(own, 1+rand.IntN(2)))
-					if rand.IntN(4) == 0 {
-						time.Sleep(rand.N(200 * time.Microsecond)) // so that there are few callers for a moment
-					}
-				}
-			})
-		}
-		workers.Wait()
-	}
-	wantQuiet(t, db, l)
-}
-
-// lockAndUnlock holds all keys for a moment.
-func lockAndUnlock(t *testing.T, l *pglock.Locker, keys []pglock.Key) {
-	var locks []*pglock.Lock
-	for _, key := range keys {
-		lock, err := l.Lock(t.Context(), key)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		locks = append(locks, lock)
-	}
-	for _, lock := range locks {
-		// On a busy machine a server process may not run for seconds. The release is on its way then.
-		if err := lock.Unlock(t.Context()); err != nil && !errors.Is(err, pglock.ErrUnavailable) {
-			t.Error(err)
-		}
-	}
-}
 
 // Many waits fail at the same moment, and each asks for the holder.
 func TestSessionsWaitsThatEndTogetherOpenFewSessions(t *testing.T) {

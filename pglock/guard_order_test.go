@@ -278,11 +278,11 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
-	for i := range testenv.Trials(t, 20) {
+	for i := range testenv.Trials(t, 10) {
 		l, _ := openFar(t, db)
 		lock := mustLock(t, l, pglock.NewKey("k"))
 		for range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*200*time.Microsecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*400*time.Microsecond)
 			tx, err := admin.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)

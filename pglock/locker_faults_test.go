@@ -88,7 +88,8 @@ func TestFaultsATerminatedSessionEndsTheLock(t *testing.T) {
 	admin := db.Connect(t)
 	l, other := openLocker(t, db), openLocker(t, db)
 	key := pglock.NewKey("k")
-	for range 20 {
+	const times = 5
+	for range times {
 		lock := mustLock(t, l, key)
 		work := lock.Context(t.Context())
 		waiter := make(chan *pglock.Lock)
@@ -102,7 +103,7 @@ func TestFaultsATerminatedSessionEndsTheLock(t *testing.T) {
 		wantLost(t, lock.Unlock(t.Context()), pglock.LostSession)
 		mustUnlock(t, next)
 	}
-	if stats := l.Stats(); stats.Lost != 20 || stats.Held != 0 {
+	if stats := l.Stats(); stats.Lost != times || stats.Held != 0 {
 		t.Errorf("in the end: %+v", stats)
 	}
 }
@@ -113,7 +114,7 @@ func TestFaultsTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
 	admin := db.Connect(t)
 	l, other := openLocker(t, db, pglock.WithLease(24*time.Hour)), openLocker(t, db)
 	key := pglock.NewKey("k")
-	for i := range 20 {
+	for i := range 6 {
 		held := mustLock(t, other, key)
 		waiter := make(chan *pglock.Lock)
 		go func() { waiter <- mustLock(t, l, key) }()
@@ -279,7 +280,7 @@ func TestFaultsASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 		up, down bool
 	}{{"both", true, true}, {"to the server", true, false}, {"to the client", false, true}} {
 		t.Run(cut.name, func(t *testing.T) {
-			for range 3 {
+			for range 2 {
 				link, config := newProxy(t, db)
 				cut1 := func() { link.Cut(cut.up, cut.down) }
 				silent, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))

@@ -148,23 +148,24 @@ func TestTxLockTimeoutIsAsItWas(t *testing.T) {
 	db := testenv.Database(t)
 	txHold(t, db, heldKey)
 	conn, control := db.Connect(t), db.Connect(t)
+	ends := []string{"COMMIT", "ROLLBACK"} // in turn
 	for _, session := range []string{"RESET lock_timeout", "SET lock_timeout = '7s'"} {
 		for _, inside := range []string{"", "SET lock_timeout = '8s'", "SET LOCAL lock_timeout = '9s'",
 			"SET lock_timeout = '8s'; SET LOCAL lock_timeout = '9s'", "SET LOCAL lock_timeout = '1ms'"} {
 			for name, call := range calls {
-				for _, end := range []string{"COMMIT", "ROLLBACK"} {
-					t.Run(strings.Join([]string{session, inside, name, end}, "; "), func(t *testing.T) {
-						tx := txBeginAfter(t, conn, session, inside)
-						if err := call(t.Context(), tx); err != nil && !errors.Is(err, pglock.ErrNotAcquired) {
-							t.Errorf("the call: %v", err)
-						}
-						txBeginAfter(t, control, session, inside)
-						txWantSameLockTimeout(t, "after the call", conn, control)
-						txExec(t, conn, end)
-						txExec(t, control, end)
-						txWantSameLockTimeout(t, "after "+end, conn, control)
-					})
-				}
+				ends[0], ends[1] = ends[1], ends[0]
+				end := ends[0]
+				t.Run(strings.Join([]string{session, inside, name, end}, "; "), func(t *testing.T) {
+					tx := txBeginAfter(t, conn, session, inside)
+					if err := call(t.Context(), tx); err != nil && !errors.Is(err, pglock.ErrNotAcquired) {
+						t.Errorf("the call: %v", err)
+					}
+					txBeginAfter(t, control, session, inside)
+					txWantSameLockTimeout(t, "after the call", conn, control)
+					txExec(t, conn, end)
+					txExec(t, control, end)
+					txWantSameLockTimeout(t, "after "+end, conn, control)
+				})
 			}
 		}
 	}

@@ -21,6 +21,9 @@ var modes = []pgx.QueryExecMode{
 	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 }
 
+// unlike are the two of them that differ most: of prepared statements, and of texts with their arguments in them.
+var unlike = []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol}
+
 // database has the fixture's schema, and the invoices 0 to 9 of tenant acme.
 func database(t testing.TB) *testenv.DB {
 	t.Helper()

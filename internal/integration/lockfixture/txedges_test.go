@@ -173,7 +173,7 @@ func TestTxIsUsableAfterAnyError(t *testing.T) {
 			return pgxdb.New(tx).PaidInvoices(ctx, []int64{1, 2}).Close()
 		}, false, "", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}},
 	}
-	for _, mode := range modes {
+	for _, mode := range unlike {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			db := database(t)
@@ -200,7 +200,7 @@ func TestTxIsUsableAfterAnyError(t *testing.T) {
 
 func TestTxTakesSharedAndExclusiveLocksOfOneQuery(t *testing.T) {
 	t.Parallel()
-	for _, mode := range modes {
+	for _, mode := range unlike {
 		db := database(t)
 		conn, _ := connect(t, db.ConnString(), mode)
 		tx := begin(t, conn)
@@ -213,56 +213,5 @@ func TestTxTakesSharedAndExclusiveLocksOfOneQuery(t *testing.T) {
 			}
 		}
 		must.Succeed(t, tx.Rollback(t.Context()))
-	}
-}
-
-// TestTxCannotDeadlockOverItsOwnLocks has many transactions lock two invoices in both orders.
-func TestTxCannotDeadlockOverItsOwnLocks(t *testing.T) {
-	t.Parallel()
-	db := database(t)
-	execute(t, db.Connect(t), "ALTER DATABASE "+db.Name()+" SET deadlock_timeout = '10ms'")
-	done := make(chan error)
-	const workers = 8
-	for i := range workers {
-		go func() {
-			done <- func() error {
-				conn, err := pgx.Connect(t.Context(), db.ConnString())
-				if err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, conn.Close(t.Context())) }()
-				for range 30 {
-					err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-						ids := []int64{int64(i % 2), int64(1 - i%2)}
-						var err error
-						pgxdb.New(pgxlocks.Tx(tx)).PaidInvoices(t.Context(), ids).Query(
-							func(_ int, _ []pgxdb.PaidInvoicesRow, e error) { err = errors.Join(err, e) })
-						return err
-					})
-					if err != nil {
-						return err
-					}
-				}
-				return err
-			}()
-		}()
-	}
-	for range workers {
-		must.Succeed(t, <-done)
-	}
-}
-
-func TestTxIsToldOfItsContextsEnd(t *testing.T) {
-	t.Parallel()
-	db := database(t)
-	hold(t, db, pgxlocks.Invoice(1))
-	tx := begin(t, db.Connect(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	result := make(chan error, 1)
-	go func() { result <- pgxdb.New(pgxlocks.Tx(tx)).PayInvoice(ctx, 1) }()
-	db.WaitForWaiters(t, 1)
-	cancel()
-	if err := <-result; !errors.Is(err, pglock.ErrNotAcquired) || !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
 	}
 }
