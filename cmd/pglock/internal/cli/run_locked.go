@@ -111,6 +111,9 @@ func (u *lockedRun) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	if u.bounded {
 		options = append(options, pglock.MaxWait(time.Duration(u.wait)))
 	}
+	if u.dsn.wait > 0 {
+		options = append(options, pglock.RetryUnavailable(time.Duration(u.dsn.wait)))
+	}
 	return u.locker.Lock(ctx, u.key, options...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
@@ -230,4 +231,19 @@ func TestRunALockLostAsTheCommandEndsIsAFailure(t *testing.T) {
 	if n := strings.Count(r.stderr, `lock "k" lost`); n != 1 {
 		t.Errorf("the loss is reported %d times: %s", n, r.stderr)
 	}
+}
+
+// With --server-wait the wait for a lock outlasts a restart of the server.
+func TestRunWaitsForTheLockAcrossARestart(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	_, err := db.Connect(t).Exec(t.Context(), "SELECT pg_advisory_lock(1)")
+	must.Succeed(t, err)
+	p := on(t, db, "run", "--server-wait", "30s", "@1", "--", "echo", "ran").start()
+	db.WaitForWaiters(t, 1)
+	must.Succeed(t, server.Restart(t.Context(), pgserver.Fast))
+	r := p.end()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "ran")
 }
