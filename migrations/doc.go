@@ -65,23 +65,22 @@
 //	GRANT EXECUTE ON FUNCTION pglock.once_prune TO "pruner";
 //	GRANT SELECT ON SEQUENCE pglock.fence TO "pruner";
 //
-// Beside the owner, roles keep only these kinds of rights: USAGE on the schema, EXECUTE on functions, SELECT on tables and
-// views, and SELECT and USAGE on sequences. Every other right is taken away when the schema is made and by each [Up] of
-// the owner, regardless of the role that granted it: with TRIGGER, REFERENCES or CREATE a role can have its code executed
-// as the owner, and with INSERT, UPDATE, DELETE or TRUNCATE it changes what was recorded. Such rights usually come from
-// ALTER DEFAULT PRIVILEGES.
+// Beside the owner, roles keep only these kinds of rights: USAGE on the schema, EXECUTE on functions, SELECT on
+// tables and views, and SELECT and USAGE on sequences. Every other right is taken away when the schema is made and
+// by each [Up] of the owner, regardless of the role that granted it: with TRIGGER, REFERENCES or CREATE a role's
+// code can run as the owner, and with INSERT, UPDATE, DELETE or TRUNCATE the role changes what was recorded. Such
+// rights usually come from ALTER DEFAULT PRIVILEGES.
 //
 // SELECT on pglock.schema_migrations lets these roles call Version, and Up when there is nothing to do. A right on
 // pglock.fence also lets a role keep the schema in place while it uses it.
 //
 // # Trust
 //
-// The owner of a schema can have code executed by the roles that use it, with their rights, and so can a role that may
-// attach something to it. So nothing in a schema pglock is used unless it and all that is in it belongs to the current role,
-// a superuser or a role that the program names; no other role has rights on it beside those above; and there is nothing in
-// it, or attached to it, that pglock did not make. If a different
-// role runs the migrations, such as "migrator" instead of the application's "app", the application says so with one
-// option:
+// Roles that use a schema may execute, with their own rights, code of its owner, or of a role that may attach
+// something to it. So a schema pglock is used only under three conditions. It and all in it belongs to the current
+// role, a superuser or a role that the program names. No other role has more rights on it than those above. It has
+// nothing, in it or attached to it, that pglock did not make. If a different role runs the migrations, such as
+// "migrator" instead of the application's "app", the application says so with one option:
 //
 //	locker, err := pglock.New(pool, pglock.WithNames(), pglock.WithTrustedOwner("migrator"))
 //

@@ -41,9 +41,9 @@ func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(r
 // must run it.
 func WatcherGrants(role string) string { return fmt.Sprintf(watcherGrants, quote(role)) }
 
-// PrunerGrants returns the SQL that lets role delete old records of package once, and read the last fencing token,
-// which keeps the schema in place meanwhile, and nothing else. The role chooses the age: if that is a second, work is
-// done twice. The schema's owner must run it.
+// PrunerGrants returns the SQL that lets role delete old records of package once, and nothing else. It includes
+// reading the last fencing token, which keeps the schema in place meanwhile. The role chooses the age: if that is a
+// second, work is done twice. The schema's owner must run it.
 func PrunerGrants(role string) string { return fmt.Sprintf(prunerGrants, quote(role)) }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -35,19 +35,19 @@ const latest = 1
 // Latest returns the version that [Up] leads to.
 func Latest() uint { return latest }
 
-// Up installs schema pglock. If it is there already, in the version [Latest] or a newer one, Up does nothing: then it
-// needs no right to install, and does not wait. But if the role owns the schema, Up takes away the rights on it that
-// ALTER DEFAULT PRIVILEGES or a GRANT ALL may have given (see the section about rights), and puts back the record of
-// the version, which a dump without data does not have.
+// Up installs schema pglock. If it is there already, in the version [Latest] or a newer one, Up does nothing: then
+// it needs no right to install, and does not wait. But if the role owns the schema, Up revokes the rights on it that
+// ALTER DEFAULT PRIVILEGES or a GRANT ALL may have given (see the section about rights). It also restores the record
+// of the version, which a dump without data lacks.
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
 // nothing to do. If ctx ends the wait, the error matches [driver.ErrNotAcquired] and the context's error, and names the
 // session in the way. After any other error the schema is as it was before, with one exception: if the connection is
 // lost during the commit, everything may have happened. It is always right to call Up again.
 //
-// Errors match [ErrForeignSchema] if something else owns the name, [driver.ErrUntrusted] if the schema belongs, or
-// after SET ROLE would belong, to a role that is not trusted (see [WithTrustedOwner]), and [driver.ErrStandby] on a hot
-// standby. A missing right is named in the error.
+// Errors match [ErrForeignSchema] if a schema pglock exists that is not ours, and [driver.ErrStandby] on a hot
+// standby. They match [driver.ErrUntrusted] if the schema belongs, or after SET ROLE would belong, to a role that is
+// not trusted (see [WithTrustedOwner]). A missing right is named in the error.
 func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	if err := exclusively(ctx, pool, up, opts); err != nil {
 		return fmt.Errorf("migrations: up: %w", err)

@@ -10,9 +10,9 @@ type config struct {
 }
 
 // WithTrustedOwner names roles that may own the schema, or something in it. Using an object can execute its owner's
-// code with the rights of the current role, so a schema of any other role is not used, and the error matches
-// pglock.ErrUntrusted. The current role and superusers are trusted without being named; after SET ROLE only superusers.
-// It is an error if a role does not exist, or has no name.
+// code with the rights of the current role. So the schema of any other role is refused, with an error that matches
+// pglock.ErrUntrusted. The current role and superusers are trusted without being named; after SET ROLE only
+// superusers. It is an error if a role does not exist, or has no name.
 func WithTrustedOwner(roles ...string) Option {
 	return func(c *config) error { return options.TrustOwners(&c.trusted, roles) }
 }

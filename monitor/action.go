@@ -11,10 +11,10 @@ import (
 // frees most for the least loss. All faces of pglock monitor, and its checks and events, show the same one. Waits that belong to
 // normal work ([Waiter.Expected]) do not count.
 //
-// What a signal frees is simulated ([Effect]). Of those that free at least half as many sessions as the one that frees most,
-// the best is the one that loses least: to cancel a wait, in a transaction that has done nothing before, loses nothing; then come
-// an idle transaction, work, and a leader, permit or run of a job. What nothing could free for certain or probably is never an
-// action, nor is to signal a process that the server needs, or an autovacuum worker.
+// What a signal frees is simulated ([Effect]). Of those that free at least half as many sessions as the one that
+// frees most, the best is the one that loses least: cancelling a wait in a transaction that has done nothing loses
+// nothing. Then come an idle transaction, work, and a leader, permit or run of a job. A signal that frees nothing,
+// not even probably, is never the action, nor is one to the server's own processes or an autovacuum worker.
 type Action struct {
 	// Signal is "cancel" or "terminate", "rollback" for a prepared transaction, and empty if no signal helps, or nothing waits.
 	Signal string

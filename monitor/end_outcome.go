@@ -83,9 +83,9 @@ func (o *Outcome) compare(now *Snapshot) {
 	}
 }
 
-// Effective reports whether the signal had an effect. Terminating is effective if the session has ended. Cancelling is
-// effective if the session has ended, one of its locks was freed, its wait is over, or a session that it blocked
-// continues; or, if the session neither held nor waited for a lock, if its state has changed.
+// Effective reports whether the signal had an effect. Terminating is effective if the session has ended. Cancelling
+// is effective if the session has ended, one of its locks was freed, its wait is over, or a session that it blocked
+// continues. For a session that neither held nor waited for a lock, a change of its state is enough.
 func (o Outcome) Effective() bool {
 	if o.Ended || o.Signal == signalTerminate {
 		return o.Ended

@@ -14,13 +14,13 @@
 //
 // Package pglock takes locks, the command pglock shows tables and colours, and package migrations has the views
 // pglock.locks and pglock.waits for use in psql. PostgreSQL does not record when a lock was granted, how often its
-// session took it, or whether it ends with the session or with the transaction, so a snapshot does not say so either.
+// session took it, or whether it ends with the session or the transaction. So a snapshot does not say so either.
 //
 // # Names
 //
-// A key is a hash, so its name must be known from elsewhere: from the name registry of the connected database (schema
-// pglock), or from a comment or string in the query of a session that holds the lock or waits for it, if its hash is the key.
-// Keys without a name are compared with those that well-known tools use ([Lock.Guesses]).
+// A key is a hash, so its name must be known from elsewhere: from the name registry of the connected database
+// (schema pglock), or from a comment or string in the query of a holder or waiter, if its hash is the key. Keys
+// without a name are compared with those that well-known tools use ([Lock.Guesses]).
 //
 // # Trust
 //
@@ -30,13 +30,13 @@
 //
 // # What it costs
 //
-// A snapshot is one round trip of few statements: some set limits and look up the owner of schema pglock, one reads the
-// lock table with all that belongs to it, and one calls pg_blocking_pids, for the waiting sessions only. A second round
-// trip asks for names, if any key can have one; with a [Watcher] only for those of keys that are new, have none yet, or were
-// asked for 15 seconds ago. On one server with 500 sessions, 10,000 advisory locks with registered names and
-// 200 waiters a snapshot of a Watcher took 50 ms of the server's processor time (make bench-monitor measures yours). Reading
-// pg_locks blocks, for an instant, every session that wants to lock something, so do not take snapshots more often than you
-// look at them.
+// A snapshot is one round trip of few statements: some set limits and look up the owner of schema pglock, one reads
+// the lock table, and one calls pg_blocking_pids for the waiting sessions. A second round trip asks for names, if
+// any key can have one. A [Watcher] asks only for keys that are new, have no name yet, or were asked for 15 seconds
+// ago. On one server with 500 sessions, 10,000 advisory locks with registered names and 200 waiters a snapshot of a
+// Watcher took 50 ms of the server's processor time (make bench-monitor measures yours). Reading pg_locks blocks,
+// for an instant, every session that wants to lock something, so do not take snapshots more often than you look at
+// them.
 package monitor
 
 import (
@@ -53,19 +53,19 @@ import (
 // Take reads the server's advisory locks as they are now. It works with every role, on a primary and on a hot standby
 // (whose locks are its own), in every query execution mode of pgx, and behind a transaction pooler.
 //
-// It takes one round trip, one more for the names of keys, and one for the locks in rows if schema pglock has them; in
-// pgx's caching modes the first Take of a connection also prepares its statements, which only ctx bounds. A statement is
-// cancelled after two seconds, or when it waits half a second for a lock on a table, unless the connection's own limits
-// are tighter; these limits end with Take. If the name registry cannot be read, or the blockers take too long, the rest
-// is returned.
+// It takes one round trip, one more for the names of keys, and one for locks in rows if schema pglock has them. In
+// pgx's caching modes the first Take of a connection also prepares its statements; only ctx bounds that. Take
+// cancels a statement after two seconds, or after half a second of waiting for a table's lock. Tighter limits of the
+// connection apply instead, and none of these outlasts Take. If the name registry cannot be read, or the blockers
+// take too long, the rest is returned.
 //
 // db must not be in a transaction, since the settings of Take end with one. A connection that is in one is refused; a wrapper
 // that hides its connection is not. pgx closes a connection if ctx ends in the middle of a statement.
 //
-// The lock table changes while it is read. Locks, sessions and blockers are read one after another and can contradict
-// each other: a waiter without blockers was granted its lock in between or gave up; a blocker can be a session that the
-// snapshot does not have; the session of a lock can have ended or be new ([Session.Hidden] names what is unknown then).
-// Nothing is left out to make the snapshot consistent.
+// The lock table changes while it is read. Locks, sessions and blockers are read one after another and can
+// contradict each other: A waiter without blockers was granted its lock in between, or gave up. A blocker may be
+// missing from the snapshot. A lock's session may have ended, or be new: [Session.Hidden] then names what is
+// unknown. Nothing is left out to make the snapshot consistent.
 //
 // Take may be called from many goroutines at once where db allows that, as a pool does. Only ctx bounds how long the
 // network may take.

@@ -12,8 +12,8 @@ import (
 // Snapshot is what the server reported about its advisory locks at one moment. It is plain data: it does not change
 // after [Take] has returned it, and it may be read from many goroutines.
 //
-// In JSON every field is always present, lists are never null, times are in UTC, and null means that there is no value
-// or that it is unknown.
+// In JSON every field is always present, lists are never null, and times are in UTC. null means: no value, or
+// unknown.
 type Snapshot struct {
 	// Version is the version of the JSON form, [FormatVersion]. It changes when a field is removed or changes its
 	// meaning, but not when one is added.
@@ -41,17 +41,17 @@ type Snapshot struct {
 	Capacity Capacity `json:"capacity"`
 	// Cycles are the deadlocks and possible deadlocks, including those that PostgreSQL cannot see.
 	Cycles []Cycle `json:"cycles"`
-	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number. At the
-	// end are the locks in rows of Database ([Lock.InRow]). Of these at most 1000 waiters are read, with up to 100 holders of each
-	// lock, and 1000 other holders. Each process and role has a share, so that the rows of one hide no others; then come the longest
-	// waits, and those that have held for longest.
+	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number. At
+	// the end are the locks in rows of Database ([Lock.InRow]). Of these at most 1000 waiters are read, with up to 100
+	// holders of each lock, and 1000 other holders. Each process and role has a share, so that its rows hide no others.
+	// Within that the longest waits come first, then the oldest holders.
 	Locks []Lock `json:"locks"`
 	// OtherWaits are waits for locks that are not advisory locks, sorted by process ID.
 	OtherWaits []OtherWait `json:"other_waits"`
 	// WaitsElsewhere is how many other sessions wait for locks that are not advisory locks: those that [WithAdvisory] leaves out.
 	WaitsElsewhere int `json:"waits_elsewhere"`
-	// OtherSessions are the sessions and prepared transactions that neither hold nor wait for an advisory lock, but for others or
-	// block such waits, and those that were asked for, sorted by process ID.
+	// OtherSessions are sessions and prepared transactions without an advisory lock, held or wanted, that wait for
+	// other locks or block such waits, and those that were asked for. They are sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
 
 	// RowLocksMissing says why there are no locks in rows, or some waits for them are left out, and what to do. It is empty if all
@@ -102,20 +102,20 @@ type Lock struct {
 	// collide, so no guess is certain. A key with a name has none.
 	Guesses []string `json:"guesses"`
 
-	// Kind says what the lock is used for, as far as that is known: "leader" is the lock that an elected leader holds (package
-	// leader) and that the candidates wait for, "tick" that of a job that is being run for one of its due times (package
-	// schedule), and "lock" one about which nothing more is known. A "semaphore" (package semaphore) stands for all its locks.
-	// There is a Holder for each permit, so a session with several permits is in the list several times. One of the Waiters
-	// holds the gate and looks for a permit that is released; it waits for no particular session, so it has no WaitingSince
-	// and no blockers. The key is that of the gate.
+	// Kind says what the lock is used for, as far as that is known: "leader" is the lock that an elected leader holds
+	// (package leader) and that the candidates wait for, "tick" that of a job that is being run for one of its due
+	// times (package schedule), and "lock" one about which nothing more is known. A "semaphore" (package semaphore)
+	// stands for all its locks. There is a Holder for each permit, so a session with several permits is in the list
+	// several times. One of the Waiters holds the gate and looks for a released permit. It waits for no particular
+	// session, so it has no WaitingSince and no blockers. The key is that of the gate.
 	Kind string `json:"kind"`
 	// Used is how many permits of a semaphore are held, and Limit how many there are. Limit comes from the name registry
 	// and is 0 if it is unknown. Both are 0 for other locks.
 	Used  int `json:"used"`
 	Limit int `json:"limit"`
 
-	// Space says what kind of key it is: "bigint" is one of a single bigint, which names hash to, "pair" one of two integers, and
-	// "other" one that only extensions use, such as Citus; Objsubid says which.
+	// Space says what kind of key it is: "bigint" is a single bigint, which names hash to. "pair" is two integers.
+	// "other" is used only by extensions such as Citus; Objsubid says which.
 	Space string `json:"space"`
 	// Objsubid is the space as pg_locks shows it: 1 bigint, 2 pair, others belong to extensions.
 	Objsubid int16 `json:"objsubid"`
@@ -200,11 +200,11 @@ type Waiter struct {
 	// Ahead is how many do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one less than its
 	// place in the queue.
 	Ahead int `json:"ahead"`
-	// BlockedBy are the sessions that block this one, sorted by process ID: those that hold the lock or, if none of these is in
-	// its way, those ahead of it in the queue. They are those that pg_blocking_pids names, each once, without those that came or
-	// went while the snapshot was taken; in JSON at most 16. Those for a lock in a row are the processes that hold it in
-	// a mode that conflicts, at most 16, or else the last one that waits ahead in such a mode. The first in line for a permit of a
-	// semaphore waits for those that have the permits.
+	// BlockedBy are the sessions that block this one, sorted by process ID: those that hold the lock or, if none of
+	// these is in its way, those ahead of it in the queue. They are those that pg_blocking_pids names, each once,
+	// without those that came or went while the snapshot was taken; in JSON at most 16. For a lock in a row they are
+	// the processes that hold it in a conflicting mode, at most 16. If there are none, it is the last process that
+	// waits ahead in such a mode. The first in line for a permit of a semaphore waits for those that have the permits.
 	BlockedBy Blockers `json:"blocked_by"`
 }
 
@@ -223,9 +223,9 @@ type Session struct {
 	User        string `json:"user"`
 	Database    string `json:"database"`
 	Application string `json:"application"`
-	// Process is the mark of the process whose pglock Locker the session belongs to. It is empty for all other sessions.
-	// The sessions of one process have the same mark: the eight hexadecimal digits at the end of their application_name,
-	// as in "payroll (pglock 1f3a9c42)". A session can copy another's mark; see [Session.SameProcess].
+	// Process is the mark of the process whose pglock Locker the session belongs to. It is empty for all other
+	// sessions. The sessions of one process have the same mark: the eight hexadecimal digits at the end of their
+	// application_name, as in "payroll (pglock 1f3a9c42)". A session of another role can copy the mark.
 	Process string `json:"process"`
 	// Client is the client's address and port, such as "192.0.2.7:49152", or "[local]" for a Unix socket.
 	Client string `json:"client"`
@@ -263,8 +263,8 @@ type Session struct {
 	Lease *Lease `json:"lease"`
 
 	// Hidden has the JSON names of the fields of this session that are unknown, as opposed to empty: the role may not
-	// see them ([Snapshot.DetailsHidden]) or, if "user" is among them, the session began or ended while the snapshot was
-	// taken and was not found.
+	// see them ([Snapshot.DetailsHidden]). If "user" is among them, the session was not found: it began or ended while
+	// the snapshot was taken.
 	Hidden []string `json:"hidden"`
 }
 
@@ -305,9 +305,9 @@ type Blocker struct {
 	GID string `json:"gid"`
 	// Holder identifies a process ([Lease.Holder]).
 	Holder string `json:"holder"`
-	// Kind says why it blocks the waiter: "hard" if it holds the lock in a mode that conflicts with what the waiter wants, and
-	// "soft" if it does not, but waits for it in a conflicting mode, ahead in the queue. A blocker whose lock was no longer
-	// seen also counts as soft.
+	// Kind says why it blocks the waiter: "hard" if it holds the lock in a mode that conflicts with the waiter's,
+	// "soft" if it waits for the lock in such a mode, ahead in the queue. A blocker whose lock was no longer seen also
+	// counts as soft.
 	Kind string `json:"kind"`
 	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks, whose
 	// holders the snapshot has, for transactions, and for a soft block.

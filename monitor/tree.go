@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Tree is the blocking tree of a snapshot ([Snapshot.Tree]), for all locks. It has each session that waits or blocks others once,
-// below the session that it is shown to wait for, and each process that uses locks in rows in the same way. All faces of pglock
-// monitor draw this tree, so they agree, with the siblings folded that are alike ([Tree.Branches]).
+// Tree is the blocking tree of a snapshot ([Snapshot.Tree]), for all locks. It has each waiter and each blocker
+// once, below the blocker that it is shown to wait for: sessions, and processes that use locks in rows. All views of
+// pglock monitor draw this tree, so they agree.
 //
-// A session can wait for several others: for those that hold the lock or, if none of these is in its way, for those ahead in the
-// queue. Shown is, in this order of preference: one in a deadlock with it; one that holds the lock; the longest of its waits, of
-// which a session with parallel workers can have several; the smallest process ID.
+// A session can wait for several others: for those that hold the lock or, if none of these is in its way, for those
+// ahead in the queue. The tree shows one: a blocker in a deadlock with it, else a holder of the lock, else the
+// blocker of its longest wait (a session with parallel workers can have several), else the smallest process ID.
 //
-// Unlike a session, a process can do several things at once, so one that waits for a lock in a row may still release another
-// one: a cycle of processes need not be a deadlock, and [Node.Certain] is not set.
+// A process, unlike a session, can release one lock in a row while it waits for another. So a cycle of processes
+// need not be a deadlock, and [Node.Certain] is not set.
 type Tree struct {
-	// Roots are the sessions that wait for no other one, and one of each cycle, that with the smallest process ID. Those
-	// of certain deadlocks come first, and then those with the most sessions behind them; last those for which others wait only
-	// as they do in normal work.
+	// Roots are the sessions that wait for no other one, and one of each cycle, that with the smallest process ID.
+	// Certain deadlocks come first, then the roots with the most sessions behind them. Last come those that only block
+	// expected waits.
 	Roots []*Node
 
 	snapshot *Snapshot
@@ -92,8 +92,8 @@ func (n *Node) Parent() *Node {
 	return n.Blocker
 }
 
-// Held returns the lock that the session holds and for which most sessions wait because of it, also those that are shown below
-// another one that shares it, as [Wait.Label] writes it, and how it holds that lock. It is false if none waits for such a lock.
+// Held returns the session's most wanted lock, as [Wait.Label] writes it, and the mode in which it is held. Waiters
+// that are shown below another holder of a shared lock count too. It is false if none waits for such a lock.
 func (n *Node) Held() (label string, mode string, ok bool) { return n.held, n.mode, n.held != "" }
 
 // block notes that a session waits for a lock that n holds.
@@ -269,10 +269,10 @@ func (t *Tree) link() {
 	}
 }
 
-// Of returns the part of the tree that concerns some locks and some waits for locks of other types: the sessions that hold
-// these locks or wait for them, those behind these that wait for locks of other types, and all sessions that any of these wait
-// for, directly or through others. What the nodes say, such as Behind, is still about the whole snapshot. showsOther may be nil,
-// for none.
+// Of returns the part of the tree that concerns some locks and some waits for locks of other types: the holders and
+// waiters of these locks, the sessions that wait behind them for locks of other types, and all blockers of any of
+// these, direct or not. What the nodes say, such as Behind, is still about the whole snapshot. showsOther may be
+// nil, for none.
 func (t *Tree) Of(shows func(*Lock) bool, showsOther func(*OtherWait) bool) *Tree {
 	part := &Tree{snapshot: t.snapshot, graph: t.graph, nodes: make([]*Node, len(t.nodes))}
 	for _, n := range t.above(t.behind(t.concerned(shows, showsOther))) {

@@ -10,9 +10,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Watcher takes snapshots of one server, and remembers names from one to the next: a lock keeps the name that was seen in a
-// query, such as pglock.key('invoice:42'), when its holder runs other statements; and for 15 seconds the name registry is
-// not asked again for keys that stay locked. Its methods may be called from many goroutines at once.
+// Watcher takes snapshots of one server, and remembers names from one to the next: a lock keeps the name that was
+// seen in a query, such as pglock.key('invoice:42'), when its holder runs other statements. For keys that stay
+// locked, the name registry is asked again only after 15 seconds. Its methods may be called from many goroutines at
+// once.
 type Watcher struct {
 	db      pglock.DB
 	options []Option

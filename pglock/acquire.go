@@ -7,35 +7,34 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Lock takes the lock, waiting until it is free, ctx ends, [MaxWait] has passed, or the wait is cancelled on the server
-// (pg_cancel_backend); in the last three cases the error is a *[WaitError]. ctx bounds the wait and nothing else: when it
-// ends the lock stays held. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
+// Lock waits for the lock and takes it. If ctx ends first, or [MaxWait] has passed, or the wait is cancelled on the
+// server (pg_cancel_backend), the error is a *[WaitError]. ctx bounds the wait and nothing else: when it ends later,
+// the lock stays held. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
-// When Lock returns an error, the caller holds nothing and has nothing to unlock; after [ErrUnavailable] a late request
-// may still be granted, and the server frees it within one lease. So after the end of ctx Lock waits for the server's
-// answer, and if there is none it returns ErrUnavailable: a second later, or up to five seconds later if it waited in
-// the server's queue. If the server cannot be reached, Lock returns ErrUnavailable after one fresh attempt to connect,
-// whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
+// When Lock returns an error, the caller holds nothing and has nothing to unlock. After [ErrUnavailable] a late
+// request may still be granted; the server frees it within one lease. So after the end of ctx Lock still waits for
+// the server's answer. If there is none it returns ErrUnavailable: a second later, or up to five seconds later if it
+// waited in the server's queue. If the server cannot be reached, Lock returns ErrUnavailable after one fresh attempt
+// to connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
 //
-// A call that would complete a cycle of calls of this process, each of which waits for a lock that the next one
-// holds, fails at once with a *[DeadlockError]. It can be found only if each of them waits under the [Lock.Context] of
-// what it holds: a call whose context descends from that counts as the Lock's holder waiting, unless
-// [context.WithoutCancel] is between. A cycle of several processes ends within two or three seconds in the same way, for one of
-// its calls, if all of them are of one role; a guarded transaction counts as its holder, and see [TxContext]. To take
-// several keys, use [Locker.LockAll], or bound the wait.
+// Calls of one process can form a cycle, in which each waits for a lock of the next. The call that would complete it
+// fails at once with a *[DeadlockError]. The cycle is found only if each call waits under the [Lock.Context] of what
+// it holds, without [context.WithoutCancel] in between. A cycle of several processes of one role ends within two or
+// three seconds, with the same error for one of its calls. A guarded transaction counts as the holder of its lock;
+// for others see [TxContext]. To take several keys, use [Locker.LockAll], or bound the wait.
 func (l *Locker) Lock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, []Key{key}, false, opts)
 }
 
-// TryLock takes the lock if it is free, and otherwise returns a *[WaitError], which matches [ErrNotAcquired], at once;
-// ctx bounds the wait for the server's answer. MaxWait is an error here.
+// TryLock takes the lock if it is free. Otherwise it returns at once, with a *[WaitError], which matches
+// [ErrNotAcquired]. ctx bounds the wait for the server's answer. MaxWait is an error here.
 func (l *Locker) TryLock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, []Key{key}, true, opts)
 }
 
-// LockAll takes all the locks or none of them, as one Lock. Every call, in every process, takes them in one fixed
-// order, so that calls which name the same keys in different orders cannot deadlock with each other. The same key twice
-// is harmless; no keys at all are an error that matches [ErrInvalidKey].
+// LockAll takes all the locks or none of them, as one Lock. All calls, in every process, take keys in one fixed
+// order, so two calls for the same keys cannot deadlock with each other. The same key twice is harmless; no keys at
+// all are an error that matches [ErrInvalidKey].
 func (l *Locker) LockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, l.inOrder(keys), false, opts)
 }

@@ -28,10 +28,10 @@ import (
 // Both need an answer from the server before the lock is asked for: a round trip, which batches exist to save. Give
 // MaxWait where a wait is possible: then the batch fails, and the connection stays open.
 //
-// Results read by [pgx.BatchResults.Close] have the errors of this package; their WaitErrors contain neither the time
-// that the batch waited for this lock nor its holders. If you read the results by hand, or set another function on the
-// returned query, map their errors with [TxError]; also errors that pgx returns for the whole batch before it reads
-// results, as when the connection has ended.
+// Results read by [pgx.BatchResults.Close] have the errors of this package. Their WaitErrors have neither the time
+// of the wait nor the holders. If you read the results by hand, or set another function on the returned query, map
+// their errors with [TxError]. Do so too with errors that pgx returns for the whole batch, as when the connection
+// has ended.
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	c, err := newTxConfig(opts)
 	if c.bounded || !c.isPlain(key) {

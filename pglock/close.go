@@ -12,17 +12,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Close closes the Locker. First the channel of [Locker.Closing] is closed, and new acquires and waiting ones fail with
-// [ErrClosed]; then Close waits until the held locks have been unlocked. After a second the log names those that are still
-// held. When the time for that is up, it ends them: their Contexts end, Err is a *[LostError] with reason closed, holders
-// get up to a second to notice, and then the locks are released. The error says how many locks were
+// Close closes the Locker. First the channel of [Locker.Closing] is closed, and waiting and new calls fail with
+// [ErrClosed]. Then Close waits until the held locks have been unlocked. After a second the log names those that are
+// still held. When the time for that is up, it ends them: their Contexts end, Err is a *[LostError] with reason
+// closed, holders get up to a second to notice, and then the locks are released. The error says how many locks were
 // ended, names the first ten, and matches the context's error.
 //
-// Close returns by ctx's deadline, or within ten seconds if it has none, even if the server does not answer. The last
-// quarter of the time, but at most three seconds, is for the grace, the releases and the end of the sessions; holders have the rest. If ctx is
-// cancelled, or has ended before, Close ends everything at once, which takes up to three seconds. If the server does
-// not confirm a release in time it frees the lock when it notices the end of the session, at the latest when the
-// lease is over.
+// Close returns by ctx's deadline, or within ten seconds if it has none, even if the server does not answer. The
+// last quarter of the time, but at most three seconds, is for the grace, the releases and the end of the sessions;
+// holders have the rest. If ctx is cancelled, or has ended before, Close ends everything at once, which takes up to
+// three seconds. If the server does not confirm a release in time, it frees the lock when it notices the end of the
+// session, at the latest when the lease expires.
 //
 // A second Close returns nil at once. Under the context of a Lock of this Locker, as in the function of Do, Close would
 // wait for its own caller: it does nothing and returns [ErrSelfDeadlock].

@@ -4,11 +4,11 @@ import (
 	"context"
 )
 
-// Context returns a context that ends with parent or with the lock, whichever ends first. Its [context.Cause] is then
-// the parent's cause or the lock's [Lock.Err]. It needs no cancel function: the end of the lock frees it. Its Err
-// checks the clock, as Lock.Err does, so that a process that was frozen beyond the lease does not continue until its
-// timers run; derived contexts end as usual, through their Done channels.
-// If parent ends the lock stays held: unlock it.
+// Context returns a context that ends with parent or with the lock, whichever ends first. Its [context.Cause] is
+// then the parent's cause or the lock's [Lock.Err]. It needs no cancel function: the end of the lock frees it. Its
+// Err checks the clock, as Lock.Err does. So a process that was frozen beyond the lease learns of it before its
+// timers run. Derived contexts end as usual, through their Done channels. If parent ends the lock stays held: unlock
+// it.
 func (l *Lock) Context(parent context.Context) context.Context {
 	if parent.Done() == nil {
 		return l.contextWithValues(parent)

@@ -3,16 +3,16 @@
 //
 // # Inside a transaction
 //
-// [LockTx] and its relatives take pg_advisory_xact_lock in a [pgx.Tx]; commit or rollback frees it. Nothing needs to be
-// installed or configured, it costs one round trip (none at all in a batch, with [QueueLockTx]), and it works through
+// [LockTx] and its relatives take pg_advisory_xact_lock in a [pgx.Tx]; commit or rollback frees it. Nothing needs to
+// be installed or configured. It costs one round trip (none in a batch, with [QueueLockTx]), and works through
 // transaction poolers. If the work is one transaction, this is the lock to use.
 //
 // # Across transactions and processes
 //
 // A [Locker] dials its own server sessions and holds locks on them: [Locker.Lock], [Locker.TryLock],
 // [Locker.LockAll], and [Locker.Do], which does the bookkeeping. The [Lock] says when it ends: run the work under
-// [Lock.Context]. Behind a transaction pooler give the Locker a direct address ([NewWithConfig]); it refuses the pooler's.
-// Or keep its locks in rows, which pass poolers: package rowlock. What follows is about locks of sessions; that package, and
+// [Lock.Context]. A Locker refuses the address of a transaction pooler: give it a direct one ([NewWithConfig]), or
+// keep its locks in rows (package rowlock). What follows is about locks of sessions. Package rowlock, and
 // docs/guarantees.md, say what differs.
 //
 // # Keys
@@ -24,13 +24,13 @@
 // # What is guaranteed
 //
 // While a Lock's Err is nil and its server session lives, no other session holds the key in that database. A holder
-// that falls silent (partition, frozen process, dead host) learns of it, through Context, Done and Err, before the server
-// can grant the lock to the next: the server ends a session that it has heard nothing from for the lease (15 s by default, see
-// [WithLease]), and the client stops trusting it a tenth of the lease earlier, counted from the sending of the last
-// message that was answered.
+// that falls silent (partition, frozen process, dead host) learns of it, through Context, Done and Err, before the
+// server can grant the lock to the next: the server ends a session that has been silent for one lease (15 s by
+// default, see [WithLease]). The client stops trusting it a tenth of the lease earlier, counted from the sending of
+// the last answered message.
 //
-// When Lock returns an error, the caller holds nothing and has nothing to unlock; after [ErrUnavailable] a late request
-// may still be granted, and the server frees it within one lease.
+// When Lock returns an error, the caller holds nothing and has nothing to unlock. After [ErrUnavailable] a late
+// request may still be granted; the server frees it within one lease.
 //
 // # What is not
 //
@@ -48,7 +48,8 @@
 //
 // # What lives elsewhere
 //
-// Packages rowlock and redisfallback make Lockers whose locks are in rows of PostgreSQL, or on Redis. Package monitor shows
-// holders and waiters; package migrations installs the schema that names, fencing, locks in rows and the SQL functions
-// need; package driver is the contract for other backends; package locktest has an in-memory Locker for unit tests.
+// Packages rowlock and redisfallback make Lockers whose locks are in rows of PostgreSQL, or on Redis. Package
+// monitor shows holders and waiters. Package migrations installs the schema, for names, fencing, locks in rows and
+// the SQL functions. Package driver is the contract for other backends. Package locktest has an in-memory Locker for
+// unit tests.
 package pglock

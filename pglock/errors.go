@@ -23,12 +23,12 @@ var (
 	// ErrUnlocked: the lock has been unlocked already.
 	ErrUnlocked = driver.ErrUnlocked
 	// ErrUnavailable: the server cannot be reached, or has no room for the connection. The caller of [Locker.Lock]
-	// holds nothing and has nothing to unlock; a late request may still be granted, and the server frees it within one
+	// holds nothing and has nothing to unlock. A late request may still be granted; the server frees it within one
 	// lease.
 	ErrUnavailable = driver.ErrUnavailable
-	// ErrDenied: the server denies access: the role or the database does not exist, the password is wrong, the role may
-	// not connect, a parameter of the connection is unknown or has a wrong value, or the role lacks a right on schema
-	// pglock. It is not an outage, so retries do not help until that has been fixed.
+	// ErrDenied: the server denies access: the role or the database does not exist, the password or a parameter of the
+	// connection is wrong, or the role may not connect, or lacks a right on schema pglock. It is not an outage, so
+	// retries do not help until that has been fixed.
 	ErrDenied = driver.ErrDenied
 	// ErrTooManyLocks: the lock would exceed [WithMaxHeld] or the server's lock table.
 	ErrTooManyLocks = driver.ErrTooManyLocks
@@ -61,8 +61,8 @@ var (
 	// ErrSchemaMissing: this needs the schema pglock, which is not installed in the database; the error text names the
 	// command that installs it.
 	ErrSchemaMissing = driver.ErrSchemaMissing
-	// ErrUntrusted: schema pglock, or something in it, belongs to a role that could run code in it with the rights of
-	// the current one; it comes as an *[UntrustedError], which names the role. See [WithTrustedOwner].
+	// ErrUntrusted: schema pglock, or something in it, belongs to a role that is not trusted: its code would run with
+	// the rights of the current role. The error is an *[UntrustedError], which names the owner. See [WithTrustedOwner].
 	ErrUntrusted = driver.ErrUntrusted
 )
 

@@ -16,13 +16,13 @@ import (
 // So neither a crash nor a failover to such a standby brings a token back. A failover that loses transactions can,
 // and so can a move by logical replication, which does not copy sequences; docs/guarantees.md says what to do then.
 //
-// For a lock in a row (package rowlock) the token is the generation of its grant, which costs no statement; a lock that
-// was handed off within the process draws another. For a lock of a session it is drawn on a separate connection, so a
-// standby that does not answer makes Fence wait and costs no lock; it waits until ctx or the lock ends. Then, or when
-// the wait is cancelled on the server (an error that matches [ErrUnavailable]), there is no token, and a later call
-// draws another. Shared holders get different numbers, whose order has no meaning. If the lock ends before the first
-// call returns, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing return [ErrUnsupported]. When
-// ctx ends first, the error matches the context's.
+// For a lock in a row (package rowlock) the token is the generation of its grant, which costs no statement. A lock
+// that was handed off within the process draws another. For a lock of a session it is drawn on a separate
+// connection. So a standby that does not answer makes Fence wait, until ctx or the lock ends, and costs no lock.
+// Then, or when the wait is cancelled on the server (an error that matches [ErrUnavailable]), there is no token, and
+// a later call draws another. Shared holders get different numbers, whose order has no meaning. If the lock ends
+// before the first call returns, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing return
+// [ErrUnsupported]. When ctx ends first, the error matches the context's.
 func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
 	unlock, err := l.lockMutex(ctx, &l.fencing)

@@ -14,10 +14,10 @@ import (
 )
 
 // GuardTx ties tx to the lock, so that what tx writes cannot be stale. If the lock has already been lost, the error
-// matches [ErrLost] (after an Unlock [ErrUnlocked]), and tx is aborted and cannot commit. If it is lost afterwards, the
-// next holder's guarded transactions wait until tx has ended. So the guarded transactions of successive holders never
-// overlap, and a holder that does not know yet that it has lost the lock cannot overwrite what its successor wrote. The
-// guarded transactions of one Lock may run at the same time, and so may those of holders that share a key.
+// matches [ErrLost] (after an Unlock [ErrUnlocked]), and tx is aborted and cannot commit. If it is lost afterwards,
+// the next holder's guarded transactions wait until tx has ended. So the guarded transactions of successive holders
+// never overlap. A holder that has not learned of its loss cannot overwrite what its successor wrote. The guarded
+// transactions of one Lock may run at the same time, and so may those of holders that share a key.
 //
 // Call it first in every transaction that writes what the lock protects. It protects only if every writer does so.
 // Commit before you unlock, or the next holder waits for the commit.
@@ -36,11 +36,11 @@ import (
 // before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
 //
 // What GuardTx does is described for locks of sessions. For one in a row (package rowlock, docs/rowlock.md) it locks
-// that row in tx, and takes an advisory lock only to be seen by searches for deadlocks. It needs the schema, makes one
-// round trip on tx and none elsewhere, and waits for no earlier holder, since no process gets the lock before the
-// guarded transactions of others have ended. A REPEATABLE READ or SERIALIZABLE transaction is guarded if it began after
-// the lock was granted, and otherwise [ErrStaleSnapshot]; a read-only one is [ErrUnsupported]. A lock that has guarded
-// a transaction is not handed off within the process: the next Lock has it when tx has ended.
+// that row in tx, and takes an advisory lock only to be seen by searches for deadlocks. It needs the schema, and
+// makes one round trip, on tx. It waits for no earlier holder, since no process gets the lock before the guarded
+// transactions of others have ended. A REPEATABLE READ or SERIALIZABLE transaction is guarded if it began after the
+// lock was granted, and otherwise [ErrStaleSnapshot]; a read-only one is [ErrUnsupported]. A lock that has guarded a
+// transaction is not handed off within the process: the next Lock has it when tx has ended.
 func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	const attempt = "guard a transaction by"
 	guard, ok := l.hold.locker.backend.(driver.TxGuard)

@@ -16,8 +16,8 @@ import (
 )
 
 // Key names a lock. It is a small immutable value; make one with [NewKey], [Int64Key], [PairKey] or [ParseKey]. The
-// zero Key is invalid, and so is a name that is empty, has more than [MaxName] bytes, or cannot be stored by PostgreSQL's
-// text type, since it is no UTF-8 or contains NUL: functions that take a Key return [ErrInvalidKey] for these.
+// zero Key is invalid, and so is a name that is empty, has more than [MaxName] bytes, is not UTF-8, or contains NUL:
+// functions that take a Key return [ErrInvalidKey] for these.
 //
 // PostgreSQL knows advisory locks by number only, in two spaces that do not overlap: one bigint, or two integers
 // (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). Two Keys with different names can be

@@ -94,9 +94,9 @@ func (l *Lock) Err() error {
 	return l.err
 }
 
-// Verify asks the server whether the lock is still held. The error matches [ErrLost] if it is not, [ErrUnlocked] after
-// an Unlock, and [ErrUnavailable] if there was no answer, so that the lock may still be held. A nil error holds for the
-// moment of the server's answer only.
+// Verify asks the server whether the lock is still held. The error matches [ErrLost] if it is not, [ErrUnlocked]
+// after an Unlock, and [ErrUnavailable] if there was no answer: then the lock may still be held. A nil error holds
+// for the moment of the server's answer only.
 func (l *Lock) Verify(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.says("verify", err)
@@ -121,10 +121,10 @@ func (l *Lock) Extend(d time.Duration) error {
 	return nil
 }
 
-// Unlock releases the lock. It returns nil if the lock was held until now. It returns an error that matches [ErrLost]
-// if the lock was lost, so that the work may have overlapped with another holder's, and [ErrUnlocked] on a second call.
-// Any other error means that the server did not confirm in time; it frees the lock when it gets the statement, or at
-// the latest when the lease is over. An Unlock that hands the lock to the next waiter of this process (see
+// Unlock releases the lock. It returns nil if the lock was held until now. Its error matches [ErrLost] if the lock
+// was lost: the work may have overlapped with another holder's. On a second call it matches [ErrUnlocked]. Any other
+// error means that the server did not confirm in time. It frees the lock when it gets the statement, or at the
+// latest when the lease expires. An Unlock that hands the lock to the next waiter of this process (see
 // [WithHandoffLimit]) does not ask the server: like Err, it learns of a loss one network delay late.
 //
 // Unlock uses only the values of ctx: it works even if ctx has ended. It waits at most five seconds for the server.

@@ -177,9 +177,9 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 }
 
 // Ping asks the server, dialling if necessary, whether locks can be taken there. It returns errors that match
-// [ErrUnavailable], [ErrDenied], [ErrPooler], [ErrStandby] or [ErrUnsupported]. With [WithNames] it also asks whether
-// names can be recorded: the error matches [ErrSchemaMissing] if there is no registry, [ErrUntrusted] if it belongs to a
-// role that is not trusted, [ErrDenied] if the role lacks a right on it, and none of these if a role that
+// [ErrUnavailable], [ErrDenied], [ErrPooler], [ErrStandby] or [ErrUnsupported]. With [WithNames] it also asks
+// whether names can be recorded: the error matches [ErrSchemaMissing] if there is no registry, [ErrUntrusted] if its
+// owner is not trusted, and [ErrDenied] if the role lacks a right on it. It matches none of these if a role that
 // [WithTrustedOwner] names does not exist.
 func (l *Locker) Ping(ctx context.Context) error {
 	if err := l.checkOpen(); err != nil {

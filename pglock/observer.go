@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Observer is called with what happens to the locks of a [Locker], for metrics and traces. It returns ctx, or a context
-// derived from it. The context that it returns for one event is that of the lock's later events: what it returns for
-// [EventWaitStarted] is passed to the events of the same call, and what it returns for [EventAcquired] to the event with
-// which the lock ends, and its values to the functions of Do and TryDo. So a span can begin with one event and end with
+// Observer is called with what happens to the locks of a [Locker], for metrics and traces. It returns ctx, or a
+// context derived from it. The context that it returns for one event is that of the lock's later events: the context
+// for [EventWaitStarted] is passed to the later events of that call, the one for [EventAcquired] to the event that
+// ends the lock. Functions of Do and TryDo get the latter's values. So a span can begin with one event and end with
 // another. What it returns for other events does not matter.
 //
 // It may be called concurrently. It runs on the caller's goroutine, outside of the Locker's mutexes, and delays the

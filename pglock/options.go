@@ -39,11 +39,11 @@ func Shared() AcquireOption {
 	})
 }
 
-// MaxWait bounds the wait for a lock to d, after which the call returns a *[WaitError]. The default is to wait for as
-// long as the context lasts. In a transaction d counts in whole milliseconds, rounded up, to at most 24 days, and the
-// transaction can continue after it (but see [QueueLockTx]); there it also replaces the session's own lock_timeout for
-// this one wait, and needs the simple protocol, which pgx speaks only where client_encoding is UTF8 and
-// standard_conforming_strings is on, as both are by default.
+// MaxWait bounds the wait for a lock to d, after which the call returns a *[WaitError]. The default is to wait for
+// as long as the context lasts. In a transaction d is rounded up to milliseconds and is at most 24 days. It replaces
+// the session's own lock_timeout for this one wait, and the transaction can continue afterwards (but see
+// [QueueLockTx]). It needs pgx's simple protocol, so client_encoding must be UTF8 and standard_conforming_strings
+// on, as both are by default.
 //
 // With zero the call does not wait, like TryLock (LockAllTx waits for a millisecond). A negative d is an
 // error, and so is MaxWait given to a call that never waits.
@@ -115,10 +115,10 @@ func AllowPooler() Option {
 	})
 }
 
-// WithLogger makes the Locker log to l: lost locks, waits that last ([WithWarnAfter]), locks that a Close waits for, and
-// names that could not be recorded as warnings, sessions that were opened and closed as debug messages. The default is
-// what [slog.Default] returns when the Locker is made; [slog.DiscardHandler] ends the log. [LockTx] and [LockAllTx] log
-// their waits after 5 s and at each doubling, without the holder. A nil logger is an error.
+// WithLogger makes the Locker log to l: as warnings lost locks, long waits ([WithWarnAfter]), locks that a Close
+// waits for, and names that could not be recorded; as debug messages sessions that were opened and closed. The
+// default is what [slog.Default] returns when the Locker is made; [slog.DiscardHandler] ends the log. [LockTx] and
+// [LockAllTx] log their waits after 5 s and at each doubling, without the holder. A nil logger is an error.
 func WithLogger(l *slog.Logger) CommonOption {
 	set := func(to **slog.Logger) error {
 		if l == nil {
@@ -133,8 +133,8 @@ func WithLogger(l *slog.Logger) CommonOption {
 	}
 }
 
-// WithWarnAfter sets how long a call waits until the log says so, with the key, the holder, and since when; the line
-// comes again each time the wait has doubled. One line covers all calls of this process that wait for a key. The
+// WithWarnAfter sets how long a call waits until the log says so, with the key, the holder, and since when. The line
+// is repeated each time the wait has doubled. One line covers all calls of this process that wait for a key. The
 // default is 5 s. Candidates for a leader's lock and runs of a job (packages leader and schedule) wait silently. A d
 // that is not positive is an error.
 func WithWarnAfter(d time.Duration) Option {
@@ -155,13 +155,13 @@ func WithLease(d time.Duration) Option {
 	})
 }
 
-// WithGuardIdleTimeout bounds how long a transaction that a Lock guards ([Lock.GuardTx], and what is built on it: packages
-// leader, semaphore and schedule) may be idle between two statements. Without it, a holder that is cut off from the server
-// or stopped inside a guarded transaction keeps its successor's guarded transactions waiting until the server notices the
-// end of the connection: two hours, with TCP keepalives as they are by default, and for ever if the holder's process is
-// stopped and its kernel answers. With it the server ends such a session after d, by its own clock, and rolls the
-// transaction back. It sets idle_in_transaction_session_timeout for the guarded transaction, unless that has a lower value
-// already, in GuardTx's own statement.
+// WithGuardIdleTimeout bounds how long a transaction that a Lock guards ([Lock.GuardTx], and what is built on it:
+// packages leader, semaphore and schedule) may be idle between two statements. Without it, a holder that is cut off
+// or stopped inside a guarded transaction keeps its successor's guarded transactions waiting, until the server
+// notices the end of the connection: two hours, with TCP keepalives as they are by default, and for ever if the
+// holder's process is stopped and its kernel answers. With it the server ends such a session after d, by its own
+// clock, and rolls the transaction back. It sets idle_in_transaction_session_timeout for the guarded transaction,
+// unless that has a lower value already, in GuardTx's own statement.
 //
 // With locks in rows (package rowlock) such a holder keeps its successor from the lock itself, and the option does the same.
 //
@@ -179,12 +179,12 @@ func WithGuardIdleTimeout(d time.Duration) Option {
 	})
 }
 
-// WithNames records the names of the keys that this Locker locks in the table pglock.names, so that the monitor shows
-// names instead of numbers. Names are written in the background, not on a session that holds locks, once for each name and
-// process; a name shows up in the monitor some moments after its first lock. It needs the schema pglock: [Locker.Ping]
-// says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and its relatives) are not
-// recorded: their names can be registered once, with select pglock.register('name', …). Names are never removed: if
-// you lock millions of different ones, delete old rows yourself.
+// WithNames records the names of the keys that this Locker locks in the table pglock.names, so that the monitor
+// shows names instead of numbers. Names are written in the background, on no session that holds locks, once for each
+// name and process. The monitor shows a name some moments after its first lock. It needs the schema pglock:
+// [Locker.Ping] says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and its
+// relatives) are not recorded: their names can be registered once, with select pglock.register('name', …). Names are
+// never removed: if you lock millions of different ones, delete old rows yourself.
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.postgres.RecordNames = true
@@ -193,10 +193,10 @@ func WithNames() Option {
 }
 
 // WithTrustedOwner names roles that may own the schema pglock which the Locker uses for [WithNames], [Lock.Fence],
-// package schedule and locks in rows (package rowlock). Using a schema can execute its owner's code with the rights of
-// the Locker's role, so a schema of a role that is not trusted is not used: [ErrUntrusted]. It is for the usual
-// deployment in which one role owns the schema and another takes the locks. Packages once and ratelimit, which need no
-// Locker, have an option of the same name.
+// package schedule and locks in rows (package rowlock). Using a schema can execute its owner's code with the rights
+// of the Locker's role. So the schema of a role that is not trusted is not used: [ErrUntrusted]. It is for the usual
+// deployment in which one role owns the schema and another takes the locks. Packages once and ratelimit, which need
+// no Locker, have an option of the same name.
 //
 // The current role and superusers are trusted without being named (docs/security.md). A role that does not exist is an
 // error where names are recorded. An empty name is an error. It is for PostgreSQL only.
@@ -240,12 +240,11 @@ func WithSessions(n int) Option {
 }
 
 // WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, or hold a lock for which
-// they waited there. Each is for one lock. The default is 16. Waiters beyond the bound, or for which the server has no
-// room (max_connections, a role's limit), poll with pauses of up to a second and a half, and have no place in the
-// server's queue. The waiter that has polled
-// longest gets the next free session and, after three seconds, a further one, up to 2n, so that no waiter starves while
-// some sessions stay in use. A polling waiter can starve while 2n others wait for locks that are not released, if other
-// processes always queue for its lock. An n below 1 is an error.
+// they waited there. Each is for one lock. The default is 16. Waiters beyond the bound, or for which the server has
+// no room (max_connections, a role's limit), have no place in the server's queue: they poll, with pauses of up to a
+// second and a half. The longest poller gets the next free session or, after three seconds, a further one, up to 2n.
+// So no waiter starves while some sessions stay in use. A polling waiter can starve while 2n others wait for locks
+// that are not released, if other processes always queue for its lock. An n below 1 is an error.
 func WithMaxWaitSessions(n int) Option {
 	return atLeastOne("WithMaxWaitSessions", n, func(c *lockerConfig) { c.postgres.MaxWaitSessions = n })
 }

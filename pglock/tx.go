@@ -30,19 +30,19 @@ import (
 // ends the wait, which can happen only if ctx has no deadline, the error is a *[WaitError]. If PostgreSQL resolves a
 // deadlock against this transaction, the error is PostgreSQL's (40P01).
 //
-// When pgx closes the connection it asks the server to cancel the statement. A server so slow that it has not begun with
-// the statement ignores that. Its session then waits on, with the locks that it has, until it is granted this one, or until
-// client_connection_check_interval (since PostgreSQL 14, off by default) makes it notice that its client is gone.
+// When pgx closes the connection it asks the server to cancel the statement. A server so slow that it has not begun
+// with the statement ignores that. Its session keeps its locks and waits on: until this one is granted, or
+// client_connection_check_interval (off by default) makes it notice that its client is gone.
 //
 // The wait keeps the connection. As many waiting transactions as a pool has connections leave none for any other query.
 // For keys that are contended use [TryLockTx], or a short MaxWait, or take the lock with [Locker.Lock] before the
 // transaction begins and write under [Lock.GuardTx].
 //
-// The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before it,
-// and unaware of Lockers. A goroutine that holds a Lock of a key and calls LockTx of the same key waits for itself. If ctx
-// descends from the Context of a Lock, and the transaction is on the same server and database, LockTx takes part in the search
-// for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. A lock that is not free takes two more
-// round trips then, and if the deadlock is one with other processes, a victim's transaction is aborted.
+// The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before
+// it, and unaware of Lockers. A goroutine that holds a Lock of a key and calls LockTx of the same key waits for
+// itself. If ctx descends from the Context of a Lock on the same server and database, LockTx takes part in the
+// search for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. Then a lock that is not
+// free takes two more round trips. In a deadlock with other processes, the victim's transaction is aborted.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, false, nil, opts)
 }
@@ -111,10 +111,10 @@ func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, key Key, waits bool) (ou
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
-// and one round trip. Every call, in every process, takes them in one fixed order, so calls that name the same keys
-// in different orders cannot deadlock with each other. Several calls in one transaction can, and so can its other locks.
-// The same key twice is harmless; no keys at all are [ErrInvalidKey]. [MaxWait] bounds the wait for all of them together.
-// An error of the server, other than a refusal or MaxWait, aborts the transaction; the rollback frees what was taken.
+// and one round trip. All calls, in every process, take keys in one fixed order, so two calls for the same keys
+// cannot deadlock with each other. Several calls in one transaction can, and so can its other locks. The same key
+// twice is harmless; no keys at all are [ErrInvalidKey]. [MaxWait] bounds the wait for all of them together. An
+// error of the server, other than a refusal or MaxWait, aborts the transaction; the rollback frees what was taken.
 func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) error {
 	c, err := newTxConfig(opts)
 	if err != nil {

@@ -76,11 +76,12 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	return wait
 }
 
-// TxError maps an error of a transaction's lock to this package's: a wait that lock_timeout or a context ended becomes
-// a *[WaitError] (without a key, which is unknown), a refusal by a guard [ErrStandby] or [ErrStaleSnapshot], a full
-// lock table [ErrTooManyLocks], and the end of the connection [ErrUnavailable]. Other errors, and nil, are returned
-// unchanged: among them a statement that statement_timeout or pg_cancel_backend has ended (57014). It is for results of
-// [QueueLockTx] that are read by hand, and also maps errors of other drivers than pgx (see package sqltx).
+// TxError maps an error of a transaction's lock to this package's: a wait that lock_timeout or a context ended
+// becomes a *[WaitError], without the key, which is unknown. A refusal becomes [ErrStandby] or [ErrStaleSnapshot], a
+// full lock table [ErrTooManyLocks], and the end of the connection [ErrUnavailable]. Other errors, and nil, are
+// returned unchanged: among them a statement that statement_timeout or pg_cancel_backend has ended (57014). It is
+// for results of [QueueLockTx] that are read by hand, and also maps errors of other drivers than pgx (see package
+// sqltx).
 func TxError(err error) error {
 	if err == nil || errors.As(err, new(*WaitError)) || errors.Is(err, ErrUnavailable) {
 		return err

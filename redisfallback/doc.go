@@ -7,12 +7,12 @@
 //
 // A lock is a lease: the key expires when its holder has not renewed it for as long as [pglock.WithLease] says, 15 s
 // by default. A renewer renews it three times in that period, over separate connections. The lock ends in the
-// holder's process, with its Context, before the key can have expired, counted from before the last answered renewal
-// was sent, less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the
+// holder's process, with its Context, before the key can have expired: one lease after the last answered renewal was
+// sent, less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the
 // holder learns of it before another one can get the lock.
 //
-// A lock that Redis itself forgets may be granted again. The first holder learns of it at its next renewal that reaches
-// that server, within a third of the lease, and until then two holders may be at work:
+// A lock that Redis itself forgets may be granted again. The first holder learns of it at its next renewal on that
+// server, within a third of the lease. Until then two holders may be at work:
 //   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/):
 //     a failover by Sentinel or in a Cluster loses the locks that the new primary had not heard of.
 //   - A server without persistence forgets all locks when it restarts. With appendfsync everysec it may forget those of
@@ -20,11 +20,11 @@
 //   - A server whose maxmemory-policy is not noeviction may evict locks.
 //   - FLUSHALL, DEL and SET by others, and forward jumps of the server's wall clock, by which keys expire.
 //
-// A split brain is worse: a holder that still reaches the old primary keeps renewing its lock there, and does not learn
-// that the new primary has granted it again until the old one steps down. Set min-replicas-to-write to 1 or more, and
-// min-replicas-max-lag to less than the lease: a primary that is cut off from its replicas then refuses renewals too,
-// and the lock ends with its lease. [pglock.Locker.Ping] and the first lock log a warning when the server has replicas
-// and min-replicas-to-write is 0, or when it may evict locks.
+// A split brain is worse: a holder that still reaches the old primary keeps renewing there. It does not learn of the
+// new primary's grant until the old one steps down. Set min-replicas-to-write to 1 or more, and min-replicas-max-lag
+// to less than the lease: a primary that is cut off from its replicas then refuses renewals too, and the lock ends
+// with its lease. [pglock.Locker.Ping] and the first lock log a warning when the server has replicas and
+// min-replicas-to-write is 0, or when it may evict locks.
 //
 // Where the first two matter, use [NewRedlock], on servers that do not know each other: a lock then survives the loss
 // of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
@@ -43,14 +43,15 @@
 //
 // # What is stored
 //
-// An exclusive lock is a string with the holder's token, made as by SET key token NX PX lease, and deleted and extended
-// by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. A token of [pglock.WithToken]
-// is followed by / and an ID, since others may choose the same one; on Redlock a number follows the token if the first
-// attempt failed, so that what undoes an attempt cannot end a later one. With [WithKeyPrefix]("") a lock of the same name in
-// any of them excludes ours, and ours excludes it. A shared lock has the value "pglock:shared" in that key; its holders are
-// in a sorted set beside it. Waiters stand in sorted sets, writers and readers apart. These keys begin with a tag that puts
-// them in the lock's hash slot: "{3x}:pglock:shared:…", and so does the slot's fence counter. Except for that counter every
-// key has a time to live. A name that would be such a key, which only WithKeyPrefix("") permits, is [pglock.ErrInvalidKey].
+// An exclusive lock is a string with the holder's token, made as by SET key token NX PX lease, and deleted and
+// extended by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. A token of
+// [pglock.WithToken] is followed by / and an ID, since others may choose the same one. On Redlock a number follows
+// the token if the first attempt failed, so that undoing an attempt cannot end a later one. With [WithKeyPrefix]("")
+// a lock of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value
+// "pglock:shared" in that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and
+// readers apart. These keys begin with a tag that puts them in the lock's hash slot: "{3x}:pglock:shared:…", and so
+// does the slot's fence counter. Except for that counter every key has a time to live. A name that would be such a
+// key, which only WithKeyPrefix("") permits, is [pglock.ErrInvalidKey].
 //
 // What redis-py's Lock has, and where it is here:
 //
@@ -79,13 +80,13 @@
 // unconfirmed offer lasts. A subscription that is silent for 5 s (or for a lease, if that is shorter) is tried, and made
 // anew if it does not answer.
 //
-// A waiter also asks again when the holder's lease expires, in case the holder died, and now and then in case a message
-// was lost: the first in line every 2 s or a quarter of the lease, the others less often; all waiters of a Locker
-// together at most 25 times a second. While the holder is a client of another library, which publishes nothing, the
-// first in line tries to take the lock every 75 ms to 1 s; once it knows the rhythm of such holders, it tries in short
+// A waiter also asks again when the holder's lease expires, in case the holder died, and now and then in case a
+// message was lost: the first in line every 2 s or a quarter of the lease, the others less often, and all waiters of
+// a Locker together at most 25 times a second. Clients of other libraries publish nothing. While one of them is the
+// holder, the first in line tries every 75 ms to 1 s. Once it knows the rhythm of such holders, it tries in short
 // bursts around the next release. So it gets its share even beside clients that take the lock again at once. Clients
-// that poll are not in the line: they are not served while waiters of this package are. Readers and writers take turns.
-// On Redlock a release also wakes waiters, but there is no common line: they ask again, in random order.
+// that poll are not in the line: they are not served while waiters of this package are. Readers and writers take
+// turns. On Redlock a release also wakes waiters, but there is no common line: they ask again, in random order.
 //
 // On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master.
 //
@@ -94,10 +95,10 @@
 // A Redlock node that does not answer is not waited for, beyond [WithNodeTimeout], where the others decide without it. A
 // single server has no substitute, so calls wait for it, up to that time.
 //
-// A replica is refused with [pglock.ErrStandby]. Clients of a Redlock that lead to one server get one vote together, and
-// [pglock.Locker.Ping] returns an error; a client of a Cluster is an error of [NewRedlock]. If the server does not permit
-// INFO, this is not checked. Rights that the user needs to keep and release locks are checked before the first lock, so
-// that no lock is granted that cannot be kept.
+// A replica is refused with [pglock.ErrStandby]. Clients of a Redlock that lead to one server have one vote
+// together, and [pglock.Locker.Ping] returns an error. A client of a Cluster is an error of [NewRedlock]. If the
+// server does not permit INFO, this is not checked. Rights that the user needs to keep and release locks are checked
+// before the first lock, so that no lock is granted that cannot be kept.
 //
 // Renewals must not wait, so they use a separate client with the configuration of the given one, without hooks added
 // to it. Everything else shares the connections of the client: give the Locker one whose connections are not all busy

@@ -18,9 +18,9 @@
 // What a transaction writes happens once, since it commits together with the record or not at all. Effects elsewhere
 // (an email, a call to another service) may happen more often, since a transaction that fails after them is repeated.
 //
-// A duplicate that arrives while the first is running waits on an advisory lock with the key [Scope.LockKey], so the monitor and
-// the errors show what it waits for. It gets [pglock.ErrDone] if the first commits, and becomes the first itself if that one
-// rolls back.
+// A duplicate that arrives while the first is running waits on an advisory lock, which the monitor shows. It gets
+// [pglock.ErrDone] if the first commits, and becomes the first itself if that one rolls back. [pglock.WithObserver]
+// is an option of the call.
 //
 // It needs schema pglock ([pglock.ErrSchemaMissing]) and a READ COMMITTED transaction on PostgreSQL: under REPEATABLE
 // READ and SERIALIZABLE a transaction does not see what was done since it began, so those are refused with

@@ -19,11 +19,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// Tx returns nil in the first transaction that asks for id, and records that the work has been done; the record takes
-// effect when tx commits. Later transactions get a *[DoneError] that matches [pglock.ErrDone] or [ErrMismatch], and can
-// continue. A transaction that asks before tx has ended waits for it: for as long as ctx allows, or [pglock.MaxWait],
-// rounded up to whole milliseconds. After that the error is a *[pglock.WaitError] that names the other, and the
-// transaction can continue; with a MaxWait of zero, the call only finds out which transaction that is.
+// Tx returns nil in the first transaction that asks for id, and records that the work has been done; the record
+// takes effect when tx commits. Later transactions get a *[DoneError] that matches [pglock.ErrDone] or
+// [ErrMismatch], and can continue. A transaction that asks before tx has ended waits for it: for as long as ctx
+// allows, or [pglock.MaxWait], rounded up to whole milliseconds. After that the error is a *[pglock.WaitError] that
+// names the other, and the transaction can continue. With a MaxWait of zero the call does not wait.
 // [pglock.WithObserver] reports the call. Other options are errors.
 //
 // It takes one round trip if it does not have to wait. The first use on a connection takes another, in which pgx

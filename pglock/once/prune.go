@@ -12,10 +12,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// Prune deletes the records that are older than keep, a thousand in a transaction; the same ids are new again after that. Choose
-// keep well above the time in which duplicates may still arrive (the retention of the queue, or the days for which
-// clients may repeat a request), and above that for which a transaction may stay open: a record's age begins when it is
-// made, by the server's clock. Prune waits for no other transaction, and any number of processes may call it.
+// Prune deletes the records that are older than keep, a thousand in a transaction; the same ids are new again after
+// that. Choose keep well above the time in which duplicates may arrive (the retention of the queue, or the days for
+// which clients repeat a request), and above the longest transaction: a record's age begins when it is made, by the
+// server's clock. Prune waits for no other transaction, and any number of processes may call it.
 //
 // The role needs the privileges of migrations.PrunerGrants. keep must be at least a second.
 func Prune(ctx context.Context, db pglock.DB, keep time.Duration, opts ...Option) error {

@@ -104,9 +104,9 @@ func readQuery(q Query, keys map[string]keytemplate.Template) (*query, error) {
 	return read, nil
 }
 
-// Key returns the key of a declaration of the set with these values of its parameters: int64, string, [16]byte, bool,
-// time.Time, or whatever else sqlc has for their types. If the name has more than [pglock.MaxName] bytes, a value makes no
-// name, or values are missing or too many, it is a key for which all functions that take one return
+// Key returns the key of a declaration of the set with these values of its parameters: int64, string, [16]byte,
+// bool, time.Time, or whatever else sqlc has for their types. If the name has more than [pglock.MaxName] bytes, a
+// value makes no name, or values are missing or too many, the key is invalid: functions that take it return
 // [pglock.ErrInvalidKey] and the cause.
 func (s *Set) Key(declaration string, values ...any) pglock.Key {
 	name, err := s.name(declaration, values)

@@ -17,16 +17,16 @@ import (
 // and no others: Exec, Query, QueryRow and SendBatch answer any other SQL with [ErrUnknownQuery], and so does a
 // known name with another text. A query without a lock is passed on as it is.
 //
-// A query with locks and its locks are two or more statements of one batch, so they are one round trip wherever a batch
-// is, and the query's snapshot is younger than its locks. All of a query's locks, and those of a batch of queries, are
-// taken in one order, so that no two of them can deadlock over locks. They last until the transaction ends. No part
-// of the query is executed without them.
+// A query and its locks are statements of one batch. So they are one round trip wherever a batch is, and the query's
+// snapshot is younger than its locks. All of a query's locks, and those of a batch of queries, are taken in one
+// order, so that no two of them can deadlock over locks. They last until the transaction ends. No part of the query
+// is executed without them.
 //
-// When a lock is held elsewhere, after max_wait or at once with try, the transaction is as it was before the query, and the
-// error of max_wait names the holder; that takes some more round trips. After any other failure of a lock (a stale snapshot,
-// a standby, a context that ends) it is aborted and can only be rolled back. An argument that makes no key is
-// [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as there, only
-// max_wait bounds a wait without losing the connection, and a wait for one's own Lock is not detected.
+// If a lock is not granted (with try at once, else after max_wait), the transaction is as it was before the query.
+// The error of max_wait names the holder, which takes some more round trips. After any other failure of a lock (a
+// stale snapshot, a standby, a context that ends) it is aborted and can only be rolled back. An argument that makes
+// no key is [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as
+// there, only max_wait bounds a wait without losing the connection, and a wait for one's own Lock is not detected.
 //
 // Commit, Rollback, CopyFrom, LargeObjects and Conn are those of the transaction itself, and take no locks. Prepare is
 // refused. Begin begins a savepoint that takes locks too.

@@ -35,11 +35,12 @@ const (
 	PolicyRefuse
 )
 
-// WithOutage says what to do while the server cannot be reached, does not answer within [WithTimeout], cancels the statement
-// (statement_timeout or lock_timeout of the role, pg_cancel_backend), or is a standby ([pglock.ErrStandby]), to which the
-// address may lead for a while during a failover. With PolicyPermit the call returns no error, and with PolicyRefuse a
-// *[RefusedError]; [Decision.Outage] says why the server could not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and
-// a full lock table ([pglock.ErrTooManyLocks]), are returned as usual.
+// WithOutage says what to do during an outage: while the server cannot be reached, does not answer within
+// [WithTimeout], or cancels the statement (statement_timeout or lock_timeout of the role, pg_cancel_backend). A
+// standby ([pglock.ErrStandby]) is one too, since during a failover the address may lead to it. With PolicyPermit
+// the call returns no error, and with PolicyRefuse a *[RefusedError]; [Decision.Outage] says why the server could
+// not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and a full lock table
+// ([pglock.ErrTooManyLocks]), are returned as usual.
 //
 // An address that always leads to a standby, or a session that is read-only by default, is an outage without an end: watch
 // [Decision.Outage].

@@ -13,10 +13,10 @@
 // docs/guarantees.md says what a clock that is set can do.
 //
 // Every call is one READ COMMITTED transaction, and nothing depends on a session: no setting, prepared statement,
-// notification or temporary object. Goroutines that lock and unlock at the same time share a statement and its commit.
-// Waiters of different processes are served in the order of their arrival; they poll for their turn, so the next
-// process has a lock some milliseconds after a short hold, and up to 0.6 seconds after a long one. A call that cannot
-// win only reads.
+// notification or temporary object. Goroutines that lock and unlock at the same time share a statement and its
+// commit. Waiters of different processes are served in the order of their arrival. They poll for their turn: the
+// next process has a lock some milliseconds after a short hold, and up to 0.6 seconds after a long one. A call that
+// cannot win only reads.
 //
 // [pglock.Lock.GuardTx] needs one round trip, works through the pooler, and in transactions of every isolation level
 // that can write. A guarded transaction blocks other holders until it ends, even if the lock is lost or unlocked
@@ -34,10 +34,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// New returns a Locker whose locks are in rows on the server of pool. It uses the pool's configuration only: the Locker
-// dials up to four connections of its own, on top of the pool's MaxConns, of which one does nothing but renew the
-// leases, and a fifth only if package schedule records runs. BeforeConnect, TLS and DialFunc are honoured; AfterConnect
-// and tracers are not. It does not dial yet; see [pglock.Locker.Ping].
+// New returns a Locker whose locks are in rows on the server of pool. It uses the pool's configuration only: the
+// Locker dials up to four connections of its own, on top of the pool's MaxConns. One of them only renews the lease.
+// Package schedule takes a fifth for its records. BeforeConnect, TLS and DialFunc are honoured; AfterConnect and
+// tracers are not. It does not dial yet; see [pglock.Locker.Ping].
 //
 // Options for sessions of PostgreSQL (AllowPooler, WithSessions and the like) are errors that match
 // [pglock.ErrUnsupported].

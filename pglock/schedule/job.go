@@ -23,9 +23,9 @@ type Job struct {
 	config config
 }
 
-// New returns the job named by key: runs hold the lock of that key, and are recorded on the server of l under the key's
-// text, [pglock.Key.String], which has at most 1024 bytes of UTF-8 without NUL. Jobs with equal keys on the same server
-// are one job, in all processes. New does not connect.
+// New returns the job named by key: runs hold the lock of that key, and are recorded on the server of l under the
+// key's text, [pglock.Key.String]. Jobs with equal keys on the same server are one job, in all processes. New does
+// not connect.
 func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Job, error) {
 	if l == nil {
 		return nil, errors.New("pglock/schedule: the Locker is nil")

@@ -12,10 +12,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// RunTx is [Job.Run] for a job whose effects are in db, the database of the Locker: fn's writes in tx and the record that it
-// ran commit together, so they happen exactly once for each due time, as long as some process asks again after a
-// failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): if the lock is lost, it
-// cannot commit after another process has begun the same run. The context of fn is tied to it ([pglock.TxContext]).
+// RunTx is [Job.Run] for a job whose effects are in db, the database of the Locker: fn's writes in tx commit
+// together with the record of the run. So they happen exactly once for each due time, if some process asks again
+// after a failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): if the lock is
+// lost, it cannot commit after another process has begun the same run. The context of fn is tied to it
+// ([pglock.TxContext]).
 //
 // fn must neither commit nor roll back. If it fails, or ctx or the lock ends, everything is rolled back, and the run
 // does not count as done. A job with [WithMark] is refused. On Redis it is [pglock.ErrUnsupported].

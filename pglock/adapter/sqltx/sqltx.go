@@ -13,8 +13,8 @@
 //	ent           *ent.Tx, generated with the feature sql/execquery
 //
 // A transaction lock that is taken outside a transaction would be freed at once. So for anything that neither is nor
-// embeds a *sql.Tx, the server is first asked whether it is in a transaction, which takes two more round trips; a
-// database handle, or a GORM without Begin, is refused with [ErrNoTransaction] before anything is locked.
+// embeds a *sql.Tx, two more round trips first ask the server whether it is in a transaction. A database handle, or
+// a GORM without Begin, is refused with [ErrNoTransaction] before anything is locked.
 package sqltx
 
 import (
@@ -65,8 +65,8 @@ func TryLockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOpti
 	return pglock.TryLockTx(ctx, on, key, opts...)
 }
 
-// LockAllTx takes all the locks for the rest of the transaction, or none of them, in one statement and in an order that
-// is the same in all calls, as [pglock.LockAllTx] does. Without keys, the error matches [pglock.ErrInvalidKey].
+// LockAllTx takes all the locks for the rest of the transaction, or none, in one statement and in the fixed order of
+// [pglock.LockAllTx]. Without keys, the error matches [pglock.ErrInvalidKey].
 func LockAllTx(ctx context.Context, tx Tx, keys []pglock.Key, opts ...pglock.TxOption) error {
 	on, err := enter(ctx, tx)
 	if err != nil {
