@@ -58,16 +58,18 @@ var actionScenes = map[string]struct {
 		s.session(appName("other"), "SELECT pg_advisory_lock(1)")
 		s.waits("SELECT pg_advisory_lock(1)")
 	}, "Terminate N ddl-owner, idle in transaction for AGE, holds relation t (AccExcl): frees 1, then 1 more, longest wait AGE; 1 other waits"},
-	"a DDL queue: the ALTER has done nothing yet": {func(s idleSessions) {
+	"a DDL queue: the ALTERs have done nothing yet": {func(s idleSessions) {
 		for range 3 {
 			s.session(appName("report"), "BEGIN", "SELECT * FROM t")
 		}
-		s.waits("ALTER TABLE t ADD w int", appName("flyway"))
+		for range 2 {
+			s.waits("ALTER TABLE t ADD w int", appName("flyway"))
+		}
 		for range 4 {
 			s.waits("SELECT * FROM t")
 		}
-	}, "Cancel N flyway, which waits for relation t (AccExcl) for AGE: frees 4, longest wait AGE; " +
-		"or terminate 3 sessions that share relation t (N report, N report, N report); all must end: frees 1, then 4 more"},
+	}, "Cancel 2 sessions that wait for relation t (AccExcl) (N flyway, N flyway); all must be cancelled: frees 4, longest wait AGE; " +
+		"or terminate 3 sessions that share relation t (N report, N report, N report); all must end: frees 1, then 5 more"},
 	"a member of a queue frees none": {func(s idleSessions) {
 		s.session(appName("holder"), "SELECT pg_advisory_lock(7)")
 		for range 3 {

@@ -78,11 +78,11 @@ func (a Action) doText() string {
 		for _, n := range a.Whom {
 			all = append(all, n.Who())
 		}
-		does := "share " + a.lock
+		does, must := "share "+a.lock, "end"
 		if a.Signal == signalCancel {
-			does = "wait for " + a.heldText()
+			does, must = "wait for "+a.heldText(), "be cancelled"
 		}
-		return fmt.Sprintf("%s %d sessions that %s (%s); all must end", a.verb(), len(all), does, strings.Join(all, ", "))
+		return fmt.Sprintf("%s %d sessions that %s (%s); all must %s", a.verb(), len(all), does, strings.Join(all, ", "), must)
 	case a.Signal == signalCancel:
 		return fmt.Sprintf("Cancel %s, which waits for %s%s%s", first.Who(), a.heldText(), a.forText(" for ", ""), a.elsewhere(first))
 	}

@@ -305,8 +305,25 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	}
 	o, err := monitor.Terminate(t.Context(), pool, c)
 	must.Succeed(t, err)
-	if !o.Effective() || !strings.Contains(o.String(), "1 of 1 session that waited for its other locks is not blocked by it") {
+	if !o.Effective() || !strings.Contains(o.String(), "of 1 session that waited for its other locks 1 can go on") {
 		t.Errorf("the outcome is %+v", o)
+	}
+}
+
+// A row that several transactions have locked has one of them after the other in the way: the outcome says who is next.
+func TestChainTheOutcomeSaysWhoIsNextInTheWay(t *testing.T) {
+	s := newIdleSessions(t)
+	for range 2 {
+		s.session(appName("reader"), "BEGIN", "SELECT * FROM t WHERE id = 1 FOR SHARE")
+	}
+	waiter := s.waits("UPDATE t SET v = 2 WHERE id = 1")
+	pool := s.db.Pool(t)
+	first := take(t, pool).Tree().Node(monitor.SessionID{PID: waiter}).Blocker
+	o, err := monitor.Terminate(t.Context(), pool, inspect(t, pool, first.PID))
+	must.Succeed(t, err)
+	next := take(t, pool).Tree().Node(monitor.SessionID{PID: waiter}).Blocker
+	if want := "of 1 session that waited for its other locks 0 can go on, next in the way is " + next.Who(); next.PID == first.PID || !strings.HasSuffix(o.String(), want) {
+		t.Errorf("%s; want %s", o, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,8 +20,10 @@ type Outcome struct {
 	Locks []LockOutcome
 
 	stateChanged bool
-	stillWaits   bool // it waited for a lock of any type, and waits for the same lock afterwards
-	stillBlocks  int  // how many of Target.OtherWaiters wait for the session afterwards
+	stillWaits   bool   // it waited for a lock of any type, and waits for the same lock afterwards
+	stillBlocks  int    // how many of Target.OtherWaiters wait for the session afterwards
+	stillWait    int    // how many of them wait for any
+	next         string // who blocks the first of these
 }
 
 // LockOutcome is what happened to a lock.
@@ -67,18 +70,21 @@ func (o *Outcome) compare(now *Snapshot) {
 		}
 		o.Locks = append(o.Locks, result)
 	}
-	for wait := range now.Waits() {
-		for _, before := range o.Target.Waits {
-			same := before.Lock != nil && wait.Lock != nil && placeOf(before.Lock) == placeOf(wait.Lock) ||
-				before.Other != nil && wait.Other != nil && *before.Other == *wait.Other
-			o.stillWaits = o.stillWaits || same && wait.ID() == target && !o.Ended
-		}
+	tree := now.Tree()
+	if n := tree.Node(target); n != nil && n.Wait != nil && !o.Ended {
+		o.stillWaits = slices.ContainsFunc(o.Target.Waits, func(before Wait) bool { return before.Label() == n.Wait.Label() })
 	}
-	for _, wait := range now.OtherWaits {
-		for _, before := range o.Target.OtherWaiters {
-			if wait.ID() == before.ID() && !o.Ended && slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == target }) {
-				o.stillBlocks++
-			}
+	for _, before := range o.Target.OtherWaiters {
+		n := tree.Node(before.ID())
+		if n == nil || n.Wait == nil {
+			continue
+		}
+		o.stillWait++
+		if n.Blocker != nil {
+			o.next = cmp.Or(o.next, n.Blocker.Who())
+		}
+		if !o.Ended && slices.ContainsFunc(n.Wait.BlockedBy, func(b Blocker) bool { return b.ID() == target }) {
+			o.stillBlocks++
 		}
 	}
 }
@@ -148,12 +154,11 @@ func (o Outcome) String() string {
 		parts = append(parts, "it held no advisory lock")
 	}
 	if all := len(o.Target.OtherWaiters); all > 0 {
-		freed, are := all-o.stillBlocks, "are"
-		if freed == 1 {
-			are = "is"
+		parts = append(parts, fmt.Sprintf("of %s for its other locks %d can go on",
+			plural(all, "session that waited", "sessions that waited"), all-o.stillWait))
+		if o.next != "" {
+			parts = append(parts, "next in the way is "+o.next)
 		}
-		parts = append(parts, fmt.Sprintf("%d of %s for its other locks %s not blocked by it any more",
-			freed, plural(all, "session that waited", "sessions that waited"), are))
 	}
 	what := fmt.Sprintf("session %d", o.Target.PID)
 	if o.Target.Lease != nil {
@@ -169,7 +174,7 @@ func (o Outcome) effectText() string {
 	case o.Ended:
 		return "has ended"
 	case o.Signal == signalTerminate:
-		return fmt.Sprintf("was signalled to end, and is still there after %v", effectTime)
+		return fmt.Sprintf("was signalled to end, and is still there after %v (if it is stopped on its host, it ends after kill -CONT)", effectTime)
 	case o.stillWaits:
 		return "was cancelled, and waits still or again"
 	case len(o.Target.Waits) > 0:

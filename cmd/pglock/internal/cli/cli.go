@@ -75,13 +75,8 @@ func newRoot() *cobra.Command {
 		Example: "  pglock -d postgres://db1/shop\n  pglock run nightly-report -- ./report.sh",
 		Version: moduleVersion(),
 	})
-	root.RunE = func(cmd *cobra.Command, _ []string) error {
-		monitor.SetContext(cmd.Context())
-		if err := monitor.ParseFlags(nil); err != nil { // merges the flags of all commands
-			return err
-		}
-		return monitor.RunE(monitor, nil)
-	}
+	root.Flags().AddFlagSet(monitor.Flags())
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return monitor.RunE(cmd, nil) }
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpTemplate(help)

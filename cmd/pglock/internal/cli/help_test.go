@@ -92,7 +92,7 @@ func TestHelpCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
 		wantText(t, r.stdout, "Usage:")
 	}
 	db := testenv.Database(t)
-	r := command(t, nil, "-d", db.ConnString()).run() // pglock alone is pglock monitor
+	r := command(t, nil, "-d", db.ConnString(), "--once", "-o", "text").run() // pglock alone is pglock monitor
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, "/"+db.Name())
 }
