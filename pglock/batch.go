@@ -8,7 +8,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
 
 // QueueLockTx adds the lock to the batch b, in which it has exactly one result. It needs no extra round trip, and
@@ -67,7 +67,7 @@ func (l *queuedLock) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql strin
 	if l.err != nil {
 		return "", nil, l.err
 	}
-	if err := txlock.CheckServer(conn); err != nil {
+	if err := refusal.CheckServer(conn); err != nil {
 		return "", nil, failed("lock", l.keys[0], len(l.keys)-1, err)
 	}
 	return sql, args, nil

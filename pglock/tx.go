@@ -9,7 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
@@ -159,7 +159,7 @@ func checkTx(tx pgx.Tx, keys ...Key) error {
 	if tx == nil {
 		return errors.New("the transaction is nil")
 	}
-	return txlock.CheckServer(tx.Conn())
+	return refusal.CheckServer(tx.Conn())
 }
 
 // checkKeys refuses invalid keys, and says which of several it is.

@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
 
 // txOutcome is what a statement of queries/locks.sql returns for a lock.
@@ -21,8 +21,8 @@ const (
 	txUnknown        txOutcome = ""
 	txGranted        txOutcome = "granted"
 	txHeld           txOutcome = "held"
-	txRefusedStandby txOutcome = txlock.Standby
-	txRefusedStale   txOutcome = txlock.Stale
+	txRefusedStandby txOutcome = refusal.Standby
+	txRefusedStale   txOutcome = refusal.Stale
 	txRefusedHeld    txOutcome = "pglock_held" // in a batch, where txHeld is an error
 	txTimedOut       txOutcome = "timed out"   // by the session's own lock_timeout
 )
@@ -36,7 +36,7 @@ func (o txOutcome) err() error {
 	case txTimedOut:
 		return &WaitError{Err: errOwnTimeout}
 	}
-	if err := txlock.Refusal(string(o)); err != nil {
+	if err := refusal.Of(string(o)); err != nil {
 		return err
 	}
 	return fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(string(o)))
@@ -93,9 +93,9 @@ func TxError(err error) error {
 	case sqlstate.LockNotAvailable:
 		return &WaitError{Err: err}
 	case sqlstate.UndefinedObject:
-		for _, refusal := range []txOutcome{txRefusedStandby, txRefusedStale, txRefusedHeld} {
-			if strings.Contains(server.Message, string(refusal)) { // the rest of the text depends on lc_messages
-				return refusal.err()
+		for _, refused := range []txOutcome{txRefusedStandby, txRefusedStale, txRefusedHeld} {
+			if strings.Contains(server.Message, string(refused)) { // the rest of the text depends on lc_messages
+				return refused.err()
 			}
 		}
 	}

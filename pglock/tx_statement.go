@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
@@ -44,10 +44,32 @@ func inOrder(keys []Key) []Key {
 	return slices.CompactFunc(keys, Key.Equal)
 }
 
-// oneRoundTrip is [txlock.OneRoundTrip], for scripts too.
-type oneRoundTrip struct{ txlock.OneRoundTrip }
+// oneRoundTrip runs statements in an execution mode that needs no preparation. The modes that prepare or describe a
+// statement spend a round trip on it when a connection sees it first, and named prepared statements fail behind
+// transaction poolers that do not track them.
+type oneRoundTrip struct{ pgx.Tx }
 
-func inOneRoundTrip(tx pgx.Tx) oneRoundTrip { return oneRoundTrip{txlock.OneRoundTrip{Tx: tx}} }
+func inOneRoundTrip(tx pgx.Tx) oneRoundTrip { return oneRoundTrip{tx} }
+
+func (t oneRoundTrip) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return t.Tx.Exec(ctx, sql, t.withMode(args)...)
+}
+
+func (t oneRoundTrip) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return t.Tx.Query(ctx, sql, t.withMode(args)...)
+}
+
+func (t oneRoundTrip) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return t.Tx.QueryRow(ctx, sql, t.withMode(args)...)
+}
+
+func (t oneRoundTrip) withMode(args []any) []any {
+	mode := pgx.QueryExecModeExec
+	if conn := t.Conn(); conn != nil && conn.Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		mode = pgx.QueryExecModeSimpleProtocol // the caller's proxy may know no other protocol
+	}
+	return append([]any{mode}, args...)
+}
 
 // RunScript implements [txscript.Runner] for transactions that do.
 func (t oneRoundTrip) RunScript(ctx context.Context, s *txscript.Script, args []any) (int64, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
+	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
 
 // Dialer opens connections for lock sessions.
@@ -70,7 +71,7 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	if err != nil {
 		return nil, sqlstate.ExplainOwn(err)
 	}
-	if err := d.applySettings(ctx, conn.PgConn()); err != nil {
+	if err := d.applySettings(ctx, conn); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
 		return nil, err
 	}
@@ -100,13 +101,13 @@ func (d *Dialer) configuration(ctx context.Context) (*pgx.ConnConfig, error) {
 }
 
 // applySettings changes the settings of a new session. (Poolers would refuse them as startup parameters.)
-func (d *Dialer) applySettings(ctx context.Context, pg *pgconn.PgConn) error {
-	if version := pg.ParameterStatus("crdb_version"); version != "" {
-		return fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", driver.ErrUnsupported, version)
+func (d *Dialer) applySettings(ctx context.Context, conn *pgx.Conn) error {
+	if err := refusal.CheckServer(conn); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
 	defer cancel()
-	err := trust.Set(ctx, pg, d.AllowPooler, slices.Concat(trust.SessionSettings, ownSettings)...)
+	err := trust.Set(ctx, conn.PgConn(), d.AllowPooler, slices.Concat(trust.SessionSettings, ownSettings)...)
 	if err != nil && !errors.Is(err, driver.ErrPooler) {
 		return NotOpened("set up the session", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
 
 // Refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.
@@ -17,9 +18,9 @@ func Refusal(outcome string) error {
 		return nil
 	case "pglock_pooler":
 		return trust.Pooled()
-	case "pglock_standby":
-		return fmt.Errorf("%w: its advisory locks exclude only sessions of that server "+
-			"(connect to the primary, or use AllowStandby)", driver.ErrStandby)
+	}
+	if err := refusal.Of(outcome); err != nil {
+		return err
 	}
 	return fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(outcome))
 }
