@@ -92,7 +92,7 @@ func (c *call) record(ctx context.Context, tx pgx.Tx, v any) error {
 	if err != nil {
 		return c.failed(c.id, fmt.Errorf("record the result: %w", err))
 	}
-	err = queries(tx, c.owners).OnceRecord(ctx, lockdb.OnceRecordParams{
+	err = newQueries(tx, c.owners).OnceRecord(ctx, lockdb.OnceRecordParams{
 		Scope: c.name, ID: c.id, Fingerprint: c.fingerprint, Result: result,
 	})
 	if err != nil {
@@ -111,14 +111,6 @@ type call struct {
 
 // begin checks the arguments of a call.
 func (s *Scope) begin(tx pgx.Tx, id string, opts []pglock.TxOption) (*call, error) {
-	c, err := s.call(id, opts)
-	if err == nil && tx == nil {
-		err = s.failed(id, errors.New("the transaction is nil"))
-	}
-	return c, err
-}
-
-func (s *Scope) call(id string, opts []pglock.TxOption) (*call, error) {
 	if s == nil {
 		return nil, errors.New("pglock/once: the Scope is nil")
 	}
@@ -127,6 +119,8 @@ func (s *Scope) call(id string, opts []pglock.TxOption) (*call, error) {
 	case err != nil:
 	case o.Shared || o.AllowStale || o.AllowStandby:
 		err = errors.New("the options of a call are MaxWait and WithObserver")
+	case tx == nil:
+		err = errors.New("the transaction is nil")
 	default:
 		err = records.CheckText("id", id, maxID)
 	}
@@ -140,7 +134,7 @@ func (s *Scope) call(id string, opts []pglock.TxOption) (*call, error) {
 // is a statement of package pglock, which can bound it and name the holder. A try is refused while others wait, so they
 // are not overtaken; by the second try this transaction already has the lock.
 func (c *call) ask(ctx context.Context, tx pgx.Tx, record bool) (lockdb.OnceRow, error) {
-	queries := queries(tx, c.owners)
+	queries := newQueries(tx, c.owners)
 	params := lockdb.OnceParams{Scope: c.name, ID: c.id, Fingerprint: c.fingerprint, Record: record}
 	said, err := queries.Once(ctx, params)
 	if err == nil && said.Outcome == held {
@@ -172,7 +166,7 @@ func (c *call) report(ctx context.Context, ran bool, err error) {
 // trusted remembers which schemas have been checked.
 var trusted = trust.Checker{Option: "once.WithTrustedOwner"}
 
-func queries(db records.Sender, owners []string) *lockdb.Queries {
+func newQueries(db records.Sender, owners []string) *lockdb.Queries {
 	return records.Guarded{DB: db, Trust: &trusted, Owners: owners}.Queries()
 }
 

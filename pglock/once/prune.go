@@ -29,7 +29,7 @@ func Prune(ctx context.Context, db pglock.DB, keep time.Duration, opts ...Option
 	if err := options.Apply(&c, opts); err != nil {
 		return fmt.Errorf("pglock/once: prune: %w", err)
 	}
-	queries := queries(db, c.owners)
+	queries := newQueries(db, c.owners)
 	err := records.Delete(ctx, func(most int32) (int64, error) {
 		return queries.OncePrune(ctx, lockdb.OncePruneParams{Keep: records.Interval(keep), Most: most})
 	})

@@ -65,7 +65,7 @@ func (p *postgres) Take(ctx context.Context, runs []ratestore.Run) ([]ratestore.
 		return err
 	})
 	if err != nil {
-		return nil, records.Unavailable(ctx, err)
+		return nil, records.Explain(ctx, err)
 	}
 	if len(rows) != n {
 		return nil, fmt.Errorf("the server decided %d of %d runs", len(rows), n)
@@ -83,7 +83,7 @@ func (p *postgres) Return(ctx context.Context, key string, until, price int64) (
 		returned, err = p.queries.RateReturn(ctx, lockdb.RateReturnParams{Key: key, TakenUntil: until, Price: price})
 		return err
 	})
-	return returned, records.Unavailable(ctx, err)
+	return returned, records.Explain(ctx, err)
 }
 
 // Prune deletes the state of ids, under all keys, that have been idle so long that it no longer matters. It reads the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
 
 // GuardTx implements [driver.TxGuard]. The transaction locks the rows of the lock until it ends. Other holders pass over
@@ -27,7 +27,7 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ b
 	g.guarded.Store(true)
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
-		Idle: b.guardIdle(), Holder: g.holder.id, Shared: g.shared,
+		Idle: txguard.IdleText(b.config.GuardIdle), Holder: g.holder.id, Shared: g.shared,
 		Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations, Companions: g.companions(),
 	})
 	switch {
@@ -71,11 +71,3 @@ func isLost(err error) bool {
 }
 
 const notInPrerequisiteState = "55000"
-
-// guardIdle is the bound of guarded transactions as PostgreSQL reads it.
-func (b *backend) guardIdle() string {
-	if b.config.GuardIdle == 0 {
-		return "0"
-	}
-	return strconv.FormatInt(max(1, b.config.GuardIdle.Milliseconds()), 10) + "ms"
-}

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -62,7 +63,7 @@ func (g Guarded) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 		return tag, err
 	}
 	tag, err = results.Exec()
-	return tag, firstOf(err, results.Close())
+	return tag, cmp.Or(err, results.Close())
 }
 
 // QueryRow implements [lockdb.DBTX].
@@ -81,7 +82,7 @@ func (r row) Scan(dest ...any) error {
 		return r.err
 	}
 	err := r.results.QueryRow().Scan(dest...)
-	return firstOf(err, r.results.Close())
+	return cmp.Or(err, r.results.Close())
 }
 
 // Query implements [lockdb.DBTX].
@@ -122,12 +123,4 @@ func (r *rows) Close() {
 	}
 }
 
-func (r *rows) Err() error { return firstOf(r.Rows.Err(), r.err) }
-
-// firstOf keeps an error from being reported twice.
-func firstOf(err, next error) error {
-	if err != nil {
-		return err
-	}
-	return next
-}
+func (r *rows) Err() error { return cmp.Or(r.Rows.Err(), r.err) }

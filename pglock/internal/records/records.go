@@ -17,8 +17,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
-// Unavailable explains the error of a statement in its own transaction.
-func Unavailable(ctx context.Context, err error) error {
+// Explain explains the error of a statement in its own transaction.
+func Explain(ctx context.Context, err error) error {
 	if errors.Is(err, trust.ErrUnknownRole) {
 		return err
 	}
@@ -46,7 +46,7 @@ func Delete(ctx context.Context, statement func(most int32) (deleted int64, err 
 			return err
 		})
 		if err != nil {
-			return Unavailable(ctx, err)
+			return Explain(ctx, err)
 		}
 	}
 	return nil

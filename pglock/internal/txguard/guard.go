@@ -70,10 +70,10 @@ func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 func (l Lock) statement(ctx context.Context, tx pgx.Tx, server string, object int32) (guarded bool, err error) {
 	own := l.companions(l.Shared)
 	if !l.First {
-		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, l.idle(), server, lockkeys.IdentityClass, object)
+		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, IdleText(l.Idle), server, lockkeys.IdentityClass, object)
 		return tag.RowsAffected() == 1, err
 	}
-	rows, err := firstGuard.Run(ctx, tx, l.earlier(), own, l.idle(), server, lockkeys.IdentityClass, object)
+	rows, err := firstGuard.Run(ctx, tx, l.earlier(), own, IdleText(l.Idle), server, lockkeys.IdentityClass, object)
 	return rows == 1, err
 }
 
@@ -88,12 +88,12 @@ func (l Lock) earlier() []int64 {
 	return earlier
 }
 
-// idle returns the bound as PostgreSQL reads it.
-func (l Lock) idle() string {
-	if l.Idle == 0 {
+// IdleText returns a bound on how long a transaction may be idle as PostgreSQL reads it; 0 is no bound.
+func IdleText(d time.Duration) string {
+	if d == 0 {
 		return "0"
 	}
-	return strconv.FormatInt(max(1, l.Idle.Milliseconds()), 10) + "ms"
+	return strconv.FormatInt(max(1, d.Milliseconds()), 10) + "ms"
 }
 
 var firstGuard = txscript.New(

@@ -11,6 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
@@ -49,7 +50,7 @@ func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, 
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
-		case attempt > 0 && !pause(ctx, backoff(attempt)):
+		case attempt > 0 && !timing.Sleep(ctx, backoff(attempt)):
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -188,7 +189,7 @@ func (p *Pool) watch(ctx context.Context, s *session) {
 	if s.GuardPID() == "0" {
 		return
 	}
-	for missed := 0; ctx.Err() == nil; pause(ctx, p.config.LookEvery) {
+	for missed := 0; ctx.Err() == nil; timing.Sleep(ctx, p.config.LookEvery) {
 		bounded, cancel := context.WithTimeout(ctx, p.config.LookEvery)
 		_, stands, err := p.config.Call(bounded, lockdb.WaitStands, s.PID())
 		cancel()
@@ -261,18 +262,6 @@ func (p *Pool) cancel(ctx context.Context, s *session) (sent int, err error) {
 		return 2, nil
 	}
 	return 1, nil
-}
-
-// pause waits for d, and reports whether ctx lasted that long.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 func backoff(attempt int) time.Duration {
