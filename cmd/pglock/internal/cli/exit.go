@@ -15,7 +15,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -126,7 +125,7 @@ func code(err error) int {
 // cannotLock reports whether err says that there is no server, or one that cannot keep locks.
 func cannotLock(err error) bool {
 	for _, reason := range []error{pglock.ErrUnavailable, pglock.ErrDenied, pglock.ErrPooler, pglock.ErrStandby, pglock.ErrUnsupported,
-		pglock.ErrTooManyLocks, pgserver.ErrNoBinaries, io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded} {
+		pglock.ErrTooManyLocks, io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded} {
 		if errors.Is(err, reason) {
 			return true
 		}
