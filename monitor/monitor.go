@@ -8,7 +8,7 @@
 // [Snapshot.Action] says what to do first. [Snapshot.Target] shows everything that ends with a session; [Terminate]
 // ends the session, [Cancel] its statement, and both report what happened to its locks.
 //
-// The types are made to be printed as JSON; their field names are a stable format .
+// The types are made to be printed as JSON; their field names are a stable format.
 // Every text in them comes from others (names, application names, queries): escape control characters before you write
 // them to a terminal.
 //

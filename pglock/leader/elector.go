@@ -74,8 +74,8 @@ func (e *Elector) IsLeader() bool {
 }
 
 // Leader asks the server who leads, in any process; ok is false if there is no leader. The answer may be out of date by
-// the time Leader returns. What is known about a leader depends on the backend; see [pglock.Holder]. A
-// server that stores tokens (Redis, or rows of package rowlock) shows the leader's host and process ID in its token.
+// the time Leader returns. What is known about a leader depends on the backend; see [pglock.Holder]. Its host and process
+// ID are in Token on Redis, and in Client with locks in rows (package rowlock).
 func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, err error) {
 	holders, err := e.locker.Holders(ctx, e.key)
 	if err != nil || len(holders) == 0 {

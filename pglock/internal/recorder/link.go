@@ -1,6 +1,6 @@
-// Package recorder writes the data that outlives locks into schema pglock: the names of keys, for the monitor, the runs
-// of scheduled jobs, and that fencing tokens have been drawn. It uses separate connections, since a commit that hangs (synchronous replication) must
-// never hold up a session that holds locks.
+// Package recorder has the connections of a backend for all but locks: on them it records the names of keys and the runs
+// of jobs, draws fencing tokens, and publishes the waits of this process. A commit that hangs (synchronous replication)
+// must never hold up a session that holds locks.
 package recorder
 
 import (
