@@ -47,6 +47,7 @@ func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption)
 // request is one call of Lock, TryLock, LockAll or TryLockAll.
 type request struct {
 	keys   []driver.Key // in order
+	groups groupSet     // of the keys
 	try    bool         // never waits
 	config lockConfig
 	token  string
@@ -59,8 +60,8 @@ type request struct {
 	oneEntry [1]*entry
 }
 
-// attempt is what a request does, once or, with RetryUnavailable, several times. The Locker's mu guards it while the request
-// waits in a queue.
+// attempt is what a request does, once or, with RetryUnavailable, several times. While the request waits in a queue, that queue's
+// group guards it.
 type attempt struct {
 	entries []*entry      // of the keys that the request has reached
 	queued  bool          // it waits at the last of them
@@ -111,6 +112,7 @@ func (l *Locker) newRequest(ctx context.Context, keys []Key, try bool, opts []Lo
 	r.keys, r.entries = r.oneKey[:0], r.oneEntry[:0]
 	for _, key := range keys {
 		r.keys = append(r.keys, key.k)
+		r.groups |= 1 << groupOf(key.k.KeyID)
 	}
 	if err := r.config.read(opts); err != nil {
 		return nil, err
@@ -187,8 +189,8 @@ func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock(r.groups)
+	defer l.unlock(r.groups)
 	if !l.withdrawLocked(r) {
 		// Its turn came first, so r uses it: the backend checks ctx again, and a hold that was handed off is a lock like any other.
 		return nil
@@ -224,7 +226,7 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	r.reportWait(l)
 	r.asked = true
 	l.mu.Lock()
-	closed := l.closed
+	closed := l.closed.Load()
 	if !closed {
 		l.asking[r] = w
 	}
@@ -242,17 +244,18 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 
 // granted makes a Lock from the backend's grant. It returns nil if the grant is lost already.
 func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	now := driver.Now()
+	l.lock(r.groups)
+	defer l.unlock(r.groups)
 	if h.over { // Lost came first
 		return nil
 	}
-	h.grant, h.since = grant, driver.Now()
+	h.grant, h.since = grant, now
 	for _, e := range r.entries {
 		e.busy--
 		e.holds = append(e.holds, h)
 	}
-	lock := l.attachLocked(h, r, &h.first)
+	lock := l.attachLocked(h, r, &h.first, now)
 	for _, e := range r.entries { // others may join it
 		l.wakeQueueLocked(e)
 	}

@@ -81,9 +81,7 @@ func (l *Locker) awaitHolders(ctx context.Context) (held []*hold, err error) {
 	if cause == nil {
 		return nil, nil
 	}
-	l.mu.Lock()
-	locks := l.locksLocked()
-	l.mu.Unlock()
+	locks := l.locks()
 	var ended []*Lock
 	for _, k := range locks {
 		if l.endHold(k.hold, LostClosed, cause, true) {
@@ -101,9 +99,7 @@ func (l *Locker) awaitHolders(ctx context.Context) (held []*hold, err error) {
 
 // warnOfHeld writes to the log which locks a Close waits for.
 func (l *Locker) warnOfHeld() {
-	l.mu.Lock()
-	held := l.locksLocked()
-	l.mu.Unlock()
+	held := l.locks()
 	if len(held) > 0 {
 		l.config.env.Logger.Warn("close waits for locks that are still held", "locks", len(held), "held", namesOf(held))
 	}
@@ -174,26 +170,45 @@ func inTime(ctx context.Context, run func() error) error {
 
 // refuse fails present and future waiters. It returns false if that has been done before.
 func (l *Locker) refuse() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	l.lock(allGroups)
+	defer l.unlock(allGroups)
+	if l.closed.Swap(true) {
 		return false
 	}
-	l.closed = true
 	close(l.closing) // which ends the waits in queues
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, w := range l.asking {
 		w.giveUp(ErrClosed)
 	}
-	l.drainLocked()
+	for i := range l.groups {
+		if len(l.groups[i].entries) > 0 {
+			l.inUse.Add(1)
+		}
+	}
+	if l.inUse.Load() == 0 {
+		close(l.drained)
+	}
 	return true
 }
 
-// locksLocked returns all Locks.
-func (l *Locker) locksLocked() (all []*Lock) {
-	for _, e := range l.entries {
-		for _, h := range e.holds {
-			if h.entries[0] == e {
-				all = append(all, h.locks...)
+// drainLocked notes that a key is not in use any more. After refuse no key comes into use.
+func (l *Locker) drainLocked(g *group) {
+	if l.closed.Load() && len(g.entries) == 0 && l.inUse.Add(-1) == 0 {
+		close(l.drained)
+	}
+}
+
+// locks returns all Locks.
+func (l *Locker) locks() (all []*Lock) {
+	l.lock(allGroups)
+	defer l.unlock(allGroups)
+	for i := range l.groups {
+		for _, e := range l.groups[i].entries {
+			for _, h := range e.holds {
+				if h.entries[0] == e {
+					all = append(all, h.locks...)
+				}
 			}
 		}
 	}

@@ -207,6 +207,30 @@ func TestDeadlockAReaderBehindAWriterThatWaitsForIt(t *testing.T) {
 	})
 }
 
+// The search for a cycle may come to a reader just when its wait behind a writer ends.
+func TestDeadlockASearchMeetsWaitsThatEnd(t *testing.T) {
+	l, key, other := newRing(t, 1).lockers[0], pglock.NewKey("k"), pglock.NewKey("a")
+	held, reader, caller := mustLock(t, l, key), mustLock(t, l, other), mustLock(t, l, pglock.NewKey("b"))
+	writer := txGo(func() error { return l.Do(t.Context(), key, nothing) })
+	short := func(h *pglock.Lock, key pglock.Key, opts ...pglock.LockOption) {
+		_, err := l.Lock(h.Context(t.Context()), key, append(opts, pglock.MaxWait(rand.N(200*time.Microsecond)))...)
+		if !errors.Is(err, pglock.ErrNotAcquired) || errors.Is(err, pglock.ErrDeadlock) {
+			t.Error(err)
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for range 1000 {
+			short(reader, key, pglock.Shared())
+		}
+	})
+	for range 1000 {
+		short(caller, other)
+	}
+	all.Wait()
+	txCheck(t, errors.Join(held.Unlock(t.Context()), <-writer, reader.Unlock(t.Context()), caller.Unlock(t.Context())))
+}
+
 // A call that has failed holds what it held, and waits for nothing: who waits for it is in no cycle any more.
 func TestDeadlockAVictimWaitsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

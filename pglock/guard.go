@@ -96,8 +96,8 @@ func (h *hold) keep() {
 	if h.shared {
 		return // guarded transactions of shared locks run side by side
 	}
-	h.locker.mu.Lock()
-	defer h.locker.mu.Unlock()
+	h.locker.lock(h.groups)
+	defer h.locker.unlock(h.groups)
 	h.kept = true
 }
 

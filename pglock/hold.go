@@ -7,11 +7,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// hold is a grant of the backend for one request, and its Locks: several if they are shared. The Locker's mu guards it.
+// hold is a grant of the backend for one request, and its Locks: several if they are shared. The groups of its keys guard it.
 type hold struct {
 	locker  *Locker
 	grant   driver.Grant
 	entries []*entry // of its keys
+	groups  groupSet
 	shared  bool
 	since   driver.Instant
 	over    bool       // lost or released
@@ -26,7 +27,7 @@ type hold struct {
 
 // mayHandOffLocked reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayHandOffLocked(h *hold) bool {
-	return !h.over && !h.kept && !l.closed && len(h.entries) == 1 && h.passed < l.config.handoffs &&
+	return !h.over && !h.kept && !l.closed.Load() && len(h.entries) == 1 && h.passed < l.config.handoffs &&
 		driver.Now().Sub(h.since) < l.config.handoffFor
 }
 
@@ -50,27 +51,28 @@ func (l *Locker) handOffLocked(h *hold, r *request) {
 // waiting call has not returned it yet.
 func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 	h.passed++
-	l.counts.HandedOff++
-	return l.attachLocked(h, r, &Lock{})
+	l.countsLocked(h.groups).HandedOff++
+	return l.attachLocked(h, r, &Lock{}, driver.Now())
 }
 
 // newHold returns a hold for r, without a grant.
 func (l *Locker) newHold(r *request) *hold {
-	h := &hold{locker: l, entries: r.entries, shared: r.config.shared}
+	h := &hold{locker: l, entries: r.entries, groups: r.groups, shared: r.config.shared}
 	h.locks = h.room[:0]
 	return h
 }
 
 // attachLocked makes k the Lock of r on h.
-func (l *Locker) attachLocked(h *hold, r *request, k *Lock) *Lock {
-	k.hold, k.locked, k.since, k.token, k.use = h, r.keys, driver.Now(), r.token, r.config.use
+func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) *Lock {
+	k.hold, k.locked, k.since, k.token, k.use = h, r.keys, now, r.token, r.config.use
 	h.locks = append(h.locks, k)
-	l.counts.Held++
-	l.counts.Acquired++
+	counts := l.countsLocked(h.groups)
+	counts.Held++
+	counts.Acquired++
 	return k
 }
 
-// handOff is [hooks.HandOff]. If a loss and handOff race, the first to lock the Locker's mu decides whether k or the new
+// handOff is [hooks.HandOff]. If a loss and handOff race, the first to lock the group decides whether k or the new
 // Lock is lost.
 func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, report func(), err error) {
 	h, l := k.hold, k.hold.locker
@@ -79,16 +81,17 @@ func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, repor
 		return nil, nil, err
 	}
 	r.token = l.tokenFor(r.config)
-	l.mu.Lock()
-	may := !h.over && !h.kept && driver.Now() < h.grant.Deadline() && len(h.entries) == 1 && !h.shared && len(h.entries[0].queue) == 0 && !l.closed
+	l.lock(h.groups)
+	may := !h.over && !h.kept && driver.Now() < h.grant.Deadline() && len(h.entries) == 1 && !h.shared &&
+		len(h.entries[0].queue) == 0 && !l.closed.Load()
 	if !may || !k.end(ErrUnlocked) {
-		l.mu.Unlock()
+		l.unlock(h.groups)
 		return nil, nil, k.says("hand off", errNoHandOff)
 	}
 	removeOne(&h.locks, k)
-	l.counts.Held--
+	l.countsLocked(h.groups).Held--
 	next = l.shareLocked(h, r)
-	l.mu.Unlock()
+	l.unlock(h.groups)
 	next.limit(r.config.maxHold)
 	return next, func() {
 		k.reportReleased(to)

@@ -40,11 +40,12 @@ type Locker struct {
 	drained chan struct{} // closed when, after that, no key is in use
 	waiting atomic.Int64  // calls that have not returned
 
-	mu      sync.Mutex
-	closed  bool
-	entries map[identity]*entry // of the keys that are held, asked for or waited for here
-	asking  map[*request]*wait  // what waits for the backend, to be ended by Close
-	counts  Stats               // but those that wait
+	groups [groups]group
+	closed atomic.Bool  // written under the mutexes of all groups
+	inUse  atomic.Int32 // groups with entries, after that
+
+	mu     sync.Mutex
+	asking map[*request]*wait // what waits for the backend, to be ended by Close
 
 	notifications combine.Queue[loss]
 	waits         waitWatch
@@ -166,7 +167,10 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	}
 	l := &Locker{
 		backend: b, config: config, tokens: rand.Text() + "-", graph: waits, drained: make(chan struct{}), closing: make(chan struct{}),
-		entries: map[identity]*entry{}, asking: map[*request]*wait{},
+		asking: map[*request]*wait{},
+	}
+	for i := range l.groups {
+		l.groups[i].entries = map[identity]*entry{}
 	}
 	l.lookout = newLookout(l)
 	l.notifications.Send = reportLosses
@@ -233,27 +237,24 @@ type Stats struct {
 
 // Stats returns the Locker's counters.
 func (l *Locker) Stats() Stats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	stats := l.counts
-	stats.Waiting = int(l.waiting.Load())
+	stats := Stats{Waiting: int(l.waiting.Load())}
+	l.lock(allGroups)
+	defer l.unlock(allGroups)
+	for i := range l.groups {
+		counts := &l.groups[i].counts
+		stats.Held += counts.Held
+		stats.Acquired += counts.Acquired
+		stats.HandedOff += counts.HandedOff
+		stats.Lost += counts.Lost
+	}
 	return stats
 }
 
 func (l *Locker) checkOpen() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return ErrClosed
 	}
 	return nil
-}
-
-// drainLocked notes that a key is not in use any more.
-func (l *Locker) drainLocked() {
-	if l.closed && len(l.entries) == 0 {
-		close(l.drained)
-	}
 }
 
 // tokenFor returns the token of an acquisition: what its caller chose, or one that is unique among all processes.

@@ -115,10 +115,10 @@ func (l *Locker) allWaits() map[waitedFor]*longWait {
 	for r := range l.asking {
 		l.addWait(all, r, r.keys[0], 1)
 	}
-	for _, e := range l.entries {
-		l.addQueueLocked(all, e)
-	}
 	l.mu.Unlock()
+	for i := range l.groups {
+		l.addQueues(all, &l.groups[i])
+	}
 	for _, w := range l.waits.ofPrimitives() {
 		if since, calls := w.Now(); calls > 0 {
 			use := w.Use.(Use)
@@ -134,6 +134,14 @@ func (w *waitWatch) ofPrimitives() []*hooks.Waits {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.others))
+}
+
+func (l *Locker) addQueues(all map[waitedFor]*longWait, g *group) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.entries {
+		l.addQueueLocked(all, e)
+	}
 }
 
 func (l *Locker) addQueueLocked(all map[waitedFor]*longWait, e *entry) {

@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file is the queue among the goroutines of one process. The Locker's mu guards it.
+// This file is the queue among the goroutines of one process. The groups of the keys guard it.
 //
 // Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
 // each it waits, first come first served, until nothing that this process holds or asks for conflicts with it. Then it
@@ -18,6 +18,7 @@ import (
 
 // entry is the state of one key in this process.
 type entry struct {
+	group   *group
 	id      identity
 	queue   []*request // waiting here, in the order of their arrival
 	writers int        // exclusive ones among them
@@ -83,16 +84,15 @@ func (e *entry) last() *hold { return e.holds[len(e.holds)-1] }
 // enter brings r to the entry of its next key, and reports whether r must wait there. A request that does not wait (try) fails
 // if it would have to wait. After an error r is not at the entry.
 func (l *Locker) enter(r *request, id identity) (waits bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	g := &l.groups[groupOf(id.KeyID)]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.closed.Load() {
 		return false, ErrClosed
 	}
-	e := l.entries[id]
+	e := g.entries[id]
 	if e == nil {
-		e = &entry{id: id}
-		e.holds = e.oneHold[:0]
-		l.entries[id] = e
+		e = g.addLocked(id)
 	}
 	v := waitHere
 	if len(e.queue) == 0 || r.try && r.config.shared && e.writers == 0 {
@@ -137,8 +137,8 @@ func (l *Locker) wakeQueueLocked(e *entry) {
 		close(r.ready)
 	}
 	if len(e.holds)+e.busy == 0 {
-		delete(l.entries, e.id)
-		l.drainLocked()
+		e.group.removeLocked(e)
+		l.drainLocked(e.group)
 	}
 }
 
@@ -167,8 +167,8 @@ func (l *Locker) withdrawLocked(r *request) bool {
 // leave removes r from the entries that it has reached. After a panic of the Observer it may wait at the last of them, or have got
 // a Lock there, which it gives back.
 func (l *Locker) leave(r *request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock(r.groups)
+	defer l.unlock(r.groups)
 	if r.lock != nil {
 		go l.giveBack(r.lock)
 		return

@@ -12,12 +12,12 @@ import (
 // it. It returns the backend's error; the key is busy until the backend has answered.
 func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
-	l.mu.Lock()
+	l.lock(h.groups)
 	if !removeOne(&h.locks, k) { // lost while it was being unlocked: endHold has counted it
-		l.mu.Unlock()
+		l.unlock(h.groups)
 		return k.lostError(h.why, nil)
 	}
-	l.counts.Held--
+	l.countsLocked(h.groups).Held--
 	next := l.successorLocked(h)
 	switch {
 	case len(h.locks) > 0:
@@ -25,10 +25,10 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 		l.handOffLocked(h, next)
 	default:
 		h.makeBusyLocked()
-		l.mu.Unlock()
+		l.unlock(h.groups)
 		return k.lossDuringUnlock(l.releaseHold(ctx, h))
 	}
-	l.mu.Unlock()
+	l.unlock(h.groups)
 	return nil
 }
 
@@ -64,8 +64,8 @@ func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 }
 
 func (l *Locker) holdReleased(h *hold) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock(h.groups)
+	defer l.unlock(h.groups)
 	l.freeLocked(h)
 }
 
@@ -101,8 +101,8 @@ func reportLosses(losses []loss) {
 // endHold ends every Lock on h, and reports whether it is the first to end h. If release is set, the keys become busy, and
 // releaseHold must follow.
 func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (first bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock(h.groups)
+	defer l.unlock(h.groups)
 	if h.over {
 		return false
 	}
@@ -113,7 +113,8 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	}
 	locks := h.locks
 	h.locks = nil
-	l.counts.Held -= len(locks)
+	counts := l.countsLocked(h.groups)
+	counts.Held -= len(locks)
 	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.
 	var ended []loss
 	for _, k := range locks {
@@ -121,7 +122,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 			ended = append(ended, loss{k, lost, len(ended) == 0 && why != LostClosed})
 		}
 	}
-	l.counts.Lost += int64(len(ended))
+	counts.Lost += int64(len(ended))
 	l.notifications.Add(ended...)
 	h.makeBusyLocked()
 	if !release {
@@ -131,10 +132,10 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 }
 
 // countLost counts a lost Lock.
-func (l *Locker) countLost() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.counts.Lost++
+func (h *hold) countLost() {
+	h.locker.lock(h.groups)
+	defer h.locker.unlock(h.groups)
+	h.locker.countsLocked(h.groups).Lost++
 }
 
 // lossDuringUnlock returns the error of an Unlock whose release failed with err.

@@ -54,7 +54,8 @@ type wait struct {
 	held   []*Lock    // whose contexts it waits under
 	passed int        // it has the turn at so many of its keys,
 	turn   *stake     // which are this stake
-	req    *request   // nil outside of the queues
+	req    *request   // which waits in a queue of its Locker; nil is for the server
+	queue  *entry     // that queue
 	txs    []placedTx // the transactions whose work it is
 	place  any        // of a transaction that waits itself
 	since  time.Time
@@ -227,18 +228,10 @@ func (w *wait) behindWriter() bool {
 	if w.req == nil || !w.shared {
 		return false
 	}
-	e := w.req.entries[len(w.req.entries)-1]
-	w.locker.mu.Lock()
-	defer w.locker.mu.Unlock()
-	for _, r := range e.queue {
-		if r == w.req {
-			return false
-		}
-		if !r.config.shared {
-			return slices.Contains(e.queue, w.req)
-		}
-	}
-	return false
+	w.locker.lock(w.req.groups)
+	defer w.locker.unlock(w.req.groups)
+	place := slices.Index(w.queue.queue, w.req) // -1 when the wait is over
+	return place > 0 && slices.ContainsFunc(w.queue.queue[:place], func(r *request) bool { return !r.config.shared })
 }
 
 // beginWait notes that r waits at its last entry, in a queue or for the server, with the context that it returns. The wait is
@@ -254,7 +247,7 @@ func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (contex
 	}
 	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, txs: txs, passed: passed}
 	if queued {
-		w.req = r
+		w.req, w.queue = r, r.entries[passed]
 	}
 	ctx, err := w.begin(ctx)
 	if err != nil {
