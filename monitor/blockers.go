@@ -1,6 +1,21 @@
 package monitor
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+)
+
+// Blockers are the sessions that block a waiter. In memory they are complete. The JSON form has at most 16: in a queue of n waiters
+// each can have all that are ahead of it, which are about n²/2 in all.
+type Blockers []Blocker
+
+// maxBlockers is how many blockers of a waiter the JSON form has, and how many of a lock in a row are looked for.
+const maxBlockers = 16
+
+// MarshalJSON returns the shorter JSON form.
+func (b Blockers) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]Blocker(b[:min(len(b), maxBlockers)]))
+}
 
 // blockers returns the blockers of a waiter that pg_blocking_pids named and that the snapshot has, and how many stand ahead in the
 // queue without holding the lock. Where a holder is in the way, only such are blockers: those ahead wait for it too, and one that

@@ -71,7 +71,7 @@ func cycles(s *Snapshot) []Cycle {
 	all := []Cycle{}
 	waits, rows := waitEdges(s)
 	certain := map[SessionID]bool{}
-	forCertain := slices.DeleteFunc(slices.Clone(waits), func(w wait) bool { return w.permit })
+	forCertain := slices.DeleteFunc(slices.Clone(waits), func(w waitEdge) bool { return w.permit })
 	for _, found := range findCycles(forCertain) {
 		all = append(all, newCycle(found, true))
 		for _, w := range found {
@@ -79,15 +79,15 @@ func cycles(s *Snapshot) []Cycle {
 		}
 	}
 	for _, found := range findCycles(append(joinProcesses(waits, s), rows...)) {
-		if !slices.ContainsFunc(found, func(w wait) bool { return certain[w.from] }) {
+		if !slices.ContainsFunc(found, func(w waitEdge) bool { return certain[w.from] }) {
 			all = append(all, newCycle(found, false))
 		}
 	}
 	return all
 }
 
-// wait is an edge of the wait graph.
-type wait struct {
+// waitEdge is an edge of the wait graph.
+type waitEdge struct {
 	Step
 	since *time.Time
 	from  SessionID
@@ -100,10 +100,10 @@ type wait struct {
 
 // waitEdges returns the edges of sessions, and those of processes that use locks in rows. A process whose wait is expected holds
 // nothing meanwhile, or may.
-func waitEdges(s *Snapshot) (sessions, rows []wait) {
+func waitEdges(s *Snapshot) (sessions, rows []waitEdge) {
 	for w := range s.Waits() {
 		step := Step{PID: w.PID, Process: w.Process}
-		edge := wait{since: w.WaitingSince, from: w.ID(), expected: w.Expected}
+		edge := waitEdge{since: w.WaitingSince, from: w.ID(), expected: w.Expected}
 		if w.Lock != nil {
 			step.Key, step.Database = w.Lock.Key, w.Lock.Database
 			edge.permit = w.Expected && w.Lock.Kind == kindSemaphore
@@ -131,7 +131,7 @@ func waitEdges(s *Snapshot) (sessions, rows []wait) {
 // nothing meanwhile: two processes that each lead one job, and stand for the other's, do not wait for each other. A permit can
 // be held by a task that waits, but two waits for permits in a row are normal work too. Any permit will do, so the holders of all
 // must wait.
-func joinProcesses(waits []wait, s *Snapshot) []wait {
+func joinProcesses(waits []waitEdge, s *Snapshot) []waitEdge {
 	processes := map[SessionID]origin{}
 	for session := range s.Sessions() {
 		if session.Process != "" {
@@ -145,7 +145,7 @@ func joinProcesses(waits []wait, s *Snapshot) []wait {
 			waiting[of] = append(waiting[of], w.from)
 		}
 	}
-	var all []wait
+	var all []waitEdge
 	free := map[SessionID]bool{} // who waits for one of several permits, of which the holder of one does not wait
 	for _, w := range waits {
 		before := len(all)
@@ -162,15 +162,15 @@ func joinProcesses(waits []wait, s *Snapshot) []wait {
 			free[w.from] = true
 		}
 	}
-	return slices.DeleteFunc(all, func(w wait) bool { return free[w.from] })
+	return slices.DeleteFunc(all, func(w waitEdge) bool { return free[w.from] })
 }
 
 // findCycles returns, for each session that is in a cycle but in none of those found before, one of its shortest
 // cycles.
-func findCycles(waits []wait) [][]wait {
-	g := newGraph(waits)
+func findCycles(waits []waitEdge) [][]waitEdge {
+	g := newCycleGraph(waits)
 	g.prune()
-	var found [][]wait
+	var found [][]waitEdge
 	seen := map[SessionID]bool{}
 	for _, start := range g.sessions {
 		if g.waits[start] == 0 || seen[start] {
@@ -187,15 +187,16 @@ func findCycles(waits []wait) [][]wait {
 	return found
 }
 
-type graph struct {
+// cycleGraph is a graph in which cycles are looked for.
+type cycleGraph struct {
 	sessions []SessionID // those that wait
-	outgoing map[SessionID][]wait
+	outgoing map[SessionID][]waitEdge
 	incoming map[SessionID][]SessionID
 	waits    map[SessionID]int // how many waits of a session are left
 }
 
-func newGraph(waits []wait) *graph {
-	g := &graph{outgoing: map[SessionID][]wait{}, incoming: map[SessionID][]SessionID{}, waits: map[SessionID]int{}}
+func newCycleGraph(waits []waitEdge) *cycleGraph {
+	g := &cycleGraph{outgoing: map[SessionID][]waitEdge{}, incoming: map[SessionID][]SessionID{}, waits: map[SessionID]int{}}
 	for _, w := range waits {
 		if g.waits[w.from] == 0 {
 			g.sessions = append(g.sessions, w.from)
@@ -208,7 +209,7 @@ func newGraph(waits []wait) *graph {
 }
 
 // prune removes the sessions that are not in or behind a cycle. That is nearly always all of them.
-func (g *graph) prune() {
+func (g *cycleGraph) prune() {
 	var free []SessionID
 	for session := range g.incoming {
 		if g.waits[session] == 0 {
@@ -227,8 +228,8 @@ func (g *graph) prune() {
 }
 
 // shortest returns a shortest path from start back to start, or nil if start only waits for a cycle of others.
-func (g *graph) shortest(start SessionID) []wait {
-	cameBy := map[SessionID]wait{}
+func (g *cycleGraph) shortest(start SessionID) []waitEdge {
+	cameBy := map[SessionID]waitEdge{}
 	for next := []SessionID{start}; len(next) > 0; next = next[1:] {
 		for _, w := range g.outgoing[next[0]] {
 			if _, seen := cameBy[w.next]; seen || g.waits[w.next] == 0 {
@@ -245,8 +246,8 @@ func (g *graph) shortest(start SessionID) []wait {
 }
 
 // pathFrom follows the waits back from start to start.
-func pathFrom(start SessionID, cameBy map[SessionID]wait) []wait {
-	var reversed []wait
+func pathFrom(start SessionID, cameBy map[SessionID]waitEdge) []waitEdge {
+	var reversed []waitEdge
 	for at := start; ; {
 		w := cameBy[at]
 		reversed = append(reversed, w)
@@ -257,7 +258,7 @@ func pathFrom(start SessionID, cameBy map[SessionID]wait) []wait {
 	}
 }
 
-func newCycle(waits []wait, certain bool) Cycle {
+func newCycle(waits []waitEdge, certain bool) Cycle {
 	first := 0
 	for i, w := range waits {
 		if w.from.compare(waits[first].from) < 0 {

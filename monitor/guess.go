@@ -3,36 +3,10 @@ package monitor
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
-
-// inRow ends the label of a lock in a row.
-const inRow = " (row)"
-
-// Label describes the lock in a few words: its Key or, if that has no name, what tools use it for. The label can contain names
-// from the server.
-func (l Lock) Label() string {
-	text := l.Key
-	switch {
-	case l.Kind == kindSemaphore && l.Limit > 0:
-		text = fmt.Sprintf("semaphore %s, %d of %d used", l.Key, l.Used, l.Limit)
-	case l.Kind == kindSemaphore:
-		text = fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
-	case l.Kind == kindLeader:
-		text = "leader of " + l.Key
-	case l.Kind == kindTick:
-		text = "tick of " + l.Key
-	case len(l.Guesses) > 0:
-		text = "probably " + strings.Join(l.Guesses, " or ")
-	}
-	if l.InRow {
-		text += inRow
-	}
-	return text
-}
 
 // guesser guesses which tools use keys that have no name.
 type guesser struct {

@@ -38,6 +38,11 @@ func (id identity) space() string {
 	return spaceOther
 }
 
+// key returns the key of a lock.
+func (id identity) key() driver.KeyID {
+	return driver.KeyID{Space: driver.Space(id.objsubid), Number: id.number}
+}
+
 // text returns the key's names or, if it has none, its number.
 func (id identity) text(names []string) string {
 	class, object := id.halves()

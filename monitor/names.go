@@ -1,32 +1,11 @@
 package monitor
 
 import (
-	"fmt"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
-
-// registryMissing returns why there are no registered names, or "" if the registry can be read.
-func registryMissing(t tables) string {
-	switch row := t.rows[0]; {
-	case !row.SchemaExists:
-		return fmt.Sprintf("schema pglock is not installed in database %q: run pglock migrate up", t.server.Database)
-	case !row.Ours:
-		owner := ""
-		if len(t.looked.Findings) > 0 {
-			owner = fmt.Sprintf(" (%s)", t.looked.Findings[0])
-		}
-		return fmt.Sprintf("schema pglock of database %q was not created by pglock%s, so there is no name registry",
-			t.server.Database, owner)
-	case !row.Readable:
-		return fmt.Sprintf("role %[1]s may not read the name registry: "+
-			"GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT SELECT ON pglock.names TO %[1]s", quote(t.server.Role))
-	}
-	return ""
-}
 
 // sources are where the names of locks come from.
 type sources struct {

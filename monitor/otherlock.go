@@ -22,25 +22,25 @@ type OtherLock struct {
 	Detail string `json:"detail"`
 }
 
-func (c otherRow) lock() OtherLock {
-	l := OtherLock{Type: c.LockType, DatabaseOID: uint32(value(c.DatabaseOID)), Database: value(c.Database), Relation: uint32(value(c.Relation)),
-		Name: value(c.Name)}
-	if schema := value(c.Schema); l.Name != "" && schema != "public" && schema != "" && c.LockType != "object" {
+func (r otherRow) lock() OtherLock {
+	l := OtherLock{Type: r.LockType, DatabaseOID: uint32(value(r.DatabaseOID)), Database: value(r.Database), Relation: uint32(value(r.Relation)),
+		Name: value(r.Name)}
+	if schema := value(r.Schema); l.Name != "" && schema != "public" && schema != "" && r.LockType != "object" {
 		l.Name = schema + "." + l.Name
 	}
-	switch c.LockType {
+	switch r.LockType {
 	case "tuple":
-		l.Detail = fmt.Sprintf("(%d,%d)", value(c.Page), value(c.Tuple))
+		l.Detail = fmt.Sprintf("(%d,%d)", value(r.Page), value(r.Tuple))
 	case "transactionid":
-		l.Detail = value(c.TransactionID)
+		l.Detail = value(r.TransactionID)
 	case "virtualxid":
-		l.Detail = value(c.VirtualXID)
+		l.Detail = value(r.VirtualXID)
 	case "object":
-		l.Detail = fmt.Sprint(value(c.ObjectID))
-		l.Name = cmp.Or(l.Name, fmt.Sprintf("catalog %d", value(c.ClassID)))
+		l.Detail = fmt.Sprint(value(r.ObjectID))
+		l.Name = cmp.Or(l.Name, fmt.Sprintf("catalog %d", value(r.ClassID)))
 	default:
-		if c.ObjectID != nil {
-			l.Detail = fmt.Sprintf("%d/%d/%d", value(c.ClassID), value(c.ObjectID), value(c.Objsubid))
+		if r.ObjectID != nil {
+			l.Detail = fmt.Sprintf("%d/%d/%d", value(r.ClassID), value(r.ObjectID), value(r.Objsubid))
 		}
 	}
 	return l

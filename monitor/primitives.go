@@ -10,11 +10,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// key returns the key of a lock.
-func (id identity) key() driver.KeyID {
-	return driver.KeyID{Space: driver.Space(id.objsubid), Number: id.number}
-}
-
 // isMark reports whether a lock only says what another one is for.
 func isMark(id identity) bool { return lockkeys.IsMark(id.key()) }
 
