@@ -228,8 +228,8 @@ func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Hol
 	return holders, first, err
 }
 
-// Fence implements [driver.Fencer]. The first token of a grant is the generation of the key that it got last. A lock that was passed on within the
-// process needs another one.
+// Fence implements [driver.Fencer]. The first token of a grant is the generation of the key that it got last. A lock that
+// was passed on within the process needs another one.
 func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	g, err := ours(held)
 	if err != nil {
@@ -277,47 +277,6 @@ func (b *backend) Close(ctx context.Context) error {
 	b.renewals.close(ctx)
 	b.runs.close(ctx)
 	return nil
-}
-
-// group is the goroutines of the backend.
-type group struct {
-	mu      sync.Mutex
-	closed  bool
-	running sync.WaitGroup
-}
-
-// start runs f in a goroutine. It returns false if the group is closed.
-func (g *group) start(f func()) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.running.Go(f)
-	}
-	return !g.closed
-}
-
-// run runs f in a goroutine, or, when the group is closed, at once.
-func (g *group) run(f func()) {
-	if !g.start(f) {
-		f()
-	}
-}
-
-// later runs f in the background, or not at all if the backend is closed. The channel is closed afterwards.
-func (b *backend) later(f func()) <-chan struct{} {
-	done := make(chan struct{})
-	if !b.background.start(func() { defer close(done); f() }) {
-		close(done)
-	}
-	return done
-}
-
-// close waits until all have ended.
-func (g *group) close() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.running.Wait()
 }
 
 var _ interface {

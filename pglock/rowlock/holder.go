@@ -57,7 +57,7 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 	if err != nil { // a row that was added all the same is never used
 		return nil, err
 	}
-	h.trust(sent)
+	h.extend(sent)
 	_ = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { // without it, Place is unknown
 		server, err := q.ServerName(ctx)
 		b.server.Store(serverName(server))
@@ -85,8 +85,8 @@ func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
 }
 
-// trust extends the lease after an answer to what was sent at the instant. It leaves a tenth for clocks that differ.
-func (h *holder) trust(sent driver.Instant) {
+// extend extends the lease after an answer to what was sent at the instant. It leaves a tenth for clocks that differ.
+func (h *holder) extend(sent driver.Instant) {
 	h.until.Store(int64(sent.Add(h.backend.env.Lease - h.backend.env.Lease/10)))
 }
 
@@ -121,7 +121,7 @@ func (h *holder) keep() {
 			h.lose(driver.LostGone, errOver)
 			return
 		case err == nil:
-			h.trust(sent)
+			h.extend(sent)
 			next = max(lease/renewalsPerLease-driver.Now().Sub(sent), 0)
 		default:
 			h.backend.env.Logger.Debug("a lease was not renewed", "error", err)
