@@ -42,10 +42,11 @@
 //
 // The commands are in internal/cli. They parse, connect, and call: package pglock for locks, package monitor for
 // snapshots, package migrations for the schema. What they need beyond that is internal/job (a command under a lock, and
-// its signals), internal/view (snapshots as text), internal/tui (the view that fills the screen), internal/doctor (what
-// hurts locks on a server), internal/web (the page), internal/exporter and grafana (metrics, and a dashboard for them) and
-// internal/term (terminals).
-// Nothing here knows how a lock is taken.
+// its signals) with internal/cronspec (when it is due), internal/journal (what happened from one snapshot to the next),
+// internal/recording, internal/report and internal/notify (what is kept of it, summed up, and told), internal/view
+// (snapshots as text, and filters) with internal/fold, internal/tui (the view that fills the screen), internal/web (the
+// page), internal/exporter and grafana (metrics, and a dashboard), internal/doctor (what hurts locks on a server),
+// internal/term (terminals) and internal/man (manual pages). Nothing here knows how a lock is taken.
 package main
 
 import (

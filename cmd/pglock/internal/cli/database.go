@@ -343,20 +343,20 @@ type targetError struct {
 	err    error
 }
 
-func (l *targetError) Error() string {
-	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users do not know packages
-	_, connecting := errors.AsType[*pgconn.ConnectError](l.err)
+func (e *targetError) Error() string {
+	text := strings.TrimPrefix(strings.TrimPrefix(e.err.Error(), program), "monitor: ") // users do not know packages
+	_, connecting := errors.AsType[*pgconn.ConnectError](e.err)
 	switch {
-	case connecting && sqlstate.Denied(l.err) && !errors.Is(l.err, pglock.ErrDenied): // ErrDenied says so itself
+	case connecting && sqlstate.Denied(e.err) && !errors.Is(e.err, pglock.ErrDenied): // ErrDenied says so itself
 		text += " (" + sqlstate.DeniedAdvice + ")"
-	case sqlstate.Of(l.err) == sqlstate.TooManyConnections:
+	case sqlstate.Of(e.err) == sqlstate.TooManyConnections:
 		text += " (connections may be left that are reserved for superusers and, from PostgreSQL 16 on, for members of " +
 			"pg_use_reserved_connections: with one of these pglock monitor says who holds the others up)"
 	}
-	return l.target + ": " + oneLine(shorttext.Message(text))
+	return e.target + ": " + oneLine(shorttext.Message(text))
 }
 
-func (l *targetError) Unwrap() error { return l.err }
+func (e *targetError) Unwrap() error { return e.err }
 
 // oneLine joins the lines of an error. A connection error has a line for each attempt: for each address, with and without
 // TLS. If the server has no TLS and another attempt went further, only that one is of interest.
