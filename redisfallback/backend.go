@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -20,7 +22,7 @@ const (
 	offerFor     = 2 * time.Second
 )
 
-// backend implements [driver.Backend] and [driver.Fencer] on a quorum of nodes, which may be one.
+// backend implements [driver.Backend] and, as listed below, optional interfaces on a quorum of nodes, which may be one.
 type backend struct {
 	prefix   string
 	nodes    []*node
@@ -215,4 +217,6 @@ var _ interface {
 	driver.Backend
 	driver.Fencer
 	driver.NamedLocks
+	hooks.Placed
+	runstore.Store
 } = (*backend)(nil)

@@ -47,7 +47,7 @@ func (t *tally) hasQuorum() bool { return t.yes >= t.quorum }
 
 // refused reports whether a quorum answered and yes is out of reach.
 func (t *tally) refused() bool {
-	return t.no > len(t.nodes)-t.quorum || t.over() && !t.hasQuorum() && t.yes+t.no >= t.quorum
+	return t.gone() || t.over() && !t.hasQuorum() && t.yes+t.no >= t.quorum
 }
 
 // gone reports whether no quorum has the lock, whatever the nodes know that have failed: it may have been taken on any quorum.

@@ -69,5 +69,3 @@ func micros(value any) (time.Time, error) {
 	}
 	return time.UnixMicro(n).UTC(), nil
 }
-
-var _ runstore.Store = (*backend)(nil)
