@@ -55,10 +55,10 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	return nil
 }
 
-// Down removes schema pglock with everything that Up made: the names; the fencing sequence, which starts from
-// 1 if the schema is installed again; the records of schedule, once and ratelimit, so that work that was done can be
-// done again; and locks in rows. While a process whose lease is not over holds some of these, Down is an error that names
-// it: its locks would end, and it would go on. Without a schema Down does nothing.
+// Down removes schema pglock with everything that Up made: names, locks in rows, the fencing sequence, which starts
+// from 1 if the schema is installed again, and the records of schedule, once and ratelimit: done work can be done
+// again. While a live process holds locks in rows, Down is an error that names it: its locks would end, and its work
+// would continue. Without a schema Down does nothing.
 //
 // It never removes anything else: an object that others put into the schema, or made to depend on something in it, is
 // an error that names it, and nothing is changed then. A schema that is newer than [Latest] is an error, too. Otherwise

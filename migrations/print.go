@@ -5,9 +5,10 @@ import (
 	"io"
 )
 
-// Print writes the schema as one file for another tool, which must run it in one transaction. The formats are "plain",
-// SQL for psql --single-transaction, golang-migrate, Atlas, tern and others; "down", the way back for these; and "goose"
-// and "dbmate", which have both ways in one file, with the annotations of these tools. Afterwards [Up] has nothing to do.
+// Print writes the schema as one file for another tool, which must run it in one transaction. Format "plain" is SQL
+// for psql --single-transaction, golang-migrate, Atlas, tern and others, and "down" is the way back for these.
+// "goose" and "dbmate" have both ways in one file, with the annotations of these tools. Afterwards [Up] has nothing
+// to do.
 func Print(w io.Writer, format string) error {
 	up, err := FS.ReadFile(upFile)
 	if err != nil {

@@ -33,10 +33,9 @@
 // A snapshot is one round trip of few statements: some set limits and look up the owner of schema pglock, one reads
 // the lock table, and one calls pg_blocking_pids for the waiting sessions. A second round trip asks for names, if
 // any key can have one. A [Watcher] asks only for keys that are new, have no name yet, or were asked for 15 seconds
-// ago. On one server with 500 sessions, 10,000 advisory locks with registered names and 200 waiters a snapshot of a
-// Watcher took 50 ms of the server's processor time (make bench-monitor measures yours). Reading pg_locks blocks,
-// for an instant, every session that wants to lock something, so do not take snapshots more often than you look at
-// them.
+// ago. With 500 sessions, 10,000 advisory locks with registered names and 200 waiters, a snapshot of a Watcher took
+// 50 ms of the server's processor time (make bench-monitor measures yours). Reading pg_locks blocks, for an instant,
+// every session that wants to lock something, so do not take snapshots more often than you look at them.
 package monitor
 
 import (
@@ -50,8 +49,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Take reads the server's advisory locks as they are now. It works with every role, on a primary and on a hot standby
-// (whose locks are its own), in every query execution mode of pgx, and behind a transaction pooler.
+// Take reads the server's advisory locks as they are now. It works with every role, in every query execution mode of
+// pgx, and behind a transaction pooler. A hot standby has locks of its own.
 //
 // It takes one round trip, one more for the names of keys, and one for locks in rows if schema pglock has them. In
 // pgx's caching modes the first Take of a connection also prepares its statements; only ctx bounds that. Take

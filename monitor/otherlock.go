@@ -12,8 +12,8 @@ type OtherLock struct {
 	// DatabaseOID and Database are where the object or row is; 0 and empty for shared ones, and for transactions without a row.
 	DatabaseOID uint32 `json:"database_oid"`
 	Database    string `json:"database"`
-	// Relation is the OID of the relation that is locked, or that the page or row belongs to. A session that waits for a row waits
-	// for the transaction that changed it; Relation then says which table that is, if the session is next in line for the row.
+	// Relation is the OID of the relation that is locked, or that the page or row belongs to. A waiter for a row waits
+	// for the transaction that changed it. Relation is then the row's table, if the waiter is next in line.
 	Relation uint32 `json:"relation"`
 	// Name names the relation or, for "object", the catalog that the object is in, with its schema unless that is public. It is
 	// empty for relations of databases other than the connection's.

@@ -19,10 +19,10 @@ import (
 
 // Terminate ends a session or process, and no other, and then checks what became of its locks.
 //
-// Of a session all locks are freed, including those that it took after the snapshot. A process with locks in rows goes
-// on: all these locks are free at once, except those that guard a transaction, which are free after its end. It learns
-// of the loss at its next call or renewal, within a third of its lease; [pglock.Lock.GuardTx] and fencing tokens keep
-// what it writes meanwhile in order. It may take locks again, as another holder.
+// Of a session all locks are freed, including those that it took after the snapshot. A process with locks in rows
+// goes on: all these locks are free at once, except those that guard a transaction, which are free after its end. It
+// learns of the loss at its next call or renewal, within a third of its lease. Until then [pglock.Lock.GuardTx] and
+// fencing tokens keep its writes in order. It may take locks again, as another holder.
 //
 // For a session the role needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's
 // session. For a process it needs EXECUTE on pglock.lease_terminate and SELECT on pglock.fence. As for [Take], db must not be in a
@@ -32,9 +32,9 @@ import (
 // If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession] or
 // [ErrNotPermitted]. If the connection breaks, the error says that the signal may have been sent.
 //
-// Terminate then waits up to five seconds for the effect, since a process that is busy in the kernel or in an extension ends
-// late, and takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the connection breaks after the
-// signal, there is an error and Outcome.Sent is true: the effect is unknown.
+// Terminate then waits up to five seconds for the effect, since a process that is busy in the kernel or in an
+// extension ends late. Then it takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the
+// connection breaks after the signal, there is an error and Outcome.Sent is true: the effect is unknown.
 func Terminate(ctx context.Context, db pglock.DB, t Target, opts ...Option) (Outcome, error) {
 	return signalTarget(ctx, db, t, signalTerminate, opts)
 }

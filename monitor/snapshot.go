@@ -52,8 +52,8 @@ type Snapshot struct {
 	OtherWaits []OtherWait `json:"other_waits"`
 	// WaitsElsewhere is how many other sessions wait for locks that are not advisory locks: those that [WithAdvisory] leaves out.
 	WaitsElsewhere int `json:"waits_elsewhere"`
-	// OtherSessions are sessions and prepared transactions without an advisory lock, held or wanted, that wait for
-	// other locks or block such waits, and those that were asked for. They are sorted by process ID.
+	// OtherSessions are sessions and prepared transactions that neither hold nor want an advisory lock. They wait for
+	// other locks, block such waits, or were asked for. They are sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
 
 	// RowLocksMissing says why there are no locks in rows, or some waits for them are left out, and what to do. It is empty if all
@@ -104,12 +104,12 @@ type Lock struct {
 	// collide, so no guess is certain. A key with a name has none.
 	Guesses []string `json:"guesses"`
 
-	// Kind says what the lock is used for, as far as that is known: "leader" is the lock that an elected leader holds
-	// (package leader) and that the candidates wait for, "tick" that of a job that is being run for one of its due
-	// times (package schedule), and "lock" one about which nothing more is known. A "semaphore" (package semaphore)
-	// stands for all its locks. There is a Holder for each permit, so a session with several permits is in the list
-	// several times. One of the Waiters holds the gate and looks for a released permit. It waits for no particular
-	// session, so it has no WaitingSince and no blockers. The key is that of the gate.
+	// Kind says what the lock is used for, as far as that is known: "leader" is the lock of an elected leader, for
+	// which its candidates wait (package leader). "tick" is the lock of a job that is being run (package schedule).
+	// "lock" is any other. A "semaphore" (package semaphore) stands for all its locks. There is a Holder for each
+	// permit, so a session with several permits is in the list several times. One of the Waiters holds the gate and
+	// looks for a released permit. It waits for no particular session, so it has no WaitingSince and no blockers. The
+	// key is that of the gate.
 	Kind string `json:"kind"`
 	// Used is how many permits of a semaphore are held, and Limit how many there are. Limit comes from the name registry
 	// and is 0 if it is unknown. Both are 0 for other locks.

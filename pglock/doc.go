@@ -38,9 +38,9 @@
 // later, so two holders may briefly overlap. Protect database writes with [Lock.GuardTx] and other effects with
 // [Lock.Fence].
 //
-// The guarantees do not cover forward jumps of the server's wall clock, or the moment between the end of a virtual
-// machine's pause and its first look at the clock. Locks are per database, and on multi-primary systems per server.
-// Locks are not stored: after a failover the new primary has none.
+// The guarantees do not cover forward jumps of the server's wall clock. Nor do they cover a virtual machine between
+// the end of a pause and its first look at the clock. Locks are per database, and on multi-primary systems per
+// server. Locks are not stored: after a failover the new primary has none.
 //
 // PostgreSQL cannot see deadlocks between locks that one process holds on several sessions. [Locker.Lock] says which of
 // them this package ends; the others wait for ever. To take several keys, use [Locker.LockAll], or bound the wait with

@@ -71,8 +71,8 @@ func (l *Lock) Done() <-chan struct{} {
 }
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
-// checks the clock and does not rely on timers, so a process that was frozen beyond the lease, or beyond MaxHold,
-// learns of it from its first call.
+// checks the clock and does not rely on timers. So the first call tells a process that it was frozen beyond the
+// lease or MaxHold.
 func (l *Lock) Err() error {
 	l.mu.Lock()
 	err, expires := l.err, l.expires

@@ -17,10 +17,10 @@ import (
 // connection's query execution mode, and works through transaction poolers. (When MaxWait has passed, three more round
 // trips find out the holders.)
 //
-// When ctx has a deadline, the wait ends a tenth of the remaining time before it (at most a second, at least 50 ms, but
-// never more than half of it). The error is then a *[WaitError] that names the holders and matches
-// [context.DeadlineExceeded], and the transaction can continue: there is time left for a rollback, or an
-// answer. A wait under a deadline takes one more round trip.
+// When ctx has a deadline, the wait ends before it, by a tenth of the remaining time (50 ms to a second, at most
+// half of it). The error is then a *[WaitError] that names the holders and matches [context.DeadlineExceeded], and
+// the transaction can continue: there is time left for a rollback, or an answer. A wait under a deadline takes one
+// more round trip.
 //
 // Before anything is locked, it refuses a transaction that would read older data than the lock protects
 // ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]). After a refusal, and after MaxWait, the transaction can continue.

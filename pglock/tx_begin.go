@@ -22,8 +22,8 @@ type DB interface {
 // frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
 // the lock's, or that of beginning or committing. The transaction has the session's default isolation level.
 //
-// The context of fn is ctx, tied to the transaction as [TxContext] does, but not as the work of a Lock, and without a round trip
-// of its own. A lock that is not free takes one more round trip than [LockTx].
+// The context of fn is ctx, tied to the transaction as by [TxContext], but without a round trip, and not as the work
+// of a Lock. A lock that is not free takes one more round trip than [LockTx].
 //
 // The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
 // says how many are in use, and matches [ErrUnavailable] and the context's error. A server that cannot be reached is

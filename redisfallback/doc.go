@@ -29,11 +29,11 @@
 // Where the first two matter, use [NewRedlock], on servers that do not know each other: a lock then survives the loss
 // of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
 //
-// [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the
-// numbers keep growing when the server has lost the counter. Only a wall clock that was set back, or a failover to a
-// server whose clock is behind and that has not received the counter, can break that. On Redlock it is
-// [pglock.ErrUnsupported]. Locks on Redis and locks in PostgreSQL, those of transactions included, do not exclude
-// each other: choose one when you deploy, and do not switch while the program runs.
+// [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock. So the
+// numbers grow even if the server has lost the counter. Only a wall clock that was set back, or a failover to a
+// server that has neither the counter nor the time, can break that. On Redlock it is [pglock.ErrUnsupported]. Locks
+// on Redis and locks in PostgreSQL, those of transactions included, do not exclude each other: choose one when you
+// deploy, and do not switch while the program runs.
 //
 // # Identity
 //
@@ -43,8 +43,8 @@
 //
 // # What is stored
 //
-// An exclusive lock is a string with the holder's token, made as by SET key token NX PX lease, and deleted and
-// extended by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. A token of
+// An exclusive lock is a string with the holder's token, as SET key token NX PX lease makes it. Scripts that compare
+// the token first delete and extend it. redis-py, redsync and bsm/redislock do the same. A token of
 // [pglock.WithToken] is followed by / and an ID, since others may choose the same one. On Redlock a number follows
 // the token if the first attempt failed, so that undoing an attempt cannot end a later one. With [WithKeyPrefix]("")
 // a lock of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value
@@ -75,10 +75,10 @@
 // # Waiting
 //
 // Waiters of one server or Cluster wait in a line on it. Unlock hands the lock to the next connected waiter and
-// publishes a message, so waiters are served in order across processes, and an idle line costs no commands. A waiter
-// whose process died is skipped. A waiter that is frozen, or behind a broken network, costs 2 s, which is how long an
-// unconfirmed offer lasts. A subscription that is silent for 5 s (or for a lease, if that is shorter) is tried, and made
-// anew if it does not answer.
+// publishes a message. So waiters are served in order across processes, and an idle line costs no commands. A waiter
+// whose process died is skipped. A waiter that is frozen, or behind a broken network, costs 2 s, which is how long
+// an unconfirmed offer lasts. A subscription that is silent for 5 s (or for a lease, if that is shorter) is tried,
+// and made anew if it does not answer.
 //
 // A waiter also asks again when the holder's lease expires, in case the holder died, and now and then in case a
 // message was lost: the first in line every 2 s or a quarter of the lease, the others less often, and all waiters of

@@ -23,8 +23,8 @@ func WithKeyPrefix(prefix string) Option {
 	}
 }
 
-// WithNodeTimeout bounds how long one node may take to answer before it counts as down. The default is a twentieth of
-// the lease for Redlock, where other nodes can answer in its place, and a third of the lease, at most 4 s, otherwise.
+// WithNodeTimeout bounds how long one node may take to answer before it counts as down. The default is a third of
+// the lease, at most 4 s. For Redlock, where other nodes can answer in its place, it is a twentieth of the lease.
 // The timeouts of the client itself apply too. It is an error if d is not positive.
 func WithNodeTimeout(d time.Duration) Option {
 	return func(c *config) error {

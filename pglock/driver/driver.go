@@ -140,9 +140,9 @@ type Grant interface {
 type Holder struct {
 	// Shared says whether the lock is held shared.
 	Shared bool
-	// Self reports whether a Lock of this process holds it, as far as that is known: on PostgreSQL by the mark that pglock's
-	// sessions have in their application name, elsewhere if it is a Lock of the same Locker and not one with a token of the
-	// caller's. Other roles can fake the mark.
+	// Self reports whether a Lock of this process holds it, as far as that is known: on PostgreSQL by the mark of its
+	// process in the application name, elsewhere if it is a Lock of the same Locker, without a token of the caller's.
+	// Other roles can fake the mark.
 	Self bool `json:"-"`
 	// Token is the holder's token where the server stores one, as Redis does. PostgreSQL does not.
 	Token string

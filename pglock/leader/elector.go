@@ -84,9 +84,9 @@ func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, er
 	return holders[0], true, nil
 }
 
-// Resign ends this process's term. The context of lead ends with [ErrResigned] as its cause, and Resign returns once
-// lead has returned and the lock has been unlocked, so that another process can lead. This process campaigns again
-// after the shortest pause of [WithBackoff]; to stop it, end the context of Run.
+// Resign ends this process's term. The context of lead ends with [ErrResigned] as its cause. Resign returns when
+// lead has returned and the lock is free, so that another process can lead. This process campaigns again after the
+// shortest pause of [WithBackoff]; to stop it, end the context of Run.
 //
 // Resign returns nil at once if this process does not lead, or if ctx descends from the context of lead: lead cannot
 // wait for itself to return. If ctx ends first, the error matches the context's; the context of lead has ended

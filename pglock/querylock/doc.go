@@ -15,8 +15,8 @@
 //	boolean                     true or false
 //	timestamptz                 microseconds since 1970-01-01 in UTC
 //
-// Different values have different names. A name has at most [pglock.MaxName] bytes. Values from which no name can be made (NULL,
-// infinity, a text with a NUL byte or that is not UTF-8, one that makes the name too long) are [pglock.ErrInvalidKey]
-// as arguments of a query, before anything is sent. Functions such as locks.Invoice have no error to return: they
+// Different values have different names. A name has at most [pglock.MaxName] bytes. Some values make no name: NULL,
+// infinity, a text with a NUL byte or that is not UTF-8, or one that is too long. As arguments of a query they are
+// [pglock.ErrInvalidKey], before anything is sent. Functions such as locks.Invoice have no error to return: they
 // return a key for which all functions that take one, and [pglock.Key.Check], return that error with its cause.
 package querylock

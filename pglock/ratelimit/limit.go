@@ -33,12 +33,12 @@ func PerMinute(n int) Limit { return Limit{Count: n, Per: time.Minute} }
 func PerHour(n int) Limit { return Limit{Count: n, Per: time.Hour} }
 
 // Strict returns a limit that never lets through more than Count in any half-open window of length Per, by the
-// server's clock, even if processes restart. If that clock is set back, what was let through before still counts; if it is
-// set forward, as much is available as after a pause of that length.
+// server's clock, even if processes restart. If that clock is set back, earlier events still count. If it is set
+// forward, as much is available as after a pause of that length.
 //
-// It does not record every event but lowers the rate by what Burst allows at once, to Count + 1 - Burst per Per. So a
-// Burst of 1, the default here, keeps the full rate and spaces events evenly, and a Burst of Count lets Count through
-// at once and then one per Per.
+// It does not record every event but lowers the rate by what Burst allows at once, to Count + 1 - Burst per Per. So
+// a Burst of 1, the default here, keeps the full rate and spaces events evenly. A Burst of Count lets Count through
+// at once, then one per Per.
 func (l Limit) Strict() Limit {
 	l.strict = true
 	return l

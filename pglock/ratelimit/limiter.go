@@ -20,10 +20,10 @@ import (
 // Limiter decides what may happen now. Make it with [New], and share it among all goroutines, since those that ask at the
 // same time share a statement. It needs no closing. All methods may be called concurrently.
 //
-// Its methods take an id, which says what is limited: an address, or an account. Each id is counted apart, under the text
-// of the Limiter's key, [pglock.Key.String], a slash, and the id; without an id, under the text of the key alone. That is
-// valid UTF-8 without NUL, of at most 1024 bytes. Use one Limit for each id: to apply two limits to one thing use two
-// keys. The Limit of an id may change; what was let through before still counts.
+// Its methods take an id, which says what is limited: an address, or an account. Each id is counted apart, under the
+// text of the Limiter's key ([pglock.Key.String]), a slash, and the id. Without an id it is the text of the key
+// alone. That is valid UTF-8 without NUL, of at most 1024 bytes. Use one Limit for each id: to apply two limits to
+// one thing use two keys. The Limit of an id may change; what was let through before still counts.
 //
 // A refusal is a *[RefusedError], which matches [pglock.ErrNotAcquired].
 type Limiter struct {

@@ -9,7 +9,7 @@ import (
 // implement it. It must give every process the same times, so let it be in UTC.
 type Schedule interface{ Next(t time.Time) time.Time }
 
-// Every returns the schedule of all multiples of d since the beginning of 1970 in UTC, so that it is the same in every
+// Every returns the schedule of all multiples of d since the beginning of 1970 in UTC. It is the same in every
 // process, whenever that started. A d below a millisecond is an error.
 func Every(d time.Duration) (Schedule, error) {
 	if d < time.Millisecond {

@@ -22,12 +22,12 @@
 //
 // # What is guaranteed
 //
-// At most n permits are held at a time, as far as locks can ensure that: see package pglock for the brief overlap that
-// is possible when a server ends a session or fails over. A permit's context ends like that of a [pglock.Lock];
+// At most n permits are held at a time, as far as locks can ensure that: see package pglock for the brief overlap
+// that is possible when a server ends a session or fails over. A permit's context ends like that of a [pglock.Lock];
 // [Permit.GuardTx] ties a transaction to it. Waiters of one process are served in the order of their arrival, and
-// processes in the order of the server's queue (on Redlock, which has no queue, in any order). [Semaphore.AcquireN]
-// collects its slots at the head of the line, so that no other call can overtake it and no two calls can wait for each
-// other.
+// processes in the order of the server's queue. Redlock has no queue, so there the order is random.
+// [Semaphore.AcquireN] collects its slots at the head of the line, so that no other call can overtake it and no two
+// calls can wait for each other.
 //
 // Processes may differ in n, for example during a deployment that changes it: slots do not depend on n, and no more
 // permits are held than the larger n. A process with the smaller n uses only the first slots.
