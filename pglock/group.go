@@ -8,13 +8,12 @@ import (
 // group has the entries of a part of the keys, with a mutex of its own: with one for all, goroutines on different keys wait for
 // each other.
 //
-// A request or a hold of several keys belongs to several groups, and is counted in the first. Groups are locked in the order of
-// their numbers. What is said to be guarded by the groups of several keys is read under one of their mutexes, and written under all.
+// A request or a hold of several keys belongs to several groups, which are locked in the order of their numbers. What the groups of
+// several keys guard is read under one of their mutexes, and written under all.
 type group struct {
 	mu      sync.Mutex
 	entries map[identity]*entry // of the keys that are held, asked for or waited for here
 	spare   []*entry            // without use
-	counts  Stats               // but those that wait
 
 	_ [64]byte // keeps the next group out of this one's cache line
 }
@@ -53,9 +52,6 @@ func (l *Locker) unlock(s groupSet) {
 		l.groups[s.first()].mu.Unlock()
 	}
 }
-
-// countsLocked returns the counters of what belongs to the groups.
-func (l *Locker) countsLocked(s groupSet) *Stats { return &l.groups[s.first()].counts }
 
 // addLocked adds an entry.
 func (g *group) addLocked(id identity) *entry {

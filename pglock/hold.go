@@ -51,7 +51,7 @@ func (l *Locker) handOffLocked(h *hold, r *request) {
 // waiting call has not returned it yet.
 func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 	h.passed++
-	l.countsLocked(h.groups).HandedOff++
+	l.handedOff.Add(1)
 	return l.attachLocked(h, r, &Lock{}, driver.Now())
 }
 
@@ -66,9 +66,8 @@ func (l *Locker) newHold(r *request) *hold {
 func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) *Lock {
 	k.hold, k.locked, k.since, k.token, k.use = h, r.keys, now, r.token, r.config.use
 	h.locks = append(h.locks, k)
-	counts := l.countsLocked(h.groups)
-	counts.Held++
-	counts.Acquired++
+	l.held.Add(1)
+	l.acquired.Add(1)
 	return k
 }
 
@@ -89,7 +88,7 @@ func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, repor
 		return nil, nil, k.says("hand off", errNoHandOff)
 	}
 	removeOne(&h.locks, k)
-	l.countsLocked(h.groups).Held--
+	l.held.Add(-1)
 	next = l.shareLocked(h, r)
 	l.unlock(h.groups)
 	next.limit(r.config.maxHold)

@@ -134,7 +134,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	err := l.hold.locker.drop(ctx, l)
 	if lost, ok := errors.AsType[*LostError](err); ok { // found by this call
-		l.hold.countLost()
+		l.hold.locker.lost.Add(1)
 		l.reportLost(lost)
 	} else {
 		l.reportReleased(ctx)
@@ -200,7 +200,7 @@ func (l *Lock) expireInTime() {
 func (l *Lock) expire() {
 	if lost := l.lostError(LostMaxHold, nil); l.end(lost) {
 		locker := l.hold.locker
-		l.hold.countLost()
+		l.hold.locker.lost.Add(1)
 		go func() { _ = locker.drop(context.Background(), l) }() // the holder must not wait for it
 		locker.notifications.Add(loss{lock: l, err: lost})
 	}

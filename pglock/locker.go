@@ -38,11 +38,12 @@ type Locker struct {
 
 	closing chan struct{} // closed when Close begins
 	drained chan struct{} // closed when, after that, no key is in use
-	waiting atomic.Int64  // calls that have not returned
 
 	groups [groups]group
 	closed atomic.Bool  // written under the mutexes of all groups
 	inUse  atomic.Int32 // groups with entries, after that
+
+	waiting, held, acquired, handedOff, lost atomic.Int64 // see Stats
 
 	mu     sync.Mutex
 	asking map[*request]*wait // what waits for the backend, to be ended by Close
@@ -237,17 +238,10 @@ type Stats struct {
 
 // Stats returns the Locker's counters.
 func (l *Locker) Stats() Stats {
-	stats := Stats{Waiting: int(l.waiting.Load())}
-	l.lock(allGroups)
-	defer l.unlock(allGroups)
-	for i := range l.groups {
-		counts := &l.groups[i].counts
-		stats.Held += counts.Held
-		stats.Acquired += counts.Acquired
-		stats.HandedOff += counts.HandedOff
-		stats.Lost += counts.Lost
+	return Stats{
+		Held: int(l.held.Load()), Waiting: int(l.waiting.Load()),
+		Acquired: l.acquired.Load(), HandedOff: l.handedOff.Load(), Lost: l.lost.Load(),
 	}
-	return stats
 }
 
 func (l *Locker) checkOpen() error {

@@ -17,7 +17,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 		l.unlock(h.groups)
 		return k.lostError(h.why, nil)
 	}
-	l.countsLocked(h.groups).Held--
+	l.held.Add(-1)
 	next := l.successorLocked(h)
 	switch {
 	case len(h.locks) > 0:
@@ -113,8 +113,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	}
 	locks := h.locks
 	h.locks = nil
-	counts := l.countsLocked(h.groups)
-	counts.Held -= len(locks)
+	l.held.Add(-int64(len(locks)))
 	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.
 	var ended []loss
 	for _, k := range locks {
@@ -122,20 +121,13 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 			ended = append(ended, loss{k, lost, len(ended) == 0 && why != LostClosed})
 		}
 	}
-	counts.Lost += int64(len(ended))
+	l.lost.Add(int64(len(ended)))
 	l.notifications.Add(ended...)
 	h.makeBusyLocked()
 	if !release {
 		l.freeLocked(h)
 	}
 	return true
-}
-
-// countLost counts a lost Lock.
-func (h *hold) countLost() {
-	h.locker.lock(h.groups)
-	defer h.locker.unlock(h.groups)
-	h.locker.countsLocked(h.groups).Lost++
 }
 
 // lossDuringUnlock returns the error of an Unlock whose release failed with err.
