@@ -258,7 +258,7 @@ func TestTreeOfALongQueueIsFlat(t *testing.T) {
 // Every session waits for the one before, and the first for the last.
 func TestTreeOfALongCycle(t *testing.T) {
 	t.Parallel()
-	const sessions = 2000
+	const sessions = 800
 	s := &monitor.Snapshot{}
 	for pid := int32(1); pid <= sessions; pid++ {
 		s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Waiter: monitor.Waiter{Session: monitor.Session{PID: pid},

@@ -24,7 +24,7 @@ import (
 )
 
 // events returns the length of a history.
-func events(t *testing.T) int { return testenv.Trials(t, 1500) }
+func events(t *testing.T) int { return testenv.Trials(t, 800) }
 
 // keys are few, so that there is much contention.
 var keys = []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.PairKey(1, 2)}
