@@ -212,27 +212,6 @@ func TestSnapshotTheUseOfTheLockTable(t *testing.T) {
 	}
 }
 
-func TestProgramSnapshotManyLocksOfManySessions(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
-	db := testenv.On(t, server)
-	for i := range 20 {
-		session(t, db, fmt.Sprintf("SELECT pg_advisory_lock(n) FROM generate_series(%d, %d) n", i*5000+1, i*5000+5000))
-	}
-	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
-	pool := db.Pool(t)
-	var s *monitor.Snapshot
-	testenv.WaitUntil(t, "a machine that may be busy has answered within the monitor's limits", func() bool {
-		taken, err := monitor.Take(t.Context(), pool)
-		s = taken
-		return err == nil && s.BlockersMissing == ""
-	})
-	requireServerState(t, db, s)
-	if len(s.Locks) != 100_000 || s.Capacity.Advisory != 100_000 || len(s.Capacity.Top) != 10 {
-		t.Errorf("%d locks, %d in the lock table", len(s.Locks), s.Capacity.Advisory)
-	}
-}
-
 func TestSnapshotProcessesAreRecognised(t *testing.T) {
 	db := testenv.Database(t)
 	for application, want := range map[string]string{

@@ -91,24 +91,6 @@ func TestSnapshotAQueueOfTenWaiters(t *testing.T) {
 	}
 }
 
-func TestSnapshotCompatibleHoldersAreNotBlockers(t *testing.T) {
-	db := testenv.Database(t)
-	first := session(t, db, "SELECT pg_advisory_lock_shared(9)")
-	second := session(t, db, "SELECT pg_advisory_lock_shared(9)")
-	writer := startWaiter(t, db, "SELECT pg_advisory_lock(9)")
-	reader := startWaiter(t, db, "SELECT pg_advisory_lock_shared(9)")
-
-	s := take(t, db.Pool(t))
-	requireServerState(t, db, s)
-	lock := find(t, s, pglock.Int64Key(9))
-	if len(lock.Holders) != 2 || lock.Holders[0].Mode != "shared" || lock.Holders[1].Mode != "shared" {
-		t.Errorf("holders: %+v", lock.Holders)
-	}
-	requireBlockers(t, lock, writer,
-		monitor.Blocker{PID: pidOf(first), Kind: "hard"}, monitor.Blocker{PID: pidOf(second), Kind: "hard"})
-	requireBlockers(t, lock, reader, monitor.Blocker{PID: writer, Kind: "soft"})
-}
-
 func TestSnapshotAHolderThatWaitsForAStrongerMode(t *testing.T) {
 	db := testenv.Database(t)
 	other := session(t, db, "SELECT pg_advisory_lock_shared(9)")

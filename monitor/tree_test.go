@@ -234,27 +234,6 @@ func TestTreeWithoutWaitsIsEmpty(t *testing.T) {
 	}
 }
 
-// queue returns a snapshot of sessions that wait for one key.
-func queue(waiters int32) *monitor.Snapshot {
-	lock := monitor.Lock{Key: "@1", Holders: []monitor.Holder{{Session: monitor.Session{PID: 1}}}}
-	for pid := int32(2); pid < waiters+2; pid++ {
-		since := time.Unix(int64(pid), 0)
-		lock.Waiters = append(lock.Waiters, monitor.Waiter{Session: monitor.Session{PID: pid}, WaitingSince: &since,
-			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}})
-	}
-	return &monitor.Snapshot{TakenAt: time.Unix(1000, 0), Locks: []monitor.Lock{lock}}
-}
-
-func TestTreeOfALongQueueIsFlat(t *testing.T) {
-	t.Parallel()
-	tree := queue(500).Tree()
-	root := tree.Roots[0]
-	if len(tree.Roots) != 1 || root.PID != 1 || len(root.Children) != 500 || root.Behind != 500 || root.Longest != 998*time.Second ||
-		root.Children[0].PID != 2 || root.Children[499].PID != 501 || root.Children[0].Behind != 0 {
-		t.Errorf("%d roots, the first is %+v", len(tree.Roots), root)
-	}
-}
-
 // Every session waits for the one before, and the first for the last.
 func TestTreeOfALongCycle(t *testing.T) {
 	t.Parallel()
@@ -273,4 +252,15 @@ func TestTreeOfALongCycle(t *testing.T) {
 	if depth != sessions-1 || len(tree.Roots) != 1 || !tree.Roots[0].ClosesCycle {
 		t.Errorf("a depth of %d, %d roots", depth, len(tree.Roots))
 	}
+}
+
+// queue returns a snapshot of sessions that wait for one key.
+func queue(waiters int32) *monitor.Snapshot {
+	lock := monitor.Lock{Key: "@1", Holders: []monitor.Holder{{Session: monitor.Session{PID: 1}}}}
+	for pid := int32(2); pid < waiters+2; pid++ {
+		since := time.Unix(int64(pid), 0)
+		lock.Waiters = append(lock.Waiters, monitor.Waiter{Session: monitor.Session{PID: pid}, WaitingSince: &since,
+			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}})
+	}
+	return &monitor.Snapshot{TakenAt: time.Unix(1000, 0), Locks: []monitor.Lock{lock}}
 }

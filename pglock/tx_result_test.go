@@ -138,24 +138,6 @@ func TestTxAnEndedContextSendsNothing(t *testing.T) {
 	}
 }
 
-func TestTxTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("a")
-	for _, form := range txForms {
-		t.Run(form.name, func(t *testing.T) {
-			txHold(t, db, key)
-			conn := db.Connect(t)
-			txExec(t, conn, "SET lock_timeout = '20ms'")
-			tx := txBegin(t, conn)
-			wait := txWantWaitError(t, form.lock(t.Context(), tx, key), key)
-			if txCode(wait) != "55P03" {
-				t.Errorf("the error is %v, want lock_not_available inside", wait)
-			}
-			txWantAborted(t, conn)
-		})
-	}
-}
-
 func TestTxErrorMapsWhatItKnows(t *testing.T) {
 	t.Parallel()
 	server := func(code, message string) error {

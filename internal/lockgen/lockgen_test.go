@@ -3,12 +3,10 @@ package lockgen
 import (
 	"fmt"
 	"go/constant"
-	"go/parser"
 	"go/token"
 	"go/types"
 	"strings"
 	"testing"
-	"time"
 )
 
 // read makes an input of SQL as a front end does, with the types of parameters from a list.
@@ -150,24 +148,5 @@ func TestATextWithCarriageReturnsStaysWhole(t *testing.T) {
 		if value, err := types.Eval(token.NewFileSet(), nil, token.NoPos, goText(text)); err != nil || constant.StringVal(value.Value) != text {
 			t.Errorf("%q is not %s: %v", text, goText(text), err)
 		}
-	}
-}
-
-// The code of a large project must parse, and the log shows how long it took.
-func TestHundredsOfQueries(t *testing.T) {
-	var sql strings.Builder
-	for i := range 300 {
-		fmt.Fprintf(&sql, "-- pglock: key thing%d:{id bigint}:of:{x text}\n-- pglock: key kind:{id bigint}:k%[1]d\n", i)
-		fmt.Fprintf(&sql, "-- name: Query%d :exec\n-- pglock: lock thing%d:{id}:of:{x=$5}\n-- pglock: lock kind:{id}:k%[1]d shared\nSELECT %[1]d;\n", i, i)
-	}
-	in := read(sql.String(), all...)
-	start := time.Now()
-	code, err := Generate(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d queries took %v", len(in.Queries), time.Since(start))
-	if _, err := parser.ParseFile(token.NewFileSet(), FileName, code, parser.AllErrors); err != nil {
-		t.Error(err)
 	}
 }

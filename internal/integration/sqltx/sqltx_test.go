@@ -29,17 +29,6 @@ func TestSQLTxLocksAreHeldUntilTheTransactionEnds(t *testing.T) {
 	})
 }
 
-func TestSQLTxTryLockOfAHeldKeyLeavesTheTransactionUsable(t *testing.T) {
-	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
-		key := pglock.NewKey("invoice:42")
-		holder, tx := begin(t, db), begin(t, db)
-		must.Succeed(t, sqltx.LockTx(t.Context(), holder, key))
-		wantWaitError(t, sqltx.TryLockTx(t.Context(), tx, key), key)
-		must.Succeed(t, holder.Commit())
-		must.Succeed(t, sqltx.TryLockTx(t.Context(), tx, key))
-	})
-}
-
 func TestSQLTxMaxWaitLeavesLockTimeoutAndTheTransactionAsTheyWere(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		held, pair, free := pglock.NewKey("held"), pglock.PairKey(7, -42), pglock.NewKey("free")

@@ -176,22 +176,6 @@ func TestBrowserGivesOtherPortsNothingToReadThePageWith(t *testing.T) {
 	}
 }
 
-func TestBrowserStaysLoggedIn(t *testing.T) {
-	s := serve(t, nil)
-	shown := s.browse("/?key=invoice:1")
-	const works = "document.readyState === 'complete' && typeof now !== 'undefined' && now > 0"
-	if hash := shown.text("location.href"); hash != s.URL+"/?key=invoice%3A1" {
-		t.Errorf("after the login the address is %s", hash)
-	}
-	shown.do(chromedp.Reload())
-	shown.wait(works)
-	shown.do(chromedp.Navigate(s.URL + "/"))
-	shown.wait("location.search === '' && " + works)
-	other := newTab(t, shown.ctx) // it has no sessionStorage
-	other.do(chromedp.Navigate(s.URL + "/"))
-	other.wait(works)
-}
-
 // Unchanged parts keep their elements, changed ones get new elements, and the focus stays.
 func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 	var live atomic.Pointer[Live]

@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -40,20 +39,6 @@ func elsewhere() *monitor.Snapshot {
 				BlockedBy: []monitor.Blocker{{PID: 70, Kind: "hard", Mode: "AccessExclusiveLock"}}}})
 	}
 	s.OtherSessions = append(s.OtherSessions, monitor.Session{PID: 70, Application: "vacuum-full", State: "active"})
-	return s
-}
-
-// inRows is a snapshot with a lock in a row that one process holds and another waits for.
-func inRows() *monitor.Snapshot {
-	expires, held, began := noon.Add(17*time.Second), noon.Add(-90*time.Second), noon.Add(-12*time.Second)
-	process := func(holder, application string) monitor.Session {
-		return monitor.Session{Application: application, User: "app", Lease: &monitor.Lease{Holder: holder, Host: "web-1", PID: 77, Expires: &expires}}
-	}
-	s := &monitor.Snapshot{TakenAt: noon, Database: "shop"}
-	s.Locks = []monitor.Lock{{InRow: true, Key: "billing:run", Names: []string{"billing:run"}, Space: "bigint", Objsubid: 1, Number: 5,
-		Holders: []monitor.Holder{{Mode: "exclusive", Generation: 4711, SeenSince: &held, Session: process("aa", "billing")}},
-		Waiters: []monitor.Waiter{{Mode: "exclusive", WaitingSince: &began, Session: process("bb", hostile),
-			BlockedBy: []monitor.Blocker{{Holder: "aa", Kind: "hard"}}}}}}
 	return s
 }
 
@@ -161,51 +146,6 @@ func TestBrowserGreysOutInAnOutage(t *testing.T) {
 	next := snapshot(noon.Add(time.Second))
 	live.Store(&Live{Snapshot: next})
 	page.wait(`!document.body.hasAttribute('data-stale') && document.getElementById('alert').hidden && !document.body.innerText.includes('last seen')`)
-}
-
-func TestBrowserGroupsTheJournal(t *testing.T) {
-	j := journal.New()
-	j.See(pileUp(noon.Add(-2*time.Second), 0))
-	events := j.See(pileUp(noon, 200))
-	deadlock := pileUp(noon.Add(time.Second), 200)
-	deadlock.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 1000, Key: "a", BlockedBy: 1001}, {PID: 1001, Key: "b", BlockedBy: 1000}}}}
-	events = append(events, j.See(deadlock)...)
-	page := serve(t, showing(func() Live { return Live{Snapshot: deadlock, Events: events} })).browse("/")
-	page.wait(`document.querySelectorAll('#journal > li').length === 2 && document.getElementById('journal').innerText`) // they are drawn
-	if text := page.text("document.getElementById('journal').innerText"); !strings.Contains(text, "200 sessions began to wait") ||
-		!strings.Contains(text, "12:00:00") || !strings.Contains(text, "deadlock: 1000 → 1001 → 1000 (1000 waits for a") {
-		t.Errorf("the journal says:\n%s", text)
-	}
-	page.text(`document.querySelector('#journal button').click()`)
-	page.wait(`document.querySelectorAll('#journal ul li').length === 21 && document.querySelector('#journal button').getAttribute('aria-expanded') === 'true'`)
-}
-
-func TestBrowserShowsLocksInRows(t *testing.T) {
-	page := serve(t, showing(func() Live { return Live{Snapshot: inRows()} })).browse("/")
-	row := page.text("document.getElementById('rows').innerText")
-	for _, part := range []string{"billing:run", "billing (process 77 on web-1)", "11:58:30", "17s", "4711", "1", "12s"} {
-		if !strings.Contains(row, part) {
-			t.Errorf("the lock in a row has no %q: %q", part, row)
-		}
-	}
-	if text := page.text("document.body.innerText"); !strings.Contains(text, "pglock terminate -d shop --holder aa") || !strings.Contains(text, "in a row: probably frees 1") ||
-		!strings.Contains(page.text("document.getElementById('tree').innerText"), `<img src=x onerror=alert(1)>\u001b[31m</script> (process 77 on web-1)`) {
-		t.Errorf("the page says:\n%s", text)
-	}
-}
-
-func TestBrowserDrawsATimeline(t *testing.T) {
-	page := serve(t, nil).browse("/")
-	page.wait(`document.querySelector('#chart svg .heat2')`) // the waits last a minute
-	labels := page.text(`[...document.querySelectorAll('#chart text')].map(e => e.textContent).join(' ')`)
-	for _, part := range []string{"0 1 2", "12:00:30", "12:01:00", "UTC"} {
-		if !strings.Contains(labels, part) {
-			t.Errorf("the timeline has no %q: %s", part, labels)
-		}
-	}
-	if most := page.text(`document.getElementById('most').textContent`); most != "most 2 at 12:00:59" && most != "most 2 at 12:01:00" {
-		t.Errorf("the timeline says %q", most)
-	}
 }
 
 // Texts have the contrast that WCAG 2.2 asks for, 4.5 to 1, in the light, in the dark, in the past and in an outage.
