@@ -96,7 +96,7 @@ func (a Action) whoText() string {
 	switch {
 	case first.Prepared():
 		text += a.forText(", ", " old")
-	case first.State != "":
+	case first.State != "" && first.Process == "": // a Locker's session is idle while its locks are held
 		text += ", " + first.State + a.forText(" for ", "")
 	}
 	if a.lock != "" {

@@ -101,8 +101,8 @@ func advice(err error) string {
 	case errors.As(err, new(*pgconn.ConnectError)):
 		return ""
 	case code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable:
-		return fmt.Sprintf(" (the monitor gives a statement %s, and %s to wait for a lock on a table, "+
-			"so as not to burden a server in trouble, or what statement_timeout and lock_timeout leave it; try again)", statementTimeout, lockTimeout)
+		return fmt.Sprintf(" (so as not to burden a server in trouble, a statement has %s, and %s to wait for a table, or less if statement_timeout or "+
+			"lock_timeout say so: try again, or have the connection string set these to 0)", statementTimeout, lockTimeout)
 	case code == "0A000" || // feature_not_supported: "cached plan must not change result type"
 		code != sqlstate.InsufficientPrivilege && sqlstate.In(err, sqlstate.ClassDataException, sqlstate.ClassSyntaxOrAccess):
 		return " (if the search_path leads to operators and functions of another role, have the connection string set " +

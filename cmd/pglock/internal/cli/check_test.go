@@ -68,3 +68,13 @@ func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 	wantText(t, output(0, "check", "--critical", "0", "--advisory"), "PGLOCK OK - Nothing waits for an advisory lock")
 	wantText(t, output(0, "doctor"), "relation orders (AccExcl): frees 1")
 }
+
+func TestCheckOfADatabaseWithoutAConversionToUTF8SaysWhereToConnect(t *testing.T) {
+	db := testenv.Database(t)
+	mule := db.Name() + "_mule"
+	execute(t, db, "CREATE DATABASE "+mule+" ENCODING 'MULE_INTERNAL' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+	defer execute(t, db, "DROP DATABASE "+mule)
+	r := command(t, nil, "check", "-d", strings.Replace(db.ConnString(), db.Name(), mule, 1)).run()
+	wantCode(t, r, 3)
+	wantText(t, r.stdout, "pglock needs a database whose text converts to UTF-8: from such a one")
+}
