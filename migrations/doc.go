@@ -26,9 +26,9 @@
 // # Names
 //
 // pglock.names has a row for each name that was ever recorded, and nothing removes one. A role that may call
-// pglock.register can thus fill the disk. The role that owns the schema
-// may delete rows at any time, such as DELETE FROM pglock.names WHERE first_seen < now() - interval '90 days'. No lock
-// depends on them; a lock whose name is not there is shown by its number.
+// pglock.register can thus fill the disk. The role that owns the schema may delete rows at any time, such as DELETE
+// FROM pglock.names WHERE first_seen < now() - interval '90 days'. No lock depends on them; a lock whose name is not
+// there is shown by its number.
 //
 // # Rights
 //

@@ -30,11 +30,11 @@ GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;
 `
 
 // LockerGrants returns the SQL that grants role what it needs in the schema to take locks: to compute keys, record
-// names and draw fencing tokens, and to use packages rowlock, schedule, once and ratelimit. With these grants the role can
-// neither read the names nor see through the schema's views who holds what. The schema's owner must run it.
+// names and draw fencing tokens, and to use packages rowlock, schedule, once and ratelimit. With these grants the role
+// can neither read the names nor see through the schema's views who holds what. The schema's owner must run it.
 //
-// If the owner is no superuser, programs that use the role must also say that they trust the owner, whose functions they
-// will execute: with pglock.WithTrustedOwner for Lockers, [WithTrustedOwner] here.
+// If the owner is no superuser, programs that use the role must also say that they trust the owner, whose functions
+// they will execute: with pglock.WithTrustedOwner for Lockers, [WithTrustedOwner] here.
 func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(role)) }
 
 // WatcherGrants returns the SQL that lets role read the views and the names, and change nothing. The schema's owner

@@ -214,8 +214,8 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o config) (l
 	return locked, err
 }
 
-// look inspects the schema without the lock. Its transaction keeps the schema in place while its version is read. If another
-// process replaces the schema between two statements, the newer one is looked at.
+// look inspects the schema without the lock. Its transaction keeps the schema in place while its version is read. If
+// another process replaces the schema between two statements, the newer one is looked at.
 func look(ctx context.Context, pool *pgxpool.Pool, o config) (s schema, err error) {
 	for range 10 { // an error of the last look is true
 		err = transact(ctx, pool, pgx.ReadOnly, func(tx pgx.Tx) error {
@@ -229,8 +229,9 @@ func look(ctx context.Context, pool *pgxpool.Pool, o config) (s schema, err erro
 	return s, err
 }
 
-// transact calls do in a transaction that does not use operators and functions which the database's owner may have put on the
-// search_path, nor compiles statements or starts workers for them, for seconds, if the owner has set the costs of that to 0.
+// transact calls do in a transaction that does not use operators and functions which the database's owner may have put
+// on the search_path, nor compiles statements or starts workers for them, for seconds, if the owner has set the costs
+// of that to 0.
 func transact(ctx context.Context, pool *pgxpool.Pool, access pgx.TxAccessMode, do func(pgx.Tx) error) error {
 	if pool == nil {
 		return errors.New("the pool is nil")

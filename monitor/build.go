@@ -11,7 +11,7 @@ import (
 )
 
 // newSnapshot makes a snapshot from what the server reported.
-func newSnapshot(t tables, o options) (*Snapshot, error) {
+func newSnapshot(t tables, o config) (*Snapshot, error) {
 	found := sessions(t)
 	grouped := group(t, found)
 	all := newParties(t, found)

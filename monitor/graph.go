@@ -34,7 +34,8 @@ func (id SessionID) compare(other SessionID) int {
 
 // Wait is a wait of a session or process for a lock of any type.
 type Wait struct {
-	// Lock is the advisory lock or lock in a row that it waits for, and Other the lock of another type. One of them is nil.
+	// Lock is the advisory lock or lock in a row that it waits for, and Other the lock of another type. One of them is
+	// nil.
 	Lock  *Lock
 	Other *OtherLock
 	*Waiter
@@ -75,8 +76,8 @@ func (s *Snapshot) Waits() iter.Seq[Wait] {
 	}
 }
 
-// Sessions returns an iterator over all sessions, prepared transactions and processes of the snapshot's locks and wait graph,
-// each once.
+// Sessions returns an iterator over all sessions, prepared transactions and processes of the snapshot's locks and wait
+// graph, each once.
 func (s *Snapshot) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
 		seen := map[SessionID]bool{}
@@ -164,8 +165,8 @@ func (g *waitGraph) number(id SessionID) int {
 	return n
 }
 
-// behind returns how many sessions wait for one, directly or through others, the longest wait of it and these, and whether one
-// of these waits is not expected.
+// behind returns how many sessions wait for one, directly or through others, the longest wait of it and these, and
+// whether one of these waits is not expected.
 func (g *waitGraph) behind(one int) (behind int, longest time.Duration, urgent bool) {
 	longest = g.waited[one]
 	seen := map[int]bool{one: true}

@@ -1,16 +1,15 @@
 // Package monitor shows the advisory locks of a PostgreSQL server: holders, waiters, blockers, and since when.
 //
-// [Take] reads one [Snapshot]; a [Watcher] takes them again and again. A snapshot holds every advisory lock of the server,
-// whether a program that uses package pglock, another library or a user of psql took it. Keys have names if the name
-// registry of schema pglock has them. Nothing else has to be installed or granted: columns that the server hides from
-// the role are marked as hidden, and no lock is left out.
+// [Take] reads one [Snapshot]; a [Watcher] takes them again and again. A snapshot holds every advisory lock of the
+// server, whether a program that uses package pglock, another library or a user of psql took it. Keys have names if the
+// name registry of schema pglock has them. Nothing else has to be installed or granted: columns that the server hides
+// from the role are marked as hidden, and no lock is left out.
 //
 // [Snapshot.Action] says what to do first. [Snapshot.Target] shows everything that ends with a session; [Terminate]
 // ends the session, [Cancel] its statement, and both report what happened to its locks.
 //
-// The types are made to be printed as JSON; their field names are a stable format.
-// Every text in them comes from others (names, application names, queries): escape control characters before you write
-// them to a terminal.
+// The types are made to be printed as JSON; their field names are a stable format. Every text in them comes from others
+// (names, application names, queries): escape control characters before you write them to a terminal.
 //
 // Package pglock takes locks, the command pglock shows tables and colours, and package migrations has the views
 // pglock.locks and pglock.waits for use in psql. PostgreSQL does not record when a lock was granted, how often its
@@ -58,8 +57,8 @@ import (
 // connection apply instead, and none of these outlasts Take. If the name registry cannot be read, or the blockers
 // take too long, the rest is returned.
 //
-// db must not be in a transaction, since the settings of Take end with one. A connection that is in one is refused; a wrapper
-// that hides its connection is not. pgx closes a connection if ctx ends in the middle of a statement.
+// db must not be in a transaction, since the settings of Take end with one. A connection that is in one is refused; a
+// wrapper that hides its connection is not. pgx closes a connection if ctx ends in the middle of a statement.
 //
 // The lock table changes while it is read. Locks, sessions and blockers are read one after another and can
 // contradict each other: A waiter without blockers was granted its lock in between, or gave up. A blocker may be
@@ -80,7 +79,7 @@ func Take(ctx context.Context, db pglock.DB, opts ...Option) (*Snapshot, error) 
 }
 
 func take(ctx context.Context, db pglock.DB, opts ...Option) (*Snapshot, error) {
-	o, err := newOptions(opts)
+	o, err := newConfig(opts)
 	if err != nil {
 		return nil, err
 	}

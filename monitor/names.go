@@ -16,7 +16,7 @@ type sources struct {
 }
 
 // setNames sets the name of each lock or, if it has none, the guesses.
-func setNames(grouped map[identity]*Lock, t tables, o options) {
+func setNames(grouped map[identity]*Lock, t tables, o config) {
 	from := sources{t.names, t.rows[0].ConnectedOid.Uint32, map[string]*texts{}, o.memory}
 	for id, lock := range grouped {
 		lock.Names = append(lock.Names, from.names(id, lock)...)

@@ -9,14 +9,15 @@ import (
 type OtherLock struct {
 	// Type is the locktype of pg_locks, such as "relation", "tuple", "transactionid", "virtualxid" or "object".
 	Type string `json:"type"`
-	// DatabaseOID and Database are where the object or row is; 0 and empty for shared ones, and for transactions without a row.
+	// DatabaseOID and Database are where the object or row is; 0 and empty for shared ones, and for transactions
+	// without a row.
 	DatabaseOID uint32 `json:"database_oid"`
 	Database    string `json:"database"`
 	// Relation is the OID of the relation that is locked, or that the page or row belongs to. A waiter for a row waits
 	// for the transaction that changed it. Relation is then the row's table, if the waiter is next in line.
 	Relation uint32 `json:"relation"`
-	// Name names the relation or, for "object", the catalog that the object is in, with its schema unless that is public. It is
-	// empty for relations of databases other than the connection's.
+	// Name names the relation or, for "object", the catalog that the object is in, with its schema unless that is
+	// public. It is empty for relations of databases other than the connection's.
 	Name string `json:"name"`
 	// Detail is the page and tuple of a row such as "(0,1)", the ID of the transaction, or the OID of the object.
 	Detail string `json:"detail"`
@@ -46,8 +47,9 @@ func (r otherRow) lock() OtherLock {
 	return l
 }
 
-// String names the lock: "relation t", "row (0,1) of t", "transaction 753", "virtual transaction 3/45". Waits for several rows
-// that a transaction changed are for the same lock, so its name only says of which table they are: "row of t in transaction 753".
+// String names the lock: "relation t", "row (0,1) of t", "transaction 753", "virtual transaction 3/45". Waits for
+// several rows that a transaction changed are for the same lock, so its name only says of which table they are: "row of
+// t in transaction 753".
 func (l OtherLock) String() string {
 	switch l.Type {
 	case "relation":

@@ -94,7 +94,8 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 	return mergeWaits(waits), nil
 }
 
-// setModes sets how the blockers of a wait hold its lock: in the strongest mode that conflicts with the one that is wanted.
+// setModes sets how the blockers of a wait hold its lock: in the strongest mode that conflicts with the one that is
+// wanted.
 func setModes(blockers []Blocker, wanted string, holders []Holder) {
 	for i := range blockers {
 		if blockers[i].Kind == blockHard {

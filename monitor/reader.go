@@ -40,7 +40,7 @@ type tables struct {
 }
 
 // readTables reads the lock table, then the locks in rows, and then the names of both.
-func (r reader) readTables(ctx context.Context, o options) (tables, error) {
+func (r reader) readTables(ctx context.Context, o config) (tables, error) {
 	t, err := r.read(ctx, o)
 	if err != nil {
 		return t, err
@@ -54,7 +54,7 @@ func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 // read leaves out the blockers if they alone take too long. Their cost grows faster than the number of locks, so a
 // server with thousands of waiters may be too slow for them. The owners come after the locks, since the owner of the
 // database can make that statement fail: it can have any number of objects, and keep a catalog locked.
-func (r reader) read(ctx context.Context, o options) (tables, error) {
+func (r reader) read(ctx context.Context, o config) (tables, error) {
 	var t tables
 	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
 		batch.Queue(monitordb.Locks, o.wanted, topSessions, o.advisory).Query(readAll(&t.rows))

@@ -45,7 +45,7 @@ func registryMissing(t tables) string {
 // then has everything but the names, and the reason.
 //
 // A registry that belongs to trusted roles is queried for the keys. No other registry is read.
-func (r reader) readNames(ctx context.Context, t *tables, o options) error {
+func (r reader) readNames(ctx context.Context, t *tables, o config) error {
 	row := t.rows[0]
 	numbers, semaphores := t.bigints(), t.semaphores()
 	if !row.SchemaExists || !row.Ours || !row.Readable || len(numbers)+len(semaphores) == 0 {
@@ -90,7 +90,7 @@ func (t tables) bigints() []int64 {
 }
 
 // completeNames asks for the names that are not kept.
-func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphores []int64, o options) error {
+func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphores []int64, o config) error {
 	database := t.rows[0].ConnectedOid.Uint32
 	known, since := o.memory.namesOf(database, numbers)
 	t.names = known

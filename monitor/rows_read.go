@@ -22,7 +22,7 @@ const maxRowsHeld int64 = 10_000
 
 // readRows reads the locks in rows, if the schema has them and the role may. A role that takes such locks can make as many
 // as it likes, so that a statement takes too long: then there are none, or only those for which processes wait, and the reason.
-func (r reader) readRows(ctx context.Context, t *tables, o options) error {
+func (r reader) readRows(ctx context.Context, t *tables, o config) error {
 	row := t.rows[0]
 	switch {
 	case !row.SchemaExists || !row.Ours || !row.RowLocks:

@@ -24,10 +24,11 @@ import (
 // learns of the loss at its next call or renewal, within a third of its lease. Until then [pglock.Lock.GuardTx] and
 // fencing tokens keep its writes in order. It may take locks again, as another holder.
 //
-// For a session the role needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's
-// session. For a process it needs EXECUTE on pglock.lease_terminate and SELECT on pglock.fence. As for [Take], db must not be in a
-// transaction. A connection cannot signal itself. The statement that signals checks again that the session is t.Ref. Between that
-// check and the server's kill(2) there is still an instant in which the process can end and its number can be reused.
+// For a session the role needs membership in the session's role or in pg_signal_backend; only a superuser can signal a
+// superuser's session. For a process it needs EXECUTE on pglock.lease_terminate and SELECT on pglock.fence. As for
+// [Take], db must not be in a transaction. A connection cannot signal itself. The statement that signals checks again
+// that the session is t.Ref. Between that check and the server's kill(2) there is still an instant in which the process
+// can end and its number can be reused.
 //
 // If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession] or
 // [ErrNotPermitted]. If the connection breaks, the error says that the signal may have been sent.
@@ -39,10 +40,10 @@ func Terminate(ctx context.Context, db pglock.DB, t Target, opts ...Option) (Out
 	return signalTarget(ctx, db, t, signalTerminate, opts)
 }
 
-// Cancel ends the statement that a session runs. That ends a wait for a lock, and the locks of a transaction that fails with
-// its statement. The session continues and keeps its session locks; an idle session keeps all its locks ([Target.CancelIsNoop]). A
-// cancelled wait of a Locker of package pglock ends with ErrNotAcquired. A process with locks in rows runs no statement. All else
-// is as for [Terminate].
+// Cancel ends the statement that a session runs. That ends a wait for a lock, and the locks of a transaction that fails
+// with its statement. The session continues and keeps its session locks; an idle session keeps all its locks
+// ([Target.CancelIsNoop]). A cancelled wait of a Locker of package pglock ends with ErrNotAcquired. A process with
+// locks in rows runs no statement. All else is as for [Terminate].
 func Cancel(ctx context.Context, db pglock.DB, t Target, opts ...Option) (Outcome, error) {
 	return signalTarget(ctx, db, t, signalCancel, opts)
 }
@@ -102,13 +103,13 @@ func send(ctx context.Context, db pglock.DB, t Target, signal string, _ []Option
 	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, t.PID)
 }
 
-// endProcess ends a process that uses locks in rows, if the owner of the function that does so is trusted. The ID of a process
-// is never used again, so it needs no further check.
+// endProcess ends a process that uses locks in rows, if the owner of the function that does so is trusted. The ID of a
+// process is never used again, so it needs no further check.
 func endProcess(ctx context.Context, db pglock.DB, t Target, signal string, opts []Option) error {
 	if signal != signalTerminate {
 		return errors.New("a process with locks in rows runs no statement")
 	}
-	o, err := newOptions(opts)
+	o, err := newConfig(opts)
 	if err != nil {
 		return err
 	}

@@ -50,15 +50,16 @@ type Snapshot struct {
 	Locks []Lock `json:"locks"`
 	// OtherWaits are waits for locks that are not advisory locks, sorted by process ID.
 	OtherWaits []OtherWait `json:"other_waits"`
-	// WaitsElsewhere is how many other sessions wait for locks that are not advisory locks: those that [WithAdvisory] leaves out.
+	// WaitsElsewhere is how many other sessions wait for locks that are not advisory locks: those that [WithAdvisory]
+	// leaves out.
 	WaitsElsewhere int `json:"waits_elsewhere"`
 	// OtherSessions are sessions and prepared transactions that neither hold nor want an advisory lock. They wait for
 	// other locks, block such waits, or were asked for. They are sorted by process ID.
 	OtherSessions []Session `json:"other_sessions"`
 
-	// RowLocksMissing says why there are no locks in rows, or some waits for them are left out, and what to do. It is empty if all
-	// waits could be read, and where schema pglock has none. IdleRowsMissing says why locks in rows are left out for which nothing
-	// waits.
+	// RowLocksMissing says why there are no locks in rows, or some waits for them are left out, and what to do. It is
+	// empty if all waits could be read, and where schema pglock has none. IdleRowsMissing says why locks in rows are
+	// left out for which nothing waits.
 	RowLocksMissing string `json:"row_locks_missing"`
 	IdleRowsMissing string `json:"idle_rows_missing"`
 }
@@ -90,18 +91,18 @@ const FormatVersion = 1
 
 // Lock is one advisory lock of one database, or one lock in a row, with its holders and waiters.
 type Lock struct {
-	// InRow says that it is a lock in a row (package rowlock), whose holders and waiters are processes ([Session.Lease]). It and
-	// an advisory lock of the same key do not exclude each other.
+	// InRow says that it is a lock in a row (package rowlock), whose holders and waiters are processes
+	// ([Session.Lease]). It and an advisory lock of the same key do not exclude each other.
 	InRow bool `json:"in_row"`
 	// Key is the key as pglock writes it: its name if that is known, and otherwise @NUMBER or @CLASS/OBJECT.
 	// [pglock.ParseKey] reads these. There are two forms that it does not read as this lock: the names of a collision,
 	// joined by " | ", and @CLASS/OBJECT#OBJSUBID in spaces that no SQL function can reach.
 	Key string `json:"key"`
-	// Names are the known names, sorted. It is empty if there are none; more than one is a collision of their hashes. A lock in a
-	// row has at most one, that which was registered first.
+	// Names are the known names, sorted. It is empty if there are none; more than one is a collision of their hashes. A
+	// lock in a row has at most one, that which was registered first.
 	Names []string `json:"names"`
-	// Guesses say what well-known tools use the number of a key that has no name for, such as "goose migrations". Numbers
-	// collide, so no guess is certain. A key with a name has none.
+	// Guesses say what well-known tools use the number of a key that has no name for, such as "goose migrations".
+	// Numbers collide, so no guess is certain. A key with a name has none.
 	Guesses []string `json:"guesses"`
 
 	// Kind says what the lock is used for, as far as that is known: "leader" is the lock of an elected leader, for
@@ -111,8 +112,8 @@ type Lock struct {
 	// looks for a released permit. It waits for no particular session, so it has no WaitingSince and no blockers. The
 	// key is that of the gate.
 	Kind string `json:"kind"`
-	// Used is how many permits of a semaphore are held, and Limit how many there are. Limit comes from the name registry
-	// and is 0 if it is unknown. Both are 0 for other locks.
+	// Used is how many permits of a semaphore are held, and Limit how many there are. Limit comes from the name
+	// registry and is 0 if it is unknown. Both are 0 for other locks.
 	Used  int `json:"used"`
 	Limit int `json:"limit"`
 
@@ -121,15 +122,15 @@ type Lock struct {
 	Space string `json:"space"`
 	// Objsubid is the space as pg_locks shows it: 1 bigint, 2 pair, others belong to extensions.
 	Objsubid int16 `json:"objsubid"`
-	// Number is the bigint. In other spaces it is class<<32 | uint32(object), as [pglock.Key.Int64] packs pairs. In JSON
-	// it is a string, since many JSON parsers silently round integers beyond 2^53.
+	// Number is the bigint. In other spaces it is class<<32 | uint32(object), as [pglock.Key.Int64] packs pairs. In
+	// JSON it is a string, since many JSON parsers silently round integers beyond 2^53.
 	Number int64 `json:"number,string"`
 	// Class and Object are the two integers of a pair, and the halves of a bigint.
 	Class  int32 `json:"class"`
 	Object int32 `json:"object"`
 
-	// DatabaseOID and Database are the lock's database: the same key in two databases is two locks. Database is empty if
-	// the database was dropped while the snapshot was taken.
+	// DatabaseOID and Database are the lock's database: the same key in two databases is two locks. Database is empty
+	// if the database was dropped while the snapshot was taken.
 	DatabaseOID uint32 `json:"database_oid"`
 	Database    string `json:"database"`
 
@@ -161,8 +162,8 @@ func (l Lock) ID() pglock.KeyID {
 	return pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number}
 }
 
-// RawKey returns the key without a name: @NUMBER, or @CLASS/OBJECT. In a database it does not change, while Key does when
-// a name becomes known. Like Key it has a form for the spaces that no SQL function can reach.
+// RawKey returns the key without a name: @NUMBER, or @CLASS/OBJECT. In a database it does not change, while Key does
+// when a name becomes known. Like Key it has a form for the spaces that no SQL function can reach.
 func (l Lock) RawKey() string {
 	return identity{objsubid: l.Objsubid, number: l.Number}.text(nil)
 }
@@ -170,8 +171,8 @@ func (l Lock) RawKey() string {
 // inRow ends the label of a lock in a row.
 const inRow = " (row)"
 
-// Label describes the lock in a few words: its Key or, if that has no name, what tools use it for. The label can contain names
-// from the server.
+// Label describes the lock in a few words: its Key or, if that has no name, what tools use it for. The label can
+// contain names from the server.
 func (l Lock) Label() string {
 	text := l.Key
 	switch {
@@ -199,15 +200,15 @@ func (l *Lock) primary() bool {
 
 // Holder is a session or prepared transaction that holds a lock.
 type Holder struct {
-	// Mode is how it holds the lock: "exclusive", "shared", or another one of PostgreSQL's lock modes as pg_locks writes it,
-	// such as "RowExclusiveLock", which extensions can use on their own keys.
+	// Mode is how it holds the lock: "exclusive", "shared", or another one of PostgreSQL's lock modes as pg_locks
+	// writes it, such as "RowExclusiveLock", which extensions can use on their own keys.
 	Mode string `json:"mode"`
 	// SeenSince is when it was first seen to hold the lock, in an unbroken sequence of snapshots up to this one. It has
-	// held the lock at least since then. [Take] sets it only for a lock in a row, to when the process took the lock; the
-	// command pglock sets it and Code for others.
+	// held the lock at least since then. [Take] sets it only for a lock in a row, to when the process took the lock;
+	// the command pglock sets it and Code for others.
 	SeenSince *time.Time `json:"seen_since"`
-	// Code says which code took the lock: "code: " with the tags of its statement, or "statement: " with the statement. It is
-	// empty if that was not seen.
+	// Code says which code took the lock: "code: " with the tags of its statement, or "statement: " with the statement.
+	// It is empty if that was not seen.
 	Code string `json:"code"`
 	// Generation is the fencing token of a lock in a row, and 0 for others. In JSON it is a string.
 	Generation int64 `json:"generation,string"`
@@ -220,12 +221,13 @@ type Waiter struct {
 	Mode string `json:"mode"`
 	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and if Hidden names it.
 	WaitingSince *time.Time `json:"waiting_since"`
-	// Expected says that the wait belongs to normal work, as the waiter says itself: it is a candidate of an election, waits for a
-	// permit of a semaphore, or for the run of a job that another process does. Another role cannot say it for it.
+	// Expected says that the wait belongs to normal work, as the waiter says itself: it is a candidate of an election,
+	// waits for a permit of a semaphore, or for the run of a job that another process does. Another role cannot say it
+	// for it.
 	Expected bool `json:"expected"`
 	Session
-	// Ahead is how many do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one less than its
-	// place in the queue.
+	// Ahead is how many do not hold the lock, but stand ahead in the queue for it in a mode that conflicts: one less
+	// than its place in the queue.
 	Ahead int `json:"ahead"`
 	// BlockedBy are the sessions that block this one, sorted by process ID: those that hold the lock or, if none of
 	// these is in its way, those ahead of it in the queue. They are those that pg_blocking_pids names, each once,
@@ -235,7 +237,8 @@ type Waiter struct {
 	BlockedBy Blockers `json:"blocked_by"`
 }
 
-// Session is a server session, or a prepared transaction, which outlives its session, or a process that uses locks in rows.
+// Session is a server session, or a prepared transaction, which outlives its session, or a process that uses locks in
+// rows.
 type Session struct {
 	// PID is the process ID of the session's backend; 0 for a prepared transaction and for a process.
 	PID int32 `json:"pid"`
@@ -258,8 +261,8 @@ type Session struct {
 	Client string `json:"client"`
 	// BackendType is what kind of process it is, as pg_stat_activity writes it: "client backend", "autovacuum worker".
 	BackendType string `json:"backend_type"`
-	// LeaderPID is the session that a parallel worker works for; 0 for all others. In the wait graph the leader stands for
-	// its workers.
+	// LeaderPID is the session that a parallel worker works for; 0 for all others. In the wait graph the leader stands
+	// for its workers.
 	LeaderPID int32 `json:"leader_pid"`
 	// State is what the session does, as pg_stat_activity writes it: "active", "idle", "idle in transaction", or
 	// "disabled" if track_activities is off.
@@ -268,25 +271,26 @@ type Session struct {
 	StateSince *time.Time `json:"state_since"`
 	// Query is the statement that runs, or else the last one. The server cuts it at track_activity_query_size bytes.
 	Query string `json:"query"`
-	// Since is when the session began. Together with PID it identifies the session permanently. For a process it is when it began
-	// to use locks in rows.
+	// Since is when the session began. Together with PID it identifies the session permanently. For a process it is
+	// when it began to use locks in rows.
 	Since *time.Time `json:"session_since"`
 	// TransactionSince is when its transaction began; nil outside a transaction.
 	TransactionSince *time.Time `json:"transaction_since"`
 	// XminAge is the age of the session's snapshot in transactions, as age(backend_xmin). XIDAge is the age of its own
-	// transaction's ID, as age(backend_xid), or the age of a prepared transaction's ID. Vacuum can remove nothing that was
-	// deleted since the older of the two. Nil means that there is none.
+	// transaction's ID, as age(backend_xid), or the age of a prepared transaction's ID. Vacuum can remove nothing that
+	// was deleted since the older of the two. Nil means that there is none.
 	XminAge *int64 `json:"xmin_age"`
 	XIDAge  *int64 `json:"xid_age"`
 	// WaitEventType and WaitEvent say what the backend itself waits for, as in pg_stat_activity.
 	WaitEventType string `json:"wait_event_type"`
 	WaitEvent     string `json:"wait_event"`
 
-	// SignalledBy says who may cancel its statement, end it or, for a prepared transaction, roll it back, if the role of the
-	// snapshot may not. It is empty if it may, or if that is not known.
+	// SignalledBy says who may cancel its statement, end it or, for a prepared transaction, roll it back, if the role
+	// of the snapshot may not. It is empty if it may, or if that is not known.
 	SignalledBy string `json:"signalled_by"`
 
-	// Lease is set for a process that uses locks in rows, of which User, Database, Application and Since are known besides.
+	// Lease is set for a process that uses locks in rows, of which User, Database, Application and Since are known
+	// besides.
 	Lease *Lease `json:"lease"`
 
 	// Hidden has the JSON names of the fields of this session that are unknown, as opposed to empty: the role may not
@@ -336,8 +340,8 @@ type Blocker struct {
 	// "soft" if it waits for the lock in such a mode, ahead in the queue. A blocker whose lock was no longer seen also
 	// counts as soft.
 	Kind string `json:"kind"`
-	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks, whose
-	// holders the snapshot has, for transactions, and for a soft block.
+	// Mode is how it holds a lock that is not an advisory lock, as pg_locks writes it. It is empty for advisory locks,
+	// whose holders the snapshot has, for transactions, and for a soft block.
 	Mode string `json:"mode"`
 }
 

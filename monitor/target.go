@@ -13,8 +13,8 @@ import (
 
 // Errors that [Snapshot.Target], [Terminate] and [Cancel] wrap.
 var (
-	// ErrNoSession means that there is no such session or process: it has ended, its process ID now belongs to another session,
-	// or the snapshot does not have it. Nothing was signalled.
+	// ErrNoSession means that there is no such session or process: it has ended, its process ID now belongs to another
+	// session, or the snapshot does not have it. Nothing was signalled.
 	ErrNoSession = errors.New("no such session")
 	// ErrNotPermitted means that the server refused the signal, and which right is missing, or that the target is the
 	// connection's own session, which it cannot signal.
@@ -27,14 +27,14 @@ const (
 	signalTerminate = "terminate"
 )
 
-// Target is a session, or a process that uses locks in rows, and everything that ends with it, to be shown before it is ended.
-// It is plain data, as a [Snapshot] is, and shares the snapshot's memory.
+// Target is a session, or a process that uses locks in rows, and everything that ends with it, to be shown before it is
+// ended. It is plain data, as a [Snapshot] is, and shares the snapshot's memory.
 type Target struct {
 	// Session is the session, as the snapshot saw it.
 	Session
-	// Ref identifies it, so that a signal cannot reach a later session with the same process ID: the process ID and the time when
-	// the session began, as in "4711@2026-11-20T20:47:59.123456Z". Without that time, which the role may not see, it cannot be
-	// signalled. Of a process it is [Lease.Holder], which is never used again.
+	// Ref identifies it, so that a signal cannot reach a later session with the same process ID: the process ID and the
+	// time when the session began, as in "4711@2026-11-20T20:47:59.123456Z". Without that time, which the role may not
+	// see, it cannot be signalled. Of a process it is [Lease.Holder], which is never used again.
 	Ref string
 	// Holds are the locks that it holds, with all their waiters.
 	Holds []Lock
@@ -50,11 +50,11 @@ type Target struct {
 	snapshot *Snapshot
 }
 
-// Target looks up what a session or process holds, waits for and blocks. It does not ask the server. A parallel worker is
-// taken for its leader. The error matches [ErrNoSession] when s does not have it; s has those of the wait graph, and the one
-// that was asked for ([WithSession]). A prepared transaction has no process: [Session.RollbackSQL] is the statement that ends
-// it. For processes that are not sessions, such as the checkpointer and the senders of replication, the error matches
-// [ErrNotPermitted].
+// Target looks up what a session or process holds, waits for and blocks. It does not ask the server. A parallel worker
+// is taken for its leader. The error matches [ErrNoSession] when s does not have it; s has those of the wait graph, and
+// the one that was asked for ([WithSession]). A prepared transaction has no process: [Session.RollbackSQL] is the
+// statement that ends it. For processes that are not sessions, such as the checkpointer and the senders of replication,
+// the error matches [ErrNotPermitted].
 func (s *Snapshot) Target(id SessionID) (Target, error) {
 	t, err := s.target(id)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s *Snapshot) target(id SessionID) (Target, error) {
 	return t, nil
 }
 
-// Effect returns what the signal frees. It is the zero Effect for a cancel if there is no wait to cancel: which locks a statement
-// frees when it is cancelled is not known.
+// Effect returns what the signal frees. It is the zero Effect for a cancel if there is no wait to cancel: which locks a
+// statement frees when it is cancelled is not known.
 func (t Target) Effect(signal string) Effect {
 	tree := t.snapshot.Tree()
 	n := tree.Node(t.ID())
@@ -140,8 +140,8 @@ func (s *Session) ref() string {
 	return cmp.Or(s.SessionRef(), fmt.Sprint(s.PID))
 }
 
-// SessionRef identifies the session by its process ID and the time when it began, as [Target.Ref] does. It is empty if that time
-// is unknown, and for a prepared transaction or process.
+// SessionRef identifies the session by its process ID and the time when it began, as [Target.Ref] does. It is empty if
+// that time is unknown, and for a prepared transaction or process.
 func (s Session) SessionRef() string {
 	if s.PID == 0 || s.Since == nil {
 		return ""
@@ -159,11 +159,12 @@ func notASession(kind string) string {
 	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
 }
 
-// CancelIsNoop reports whether cancelling changes nothing: the session runs no statement, and only statements can be cancelled.
+// CancelIsNoop reports whether cancelling changes nothing: the session runs no statement, and only statements can be
+// cancelled.
 func (t Target) CancelIsNoop() bool { return strings.HasPrefix(t.State, "idle") }
 
-// Permitted returns nil, or an error that matches [ErrNotPermitted] and says which right is missing, if the role of the snapshot
-// may not signal the session. It does not ask the server, which decides when the signal is sent.
+// Permitted returns nil, or an error that matches [ErrNotPermitted] and says which right is missing, if the role of the
+// snapshot may not signal the session. It does not ask the server, which decides when the signal is sent.
 func (t Target) Permitted() error {
 	if err := t.permitted(); err != nil {
 		return fmt.Errorf("monitor: cannot signal session %s: %w", t.Ref, err)

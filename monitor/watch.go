@@ -22,7 +22,7 @@ type Watcher struct {
 // NewWatcher returns a Watcher that takes snapshots as [Take] does with these options.
 func NewWatcher(db pglock.DB, opts ...Option) *Watcher {
 	memory := newMemory()
-	remember := func(o *options) error {
+	remember := func(o *config) error {
 		o.memory = memory
 		return nil
 	}
@@ -40,9 +40,10 @@ const answerTimeout = 10 * time.Second
 // Watch takes a snapshot at once and then one every interval, until ctx ends or the consumer stops.
 //
 // If a snapshot fails or takes more than ten seconds, Watch yields an error with a nil snapshot, and continues. With a
-// pool the next snapshot uses a new connection if the old one broke; a single connection stays broken. The end of ctx is
-// not yielded. If the consumer takes longer than an interval, the next snapshot follows at once; those in between are
-// skipped, not queued. If the interval is not positive, Watch yields one error and stops. Watch starts no goroutine.
+// pool the next snapshot uses a new connection if the old one broke; a single connection stays broken. The end of ctx
+// is not yielded. If the consumer takes longer than an interval, the next snapshot follows at once; those in between
+// are skipped, not queued. If the interval is not positive, Watch yields one error and stops. Watch starts no
+// goroutine.
 func (w *Watcher) Watch(ctx context.Context, every time.Duration) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		if every <= 0 {

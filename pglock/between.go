@@ -12,19 +12,21 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 )
 
-// This file finds deadlocks with calls of other processes (package between). A call that has waited for a second and holds
-// something is published; then the Locker looks at what all processes have published, twice a second.
+// This file finds deadlocks with calls of other processes (package between). A call that has waited for a second and
+// holds something is published; then the Locker looks at what all processes have published, twice a second.
 //
-// What a process has published is late, by as long as a statement takes, or a process is frozen. So a deadlock counts only when
-// each process whose calls are in it has looked twice again since it was first seen, and has published the same waits: the last
-// text was made after the answer to the one before, and that one came after the first look. So all these calls waited, and held
-// what they hold, at the moment of the first look. A lock that was taken again is another wait, and one that another session of
-// the process has got is not believed to be held by the old one. What a frozen process has published ends with its leases.
+// What a process has published is late, by as long as a statement takes, or a process is frozen. So a deadlock counts
+// only when each process whose calls are in it has looked twice again since it was first seen, and has published the
+// same waits: the last text was made after the answer to the one before, and that one came after the first look. So all
+// these calls waited, and held what they hold, at the moment of the first look. A lock that was taken again is another
+// wait, and one that another session of the process has got is not believed to be held by the old one. What a frozen
+// process has published ends with its leases.
 //
-// The youngest wait of a deadlock gives up, and is not published any more. All processes see the same order, so there is one. If it
-// does not, since it may not read what the others have published, the next one does when each process has looked twice again, and
-// then once more: by the first time the youngest has seen the cycle, by the second it can know that it counts, and by the third it
-// has decided, however slow it is. A grant that comes meanwhile wins, as it does against the end of a context.
+// The youngest wait of a deadlock gives up, and is not published any more. All processes see the same order, so there
+// is one. If it does not, since it may not read what the others have published, the next one does when each process has
+// looked twice again, and then once more: by the first time the youngest has seen the cycle, by the second it can know
+// that it counts, and by the third it has decided, however slow it is. A grant that comes meanwhile wins, as it does
+// against the end of a context.
 
 // lookout is what a Locker knows of deadlocks between processes.
 type lookout struct {
@@ -131,8 +133,8 @@ func (o *lookout) run() {
 	}
 }
 
-// due returns the waits that have lasted, the oldest first, and how long it is until the next one has; 0 says that there is
-// nothing to look for. A wait that begins later starts the looks again.
+// due returns the waits that have lasted, the oldest first, and how long it is until the next one has; 0 says that
+// there is nothing to look for. A wait that begins later starts the looks again.
 func (o *lookout) due() (due []*wait, next time.Duration) {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
@@ -316,8 +318,8 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[*between.Wai
 	return e
 }
 
-// nameBetween returns the key by which the holder of id or the waiter knows it, whichever is of this process, and since when it is
-// held.
+// nameBetween returns the key by which the holder of id or the waiter knows it, whichever is of this process, and since
+// when it is held.
 func nameBetween(waiter, holder *wait, id driver.KeyID) (Key, time.Time) {
 	if holder != nil {
 		for _, lock := range holder.held {

@@ -27,8 +27,8 @@ type DeadlockedCall struct {
 	// only has its turn at the key.
 	Holds     Key
 	HeldSince time.Time
-	// Waits is the key that it waits for, and WaitsSince when that began. The zero Key is a lock of another kind, such as that
-	// of a row of a table.
+	// Waits is the key that it waits for, and WaitsSince when that began. The zero Key is a lock of another kind, such
+	// as that of a row of a table.
 	Waits      Key
 	WaitsSince time.Time
 	// By is the session that has published the call, if it is one of another process, which publishes no names of keys.

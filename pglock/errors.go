@@ -32,10 +32,11 @@ var (
 	ErrDenied = driver.ErrDenied
 	// ErrTooManyLocks: the lock would exceed [WithMaxHeld] or the server's lock table.
 	ErrTooManyLocks = driver.ErrTooManyLocks
-	// ErrInvalidKey: the zero Key, text that is not a key, or a name that is empty, has more than [MaxName] bytes, or is not
-	// UTF-8 without NUL.
+	// ErrInvalidKey: the zero Key, text that is not a key, or a name that is empty, has more than [MaxName] bytes, or
+	// is not UTF-8 without NUL.
 	ErrInvalidKey = driver.ErrInvalidKey
-	// ErrDeadlock: the call would have waited for calls that wait for it. It comes as a *[DeadlockError], which names them.
+	// ErrDeadlock: the call would have waited for calls that wait for it. It comes as a *[DeadlockError], which names
+	// them.
 	ErrDeadlock = errors.New("deadlock")
 	// ErrSelfDeadlock: the smallest deadlock: the context of the call descends from the Context of a Lock that the call
 	// would wait for. Use the Lock that is held, or a context from before it. It matches ErrDeadlock too.
@@ -55,8 +56,8 @@ var (
 	// older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot]. To be guarded by a lock in a row (package
 	// rowlock), it is enough that the transaction begins after the lock was granted.
 	ErrStaleSnapshot = driver.ErrStaleSnapshot
-	// ErrOtherServer: [Lock.GuardTx] was given a transaction on another server, or in another database, than the lock's.
-	// After a failover that can be the old primary, or the new one.
+	// ErrOtherServer: [Lock.GuardTx] was given a transaction on another server, or in another database, than the
+	// lock's. After a failover that can be the old primary, or the new one.
 	ErrOtherServer = driver.ErrOtherServer
 	// ErrSchemaMissing: this needs the schema pglock, which is not installed in the database; the error text names the
 	// command that installs it.

@@ -39,7 +39,8 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 	return wait
 }
 
-// isUnsettled reports whether the server may still grant the request whose error err is. So it must match ErrUnavailable.
+// isUnsettled reports whether the server may still grant the request whose error err is. So it must match
+// ErrUnavailable.
 func isUnsettled(err error) bool {
 	_, unsettled := errors.AsType[*driver.UnsettledError](err)
 	return unsettled
@@ -63,9 +64,9 @@ func (l *Locker) whoHolds(keys []driver.Key, ended bool) []Holder {
 	return holders
 }
 
-// whoIsAhead returns the holders of the first of keys that has any, or else who is the first in the queue of one; none if the
-// server does not answer soon. Calls that want to know at about the same time share one question, since many waits may end
-// together. After the end of a context they do not wait long for the answer.
+// whoIsAhead returns the holders of the first of keys that has any, or else who is the first in the queue of one; none
+// if the server does not answer soon. Calls that want to know at about the same time share one question, since many
+// waits may end together. After the end of a context they do not wait long for the answer.
 func (l *Locker) whoIsAhead(keys []driver.Key, ended bool) (holders []Holder, ahead string) {
 	within := holdersWithin
 	if ended {

@@ -11,10 +11,11 @@ import (
 // with each request to the resource that the lock protects, which refuses numbers smaller than the largest that it has
 // seen. Every call on one Lock returns the same number.
 //
-// On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]). A token is returned only when it is durable: written to
-// disk and, where the server has synchronous standbys, confirmed by them, whatever synchronous_commit is for the role.
-// So neither a crash nor a failover to such a standby brings a token back. A failover that loses transactions can,
-// and so can a move by logical replication, which does not copy sequences; docs/guarantees.md says what to do then.
+// On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]). A token is returned only when it is durable: written
+// to disk and, where the server has synchronous standbys, confirmed by them, whatever synchronous_commit is for the
+// role. So neither a crash nor a failover to such a standby brings a token back. A failover that loses transactions
+// can, and so can a move by logical replication, which does not copy sequences; docs/guarantees.md says what to do
+// then.
 //
 // For a lock in a row (package rowlock) the token is the generation of its grant, which costs no statement. A lock
 // that was handed off within the process draws another. For a lock of a session it is drawn on a separate

@@ -22,16 +22,15 @@ import (
 // Call it first in every transaction that writes what the lock protects. It protects only if every writer does so.
 // Commit before you unlock, or the next holder waits for the commit.
 //
-// GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as long
-// as ctx allows, for the guarded transactions of earlier holders.
-// An earlier holder that was cut off inside its transaction can make that wait long: see [WithGuardIdleTimeout]. A session's
-// own lock_timeout ends the wait with [ErrNotAcquired].
-// It also shows that both connections reach the same server and database ([ErrOtherServer]). Until tx ends it holds one
-// more advisory lock for each key, which [WithMaxHeld] does not count; as with [LockTx], a full lock table is
-// [ErrTooManyLocks].
+// GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as
+// long as ctx allows, for the guarded transactions of earlier holders. An earlier holder that was cut off inside its
+// transaction can make that wait long: see [WithGuardIdleTimeout]. A session's own lock_timeout ends the wait with
+// [ErrNotAcquired]. It also shows that both connections reach the same server and database ([ErrOtherServer]). Until tx
+// ends it holds one more advisory lock for each key, which [WithMaxHeld] does not count; as with [LockTx], a full lock
+// table is [ErrTooManyLocks].
 //
-// A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard. A
-// nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A
+// A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard.
+// A nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A
 // SAVEPOINT that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction
 // before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
 //
@@ -90,8 +89,8 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	return nil
 }
 
-// keep sees to it that h is not handed off. If the Lock has ended meanwhile, and h was handed off before, the transaction is
-// aborted, since GuardTx checks the Lock again when the server has answered.
+// keep sees to it that h is not handed off. If the Lock has ended meanwhile, and h was handed off before, the
+// transaction is aborted, since GuardTx checks the Lock again when the server has answered.
 func (h *hold) keep() {
 	if h.shared {
 		return // guarded transactions of shared locks run side by side

@@ -27,9 +27,9 @@ type Key struct {
 	k driver.Key
 }
 
-// MaxName is the maximal length of a key's name in bytes, for locks as for what is recorded under a name: in the registry,
-// which the monitor reads, and in the tables of schedule, once and ratelimit. Functions that take a Key return
-// [ErrInvalidKey] for longer names.
+// MaxName is the maximal length of a key's name in bytes, for locks as for what is recorded under a name: in the
+// registry, which the monitor reads, and in the tables of schedule, once and ratelimit. Functions that take a Key
+// return [ErrInvalidKey] for longer names.
 const MaxName = 1024
 
 // KeyID is a key's identity, its space and number. It is comparable, and the zero KeyID is not a
@@ -41,10 +41,10 @@ type KeyID = driver.KeyID
 //
 // The key of a string that is no name is refused where it is used. NewKey does not allocate.
 //
-// With 64 bits a collision by chance is likely only among billions of names (a chance of one in a million at six million
-// names). An attacker who chooses both names finds two with one number in minutes, though not a second name for a given
-// number. If strangers choose names, such as file or account names, they can make two of their locks wait for each
-// other. If that matters, lock an HMAC of their part of the name under a key that they do not know:
+// With 64 bits a collision by chance is likely only among billions of names (a chance of one in a million at six
+// million names). An attacker who chooses both names finds two with one number in minutes, though not a second name for
+// a given number. If strangers choose names, such as file or account names, they can make two of their locks wait for
+// each other. If that matters, lock an HMAC of their part of the name under a key that they do not know:
 //
 //	mac := hmac.New(sha256.New, secret)
 //	mac.Write([]byte(uploaded))

@@ -108,8 +108,8 @@ func (l *Lock) Verify(ctx context.Context) error {
 	return l.failed("verify", err)
 }
 
-// Extend sets the deadline of [MaxHold] to d from now. It has no effect on the
-// server. It is an error if d is not positive. If the lock has ended the error matches [ErrLost] or [ErrUnlocked].
+// Extend sets the deadline of [MaxHold] to d from now. It has no effect on the server. It is an error if d is not
+// positive. If the lock has ended the error matches [ErrLost] or [ErrUnlocked].
 func (l *Lock) Extend(d time.Duration) error {
 	if d <= 0 {
 		return l.failed("extend", fmt.Errorf("the duration %v is not positive", d))

@@ -14,12 +14,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file writes waits that last to the log. While calls wait, the Locker looks at all of them now and then, so a wait
-// costs only the question whether a look is due. There is one line for each key, when the first of its calls has waited
-// for as long as WithWarnAfter says, and again after each doubling.
+// This file writes waits that last to the log. While calls wait, the Locker looks at all of them now and then, so a
+// wait costs only the question whether a look is due. There is one line for each key, when the first of its calls has
+// waited for as long as WithWarnAfter says, and again after each doubling.
 //
-// No wait is overlooked. A call counts as a waiter before it asks whether a look is due, and the last look is over before
-// it counts the waiters: either the call finds no look due and begins one, or the look finds the call.
+// No wait is overlooked. A call counts as a waiter before it asks whether a look is due, and the last look is over
+// before it counts the waiters: either the call finds no look due and begins one, or the look finds the call.
 
 // waitWatch is what the Locker knows of waits that last.
 type waitWatch struct {
@@ -129,7 +129,8 @@ func (l *Locker) allWaits() map[waitedFor]*longWait {
 	return all
 }
 
-// ofPrimitives returns the waits in the queues of primitives. They are asked without mu, which primitives lock under their own.
+// ofPrimitives returns the waits in the queues of primitives. They are asked without mu, which primitives lock under
+// their own.
 func (w *waitWatch) ofPrimitives() []*hooks.Waits {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -26,7 +26,8 @@ type Event struct {
 	Use    Use
 	Token  string // as [Lock.Token]; empty for permits, and for locks of transactions
 
-	// Took is how long the call waited (zero if it did not have to), or the lock was held, or the call or the function took.
+	// Took is how long the call waited (zero if it did not have to), or the lock was held, or the call or the function
+	// took.
 	Took time.Duration
 	// Err is the error that the call returns, or the *[LostError]; nil if there is none.
 	Err error
@@ -34,8 +35,8 @@ type Event struct {
 	Try    bool   // the call was one that does not wait
 	Source Source // of a lock that was acquired
 
-	// Due is when a run of a job was due, and Ran says whether its function was run. ID is what a call of package once, or
-	// ratelimit, was about.
+	// Due is when a run of a job was due, and Ran says whether its function was run. ID is what a call of package once,
+	// or ratelimit, was about.
 	Due time.Time
 	ID  string
 	Ran bool
@@ -48,33 +49,33 @@ type EventType string
 
 // The types of events.
 const (
-	// EventWaitStarted: a call cannot have its lock at once. EventWaitEnded follows, with the time that it waited, and Err
-	// unless the lock was granted.
+	// EventWaitStarted: a call cannot have its lock at once. EventWaitEnded follows, with the time that it waited, and
+	// Err unless the lock was granted.
 	EventWaitStarted EventType = "wait started"
 	EventWaitEnded   EventType = "wait ended"
 	// EventAcquired: a call is about to return with its lock. One of EventReleased and EventLost follows.
 	EventAcquired EventType = "acquired"
-	// EventFailed: a call has not acquired its lock: a try was refused, a wait ended, or the server could not be reached. There
-	// is none for misuse, such as an invalid key.
+	// EventFailed: a call has not acquired its lock: a try was refused, a wait ended, or the server could not be
+	// reached. There is none for misuse, such as an invalid key.
 	EventFailed EventType = "failed"
 	// EventReleased: the lock was unlocked and had not been lost. Took is how long it was held.
 	EventReleased EventType = "released"
 	// EventLost: the lock has ended otherwise, and its contexts with it. It is reported in the background, or by the
 	// Unlock that found the loss. Close waits for the report, at most some seconds.
 	EventLost EventType = "lost"
-	// EventTxLocked: a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, or the result of a
-	// lock in a batch, where Took is zero. Such a call reports only to the Observer of its own [WithObserver]. The end of the
-	// transaction, which frees the lock, is not reported.
+	// EventTxLocked: a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, or the result
+	// of a lock in a batch, where Took is zero. Such a call reports only to the Observer of its own [WithObserver]. The
+	// end of the transaction, which frees the lock, is not reported.
 	EventTxLocked EventType = "locked in a transaction"
-	// EventRecorded: a primitive that keeps records has its answer: a run of package schedule has ended, or turned out to be
-	// done already, or a call of package once or ratelimit returns. These two report only to the Observer of their own
-	// option. Err matches ErrNotAcquired if the answer was no. Use has the key of the primitive.
+	// EventRecorded: a primitive that keeps records has its answer: a run of package schedule has ended, or turned out
+	// to be done already, or a call of package once or ratelimit returns. These two report only to the Observer of
+	// their own option. Err matches ErrNotAcquired if the answer was no. Use has the key of the primitive.
 	EventRecorded EventType = "recorded"
 )
 
-// Holders asks the server for the holders of the first of the keys that has any, as [Locker.Holders] does for one key. It
-// takes at least one round trip, so an Observer should call it in the background, and only for some waits. It returns none
-// but for an EventWaitStarted, and for permits of a semaphore.
+// Holders asks the server for the holders of the first of the keys that has any, as [Locker.Holders] does for one key.
+// It takes at least one round trip, so an Observer should call it in the background, and only for some waits. It
+// returns none but for an EventWaitStarted, and for permits of a semaphore.
 func (e Event) Holders(ctx context.Context) ([]Holder, error) {
 	if e.locker == nil {
 		return nil, nil
@@ -127,8 +128,8 @@ const (
 	UseRate   UseKind = "rate limit"       // an event of a rate limit, see package ratelimit
 )
 
-// WithObserver makes a Locker report to o what happens to its locks, or a single call that locks in a transaction report
-// itself. A nil observer is none.
+// WithObserver makes a Locker report to o what happens to its locks, or a single call that locks in a transaction
+// report itself. A nil observer is none.
 func WithObserver(o Observer) CommonOption {
 	return commonOption{
 		func(c *lockerConfig) error { c.observer = o; return nil },

@@ -142,9 +142,9 @@ func WithWarnAfter(d time.Duration) Option {
 }
 
 // WithLease sets how long a client that has fallen silent keeps its locks: the server frees them when it has heard
-// nothing for d, and the client stops trusting them a tenth earlier. The default is 15 s; less than 1 s or more than 24 h
-// is an error.
-// A short lease frees the locks of a dead client sooner and survives shorter interruptions of the network.
+// nothing for d, and the client stops trusting them a tenth earlier. The default is 15 s; less than 1 s or more than 24
+// h is an error. A short lease frees the locks of a dead client sooner and survives shorter interruptions of the
+// network.
 func WithLease(d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if d < minLease || d > maxLease {
@@ -163,12 +163,13 @@ func WithLease(d time.Duration) Option {
 // clock, and rolls the transaction back. It sets idle_in_transaction_session_timeout for the guarded transaction,
 // unless that has a lower value already, in GuardTx's own statement.
 //
-// With locks in rows (package rowlock) such a holder keeps its successor from the lock itself, and the option does the same.
+// With locks in rows (package rowlock) such a holder keeps its successor from the lock itself, and the option does the
+// same.
 //
 // With a d of zero the bound is the lease: then the successor waits no longer for a write than for the lock. A guarded
-// transaction whose code does something slow between statements needs a larger d. A negative d, or one above 24 days, is an
-// error. A transaction that has sent a statement only in part, or does not read a large answer, is not idle: there
-// tcp_user_timeout and keepalives of the pool's connections decide.
+// transaction whose code does something slow between statements needs a larger d. A negative d, or one above 24 days,
+// is an error. A transaction that has sent a statement only in part, or does not read a large answer, is not idle:
+// there tcp_user_timeout and keepalives of the pool's connections decide.
 func WithGuardIdleTimeout(d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if d < 0 || d > math.MaxInt32*time.Millisecond {
@@ -211,8 +212,8 @@ func WithTrustedOwner(roles ...string) Option {
 }
 
 // WithHandoffLimit bounds how often (n) and for how long (d) a lock is handed off among the goroutines of this process
-// without asking the server. Then it is released, so that other processes get their turn. The default is 1,000 times and
-// 20 ms. n = 0 disables it. A negative n or d is an error.
+// without asking the server. Then it is released, so that other processes get their turn. The default is 1,000 times
+// and 20 ms. n = 0 disables it. A negative n or d is an error.
 func WithHandoffLimit(n int, d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 0 || d < 0 {
@@ -223,18 +224,18 @@ func WithHandoffLimit(n int, d time.Duration) Option {
 	})
 }
 
-// WithMaxHeld bounds how many keys this Locker holds on the server or asks it for at once; one more is [ErrTooManyLocks]. The
-// default is a quarter of the server's lock table (max_locks_per_transaction × (max_connections +
-// max_prepared_transactions)): when that table is full, every session of the server gets errors, and new ones cannot
+// WithMaxHeld bounds how many keys this Locker holds on the server or asks it for at once; one more is
+// [ErrTooManyLocks]. The default is a quarter of the server's lock table (max_locks_per_transaction × (max_connections
+// + max_prepared_transactions)): when that table is full, every session of the server gets errors, and new ones cannot
 // connect. It is for locks of sessions only. An n below 1 is an error.
 func WithMaxHeld(n int) Option {
 	return atLeastOne("WithMaxHeld", n, func(c *lockerConfig) { c.postgres.MaxKeys = n })
 }
 
-// WithSessions bounds the number of server sessions that carry locks which were free when they were requested. Each session
-// carries any number of locks, and goroutines that lock at the same time share statements, so the default of 2 serves any
-// number of goroutines. A further session is opened only when all others are busy, and not for a while after the server
-// has refused one. An n below 1 is an error.
+// WithSessions bounds the number of server sessions that carry locks which were free when they were requested. Each
+// session carries any number of locks, and goroutines that lock at the same time share statements, so the default of 2
+// serves any number of goroutines. A further session is opened only when all others are busy, and not for a while after
+// the server has refused one. An n below 1 is an error.
 func WithSessions(n int) Option {
 	return atLeastOne("WithSessions", n, func(c *lockerConfig) { c.postgres.Sessions = n })
 }
@@ -252,8 +253,9 @@ func WithMaxWaitSessions(n int) Option {
 // WithApplicationName names the Locker's own sessions in pg_stat_activity, the monitor and the errors of waiters
 // for its locks. The default is the application name of the connection's configuration, or else the program's name.
 //
-// A mark follows the name, as in "billing (pglock 1f3a9c42)": eight random hexadecimal digits, the same for all sessions
-// of the process, so that the monitor can group them. PostgreSQL keeps 63 bytes of name and mark; a longer name is cut.
+// A mark follows the name, as in "billing (pglock 1f3a9c42)": eight random hexadecimal digits, the same for all
+// sessions of the process, so that the monitor can group them. PostgreSQL keeps 63 bytes of name and mark; a longer
+// name is cut.
 func WithApplicationName(name string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if name == "" {

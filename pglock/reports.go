@@ -59,7 +59,8 @@ func (l *Lock) nameOf(key driver.Key) Key {
 	return Key{k: key}
 }
 
-// reportEnd reports the end of an acquiring call. If the Observer panics the caller never sees the lock, so it is given back.
+// reportEnd reports the end of an acquiring call. If the Observer panics the caller never sees the lock, so it is given
+// back.
 func (l *Locker) reportEnd(r *request, lock *Lock, waited time.Duration, err error) {
 	o, reported := l.config.observer, false
 	if o == nil {

@@ -16,12 +16,12 @@ import (
 // also matches [ErrUnavailable], and is not a *[WaitError]. An outage is over when the server has answered. A wait may
 // outlast any number of outages, but each costs it its place in the queues of the server and of this process.
 //
-// A server that is a standby ([ErrStandby]) is an outage too: during a failover the address may lead to the standby that
-// is about to be promoted. An address that always leads to a standby looks the same, and fails when max has passed; the
-// error then matches both.
+// A server that is a standby ([ErrStandby]) is an outage too: during a failover the address may lead to the standby
+// that is about to be promoted. An address that always leads to a standby looks the same, and fails when max has
+// passed; the error then matches both.
 //
-// Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix, such as [ErrDenied], are returned
-// at once. It is an error if max is not positive, or if the call never waits.
+// Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix, such as [ErrDenied], are
+// returned at once. It is an error if max is not positive, or if the call never waits.
 func RetryUnavailable(max time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error { return positive("RetryUnavailable", max, &c.outage) })
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-// below returns c with a bound on the wait a little before ctx's deadline, unless MaxWait ends it earlier. If the context
-// ended during a statement, pgx would close the connection, and the server could no longer be asked for the holders.
+// below returns c with a bound on the wait a little before ctx's deadline, unless MaxWait ends it earlier. If the
+// context ended during a statement, pgx would close the connection, and the server could no longer be asked for the
+// holders.
 func (c txConfig) below(ctx context.Context, tx pgx.Tx) txConfig {
 	deadline, ok := ctx.Deadline()
 	if !ok || !canBeBounded(tx) {

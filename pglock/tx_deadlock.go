@@ -75,8 +75,9 @@ func identified(statement string, args []any) (string, []any) {
 	return "SELECT * FROM (" + statement + ") AS lock CROSS JOIN (" + identify + ") AS tx", append(args, []int64(nil))
 }
 
-// waitTx calls ask, which waits in tx for the keys, and takes part in the search for deadlocks if ctx descends from that
-// of a Lock. The transaction of a victim is aborted, unless the search within the process finds the deadlock, before it waits.
+// waitTx calls ask, which waits in tx for the keys, and takes part in the search for deadlocks if ctx descends from
+// that of a Lock. The transaction of a victim is aborted, unless the search within the process finds the deadlock,
+// before it waits.
 func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(context.Context) error) error {
 	held := ancestors(ctx)
 	if len(held) == 0 {

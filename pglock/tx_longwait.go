@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// txWait is a call that locks in a transaction. Nothing else knows of it, so it looks at itself, and of those for one key one
-// writes, until it ends. It cannot say who holds the lock, since its connection waits.
+// txWait is a call that locks in a transaction. Nothing else knows of it, so it looks at itself, and of those for one
+// key one writes, until it ends. It cannot say who holds the lock, since its connection waits.
 type txWait struct {
 	key    Key // the first of several
 	since  driver.Instant
@@ -36,7 +36,8 @@ func (c txConfig) watch(key Key) (stop func()) {
 	}
 }
 
-// look writes that w has waited for so long, if that is to be written. One that has begun when the wait ends may still write.
+// look writes that w has waited for so long, if that is to be written. One that has begun when the wait ends may still
+// write.
 func (w *txWait) look(waited time.Duration) {
 	txWriters.Lock()
 	if w.over {

@@ -43,9 +43,9 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 	return err
 }
 
-// holdersTx asks for the holders of the keys. The query may fail (statement_timeout, a pg_stat_activity that not all roles
-// may read), so it runs inside a savepoint, and if it fails there are no holders in the result. An error means that the
-// transaction cannot continue.
+// holdersTx asks for the holders of the keys. The query may fail (statement_timeout, a pg_stat_activity that not all
+// roles may read), so it runs inside a savepoint, and if it fails there are no holders in the result. An error means
+// that the transaction cannot continue.
 func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
 	savepoint, err := tx.Begin(ctx)
 	if err != nil {

@@ -213,8 +213,8 @@ func (s *stake) keeps(w *wait, key driver.Key) bool {
 	return place != nil && place == s.lock.place()
 }
 
-// place returns what identifies the server that holds the Lock, with which Locks of other Lockers compare theirs; nil is
-// unknown.
+// place returns what identifies the server that holds the Lock, with which Locks of other Lockers compare theirs; nil
+// is unknown.
 func (l *Lock) place() any {
 	if backend, ok := l.hold.locker.backend.(hooks.Placed); ok {
 		return backend.Place(l.hold.grant)
@@ -234,8 +234,8 @@ func (w *wait) behindWriter() bool {
 	return place > 0 && slices.ContainsFunc(w.queue.queue[:place], func(r *request) bool { return !r.config.shared })
 }
 
-// beginWait notes that r waits at its last entry, in a queue or for the server, with the context that it returns. The wait is
-// nil if no other call can have to wait for this one.
+// beginWait notes that r waits at its last entry, in a queue or for the server, with the context that it returns. The
+// wait is nil if no other call can have to wait for this one.
 func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (context.Context, *wait, error) {
 	held, txs := lineage(ctx)
 	passed := len(r.entries)

@@ -24,8 +24,8 @@ var atStart = measureSleep()
 // suspended returns how long the machine has been asleep since the process started: what CLOCK_BOOTTIME counts and
 // CLOCK_MONOTONIC does not (clock_gettime(2)). The wall clock keeps running during sleep as well, and the Go runtime
 // reads it without a system call. So the other clocks are read only when the wall clock has moved against the monotonic
-// one: when wallOffset, which is how far ahead it is in nanoseconds, has changed. If the wall clock is set, that costs one
-// measurement and changes nothing.
+// one: when wallOffset, which is how far ahead it is in nanoseconds, has changed. If the wall clock is set, that costs
+// one measurement and changes nothing.
 func suspended(wallOffset int64) time.Duration {
 	if d := wallOffset - offset.Load(); -tolerance < d && d < tolerance {
 		return time.Duration(known.Load())

@@ -33,15 +33,14 @@ type Backend interface {
 	Ping(ctx context.Context) error
 
 	// Acquire takes all of r.Keys or none. With r.Wait it waits until ctx ends, and then returns context.Cause(ctx), or
-	// [ErrUnavailable] as well if the server has not confirmed the end of the wait;
-	// without, it answers at once, with [ErrNotAcquired] if another session holds a key or waits for it. The front end
-	// always asks without waiting first.
+	// [ErrUnavailable] as well if the server has not confirmed the end of the wait; without, it answers at once, with
+	// [ErrNotAcquired] if another session holds a key or waits for it. The front end always asks without waiting first.
 	// If it returns an error, the caller holds nothing: if a grant and the end of ctx race, Acquire either returns the
-	// grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one new attempt;
-	// Acquire does not wait for it. Only after that error may the server still grant the request, and then it frees the
-	// lock within the lease.
-	// If that takes too long because the server does not answer, the error is an [*UnsettledError]: the front end does not
-	// ask for the keys again before its Done is closed. Release may return one too.
+	// grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one new
+	// attempt; Acquire does not wait for it. Only after that error may the server still grant the request, and then it
+	// frees the lock within the lease. If that takes too long because the server does not answer, the error is an
+	// [*UnsettledError]: the front end does not ask for the keys again before its Done is closed. Release may return
+	// one too.
 	Acquire(ctx context.Context, r Request) (Grant, error)
 
 	// Release releases g. It returns an error that matches [ErrLost] if the lock was lost before. In any case the
@@ -60,11 +59,11 @@ type Backend interface {
 	Close(ctx context.Context) error
 }
 
-// NamedLocks is implemented by backends whose server knows locks by their texts, [Key.String], and not by their numbers.
-// The front end has a queue for each lock, so it must know which keys are the same lock.
+// NamedLocks is implemented by backends whose server knows locks by their texts, [Key.String], and not by their
+// numbers. The front end has a queue for each lock, so it must know which keys are the same lock.
 type NamedLocks interface {
-	// LocksByName reports whether keys with equal KeyIDs and different names are different locks: two names whose hashes
-	// collide, or a name and the raw key of its number. Without this method they are the same lock.
+	// LocksByName reports whether keys with equal KeyIDs and different names are different locks: two names whose
+	// hashes collide, or a name and the raw key of its number. Without this method they are the same lock.
 	LocksByName() bool
 }
 
@@ -77,15 +76,16 @@ type Fencer interface {
 
 // TxGuard is implemented by backends whose server also has the transactions that write under a lock, for Lock.GuardTx.
 type TxGuard interface {
-	// GuardTx ensures that tx cannot commit if g was already lost, and makes later holders' guarded transactions wait for
-	// tx. Guarded transactions of one holder run side by side. The front end sets first until a call for a Lock has
+	// GuardTx ensures that tx cannot commit if g was already lost, and makes later holders' guarded transactions wait
+	// for tx. Guarded transactions of one holder run side by side. The front end sets first until a call for a Lock has
 	// succeeded: guarded transactions of earlier holders may still run then, and the backend has to wait for them. It
 	// never makes two such calls for one Lock at a time.
 	//
 	// The error matches [ErrLost] if g is lost. After any error except [ErrStaleSnapshot] the front end aborts tx.
 	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
-	// GuardsInOrder reports whether first also makes a call wait for guarded transactions of earlier Locks on the same grant.
-	// If not, the front end passes no exclusive grant that has guarded a transaction on to another Lock, but releases it.
+	// GuardsInOrder reports whether first also makes a call wait for guarded transactions of earlier Locks on the same
+	// grant. If not, the front end passes no exclusive grant that has guarded a transaction on to another Lock, but
+	// releases it.
 	GuardsInOrder() bool
 }
 
@@ -99,15 +99,15 @@ type Config struct {
 
 // Request says what to acquire.
 type Request struct {
-	// Keys has at least one key. The keys are valid, of distinct locks, and in the order of [Key.Compare]. The backend must
-	// not keep the slice.
+	// Keys has at least one key. The keys are valid, of distinct locks, and in the order of [Key.Compare]. The backend
+	// must not keep the slice.
 	Keys []Key
 	// Shared asks for shared locks, of which a key may have many at once.
 	Shared bool
 	// Wait asks to wait until the locks are granted; otherwise the answer comes at once.
 	Wait bool
-	// Token is unique per acquisition, or Chosen by the caller: then others may have chosen the same. Backends whose server stores
-	// a token store this one.
+	// Token is unique per acquisition, or Chosen by the caller: then others may have chosen the same. Backends whose
+	// server stores a token store this one.
 	Token  string
 	Chosen bool
 	// LossHandler is notified when the grant is lost.
@@ -117,8 +117,8 @@ type Request struct {
 // Drainer is implemented by backends whose Acquire may take long even without waiting for a lock, because the server
 // cannot be reached. Closing a Locker would take as long.
 type Drainer interface {
-	// Drain is called when the Locker begins to close. From then on Acquire fails with [ErrClosed], and so do calls that
-	// have not been sent to the server yet. Grants are kept and can be released. Close follows.
+	// Drain is called when the Locker begins to close. From then on Acquire fails with [ErrClosed], and so do calls
+	// that have not been sent to the server yet. Grants are kept and can be released. Close follows.
 	Drain()
 }
 
@@ -136,7 +136,8 @@ type Grant interface {
 	Deadline() Instant
 }
 
-// Holder is a session that holds a lock. Fields that the server does not report are zero.
+// Holder is what holds a lock: a session, or in rows and on Redis a process. Fields that the server does not report are
+// zero.
 type Holder struct {
 	// Shared says whether the lock is held shared.
 	Shared bool
@@ -150,7 +151,8 @@ type Holder struct {
 	PID int32
 	// Prepared is the global identifier of the prepared transaction that holds the lock.
 	Prepared string
-	// User, Application and Client describe the session: role, application_name and network address.
+	// User, Application and Client describe the session: role, application_name and network address; of a lock in a row
+	// the address is the host, and the process ID there.
 	User, Application, Client string
 	// SessionSince is when the session started, or the process of a lock in a row.
 	SessionSince time.Time

@@ -24,8 +24,8 @@ var (
 	ErrUntrusted     = errors.New("schema pglock is not to be trusted")
 )
 
-// UntrustedError names the object that must not be used, since the code of another role would run with the rights of the
-// current one. It matches [ErrUntrusted].
+// UntrustedError names the object that must not be used, since the code of another role would run with the rights of
+// the current one. It matches [ErrUntrusted].
 type UntrustedError struct {
 	Object string // as PostgreSQL describes it, such as "schema pglock" or "view pglock.names", or what is wrong
 	Owner  string // "" if something else than its owner is wrong
@@ -51,8 +51,8 @@ const (
 	LostSession LostReason = "session"
 	// LostLease: the server was not heard from for so long that it may have granted the lock to another session.
 	LostLease LostReason = "lease"
-	// LostGone: the server answered that it no longer has the lock, which is data there and needs no session: it ended the
-	// lease of the process, the lock was deleted, or the server has forgotten it.
+	// LostGone: the server answered that it no longer has the lock, which is data there and needs no session: it ended
+	// the lease of the process, the lock was deleted, or the server has forgotten it.
 	LostGone LostReason = "gone"
 	// LostClosed: the Locker was closed while the lock was held.
 	LostClosed LostReason = "closed"

@@ -58,9 +58,9 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(k.KeyID.Compare(other.KeyID), cmp.Compare(k.Name, other.Name))
 }
 
-// String returns the notation of package pglock's ParseKey: the name, after an additional @ if it begins with one, or an @
-// and a raw key's number. Backends whose server knows locks by text use this text: two keys that are the
-// same lock on PostgreSQL have different texts when one of them has no name.
+// String returns the notation of package pglock's ParseKey: the name, after an additional @ if it begins with one, or
+// an @ and a raw key's number. Backends whose server knows locks by text use this text: two keys that are the same lock
+// on PostgreSQL have different texts when one of them has no name.
 func (k Key) String() string {
 	if k.Name != "" && k.KeyID != (KeyID{}) {
 		if strings.HasPrefix(k.Name, "@") {

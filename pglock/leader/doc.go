@@ -16,8 +16,8 @@
 //
 // A leader that falls silent (a partition, a frozen process, a dead host) has its context ended before another can be
 // elected. If the server ends the session (it is terminated, or the server restarts), the context ends one network
-// delay later. Until then two contexts can be alive; package pglock describes the same for every lock. (A lock in a row,
-// of package rowlock, does not end with a session.) Writes that must not be stale belong in transactions that
+// delay later. Until then two contexts can be alive; package pglock describes the same for every lock. (A lock in a
+// row, of package rowlock, does not end with a session.) Writes that must not be stale belong in transactions that
 // [pglock.Lock.GuardTx] guards: every guarded write of a leader comes before the first guarded write of its successor.
 //
 // # What is not

@@ -36,7 +36,7 @@ type Elector struct {
 
 // New returns an Elector for the election named by key: of all processes that campaign with an equal key on the same
 // server, one leads. New does not start to campaign; [Elector.Run] does. Any other lock of the same key counts too:
-// while one is held, there is no leader.
+// while one is held, there is no leader. A nil Locker and an invalid key are errors.
 func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Elector, error) {
 	if l == nil {
 		return nil, errors.New("pglock/leader: the Locker is nil")
@@ -74,8 +74,8 @@ func (e *Elector) IsLeader() bool {
 }
 
 // Leader asks the server who leads, in any process; ok is false if there is no leader. The answer may be out of date by
-// the time Leader returns. What is known about a leader depends on the backend; see [pglock.Holder]. Its host and process
-// ID are in Token on Redis, and in Client with locks in rows (package rowlock).
+// the time Leader returns. What is known about a leader depends on the backend; see [pglock.Holder]. Its host and
+// process ID are in Token on Redis, and in Client with locks in rows (package rowlock).
 func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, err error) {
 	holders, err := e.locker.Holders(ctx, e.key)
 	if err != nil || len(holders) == 0 {

@@ -14,11 +14,11 @@ type EventType string
 const (
 	// EventElected: this process leads. It comes before lead is called.
 	EventElected EventType = "elected"
-	// EventEnded: this process no longer leads: lead has returned, and the lock has been unlocked or lost. Err says why;
-	// it is nil if lead returned nil by itself.
+	// EventEnded: this process no longer leads: lead has returned, and the lock has been unlocked or lost. Err says
+	// why; it is nil if lead returned nil by itself.
 	EventEnded EventType = "ended"
-	// EventUnavailable: a campaign failed, for instance since the server could not be reached; Err says why. The elector
-	// keeps trying. It is reported once per outage.
+	// EventUnavailable: a campaign failed, for instance since the server could not be reached; Err says why. The
+	// elector keeps trying. It is reported once per outage.
 	EventUnavailable EventType = "unavailable"
 )
 

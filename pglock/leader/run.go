@@ -23,8 +23,8 @@ import (
 // returned, with or without an error, the lock was lost, or [Elector.Resign] was called. It waits for an unreachable
 // server in the same way.
 //
-// The context of lead ends with ctx, with the lock, with Resign, or when [WithEligible] says no; its cause says which. lead
-// should return then: the lock is kept until it does. Writes to the database that must not be stale belong in
+// The context of lead ends with ctx, with the lock, with Resign, or when [WithEligible] says no; its cause says which.
+// lead should return then: the lock is kept until it does. Writes to the database that must not be stale belong in
 // transactions that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and the panic
 // or exit continues.
 //
@@ -34,7 +34,8 @@ import (
 //
 // Run returns the cause of ctx's end, which is never nil. It returns earlier only with an error that trying again
 // cannot resolve: one that matches [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported],
-// [pglock.ErrPooler] or [pglock.ErrDeadlock], or [ErrRunning] while another Run of e is running. The event [EventEnded] says what ended a term.
+// [pglock.ErrPooler] or [pglock.ErrDeadlock], or [ErrRunning] while another Run of e is running. The event [EventEnded]
+// says what ended a term.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *pglock.Lock) error) error {
 	if lead == nil {
 		return e.failed(errors.New("the function is nil"))
@@ -95,8 +96,8 @@ func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pgl
 	}
 }
 
-// reached is how long a campaign lasts only if it has reached the server and waited there; if it fails after that, it is
-// another outage.
+// reached is how long a campaign lasts only if it has reached the server and waited there; if it fails after that, it
+// is another outage.
 const reached = time.Minute
 
 // final reports whether a campaign that failed with err would fail again and again.

@@ -1,7 +1,7 @@
-// Package once makes sure that a piece of work is done once: in the transaction that does it, [Scope.Tx] finds out whether it
-// has already been done. For a redelivered message, a repeated HTTP request with the same Idempotency-Key, or a
-// restarted job there are four answers: this is the first; it has been done ([pglock.ErrDone]); it has been done with other
-// contents ([ErrMismatch]); another transaction is working on it (*[pglock.WaitError], which names it).
+// Package once makes sure that a piece of work is done once: in the transaction that does it, [Scope.Tx] finds out
+// whether it has already been done. For a redelivered message, a repeated HTTP request with the same Idempotency-Key,
+// or a restarted job there are four answers: this is the first; it has been done ([pglock.ErrDone]); it has been done
+// with other contents ([ErrMismatch]); another transaction is working on it (*[pglock.WaitError], which names it).
 //
 //	payments, err := once.New(pglock.NewKey("payments"))
 //	…

@@ -48,8 +48,8 @@ func (s *Scope) Tx(ctx context.Context, tx pgx.Tx, id string, opts ...pglock.TxO
 	return err
 }
 
-// Result is [Scope.Tx] for work that has a result: the first transaction runs fn in tx and records its result as JSON. A
-// later one gets that result, with replayed true, and fn does not run. If fn fails, nothing is recorded, and Result
+// Result is [Scope.Tx] for work that has a result: the first transaction runs fn in tx and records its result as JSON.
+// A later one gets that result, with replayed true, and fn does not run. If fn fails, nothing is recorded, and Result
 // returns fn's error: roll tx back. Work recorded by Tx has no result; for it the error matches [pglock.ErrDone].
 //
 // For as long as records are kept, the recorded JSON must fit T when it is read back, perhaps by a newer program.

@@ -17,8 +17,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// Limiter decides what may happen now. Make it with [New], and share it among all goroutines, since those that ask at the
-// same time share a statement. It needs no closing. All methods may be called concurrently.
+// Limiter decides what may happen now. Make it with [New], and share it among all goroutines, since those that ask at
+// the same time share a statement. It needs no closing. All methods may be called concurrently.
 //
 // Its methods take an id, which says what is limited: an address, or an account. Each id is counted apart, under the
 // text of the Limiter's key ([pglock.Key.String]), a slash, and the id. Without an id it is the text of the key
@@ -48,7 +48,8 @@ type Decision struct {
 	ResetAfter time.Duration
 	// At is when it was decided, by the server's clock.
 	At time.Time
-	// Outage is why the server could not be asked, if [WithOutage] made the decision. Then no other field has a meaning.
+	// Outage is why the server could not be asked, if [WithOutage] made the decision. Then no other field has a
+	// meaning.
 	Outage error
 }
 
@@ -134,8 +135,8 @@ func (l *Limiter) Allow(ctx context.Context, id string, limit Limit) (Decision, 
 }
 
 // AllowN decides at once whether n may happen now: all of them or none. If the error is nil they may, and have been
-// counted. If it is a *[RefusedError] they may not; it has the same Decision. An n above the limit's Burst could never be
-// let through and is another error, as is one below 1.
+// counted. If it is a *[RefusedError] they may not; it has the same Decision. An n above the limit's Burst could never
+// be let through and is another error, as is one below 1.
 //
 // Callers of one process that ask for an id at the same moment are let through in the order of their calls, up to the
 // first that is refused: a small request does not overtake a large one.

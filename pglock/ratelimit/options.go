@@ -26,8 +26,8 @@ type Policy int
 
 // The policies.
 const (
-	// PolicyFail returns an error that matches [pglock.ErrUnavailable] or [pglock.ErrStandby], and leaves the decision to the
-	// caller. It is the default.
+	// PolicyFail returns an error that matches [pglock.ErrUnavailable] or [pglock.ErrStandby], and leaves the decision
+	// to the caller. It is the default.
 	PolicyFail Policy = iota
 	// PolicyPermit lets everything through, without a limit.
 	PolicyPermit
@@ -42,8 +42,8 @@ const (
 // not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and a full lock table
 // ([pglock.ErrTooManyLocks]), are returned as usual.
 //
-// An address that always leads to a standby, or a session that is read-only by default, is an outage without an end: watch
-// [Decision.Outage].
+// An address that always leads to a standby, or a session that is read-only by default, is an outage without an end:
+// watch [Decision.Outage].
 func WithOutage(p Policy) Option {
 	return func(c *config) error {
 		if p < PolicyFail || p > PolicyRefuse {
@@ -54,8 +54,8 @@ func WithOutage(p Policy) Option {
 	}
 }
 
-// WithTimeout bounds how long the server may take to answer; after that it counts as unreachable. The default is a second.
-// A d that is not positive is an error.
+// WithTimeout bounds how long the server may take to answer; after that it counts as unreachable. The default is a
+// second. A d that is not positive is an error.
 func WithTimeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {

@@ -16,8 +16,8 @@ import (
 )
 
 // New returns the limiter named by key, whose state is in schema pglock of db. Limiters with equal keys in one database
-// are one limiter, in all processes. db is a pool. It uses a few connections at most, and does not connect yet. Rows stay until [Prune]
-// deletes those that no longer matter.
+// are one limiter, in all processes. db is a pool. It uses a few connections at most, and does not connect yet. Rows
+// stay until [Prune] deletes those that no longer matter.
 func New(db pglock.DB, key pglock.Key, opts ...Option) (*Limiter, error) {
 	if err := checkDB(db); err != nil {
 		return nil, fmt.Errorf("pglock/ratelimit: %w", err)

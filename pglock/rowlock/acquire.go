@@ -26,8 +26,8 @@ func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	return w.grant, nil
 }
 
-// try asks without waiting. A row that another transaction has locked for a moment is asked for again, a few times; under a
-// guarded transaction it stays locked.
+// try asks without waiting. A row that another transaction has locked for a moment is asked for again, a few times;
+// under a guarded transaction it stays locked.
 func (b *backend) try(ctx context.Context, w *want) error {
 	for i := 0; ; i++ {
 		switch outcome, err := b.ask(ctx, w); {
@@ -103,9 +103,9 @@ func (b *backend) abandon(c *call, err error) error {
 
 func isUnsettled(err error) bool { return errors.As(err, new(*driver.UnsettledError)) }
 
-// leave gives back what w has got, leaves the queue, and returns why, and [driver.ErrUnavailable] too if the server has not
-// confirmed it. It goes on in the background then: others would wait behind the place of a live process. What a call that is
-// under way gets is given back when it has been answered.
+// leave gives back what w has got, leaves the queue, and returns why, and [driver.ErrUnavailable] too if the server has
+// not confirmed it. It goes on in the background then: others would wait behind the place of a live process. What a
+// call that is under way gets is given back when it has been answered.
 func (b *backend) leave(w *want, why error) error {
 	open, unsettled := errors.AsType[*driver.UnsettledError](why)
 	if !unsettled && w.arrival == 0 {

@@ -25,7 +25,7 @@ type Job struct {
 
 // New returns the job named by key: runs hold the lock of that key, and are recorded on the server of l under the
 // key's text, [pglock.Key.String]. Jobs with equal keys on the same server are one job, in all processes. New does
-// not connect.
+// not connect. A nil Locker and an invalid key are errors.
 func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Job, error) {
 	if l == nil {
 		return nil, errors.New("pglock/schedule: the Locker is nil")
@@ -44,17 +44,19 @@ func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Job, error) {
 func (j *Job) Key() pglock.Key { return j.key }
 
 // Run runs the job for one due time, by calling fn. If that run has been done, in this process or another, fn is not
-// called, and the error matches [pglock.ErrDone]: the run for this due time counts as done, or is so old that its record
-// is no longer kept. Otherwise Run returns when fn has returned; the error is fn's, joined with [pglock.ErrLost] as in
-// [pglock.Locker.Do] if the lock was lost. fn's context ends with ctx or with the lock. fn gets its due time from [Due].
+// called, and the error matches [pglock.ErrDone]: the run for this due time counts as done, or is so old that its
+// record is no longer kept. Otherwise Run returns when fn has returned; the error is fn's, joined with [pglock.ErrLost]
+// as in [pglock.Locker.Do] if the lock was lost. fn's context ends with ctx or with the lock. fn gets its due time from
+// [Due].
 //
 // due is an instant; its location does not matter, and it is cut to whole microseconds. If it is ahead of the server's
 // clock, Run waits until the clock has reached it. Then it waits for the job's lock while another process is busy with
-// an earlier run, or with this one. [pglock.MaxWait] bounds the wait for the lock; with zero, a run is skipped while the
-// previous one is still running. [pglock.MaxHold] ends the lock, and the context of a run that takes too long, so that
-// others get their turn whatever fn does. [pglock.Shared] is an error.
+// an earlier run, or with this one. [pglock.MaxWait] bounds the wait for the lock; with zero, a run is skipped while
+// the previous one is still running. [pglock.MaxHold] ends the lock, and the context of a run that takes too long, so
+// that others get their turn whatever fn does. [pglock.Shared] is an error.
 //
-// If fn panics or calls [runtime.Goexit], the lock is released and the panic or exit continues; the run counts as failed.
+// If fn panics or calls [runtime.Goexit], the lock is released and the panic or exit continues; the run counts as
+// failed.
 func (j *Job) Run(
 	ctx context.Context, due time.Time, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...pglock.LockOption,
 ) error {
@@ -101,8 +103,8 @@ var errPanicked = errors.New("the function has panicked, or called runtime.Goexi
 
 func (j *Job) use() pglock.Use { return pglock.Use{Kind: pglock.UseTick, Key: j.key} }
 
-// missed returns the due times before due that WithCatchUp asks for, oldest first. The schedule is followed from the k-th
-// record before due: runs missed before that are more than k runs ago.
+// missed returns the due times before due that WithCatchUp asks for, oldest first. The schedule is followed from the
+// k-th record before due: runs missed before that are more than k runs ago.
 func (j *Job) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
 	c := j.config
 	if c.catchUp == 0 {

@@ -12,8 +12,8 @@ type Option func(*config) error
 type Mark int
 
 const (
-	// MarkStart: a run counts once it has begun. There is at most one for each due time. If the answer to the record of the
-	// start is lost, the run counts but does not begin, and the error matches [pglock.ErrUnavailable].
+	// MarkStart: a run counts once it has begun. There is at most one for each due time. If the answer to the record of
+	// the start is lost, the run counts but does not begin, and the error matches [pglock.ErrUnavailable].
 	MarkStart Mark = iota + 1
 	// MarkSuccess: a run counts once its function has returned nil while the lock was held. Until then it may
 	// begin again.
@@ -46,8 +46,8 @@ func WithMark(m Mark) Option {
 }
 
 // WithKeep sets how long runs stay recorded: when a run is recorded, the job's records that were due longer ago are
-// deleted. All runs up to the newest deleted one count as done for ever, so none is repeated, whatever the option says. The
-// default is 30 days. Less than a second, or more than 100 years, is an error.
+// deleted. All runs up to the newest deleted one count as done for ever, so none is repeated, whatever the option says.
+// The default is 30 days. Less than a second, or more than 100 years, is an error.
 func WithKeep(d time.Duration) Option {
 	return func(c *config) error {
 		if d < time.Second || d > maxKeep {

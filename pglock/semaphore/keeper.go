@@ -171,8 +171,8 @@ func (s *Semaphore) first() (w *waiter, lacks int, wait time.Duration) {
 	return w, w.weight - len(w.got), s.lookAt.Sub(driver.Now())
 }
 
-// give gives slots to the queue in order. If the first waiter has not been served, it sets the time of the next look, and
-// calls that do not wait fail.
+// give gives slots to the queue in order. If the first waiter has not been served, it sets the time of the next look,
+// and calls that do not wait fail.
 func (s *Semaphore) give(found []held) {
 	s.mu.Lock()
 	var before *waiter

@@ -34,8 +34,8 @@ func (p *Permit) Err() error {
 	return nil
 }
 
-// Context returns a context that ends with parent or with the permit, whichever ends first; [context.Cause] of it is then
-// the parent's cause or the permit's Err. It needs no cancel function.
+// Context returns a context that ends with parent or with the permit, whichever ends first; [context.Cause] of it is
+// then the parent's cause or the permit's Err. It needs no cancel function.
 func (p *Permit) Context(parent context.Context) context.Context {
 	ctx := parent
 	for _, h := range p.slots {
@@ -74,7 +74,8 @@ func (p *Permit) Verify(ctx context.Context) error {
 }
 
 // GuardTx ties tx to the permit, as [pglock.Lock.GuardTx] does to a lock: tx cannot commit after the permit was lost
-// and its slot was taken by another holder that guards its transactions too. It takes one round trip for each slot.
+// and its slot was taken by another holder that guards its transactions too. It guards tx by each slot, one after
+// another.
 func (p *Permit) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	for _, h := range p.slots {
 		if err := h.lock.GuardTx(ctx, tx); err != nil {

@@ -19,8 +19,8 @@ import (
 )
 
 // This file refuses what poses as a server and does not keep locks. Each new session must be refused the identity of a
-// living one, the witness: one of the same Locker, or of another Locker of this process that was dialled in the same way.
-// A witness that has ended proves nothing.
+// living one, the witness: one of the same Locker, or of another Locker of this process that was dialled in the same
+// way. A witness that has ended proves nothing.
 
 // witnesses are sessions that hold their identities, by their Locker and by how they were dialled.
 var witnesses = witnessList{known: map[any]*mux.Session{}}
@@ -58,8 +58,8 @@ func (l *witnessList) forget(s *mux.Session) {
 	}
 }
 
-// wayOf returns how a connection was dialled. Two that were dialled in the same way lead to one server, unless a proxy is
-// in between that tells its clients apart by something else. nil is unknown.
+// wayOf returns how a connection was dialled. Two that were dialled in the same way lead to one server, unless a proxy
+// is in between that tells its clients apart by something else. nil is unknown.
 func wayOf(conn *pgx.Conn) any {
 	var address net.Addr
 	switch socket := wire.Bare(conn.PgConn().Conn()).(type) {
@@ -110,11 +110,11 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session), waits bool
 	return s, nil
 }
 
-// confront decides what it means that w's identity was free. If w has
-// ended, or s is on the server that has taken over from w's, s proves itself as the first session does.
+// confront decides what it means that w's identity was free. If w has ended, or s is on the server that has taken over
+// from w's, s proves itself as the first session does.
 //
-// If w ends during this, it has answered before or not. An answer shows that w held its identity when s asked for it, since
-// it was taken before, and a session keeps it until it ends.
+// If w ends during this, it has answered before or not. An answer shows that w held its identity when s asked for it,
+// since it was taken before, and a session keeps it until it ends.
 func confront(ctx context.Context, s *mux.Session, conn *wire.Conn, w *mux.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, witnessWithin)
 	defer cancel()
