@@ -25,8 +25,8 @@ import (
 // GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as
 // long as ctx allows, for the guarded transactions of earlier holders. An earlier holder that was cut off inside its
 // transaction can make that wait long: see [WithGuardIdleTimeout]. A session's own lock_timeout ends the wait with
-// [ErrNotAcquired]. It also shows that both connections reach the same server and database ([ErrOtherServer]). Until tx
-// ends it holds one more advisory lock for each key, which [WithMaxHeld] does not count; as with [LockTx], a full lock
+// [ErrNotAcquired]. GuardTx also shows that both connections reach the same server and database ([ErrOtherServer]). Until
+// it ends, tx holds one more advisory lock for each key, which [WithMaxHeld] does not count; as with [LockTx], a full lock
 // table is [ErrTooManyLocks].
 //
 // A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard.
