@@ -2,10 +2,8 @@ package monitor_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -17,28 +15,6 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
-
-// plainRegistry is a tenant's registry: a proper table, surrounded by code that must not run. Some of its rows are false.
-const plainRegistry = `
-DROP VIEW pglock.names;
-CREATE FUNCTION trap.fixed(anyelement) RETURNS anyelement LANGUAGE plpgsql IMMUTABLE
-	AS 'BEGIN PERFORM trap.spring(); RETURN $1; END';
-CREATE TABLE pglock.names (key bigint, name text, first_seen timestamptz DEFAULT trap.fixed(now()), CHECK (trap.spring()));
-INSERT INTO pglock.names (key, name) VALUES
-	(%[1]d, 'job'), (%[1]d, 'a lie'), (%[2]d, E'tab\t and \\ back\nslash'), (42, 'another lie');
-CREATE INDEX ON pglock.names ((trap.fixed(1))) WHERE trap.fixed(true);
-CREATE INDEX ON pglock.names (trap.fixed(key));
-CREATE TABLE trap.child () INHERITS (pglock.names);
-CREATE RULE r AS ON INSERT TO pglock.names DO ALSO SELECT trap.spring();
-CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW EXECUTE FUNCTION trap.trigger();
-ALTER TABLE pglock.names ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY p ON pglock.names USING (trap.spring());
-GRANT ALL ON pglock.names TO PUBLIC`
-
-func createPlainRegistry(tenant *testenv.Tenant) {
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(fmt.Sprintf(plainRegistry, pglock.NewKey("job").Int64(), pglock.NewKey("tab\t and \\ back\nslash").Int64()))
-}
 
 func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 	t.Parallel()
@@ -93,40 +69,6 @@ func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
 	pool.Close()
 	must.Succeed(t, holder.Close(context.Background()))
 	tenant.WantNothingGained("after the schema was replaced")
-}
-
-// The tenant keeps renaming two schemas, one with a plain table and one with views.
-func TestLongTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec("ALTER SCHEMA pglock RENAME TO views")
-	createPlainRegistry(tenant)
-	holder := session(t, db, lockNamed("job"))
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	renamer := connectAs(t, tenant.ConnString())
-	wg.Go(func() {
-		for ctx.Err() == nil {
-			_, err := renamer.Exec(context.Background(), `
-				BEGIN; ALTER SCHEMA pglock RENAME TO plain; ALTER SCHEMA views RENAME TO pglock; COMMIT;
-				BEGIN; ALTER SCHEMA pglock RENAME TO views; ALTER SCHEMA plain RENAME TO pglock; COMMIT`)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	pool := db.Pool(t)
-	for range 100 {
-		take(t, pool)
-	}
-	cancel()
-	wg.Wait()
-	pool.Close()
-	must.Succeed(t, holder.Close(context.Background()))
-	tenant.WantNothingGained("after snapshots while schemas were renamed")
 }
 
 // If every unqualified name resolves to the tenant's objects first, the modes that do not prepare statements work. In

@@ -185,8 +185,14 @@ func TestTheDashboardKnowsTheMetrics(t *testing.T) {
 	db := testenv.Installed(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	wait(t, db, "SELECT pg_advisory_lock(7)")
-	contendedRow(t, db)
-	url := serve(t, on(t, db))
+	take := on(t, db)
+	url := serve(t, func(ctx context.Context) (*monitor.Snapshot, error) {
+		s, err := take(ctx)
+		if err == nil {
+			s.Locks = append(s.Locks, contendedRow(s.TakenAt))
+		}
+		return s, err
+	})
 	scrape(t, url)
 	_, _, body := get(t, url+"/metrics")
 	var exported []string

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -63,51 +62,6 @@ func TestPrometheusReadsEveryMetricAndHasNothingToSay(t *testing.T) {
 		}
 		for _, problem := range problems {
 			t.Errorf("%s: %s: %s", name, problem.Metric, problem.Text)
-		}
-	}
-}
-
-// The parser returns names unchanged, except for bytes that are not UTF-8. Names that differ only in such bytes share a
-// series, since the parser refuses duplicates.
-func TestPrometheusReadsHostileNamesBack(t *testing.T) {
-	now := time.Now()
-	const evil = "a\"}\n# HELP x \\ \\n \x1b[31m\x00\u202e{} 1"
-	s := &monitor.Snapshot{TakenAt: now, Database: evil, ServerVersion: evil}
-	for i, name := range []string{evil, "bad \xff", "bad \xfe", "", "other"} {
-		s.Locks = append(s.Locks, monitor.Lock{Key: name, Objsubid: 1, Number: int64(i+1) / 2, Database: name, Holders: []monitor.Holder{{Session: monitor.Session{
-			PID: 1, Database: name, State: "idle in transaction", StateSince: &now}}}, Waiters: []monitor.Waiter{
-			{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}}}})
-	}
-	handler := exporter.New(exporter.Options{Interval: time.Hour, Version: evil})
-	handler.Note(s, nil)
-	response := httptest.NewRecorder()
-	handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiters := map[string]float64{}
-	for name, family := range families {
-		seen := map[string]bool{}
-		for _, metric := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, pair := range metric.GetLabel() {
-				labels[pair.GetName()] = pair.GetValue()
-			}
-			series := fmt.Sprint(labels)
-			if seen[series] {
-				t.Errorf("%s%q is there twice", name, series)
-			}
-			seen[series] = true
-			if name == "pglock_key_waiters" {
-				waiters[labels["database"]] += metric.GetGauge().GetValue()
-			}
-		}
-	}
-	for name, want := range map[string]float64{evil: 1, "bad \uFFFD": 2, "": 1, "other": 1} {
-		if waiters[name] != want {
-			t.Errorf("%v sessions wait for %q, want %v", waiters[name], name, want)
 		}
 	}
 }
