@@ -68,6 +68,7 @@ type attempt struct {
 	ready   chan struct{} // closed when that wait is over
 	lock    *Lock         // the result, if it need not ask the backend
 	asked   bool          // it waited for the backend
+	wait    *wait         // while it does
 }
 
 // acquire takes keys, which are in order.
@@ -224,7 +225,7 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	}
 	defer endWait(w)
 	r.reportWait(l)
-	r.asked = true
+	r.asked, r.wait = true, w
 	l.mu.Lock()
 	closed := l.closed.Load()
 	if !closed {

@@ -267,8 +267,11 @@ func (o *lookout) textLocked(w *wait) between.Wait {
 		}
 	}
 	if len(w.keys) > 1 {
-		for _, owner := range append(w.locker.lookout.backend.Owners(nil), between.Turn) {
-			for _, key := range w.keys[:w.passed] {
+		for _, key := range w.keys[:w.passed] {
+			text.Holds = append(text.Holds, between.Claim{Key: w.published(key), Owner: between.Turn})
+		}
+		for _, owner := range w.locker.lookout.backend.Owners(nil) {
+			for _, key := range w.keys[:w.got.Load()] {
 				text.Holds = append(text.Holds, between.Claim{Key: w.published(key), Owner: owner})
 			}
 		}
@@ -340,4 +343,11 @@ func nameBetween(waiter, holder *wait, id driver.KeyID) (Key, time.Time) {
 	}
 	id.Space %= between.Rows
 	return Key{k: driver.Key{KeyID: id}}, time.Time{}
+}
+
+// Got implements [between.Progress].
+func (h *hold) Got(keys int) {
+	if h.wait != nil {
+		h.wait.got.Store(int32(keys))
+	}
 }

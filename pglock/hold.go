@@ -19,6 +19,7 @@ type hold struct {
 	why     LostReason // it was lost
 	kept    bool       // it is not handed off: its backend does not keep guarded transactions of two Locks in order
 	passed  int        // how often it was handed off or joined
+	wait    *wait      // of the call that waits for the grant; nil if none does
 	locks   []*Lock
 
 	first Lock     // the first Lock on the hold, so that both are one allocation,
@@ -57,7 +58,7 @@ func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 
 // newHold returns a hold for r, without a grant.
 func (l *Locker) newHold(r *request) *hold {
-	h := &hold{locker: l, entries: r.entries, groups: r.groups, shared: r.config.shared}
+	h := &hold{locker: l, entries: r.entries, groups: r.groups, shared: r.config.shared, wait: r.wait}
 	h.locks = h.room[:0]
 	return h
 }

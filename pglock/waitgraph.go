@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
@@ -63,7 +64,8 @@ type wait struct {
 
 	// Of the lookout (between.go), if there is one:
 	watcher       *lookout
-	number, began int64 // as it is published; 0 is not yet
+	got           atomic.Int32 // so many of its keys the backend has
+	number, began int64        // as it is published; 0 is not yet
 	suspicion     suspicion
 	gaveUp        bool
 }

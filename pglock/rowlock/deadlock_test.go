@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -46,6 +48,45 @@ func wantVictimBehindWriter(t *testing.T, one, two *pglock.Locker) {
 	if other := errors.Join(lock.Unlock(t.Context()), <-writer); !errors.Is(err, pglock.ErrSelfDeadlock) || other != nil {
 		t.Errorf("a shared lock under a shared lock, behind a writer of another process: %v; %v", err, other)
 	}
+}
+
+// A call has not got what another one of its process holds, though that shares it. So two calls that wait behind a writer do not wait
+// for each other.
+func TestDeadlockCallsHoldOnlyWhatTheyHaveGot(t *testing.T) {
+	t.Parallel()
+	pool, _ := installed(t)
+	key, shared := pglock.NewKey("k"), pglock.Shared()
+	results := make(chan error, 4)
+	lockers, read := []*pglock.Locker{open(t, pool), open(t, pool)}, []*pglock.Lock(nil)
+	for _, l := range lockers {
+		hooks.Process(l)
+		lock, err := l.Lock(t.Context(), key, shared)
+		must.Succeed(t, err)
+		read = append(read, lock)
+	}
+	writer := open(t, pool)
+	go func() {
+		results <- writer.Do(t.Context(), key, func(context.Context, *pglock.Lock) error { return nil })
+	}()
+	for err := error(nil); err == nil; { // until the writer waits
+		err = lockers[0].TryDo(t.Context(), key, func(context.Context, *pglock.Lock) error { return nil }, shared)
+	}
+	for i, l := range lockers {
+		go func() {
+			lock, err := l.LockAll(t.Context(), []pglock.Key{key, pglock.Keyf("other of %d", i)}, shared)
+			if lock != nil {
+				err = errors.Join(err, lock.Unlock(t.Context()))
+			}
+			results <- err
+		}()
+	}
+	select {
+	case err := <-results:
+		results <- errors.Join(errors.New("a call has ended"), err)
+	case <-time.After(4 * time.Second):
+	}
+	must.Succeed(t, errors.Join(read[0].Unlock(t.Context()), read[1].Unlock(t.Context())))
+	must.Succeed(t, errors.Join(<-results, <-results, <-results))
 }
 
 func sessions(t *testing.T, pool *pgxpool.Pool) *pglock.Locker {
