@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
@@ -33,24 +32,7 @@ import (
 // their errors with [TxError]. Do so too with errors that pgx returns for the whole batch, as when the connection
 // has ended.
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
-	c, err := newTxConfig(opts)
-	if c.bounded || !c.isPlain(key) {
-		return QueueLockAllTx(b, []Key{key}, opts...)
-	}
-	return c.queueLocks(b, []Key{key}, err, lockdb.QueueLockTx, []any{c.allowStandby, c.allowStale, key.k.Number})
-}
-
-// queueLocks adds a statement that takes the locks; err keeps the batch from being sent.
-func (c txConfig) queueLocks(b *pgx.Batch, keys []Key, err error, statement string, args []any) *pgx.QueuedQuery {
-	if err == nil {
-		if err = checkKeys(keys); err != nil {
-			err = failed("lock", keys[0], len(keys)-1, err)
-		}
-	}
-	lock := &queuedLock{keys: keys, err: err, ctx: context.Background(), config: c}
-	query := b.Queue(statement, append([]any{lock}, args...)...)
-	query.Fn = lock.readResult
-	return query
+	return QueueLockAllTx(b, []Key{key}, opts...)
 }
 
 // queuedLock is a lock, or several of one statement, in a batch, which is sent once.
@@ -99,14 +81,14 @@ func QueueLockAllTx(b *pgx.Batch, keys []Key, opts ...TxOption) *pgx.QueuedQuery
 		keys, err = []Key{{}}, errors.Join(err, errNoKeys)
 	}
 	keys = inOrder(keys)
-	spaces, numbers := arrays(keys)
-	statement, args := lockdb.QueueLockAllTx, []any{c.shared, spaces, numbers, c.allowStandby, c.allowStale}
-	switch {
-	case c.never():
-		statement = lockdb.QueueTryLockAllTx
-	case c.bounded:
-		statement = lockdb.QueueBoundedLockAllTx
-		args = []any{milliseconds(c.maxWait), c.shared, spaces, numbers, c.allowStandby, c.allowStale}
+	if err == nil {
+		if err = checkKeys(keys); err != nil {
+			err = failed("lock", keys[0], len(keys)-1, err)
+		}
 	}
-	return c.queueLocks(b, keys, err, statement, args)
+	lock := &queuedLock{keys: keys, err: err, ctx: context.Background(), config: c}
+	statement, args := c.queuedStatement(keys)
+	query := b.Queue(statement, append([]any{lock}, args...)...)
+	query.Fn = lock.readResult
+	return query
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
@@ -81,26 +80,30 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
 	// tried first.
 	tries := !wait || c.derived || c.tie != nil || ancestors(ctx) != nil
-	if c.bounded && !tries {
-		return boundedLockTx(ctx, tx, []Key{key}, c)
+	keys := []Key{key}
+	if !tries {
+		return c.awaitTx(ctx, tx, keys)
 	}
-	outcome, err := c.askTx(ctx, tx, key, !tries)
+	outcome, err := c.askTx(ctx, tx, keys, false)
 	if outcome != txHeld || !wait {
 		return err
 	}
-	return waitTx(ctx, tx, []Key{key}, c.shared, func(ctx context.Context) error {
-		if c.bounded {
-			return boundedLockTx(ctx, tx, []Key{key}, c)
-		}
-		_, err := c.askTx(ctx, tx, key, true)
-		return err
-	})
+	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.awaitTx(ctx, tx, keys) })
 }
 
-// askTx asks for the lock once. The outcome is txHeld also if the error says so.
-func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, key Key, waits bool) (outcome txOutcome, err error) {
-	asked := newTxRequest(waits, key)
-	statement, args := c.lockStatement(key, waits)
+// awaitTx asks for the locks, and waits for them.
+func (c txConfig) awaitTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
+	if c.bounded {
+		return boundedLockTx(ctx, tx, keys, c)
+	}
+	_, err := c.askTx(ctx, tx, keys, true)
+	return err
+}
+
+// askTx asks for the locks once. The outcome is txHeld also if the error says so.
+func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, keys []Key, waits bool) (outcome txOutcome, err error) {
+	asked := newTxRequest(waits, keys...)
+	statement, args := c.lockStatement(keys, waits)
 	into := []any{&outcome}
 	if c.tie != nil {
 		statement, args = identified(statement, args)
@@ -135,20 +138,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	}
 	keys = inOrder(keys)
 	defer c.watch(keys[0])()
-	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.below(ctx, tx).askAllTx(ctx, tx, keys) })
-}
-
-func (c txConfig) askAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
-	if c.bounded {
-		return boundedLockTx(ctx, tx, keys, c)
-	}
-	asked := newTxRequest(true, keys...)
-	spaces, numbers := arrays(keys)
-	row, err := lockdb.New(inOneRoundTrip(tx)).LockAllTx(ctx, lockdb.LockAllTxParams{
-		Shared: c.shared, Spaces: spaces, Numbers: numbers,
-		AllowStandby: c.allowStandby, AllowStale: c.allowStale,
-	})
-	return asked.result(ctx, txOutcome(row.Outcome), err)
+	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.below(ctx, tx).awaitTx(ctx, tx, keys) })
 }
 
 // checkTx returns an error for what can be refused without asking the server.

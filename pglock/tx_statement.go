@@ -12,20 +12,39 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-// isPlain reports whether the lock is of the kind that nearly all are: exclusive, in the bigint space. It has statements of
-// its own, since the server parses and plans a statement each time.
-func (c txConfig) isPlain(key Key) bool { return key.k.Space == driver.SpaceBigint && !c.shared }
+// isPlain reports whether it is what nearly all calls ask for: one exclusive lock in the bigint space. That has statements
+// of its own, since the server parses and plans a statement each time.
+func (c txConfig) isPlain(keys []Key) bool {
+	return len(keys) == 1 && keys[0].k.Space == driver.SpaceBigint && !c.shared
+}
 
-// lockStatement returns the statement that takes one lock, and its arguments.
-func (c txConfig) lockStatement(key Key, waits bool) (sql string, args []any) {
+// lockStatement returns the statement that takes locks, and its arguments. Several locks are always waited for.
+func (c txConfig) lockStatement(keys []Key, waits bool) (sql string, args []any) {
 	args = []any{c.allowStandby, c.allowStale}
 	switch {
-	case !c.isPlain(key):
-		return lockdb.LockAnyTx, append(args, waits, c.shared, int16(key.k.Space), key.k.Number)
+	case len(keys) > 1:
+		spaces, numbers := arrays(keys)
+		return lockdb.LockAllTx, append([]any{c.shared, numbers, spaces}, args...)
+	case !c.isPlain(keys):
+		return lockdb.LockAnyTx, append(args, waits, c.shared, int16(keys[0].k.Space), keys[0].k.Number)
 	case waits:
-		return lockdb.LockTx, append(args, key.k.Number)
+		return lockdb.LockTx, append(args, keys[0].k.Number)
 	}
-	return lockdb.TryLockTx, append(args, key.k.Number)
+	return lockdb.TryLockTx, append(args, keys[0].k.Number)
+}
+
+// queuedStatement is lockStatement for a batch.
+func (c txConfig) queuedStatement(keys []Key) (sql string, args []any) {
+	args = []any{c.allowStandby, c.allowStale}
+	if c.isPlain(keys) && !c.bounded {
+		return lockdb.QueueLockTx, append(args, keys[0].k.Number)
+	}
+	most := int64(0)
+	if c.bounded && !c.never() {
+		most = milliseconds(c.maxWait)
+	}
+	spaces, numbers := arrays(keys)
+	return lockdb.QueueLocksTx, append(append([]any{most}, args...), !c.never(), c.shared, numbers, spaces)
 }
 
 // arrays returns the keys as the statements for several keys take them.

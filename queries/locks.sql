@@ -62,30 +62,30 @@ FROM (SELECT @space::pg_catalog.int2 OPERATOR(pg_catalog.=) 2 AS pair, @number::
 
 -- One statement that takes many locks, in the order of the arrays.
 -- name: LockAllTx :one
-SELECT coalesce(pg_catalog.max(guard.refusal), 'granted')::pg_catalog.text AS outcome,
-       pg_catalog.count(CASE
-           WHEN guard.refusal IS NOT NULL THEN NULL
-           WHEN @shared::pg_catalog.bool THEN
-               CASE
-                   WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
-                   ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                       ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-           ELSE
-               CASE
-                   WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
-                   ELSE pg_catalog.pg_advisory_xact_lock(
-                       ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-       END) AS granted
-FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT @allow_stale::pg_catalog.bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN 'pglock_stale_snapshot'
-             END AS refusal) AS guard;
+SELECT COALESCE(pg_catalog.max(guard.refusal), CASE WHEN pg_catalog.bool_and(CASE
+    WHEN guard.refusal IS NOT NULL THEN NULL
+    WHEN @shared::pg_catalog.bool AND key.pair
+        THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
+    WHEN @shared::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+    WHEN key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+    ELSE pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+END) THEN 'granted' ELSE 'held' END)::pg_catalog.text AS outcome
+FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i
+CROSS JOIN LATERAL (
+    SELECT (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, (@numbers::pg_catalog.int8[])[i] AS number,
+           ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+           ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
+) AS key
+CROSS JOIN (
+    SELECT CASE
+        WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+        WHEN NOT @allow_stale::pg_catalog.bool
+            AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+            THEN 'pglock_stale_snapshot'
+    END AS refusal
+) AS guard;
 
--- The statements for locks in a caller's batch.
-
+-- A lock in a caller's batch.
 -- name: QueueLockTx :exec
 SELECT CASE
     WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
@@ -95,86 +95,50 @@ SELECT CASE
     WHEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8) IS NULL THEN NULL
 END;
 
--- Several locks in a batch, or one of another kind, in the order of the arrays. The guard is evaluated before the first lock, since each lock
--- is asked for under a condition on it.
--- name: QueueLockAllTx :exec
-SELECT pg_catalog.count(CASE
-    WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN @shared::pg_catalog.bool THEN
-        CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
-            ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    ELSE
-        CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
-            ELSE pg_catalog.pg_advisory_xact_lock(
-                ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-END)
-FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
-                     THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT @allow_stale::pg_catalog.bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
-             END AS refusal OFFSET 0) AS guard;
-
--- The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it, and the number
--- of the key behind that.
--- name: QueueTryLockAllTx :exec
-SELECT pg_catalog.count(CASE
-    WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN CASE
-        WHEN @shared::pg_catalog.bool THEN
-            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_try_advisory_xact_lock_shared(
-                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-        ELSE
-            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_try_advisory_xact_lock(
-                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    END THEN NULL
-    ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
-END)
-FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
-                     THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT @allow_stale::pg_catalog.bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
-             END AS refusal OFFSET 0) AS guard;
-
--- The same with one bound for all the waits together: when a wait begins, lock_timeout is set to the rest of the bound.
--- lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement works; the
--- statement puts it back when the locks are granted, and the abort of the transaction does when they are not. The earlier
--- lock_timeout is read once, before the first wait.
--- name: QueueBoundedLockAllTx :exec
+-- Several locks in a batch, or one of another kind, in the order of the arrays. The guard is evaluated before the first lock, since each lock is
+-- asked for under a condition on it. One that is held elsewhere, where it is not waited for, is an error with the name
+-- pglock_held in it, and the number of the key behind that.
+--
+-- One bound, if it is not 0, is for all the waits together: when a wait begins, lock_timeout is set to the rest of the
+-- bound. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement
+-- works; the statement puts it back when the locks are granted, and the abort of the transaction does when they are not.
+-- The earlier lock_timeout is read once, before the first wait.
+-- name: QueueLocksTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
-           @max_wait_ms::pg_catalog.int8 AS max_wait
+           @max_wait_ms::pg_catalog.int8 AS max_wait, CASE
+               WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
+                   THEN pg_catalog.current_setting('pglock_standby')
+               WHEN NOT @allow_stale::pg_catalog.bool
+                   AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                   THEN pg_catalog.current_setting('pglock_stale_snapshot')
+           END AS refusal
 ), taken AS MATERIALIZED (
-    SELECT CASE
-        WHEN guard.refusal IS NOT NULL THEN NULL
-        WHEN pg_catalog.set_config('lock_timeout', greatest(1,
+    SELECT before.lock_timeout, CASE
+        WHEN before.refusal IS NOT NULL THEN NULL
+        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1,
             before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
             pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
-        WHEN @shared::pg_catalog.bool THEN
-            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-        ELSE
-            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_advisory_xact_lock(
-                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    END AS lock, before.lock_timeout
-    FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i, before,
-         (SELECT CASE
-                     WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
-                         THEN pg_catalog.current_setting('pglock_standby')
-                     WHEN NOT @allow_stale::pg_catalog.bool
-                         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-                 END AS refusal OFFSET 0) AS guard
+        WHEN CASE
+            WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool AND key.pair
+                THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
+            WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool
+                THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+            WHEN @waits::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+            WHEN @waits::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+            WHEN @shared::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+            WHEN @shared::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+            WHEN key.pair THEN pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
+            ELSE pg_catalog.pg_try_advisory_xact_lock(key.number)
+        END THEN NULL
+        ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
+    END AS lock
+    FROM before CROSS JOIN pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i
+    CROSS JOIN LATERAL (
+        SELECT (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, (@numbers::pg_catalog.int8[])[i] AS number,
+               ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+               ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
+    ) AS key
 )
 SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken;
 

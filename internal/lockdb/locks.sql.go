@@ -125,54 +125,50 @@ func (q *Queries) EndBoundedWait(ctx context.Context) error {
 }
 
 const LockAllTx = `-- name: LockAllTx :one
-SELECT coalesce(pg_catalog.max(guard.refusal), 'granted')::pg_catalog.text AS outcome,
-       pg_catalog.count(CASE
-           WHEN guard.refusal IS NOT NULL THEN NULL
-           WHEN $1::pg_catalog.bool THEN
-               CASE
-                   WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($3::pg_catalog.int8[])[i])
-                   ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                       (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-           ELSE
-               CASE
-                   WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(($3::pg_catalog.int8[])[i])
-                   ELSE pg_catalog.pg_advisory_xact_lock(
-                       (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-       END) AS granted
-FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT $5::pg_catalog.bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN 'pglock_stale_snapshot'
-             END AS refusal) AS guard
+SELECT COALESCE(pg_catalog.max(guard.refusal), CASE WHEN pg_catalog.bool_and(CASE
+    WHEN guard.refusal IS NOT NULL THEN NULL
+    WHEN $1::pg_catalog.bool AND key.pair
+        THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
+    WHEN $1::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+    WHEN key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+    ELSE pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+END) THEN 'granted' ELSE 'held' END)::pg_catalog.text AS outcome
+FROM pg_catalog.generate_subscripts($2::pg_catalog.int8[], 1) AS i
+CROSS JOIN LATERAL (
+    SELECT ($3::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($2::pg_catalog.int8[])[i] AS number,
+           (($2::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+           (($2::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
+) AS key
+CROSS JOIN (
+    SELECT CASE
+        WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+        WHEN NOT $5::pg_catalog.bool
+            AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+            THEN 'pglock_stale_snapshot'
+    END AS refusal
+) AS guard
 `
 
 type LockAllTxParams struct {
 	Shared       bool
-	Spaces       []int16
 	Numbers      []int64
+	Spaces       []int16
 	AllowStandby bool
 	AllowStale   bool
 }
 
-type LockAllTxRow struct {
-	Outcome string
-	Granted int64
-}
-
 // One statement that takes many locks, in the order of the arrays.
-func (q *Queries) LockAllTx(ctx context.Context, arg LockAllTxParams) (LockAllTxRow, error) {
+func (q *Queries) LockAllTx(ctx context.Context, arg LockAllTxParams) (string, error) {
 	row := q.db.QueryRow(ctx, LockAllTx,
 		arg.Shared,
-		arg.Spaces,
 		arg.Numbers,
+		arg.Spaces,
 		arg.AllowStandby,
 		arg.AllowStale,
 	)
-	var i LockAllTxRow
-	err := row.Scan(&i.Outcome, &i.Granted)
-	return i, err
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
 }
 
 const LockAnyTx = `-- name: LockAnyTx :one
@@ -265,107 +261,7 @@ func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) 
 	return outcome, err
 }
 
-const QueueBoundedLockAllTx = `-- name: QueueBoundedLockAllTx :exec
-WITH before AS MATERIALIZED (
-    SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
-           $1::pg_catalog.int8 AS max_wait
-), taken AS MATERIALIZED (
-    SELECT CASE
-        WHEN guard.refusal IS NOT NULL THEN NULL
-        WHEN pg_catalog.set_config('lock_timeout', greatest(1,
-            before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
-            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
-        WHEN $2::pg_catalog.bool THEN
-            CASE WHEN ($3::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($4::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-        ELSE
-            CASE WHEN ($3::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(($4::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_advisory_xact_lock(
-                    (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    END AS lock, before.lock_timeout
-    FROM pg_catalog.generate_subscripts($4::pg_catalog.int8[], 1) AS i, before,
-         (SELECT CASE
-                     WHEN NOT $5::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
-                         THEN pg_catalog.current_setting('pglock_standby')
-                     WHEN NOT $6::pg_catalog.bool
-                         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-                 END AS refusal OFFSET 0) AS guard
-)
-SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken
-`
-
-type QueueBoundedLockAllTxParams struct {
-	MaxWaitMs    int64
-	Shared       bool
-	Spaces       []int16
-	Numbers      []int64
-	AllowStandby bool
-	AllowStale   bool
-}
-
-// The same with one bound for all the waits together: when a wait begins, lock_timeout is set to the rest of the bound.
-// lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement works; the
-// statement puts it back when the locks are granted, and the abort of the transaction does when they are not. The earlier
-// lock_timeout is read once, before the first wait.
-func (q *Queries) QueueBoundedLockAllTx(ctx context.Context, arg QueueBoundedLockAllTxParams) error {
-	_, err := q.db.Exec(ctx, QueueBoundedLockAllTx,
-		arg.MaxWaitMs,
-		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
-		arg.AllowStandby,
-		arg.AllowStale,
-	)
-	return err
-}
-
-const QueueLockAllTx = `-- name: QueueLockAllTx :exec
-SELECT pg_catalog.count(CASE
-    WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN $1::pg_catalog.bool THEN
-        CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($3::pg_catalog.int8[])[i])
-            ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    ELSE
-        CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(($3::pg_catalog.int8[])[i])
-            ELSE pg_catalog.pg_advisory_xact_lock(
-                (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-END)
-FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
-                     THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT $5::pg_catalog.bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
-             END AS refusal OFFSET 0) AS guard
-`
-
-type QueueLockAllTxParams struct {
-	Shared       bool
-	Spaces       []int16
-	Numbers      []int64
-	AllowStandby bool
-	AllowStale   bool
-}
-
-// Several locks in a batch, or one of another kind, in the order of the arrays. The guard is evaluated before the first lock, since each lock
-// is asked for under a condition on it.
-func (q *Queries) QueueLockAllTx(ctx context.Context, arg QueueLockAllTxParams) error {
-	_, err := q.db.Exec(ctx, QueueLockAllTx,
-		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
-		arg.AllowStandby,
-		arg.AllowStale,
-	)
-	return err
-}
-
 const QueueLockTx = `-- name: QueueLockTx :exec
-
 SELECT CASE
     WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
     WHEN NOT $2::pg_catalog.bool
@@ -381,54 +277,79 @@ type QueueLockTxParams struct {
 	Number       int64
 }
 
-// The statements for locks in a caller's batch.
+// A lock in a caller's batch.
 func (q *Queries) QueueLockTx(ctx context.Context, arg QueueLockTxParams) error {
 	_, err := q.db.Exec(ctx, QueueLockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
 	return err
 }
 
-const QueueTryLockAllTx = `-- name: QueueTryLockAllTx :exec
-SELECT pg_catalog.count(CASE
-    WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN CASE
-        WHEN $1::pg_catalog.bool THEN
-            CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared(($3::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_try_advisory_xact_lock_shared(
-                    (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-        ELSE
-            CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock(($3::pg_catalog.int8[])[i])
-                ELSE pg_catalog.pg_try_advisory_xact_lock(
-                    (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
-    END THEN NULL
-    ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
-END)
-FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
-                     THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT $5::pg_catalog.bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
-             END AS refusal OFFSET 0) AS guard
+const QueueLocksTx = `-- name: QueueLocksTx :exec
+WITH before AS MATERIALIZED (
+    SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
+           $1::pg_catalog.int8 AS max_wait, CASE
+               WHEN NOT $2::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
+                   THEN pg_catalog.current_setting('pglock_standby')
+               WHEN NOT $3::pg_catalog.bool
+                   AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                   THEN pg_catalog.current_setting('pglock_stale_snapshot')
+           END AS refusal
+), taken AS MATERIALIZED (
+    SELECT before.lock_timeout, CASE
+        WHEN before.refusal IS NOT NULL THEN NULL
+        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1,
+            before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
+            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
+        WHEN CASE
+            WHEN $4::pg_catalog.bool AND $5::pg_catalog.bool AND key.pair
+                THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
+            WHEN $4::pg_catalog.bool AND $5::pg_catalog.bool
+                THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+            WHEN $4::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+            WHEN $4::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+            WHEN $5::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+            WHEN $5::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+            WHEN key.pair THEN pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
+            ELSE pg_catalog.pg_try_advisory_xact_lock(key.number)
+        END THEN NULL
+        ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
+    END AS lock
+    FROM before CROSS JOIN pg_catalog.generate_subscripts($6::pg_catalog.int8[], 1) AS i
+    CROSS JOIN LATERAL (
+        SELECT ($7::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($6::pg_catalog.int8[])[i] AS number,
+               (($6::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+               (($6::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
+    ) AS key
+)
+SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken
 `
 
-type QueueTryLockAllTxParams struct {
-	Shared       bool
-	Spaces       []int16
-	Numbers      []int64
+type QueueLocksTxParams struct {
+	MaxWaitMs    int64
 	AllowStandby bool
 	AllowStale   bool
+	Waits        bool
+	Shared       bool
+	Numbers      []int64
+	Spaces       []int16
 }
 
-// The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it, and the number
-// of the key behind that.
-func (q *Queries) QueueTryLockAllTx(ctx context.Context, arg QueueTryLockAllTxParams) error {
-	_, err := q.db.Exec(ctx, QueueTryLockAllTx,
-		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
+// Several locks in a batch, or one of another kind, in the order of the arrays. The guard is evaluated before the first lock, since each lock is
+// asked for under a condition on it. One that is held elsewhere, where it is not waited for, is an error with the name
+// pglock_held in it, and the number of the key behind that.
+//
+// One bound, if it is not 0, is for all the waits together: when a wait begins, lock_timeout is set to the rest of the
+// bound. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement
+// works; the statement puts it back when the locks are granted, and the abort of the transaction does when they are not.
+// The earlier lock_timeout is read once, before the first wait.
+func (q *Queries) QueueLocksTx(ctx context.Context, arg QueueLocksTxParams) error {
+	_, err := q.db.Exec(ctx, QueueLocksTx,
+		arg.MaxWaitMs,
 		arg.AllowStandby,
 		arg.AllowStale,
+		arg.Waits,
+		arg.Shared,
+		arg.Numbers,
+		arg.Spaces,
 	)
 	return err
 }

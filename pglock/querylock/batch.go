@@ -56,14 +56,10 @@ func (r lockRequest) queue(batch *pgx.Batch, run run) {
 	if r.query.MaxWait > 0 {
 		opts = append(opts, pglock.MaxWait(r.query.MaxWait))
 	}
-	switch {
-	case r.query.Try:
-		pglock.QueueLockAllTx(batch, run.keys, append(opts, pglock.MaxWait(0))...)
-	case len(run.keys) == 1:
-		pglock.QueueLockTx(batch, run.keys[0], opts...)
-	default:
-		pglock.QueueLockAllTx(batch, run.keys, opts...)
+	if r.query.Try {
+		opts = append(opts, pglock.MaxWait(0))
 	}
+	pglock.QueueLockAllTx(batch, run.keys, opts...)
 }
 
 // batchResults are the results of a batch behind those of its locks.
