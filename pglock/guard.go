@@ -24,10 +24,11 @@ import (
 //
 // GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as
 // long as ctx allows, for the guarded transactions of earlier holders. An earlier holder that was cut off inside its
-// transaction can make that wait long: see [WithGuardIdleTimeout]. A session's own lock_timeout ends the wait with
-// [ErrNotAcquired]. GuardTx also shows that both connections reach the same server and database ([ErrOtherServer]). Until
-// it ends, tx holds one more advisory lock for each key, which [WithMaxHeld] does not count; as with [LockTx], a full lock
-// table is [ErrTooManyLocks].
+// transaction can make that wait long: two hours, with TCP keepalives as they are by default, unless
+// idle_in_transaction_session_timeout is set where transactions are guarded, in the pool's RuntimeParams or for the
+// role. A session's own lock_timeout ends the wait with [ErrNotAcquired]. GuardTx also shows that both connections reach
+// the same server and database ([ErrOtherServer]). Until it ends, tx holds one more advisory lock for each key, which
+// [WithMaxHeld] does not count; as with [LockTx], a full lock table is [ErrTooManyLocks].
 //
 // A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard.
 // A nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A

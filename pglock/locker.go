@@ -63,7 +63,6 @@ type lockerConfig struct {
 	observer   Observer
 	warnAfter  time.Duration
 
-	boundGuards bool     // WithGuardIdleTimeout was given
 	forPostgres []string // names of options that are for PostgreSQL only
 }
 
@@ -155,9 +154,6 @@ func newLockerConfig(opts []Option) (lockerConfig, error) {
 		if err := opt.applyLocker(&c); err != nil {
 			return c, err
 		}
-	}
-	if c.boundGuards && c.postgres.GuardIdle == 0 {
-		c.postgres.GuardIdle = c.env.Lease
 	}
 	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"time"
 )
@@ -152,31 +151,6 @@ func WithLease(d time.Duration) Option {
 		}
 		c.env.Lease = d
 		return nil
-	})
-}
-
-// WithGuardIdleTimeout bounds how long a transaction that a Lock guards ([Lock.GuardTx], and what is built on it:
-// packages leader, semaphore and schedule) may be idle between two statements. Without it, a holder that is cut off
-// or stopped inside a guarded transaction keeps its successor's guarded transactions waiting, until the server
-// notices the end of the connection: two hours, with TCP keepalives as they are by default, and for ever if the
-// holder's process is stopped and its kernel answers. With it the server ends such a session after d, by its own
-// clock, and rolls the transaction back. It sets idle_in_transaction_session_timeout for the guarded transaction,
-// unless that has a lower value already, in GuardTx's own statement.
-//
-// With locks in rows (package rowlock) such a holder keeps its successor from the lock itself, and the option does the
-// same.
-//
-// With a d of zero the bound is the lease: then the successor waits no longer for a write than for the lock. A guarded
-// transaction whose code does something slow between statements needs a larger d. A negative d, or one above 24 days,
-// is an error. A transaction that has sent a statement only in part, or does not read a large answer, is not idle:
-// there tcp_user_timeout and keepalives of the pool's connections decide.
-func WithGuardIdleTimeout(d time.Duration) Option {
-	return lockerOption(func(c *lockerConfig) error {
-		if d < 0 || d > math.MaxInt32*time.Millisecond {
-			return fmt.Errorf("pglock: WithGuardIdleTimeout(%v): the duration must be between 0, for the lease, and 24 days", d)
-		}
-		c.boundGuards, c.postgres.GuardIdle = true, d
-		return c.postgresOnly("WithGuardIdleTimeout")
 	})
 }
 

@@ -38,22 +38,13 @@ ROLLBACK TO SAVEPOINT pglock_guard;
 RELEASE SAVEPOINT pglock_guard;
 
 -- One row says that the transaction is guarded. No row says that its snapshot is older than the lock; nothing was locked
--- then. The parts of a CASE are evaluated in their order, and so are scalar subqueries in them. An idle other than zero bounds
--- how long the transaction may be idle from now on, unless a lower bound is set.
+-- then. The parts of a CASE are evaluated in their order, and so are scalar subqueries in them.
 -- name: GuardTx :execrows
 SELECT true AS guarded
 WHERE CASE
     WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
     WHEN (SELECT pg_catalog.count(pg_catalog.pg_advisory_xact_lock_shared(c))
           FROM pg_catalog.unnest(@companions::pg_catalog.int8[]) AS c) IS NULL THEN false
-    WHEN CASE
-        WHEN @idle::pg_catalog.text OPERATOR(pg_catalog.=) '0' THEN false
-        WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') OPERATOR(pg_catalog.=) '0'
-            OR pg_catalog.current_setting('idle_in_transaction_session_timeout')::pg_catalog.interval
-                OPERATOR(pg_catalog.>) CAST(@idle::pg_catalog.text AS pg_catalog.interval)
-        THEN pg_catalog.set_config('idle_in_transaction_session_timeout', @idle::pg_catalog.text, true) IS NULL
-        ELSE false
-    END THEN false
     WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
             OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) @server::pg_catalog.text
         THEN pg_catalog.current_setting('pglock_lost') IS NULL

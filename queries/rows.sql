@@ -57,15 +57,10 @@ SELECT pglock.lease_waits(@holder::pg_catalog.uuid, @waits::pg_catalog.text)::pg
 -- name: PruneLeases :one
 SELECT pglock.lease_prune(@keep_ms::bigint, @most::integer)::bigint AS pruned;
 
--- Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded. An idle other than zero bounds how long the transaction may be idle from now on, unless a lower bound is set. Of the
--- outcomes of the keys, stale is the last in the alphabet, and guarded the first.
+-- Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded. Of the outcomes of the
+-- keys, stale is the last in the alphabet, and guarded the first.
 -- name: GuardByLeases :one
 SELECT CASE
-    WHEN @idle::pg_catalog.text OPERATOR(pg_catalog.<>) '0'
-        AND (pg_catalog.current_setting('idle_in_transaction_session_timeout') OPERATOR(pg_catalog.=) '0'
-             OR pg_catalog.current_setting('idle_in_transaction_session_timeout')::pg_catalog.interval
-                OPERATOR(pg_catalog.>) CAST(@idle::pg_catalog.text AS pg_catalog.interval))
-        AND pg_catalog.set_config('idle_in_transaction_session_timeout', @idle::pg_catalog.text, true) IS NULL THEN ''
     WHEN (SELECT pg_catalog.count(pg_catalog.pg_try_advisory_xact_lock_shared(c))
           FROM pg_catalog.unnest(@companions::bigint[]) AS c) IS NULL THEN ''
     ELSE (SELECT pg_catalog.max(pglock.lease_guard(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,

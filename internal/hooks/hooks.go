@@ -159,6 +159,4 @@ type PostgresConfig struct {
 	Application string
 	// TrustedOwners are further roles that may own the schema pglock.
 	TrustedOwners []string
-	// GuardIdle bounds how long a guarded transaction may be idle; 0 is no bound.
-	GuardIdle time.Duration
 }

@@ -88,37 +88,26 @@ WHERE CASE
     WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
     WHEN (SELECT pg_catalog.count(pg_catalog.pg_advisory_xact_lock_shared(c))
           FROM pg_catalog.unnest($1::pg_catalog.int8[]) AS c) IS NULL THEN false
-    WHEN CASE
-        WHEN $2::pg_catalog.text OPERATOR(pg_catalog.=) '0' THEN false
-        WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') OPERATOR(pg_catalog.=) '0'
-            OR pg_catalog.current_setting('idle_in_transaction_session_timeout')::pg_catalog.interval
-                OPERATOR(pg_catalog.>) CAST($2::pg_catalog.text AS pg_catalog.interval)
-        THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $2::pg_catalog.text, true) IS NULL
-        ELSE false
-    END THEN false
     WHEN pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) $3::pg_catalog.text
+            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database()) OPERATOR(pg_catalog.<>) $2::pg_catalog.text
         THEN pg_catalog.current_setting('pglock_lost') IS NULL
-    WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared($4::pg_catalog.int4, $5::pg_catalog.int4) THEN true
+    WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) THEN true
     ELSE pg_catalog.current_setting('pglock_lost') IS NULL
 END
 `
 
 type GuardTxParams struct {
 	Companions []int64
-	Idle       string
 	Server     string
 	Class      int32
 	Object     int32
 }
 
 // One row says that the transaction is guarded. No row says that its snapshot is older than the lock; nothing was locked
-// then. The parts of a CASE are evaluated in their order, and so are scalar subqueries in them. An idle other than zero bounds
-// how long the transaction may be idle from now on, unless a lower bound is set.
+// then. The parts of a CASE are evaluated in their order, and so are scalar subqueries in them.
 func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error) {
 	result, err := q.db.Exec(ctx, GuardTx,
 		arg.Companions,
-		arg.Idle,
 		arg.Server,
 		arg.Class,
 		arg.Object,

@@ -126,21 +126,15 @@ func (q *Queries) FenceLeases(ctx context.Context, arg FenceLeasesParams) ([]int
 
 const GuardByLeases = `-- name: GuardByLeases :one
 SELECT CASE
-    WHEN $1::pg_catalog.text OPERATOR(pg_catalog.<>) '0'
-        AND (pg_catalog.current_setting('idle_in_transaction_session_timeout') OPERATOR(pg_catalog.=) '0'
-             OR pg_catalog.current_setting('idle_in_transaction_session_timeout')::pg_catalog.interval
-                OPERATOR(pg_catalog.>) CAST($1::pg_catalog.text AS pg_catalog.interval))
-        AND pg_catalog.set_config('idle_in_transaction_session_timeout', $1::pg_catalog.text, true) IS NULL THEN ''
     WHEN (SELECT pg_catalog.count(pg_catalog.pg_try_advisory_xact_lock_shared(c))
-          FROM pg_catalog.unnest($2::bigint[]) AS c) IS NULL THEN ''
-    ELSE (SELECT pg_catalog.max(pglock.lease_guard($3::pg_catalog.uuid, ($4::bigint[])[i], $5::boolean,
-              ($6::smallint[])[i:i], ($7::bigint[])[i:i]))
-          FROM pg_catalog.generate_subscripts($7::bigint[], 1) AS i)
+          FROM pg_catalog.unnest($1::bigint[]) AS c) IS NULL THEN ''
+    ELSE (SELECT pg_catalog.max(pglock.lease_guard($2::pg_catalog.uuid, ($3::bigint[])[i], $4::boolean,
+              ($5::smallint[])[i:i], ($6::bigint[])[i:i]))
+          FROM pg_catalog.generate_subscripts($6::bigint[], 1) AS i)
 END::pg_catalog.text AS outcome
 `
 
 type GuardByLeasesParams struct {
-	Idle        string
 	Companions  []int64
 	Holder      pgtype.UUID
 	Generations []int64
@@ -149,11 +143,10 @@ type GuardByLeasesParams struct {
 	Numbers     []int64
 }
 
-// Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded. An idle other than zero bounds how long the transaction may be idle from now on, unless a lower bound is set. Of the
-// outcomes of the keys, stale is the last in the alphabet, and guarded the first.
+// Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded. Of the outcomes of the
+// keys, stale is the last in the alphabet, and guarded the first.
 func (q *Queries) GuardByLeases(ctx context.Context, arg GuardByLeasesParams) (string, error) {
 	row := q.db.QueryRow(ctx, GuardByLeases,
-		arg.Idle,
 		arg.Companions,
 		arg.Holder,
 		arg.Generations,

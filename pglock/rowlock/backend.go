@@ -69,7 +69,7 @@ func (b *backend) Start(env driver.Config) error {
 // TakesPostgresOption implements [hooks.PostgresOptions].
 func (b *backend) TakesPostgresOption(name string) bool {
 	switch name {
-	case "WithTrustedOwner", "WithApplicationName", "WithGuardIdleTimeout", "WithNames":
+	case "WithTrustedOwner", "WithApplicationName", "WithNames":
 		return true
 	}
 	return false

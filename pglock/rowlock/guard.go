@@ -14,7 +14,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
 
 // GuardTx implements [driver.TxGuard]. The transaction locks the rows of the lock until it ends. Other holders pass over
@@ -27,7 +26,7 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ b
 	g.guarded.Store(true)
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
-		Idle: txguard.IdleText(b.config.GuardIdle), Holder: g.holder.id, Shared: g.shared,
+		Holder: g.holder.id, Shared: g.shared,
 		Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations, Companions: g.companions(),
 	})
 	switch {

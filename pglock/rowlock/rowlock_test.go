@@ -208,7 +208,7 @@ func TestOptionsForSessionsAreRefused(t *testing.T) {
 	if _, err := rowlock.New(nil); err == nil {
 		t.Error("a nil pool")
 	}
-	l, err := rowlock.New(pool, pglock.WithTrustedOwner("migrator"), pglock.WithGuardIdleTimeout(0), pglock.WithApplicationName("a"))
+	l, err := rowlock.New(pool, pglock.WithTrustedOwner("migrator"), pglock.WithApplicationName("a"))
 	must.Succeed(t, err)
 	must.Succeed(t, l.Close(t.Context()))
 }

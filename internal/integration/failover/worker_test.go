@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,10 +53,11 @@ func newWorker(t *testing.T, h *history, number int, guarded bool, url string) *
 	w := &worker{history: h, t: t, number: number, guarded: guarded}
 	config, err := pgxpool.ParseConfig(url)
 	must.Succeed(t, err)
+	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(lease.Milliseconds(), 10)
 	w.pool, err = pgxpool.NewWithConfig(t.Context(), config)
 	must.Succeed(t, err)
 	w.locker, err = pglock.New(w.pool, pglock.WithLease(lease), pglock.WithApplicationName(fmt.Sprintf("worker-%d", number)),
-		pglock.WithGuardIdleTimeout(lease), pglock.WithLogger(slog.New(slog.DiscardHandler)))
+		pglock.WithLogger(slog.New(slog.DiscardHandler)))
 	must.Succeed(t, err)
 	w.gate, err = semaphore.New(w.locker, pglock.NewKey("gate"), permits)
 	must.Succeed(t, err)

@@ -7,9 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,8 +35,6 @@ type Lock struct {
 	Shared bool
 	// First says that guarded transactions of earlier holders may still run: they are waited for.
 	First bool
-	// Idle bounds how long the transaction may be idle afterwards; 0 is no bound.
-	Idle time.Duration
 }
 
 // Guard ensures that tx cannot commit if the session has ended and its locks may have been granted to others, and that
@@ -70,10 +66,10 @@ func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 func (l Lock) statement(ctx context.Context, tx pgx.Tx, server string, object int32) (guarded bool, err error) {
 	own := l.companions(l.Shared)
 	if !l.First {
-		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, IdleText(l.Idle), server, lockkeys.IdentityClass, object)
+		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, server, lockkeys.IdentityClass, object)
 		return tag.RowsAffected() == 1, err
 	}
-	rows, err := firstGuard.Run(ctx, tx, l.earlier(), own, IdleText(l.Idle), server, lockkeys.IdentityClass, object)
+	rows, err := firstGuard.Run(ctx, tx, l.earlier(), own, server, lockkeys.IdentityClass, object)
 	return rows == 1, err
 }
 
@@ -86,14 +82,6 @@ func (l Lock) earlier() []int64 {
 		slices.Sort(earlier)
 	}
 	return earlier
-}
-
-// IdleText returns a bound on how long a transaction may be idle as PostgreSQL reads it; 0 is no bound.
-func IdleText(d time.Duration) string {
-	if d == 0 {
-		return "0"
-	}
-	return strconv.FormatInt(max(1, d.Milliseconds()), 10) + "ms"
 }
 
 var firstGuard = txscript.New(
