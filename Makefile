@@ -95,13 +95,9 @@ test-languages: ## Run the programs of docs/languages.md, in Python, Node.js, Ja
 faults: prepare ## Run the whole fault campaign, which takes an hour; with SCALE=0.1 and PROMOTIONS=5 a tenth of it
 	@cd internal/integration/faults && go test -count=1 -timeout=2h -run=TestLongFaults -args -scale='$(or $(SCALE),1)'
 	@cd internal/integration && PGLOCK_TEST_ISOLATION=1 go test -count=1 -v -timeout=1h -run=TestFaultsIsolation ./isolation
+	@cd internal/integration && go test -count=$$(awk 'BEGIN { print int(1 + 60 * $(or $(SCALE),1)) }') -timeout=2h ./histories
 	@go test -count=1 -v -timeout=2h ./pglock/internal/simulation -args -schedules=$$(awk 'BEGIN { print int(100000 * $(or $(SCALE),1)) }')
 	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -args -promotions='$(or $(PROMOTIONS),50)'
-
-.PHONY: test-patroni
-test-patroni: ## Let Patroni change primaries under load, PROMOTIONS times
-	@$(prepare) postgres patroni
-	@cd internal/integration/failover && go test -count=1 -v -timeout=24h -run=Patroni -args -promotions='$(or $(PROMOTIONS),3)'
 
 # One function after the other: a run of go test fuzzes one.
 .PHONY: fuzz

@@ -23,7 +23,6 @@ provides() {
 	race) echo gcc libc6-dev ;;
 	spin) echo spin ;;
 	containers) echo docker.io mmdebstrap ;;
-	patroni) echo patroni python3-etcd etcd-server ;;
 	languages) echo python3-psycopg2 nodejs npm default-jdk-headless libpostgresql-jdbc-java ruby-pg ;;
 	*) echo "prepare: there is no need called $1" >&2; exit 2 ;;
 	esac
@@ -50,7 +49,6 @@ met() {
 			[ -e /usr/local/share/bash-completion/bash_completion ]; } ;;
 	race) has "$(go env CC | cut -d' ' -f1)" ;;
 	containers) has docker && has dockerd && has mmdebstrap ;;
-	patroni) has patroni && has etcd ;;
 	languages)
 		has npm && has javac && [ -e /usr/share/java/postgresql.jar ] &&
 			/usr/bin/python3 -c 'import psycopg2' 2>/dev/null && ruby -e "require 'pg'" 2>/dev/null ;;

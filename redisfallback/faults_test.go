@@ -118,9 +118,14 @@ func TestFaultsALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 				t.Parallel()
 				s := newPeers(t, pglock.WithLease(short))
 				held := lock(t, s.first, s.key, opts...)
+				number, fenceErr := held.Fence(t.Context())
 				forget(t, s)
 				wantLost(t, held, pglock.LostGone)
-				unlock(t, lock(t, s.other, s.key))
+				next := lock(t, s.other, s.key)
+				if after, err := next.Fence(t.Context()); err != nil || fenceErr == nil && after <= number {
+					t.Errorf("after the loss Fence returned %d, %v; it had been %d", after, err, number)
+				}
+				unlock(t, next)
 			})
 		}
 	}

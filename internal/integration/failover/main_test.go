@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
@@ -23,15 +22,7 @@ import (
 
 var promotions = flag.Int("promotions", 1, "how often each test promotes a standby")
 
-func TestMain(m *testing.M) {
-	redis.SetLogger(silent{})
-	testenv.Main(m)
-}
-
-// silent is a logger of go-redis, which would log each attempt to connect.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 var allModes = []mode{killed, cutOff, immediate, frozen, fast, zombie}
 

@@ -20,7 +20,7 @@ func (o *oracle) report() string {
 	}
 	line("old primary", "promotions", "promoted after, median", "longest", "then first guarded, median", "longest", "longest overlap")
 	line("---", "--:", "--:", "--:", "--:", "--:", "--:")
-	for _, m := range append(slices.Clone(allModes), switchover, nodeKilled, oldData, shortAOF) {
+	for _, m := range allModes {
 		var promoted, guarded []time.Duration
 		for _, e := range o.eras {
 			if e.mode == m {

@@ -17,16 +17,15 @@ type Tally struct {
 	Freezes    atomic.Int64
 	Partitions atomic.Int64
 	Refused    atomic.Int64 // guarded transactions of holders that had lost their lock
-	Cancelled  atomic.Int64 // acquires whose context ended first
 	Violations atomic.Int64
 	Took       time.Duration
 }
 
 // String is the progress of the part in one line.
 func (c *Tally) String() string {
-	return fmt.Sprintf("%s: trials %d, operations %d, kills %d, freezes %d, partitions %d, refused %d, cancelled %d, violations %d",
+	return fmt.Sprintf("%s: trials %d, operations %d, kills %d, freezes %d, partitions %d, refused %d, violations %d",
 		c.Part, c.Trials.Load(), c.Operations.Load(), c.Kills.Load(), c.Freezes.Load(), c.Partitions.Load(),
-		c.Refused.Load(), c.Cancelled.Load(), c.Violations.Load())
+		c.Refused.Load(), c.Violations.Load())
 }
 
 // Table formats the tallies of all parts as a table.
@@ -39,11 +38,11 @@ func Table(parts []*Tally) string {
 		}
 		_, _ = fmt.Fprintln(w, "|")
 	}
-	line("part", "trials", "operations", "kills", "freezes", "partitions", "refused", "cancelled", "violations", "took")
-	line("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	line("part", "trials", "operations", "kills", "freezes", "partitions", "refused", "violations", "took")
+	line("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
 	for _, c := range parts {
 		line(c.Part, c.Trials.Load(), c.Operations.Load(), c.Kills.Load(), c.Freezes.Load(), c.Partitions.Load(),
-			c.Refused.Load(), c.Cancelled.Load(), c.Violations.Load(), c.Took.Round(time.Second))
+			c.Refused.Load(), c.Violations.Load(), c.Took.Round(time.Second))
 	}
 	_ = w.Flush() // a Builder does not fail
 	return text.String()

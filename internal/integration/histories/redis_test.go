@@ -2,7 +2,6 @@ package histories_test
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,91 +87,4 @@ func TestLongRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 			pause(ctx, 300*time.Millisecond)
 		}
 	})
-}
-
-// The slots of all keys move back and forth between two of a Cluster's three masters.
-func TestLongRedisLocksAreLinearizableWhileTheirSlotsMigrate(t *testing.T) {
-	t.Parallel()
-	nodes := testenv.NewRedisCluster(t, 3)
-	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
-	for range 3 {
-		r.openRedis(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}}))
-	}
-	var slots []string
-	for _, key := range keys {
-		slots = append(slots, nodes[0].Must(t, "CLUSTER", "KEYSLOT", "pglock:"+key.String()))
-	}
-	r.work(func(ctx context.Context) {
-		for _, slot := range slots {
-			migrate(t, nodes, slot)
-			pause(ctx, 50*time.Millisecond)
-		}
-	})
-}
-
-// migrate moves a slot from its node to the next one.
-func migrate(t *testing.T, nodes []*testenv.RedisServer, slot string) {
-	t.Helper()
-	number, err := strconv.Atoi(slot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	owner := 0
-	for i, node := range nodes {
-		if owns(t, node, number) {
-			owner = i
-		}
-	}
-	from, to := nodes[owner], nodes[(owner+1)%len(nodes)]
-	id := func(s *testenv.RedisServer) string { return s.Must(t, "CLUSTER", "MYID") }
-	to.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", id(from))
-	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", id(to))
-	admin := newClient(from)
-	defer func() {
-		if err := admin.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	for {
-		names, err := admin.ClusterGetKeysInSlot(context.Background(), number, 100).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(names) == 0 {
-			break
-		}
-		args := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}
-		_, _ = from.Do(append(args, names...)...) // some may have moved; the others are tried again
-	}
-	for i := range nodes {
-		nodes[(owner+1+i)%len(nodes)].Must(t, "CLUSTER", "SETSLOT", slot, "NODE", id(to))
-	}
-}
-
-// owns reports whether a node has a slot.
-func owns(t *testing.T, node *testenv.RedisServer, slot int) bool {
-	t.Helper()
-	for line := range strings.Lines(node.Must(t, "CLUSTER", "NODES")) {
-		fields := strings.Fields(line)
-		if len(fields) < 8 || !strings.Contains(fields[2], "myself") {
-			continue
-		}
-		for _, part := range fields[8:] {
-			low, high, many := strings.Cut(part, "-")
-			first, err := strconv.Atoi(low)
-			if err != nil {
-				continue // a slot that migrates
-			}
-			last := first
-			if many {
-				if last, err = strconv.Atoi(high); err != nil {
-					continue
-				}
-			}
-			if first <= slot && slot <= last {
-				return true
-			}
-		}
-	}
-	return false
 }
