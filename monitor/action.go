@@ -173,15 +173,13 @@ func (c *chooser) choose(part *Tree) (best candidate, more *candidate, ok bool) 
 	most := slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(a.All(), b.All()) })
 	best = slices.MinFunc(all, func(a, b candidate) int {
 		return cmp.Or(compareBool(2*a.All() < most.All(), 2*b.All() < most.All()), compareBool(!a.allowed, !b.allowed),
-			a.cost.compare(b.cost), cmp.Compare(b.All(), a.All()), cmp.Compare(b.Frees, a.Frees), c.first(a).compare(c.first(b)))
+			a.cost.compare(b.cost), cmp.Compare(b.All(), a.All()), cmp.Compare(b.Frees, a.Frees))
 	})
 	if most.All() > best.All() {
 		more = &most
 	}
 	return best, more, true
 }
-
-func (c *chooser) first(a candidate) SessionID { return c.t.graph.ids[a.signals[0].session] }
 
 // candidate returns what would let a wait end at once. It is not possible if one of those in the way must not be signalled.
 func (c *chooser) candidate(w simulatedWait) (one candidate, possible bool) {

@@ -105,10 +105,11 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 			return db.failed(err)
 		case s.dryRun:
 			refused := target.Permitted()
-			if refused == nil {
-				preview = append(preview, "", s.commandText(db, target)+" --yes")
-			} else {
+			switch {
+			case refused != nil:
 				refused = db.failed(refused)
+			case !view.InVain(target, s.signal):
+				preview = append(preview, "", view.EndSession(s.signal, target.Ref, db.flags)+" --yes")
 			}
 			_, err := io.WriteString(os.Stdout, lines(preview))
 			return errors.Join(err, refused)
@@ -180,14 +181,6 @@ func (s *signalRun) look(ctx context.Context, db database, pool *pgxpool.Pool) (
 		return t, nil, err
 	}
 	return t, view.Preview(snapshot, t, s.signal, width()), nil
-}
-
-// commandText returns the command that ends the target, or its wait if that does anything.
-func (s *signalRun) commandText(db database, t monitor.Target) string {
-	if s.signal == "cancel" && t.CancelIsNoop() {
-		return "To end the session: " + view.EndSession("terminate", t.Ref, db.flags)
-	}
-	return view.EndSession(s.signal, t.Ref, db.flags)
 }
 
 // confirm shows what would end, and asks, unless the role may not send the signal or it cannot ask.

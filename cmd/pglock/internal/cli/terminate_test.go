@@ -89,13 +89,34 @@ func TestSignalCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *tes
 	wantText(t, shown.stderr, "there is no statement to cancel", "terminating does")
 	dry := on(t, db, "cancel", fmt.Sprint(pid), "--dry-run").run()
 	wantCode(t, dry, 0)
-	wantText(t, dry.stdout, fmt.Sprintf("\nTo end the session: pglock terminate %d@", pid))
+	if wantText(t, dry.stdout, "terminating does"); strings.Contains(dry.stdout, "--yes") {
+		t.Errorf("it prints a command: %s", dry.stdout)
+	}
 	r := on(t, db, "cancel", suggestedSession(t, shown), "--yes").run()
 	wantCode(t, r, 1)
 	wantText(t, r.stdout, "so there was nothing to cancel:", "@7 is still held by it")
 	if n := held(t, db, pid); n != 1 {
 		t.Errorf("the session holds %d locks", n)
 	}
+}
+
+// What frees none is no command, and what does is named.
+func TestSignalAPreviewOfAMemberOfAQueueHasNoCommand(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	holder := hold(t, db, "SELECT pg_advisory_lock(7)")
+	queue(t, db, "SELECT pg_advisory_lock(7)")
+	queue(t, db, "SELECT pg_advisory_lock(7)")
+	for _, waiter := range parse(t, on(t, db, "--once", "--key", "@7", "-o", "json").run().stdout).Locks[0].Waiters {
+		for _, signal := range []string{"terminate", "cancel"} {
+			r := on(t, db, signal, fmt.Sprint(waiter.PID), "--dry-run").run()
+			wantCode(t, r, 0)
+			if wantText(t, r.stdout, "frees none.\n", "What frees most: "); strings.Contains(r.stdout, "--yes") {
+				t.Errorf("it prints a command: %s", r.stdout)
+			}
+		}
+	}
+	wantText(t, on(t, db, "terminate", fmt.Sprint(holder), "--dry-run").run().stdout, "frees 1, then 1 more.", " --yes\n")
 }
 
 func TestSignalAMissingRightIsReported(t *testing.T) {

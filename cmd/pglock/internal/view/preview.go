@@ -25,6 +25,9 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 	} else if len(c.Waits) > 0 {
 		lines = append(lines, "Cancelling its wait "+c.Effect(signal).String()+".")
 	}
+	if InVain(c, signal) && s.Action().Signal != "" {
+		lines = append(lines, Wrap("What frees most: "+Printable(s.Action().String()), width, indent)...)
+	}
 	for _, warning := range c.Warnings(signal) {
 		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)
 	}
@@ -45,6 +48,15 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 		lines[i] = Cut(line, width)
 	}
 	return lines
+}
+
+// InVain reports whether there is nothing to cancel, or the target waits or is waited for, and the signal lets no other session go on.
+func InVain(c monitor.Target, signal string) bool {
+	waits := slices.ContainsFunc(c.Waits, func(w monitor.Wait) bool { return !w.Expected })
+	awaited := len(c.OtherWaiters) > 0 || slices.ContainsFunc(c.Holds, func(l monitor.Lock) bool {
+		return slices.ContainsFunc(l.Waiters, func(w monitor.Waiter) bool { return !w.Expected })
+	})
+	return signal == "cancel" && c.CancelIsNoop() || (waits || awaited && signal == "terminate") && c.Effect(signal).All() == 0
 }
 
 // Details describes a session, a prepared transaction or a process: what [Preview] says of its end, and its whole statement.
