@@ -293,7 +293,7 @@ func TestErrorsOfAReadOnlyTransaction(t *testing.T) {
 	onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
 		run, _ := e.errorTx(t, call, driver, "SET transaction_read_only = on", "SET default_transaction_read_only = on")
 		if err := run(t.Context()); call.writes {
-			wantDocumented(t, err, "something has to be recorded")
+			wantDocumented(t, err, "something must be recorded")
 		} else {
 			txCheck(t, err)
 		}
@@ -304,7 +304,7 @@ func TestErrorsOfAReadOnlyTransaction(t *testing.T) {
 			if err := run(t.Context()); strings.HasPrefix(name, "BeginFunc") {
 				txCheck(t, err)
 			} else {
-				wantDocumented(t, err, "something has to be recorded")
+				wantDocumented(t, err, "something must be recorded")
 			}
 		})
 	}
