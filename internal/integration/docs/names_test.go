@@ -12,6 +12,7 @@ var (
 	codeSpan  = regexp.MustCompile("`([^`\n]+)`")
 	qualified = regexp.MustCompile(`\b([A-Za-z]\w*)\.([A-Z]\w*)`)
 	camelCase = regexp.MustCompile(`(?:^|[^\w./-])([A-Z][a-z]+(?:[A-Z]\w*)?)(?:\(|$|\.)`)
+	docLink   = regexp.MustCompile(`\[\*?(?:\w+\.)?(\w+)\.([A-Z]\w*)\]`)
 	testName  = regexp.MustCompile(`\bTest[A-Z]\w*`)
 )
 
@@ -60,6 +61,23 @@ func TestDocsEachPackageHasItsImportPath(t *testing.T) {
 	for line := range strings.Lines(read(t, filepath.Join(root, "docs", "api.txt"))) {
 		if name, _, _ := strings.Cut(line, ":"); !strings.Contains(table, "`"+name+"`") {
 			t.Fatalf("docs/README.md does not have the import path of %s", name)
+		}
+	}
+}
+
+// TestDocsLinksOfDocCommentsLeadToNames looks up the methods, fields and names of packages to which public packages link.
+func TestDocsLinksOfDocCommentsLeadToNames(t *testing.T) {
+	api := read(t, filepath.Join(root, "docs", "api.txt"))
+	out, err := exec.Command("git", "-C", root, "grep", "-E", `^\s*// .*\[`, "--", "pglock/*.go", "monitor/*.go", "migrations/*.go",
+		"redisfallback/*.go", ":!*_test.go", ":!*/internal/*").Output()
+	if err != nil {
+		t.Skipf("the comments are found by git: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		for _, link := range docLink.FindAllStringSubmatch(line, -1) {
+			if !hasName(api, link[1], link[2]) {
+				t.Errorf("there is no %s: %s", link[0], line)
+			}
 		}
 	}
 }
