@@ -263,8 +263,7 @@ func (c *chooser) explain(a Action) Action {
 	if share := len(below.Wait.BlockedBy); a.Why == "" && share > 1 {
 		a.Why = fmt.Sprintf("%d share it, and all must end", share)
 	}
-	a.Why = cmp.Or(a.Why, "no signal to it frees any")
-	a.Whom = []*Node{root}
+	a.Why, a.Whom = cmp.Or(a.Why, "no signal to it frees any"), []*Node{root}
 	return c.about(a, root)
 }
 

@@ -105,10 +105,9 @@ func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 			return db.failed(err)
 		case s.dryRun:
 			refused := target.Permitted()
-			switch {
-			case refused != nil:
+			if refused != nil {
 				refused = db.failed(refused)
-			case !view.InVain(target, s.signal):
+			} else if !view.InVain(target, s.signal) {
 				preview = append(preview, "", view.EndSession(s.signal, target.Ref, db.flags)+" --yes")
 			}
 			_, err := io.WriteString(os.Stdout, lines(preview))
