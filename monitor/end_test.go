@@ -109,27 +109,6 @@ func TestSignalTerminatingASessionFreesAllItsLocks(t *testing.T) {
 	}
 }
 
-func TestSignalCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
-	db := testenv.Database(t)
-	pool := db.Pool(t)
-	for name, begin := range map[string]string{"idle": "SELECT 1", "idle in transaction": "BEGIN"} {
-		holder := session(t, db, begin, "SELECT pg_advisory_lock_shared(1)")
-		c := inspect(t, pool, pidOf(holder))
-		if text := strings.Join(c.Warnings("cancel"), "\n"); !c.CancelIsNoop() || !strings.Contains(text, name) {
-			t.Errorf("%s: before it says %q", name, text)
-		}
-		o, err := monitor.Cancel(t.Context(), pool, c)
-		must.Succeed(t, err)
-		if !o.Sent || o.Ended || o.Effective() || !o.Locks[0].Kept {
-			t.Errorf("%s: the outcome is %+v", name, o)
-		}
-		if got := holders(t, db, 1); !slices.Contains(got, pidOf(holder)) {
-			t.Errorf("%s: the server says that %v hold the lock", name, got)
-		}
-		execute(t, holder, "SELECT pg_advisory_unlock_shared(1)")
-	}
-}
-
 func TestSignalCancellingEndsAWait(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")

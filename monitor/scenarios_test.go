@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -79,36 +78,6 @@ func TestSnapshotADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 	if cycle.Certain {
 		t.Error("PostgreSQL would see it")
 	}
-}
-
-func TestSnapshotAPreparedTransactionOutlivesARestart(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, nil)
-	db := testenv.On(t, server)
-	gid := db.Name()
-	session(t, db, "CREATE TABLE work ()", "BEGIN", "DROP TABLE work", "SELECT pg_advisory_xact_lock(-7, 42)",
-		"SELECT pg_advisory_xact_lock_shared(-1)", "PREPARE TRANSACTION '"+gid+"'")
-	t.Cleanup(func() { execute(t, db.Connect(t), "ROLLBACK PREPARED '"+gid+"'") })
-	before := take(t, db.Connect(t))
-	requireServerState(t, db, before)
-
-	must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
-	must.Succeed(t, server.Up(t.Context()))
-	startWaiter(t, db, "SELECT pg_advisory_lock(-7, 42)")
-	after := take(t, db.Connect(t))
-	requireServerState(t, db, after)
-	for _, key := range []pglock.Key{pglock.PairKey(-7, 42), pglock.Int64Key(-1)} {
-		was, is := find(t, before, key), find(t, after, key)
-		if len(was.Holders) != 1 || !was.Holders[0].Prepared() || was.Holders[0].GID != gid {
-			t.Errorf("%v was held by %+v", key, was.Holders)
-		}
-		if len(is.Holders) != 1 || is.Holders[0].GID != gid || !same(is.Holders[0].PreparedAt, was.Holders[0].PreparedAt) ||
-			is.Holders[0].XIDAge == nil {
-			t.Errorf("%v is held by %+v, and was by %+v", key, is.Holders, was.Holders)
-		}
-	}
-	requireBlockers(t, find(t, after, pglock.PairKey(-7, 42)), find(t, after, pglock.PairKey(-7, 42)).Waiters[0].PID,
-		monitor.Blocker{GID: gid, Kind: "hard"})
 }
 
 // The ages say what holds back vacuum.

@@ -1,12 +1,7 @@
 package faults_test
 
 import (
-	"context"
-	"math/rand/v2"
-	"net"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -32,7 +27,7 @@ func rowsSilentLoss(t *testing.T, tally *faults.Tally) {
 	pooler, _ := newPooler(t)
 	s := scene{deployment: deployment{Kind: onRows, URL: pooler.ConnString()}, tally: tally}
 	const inTrials, inProcesses = 400, 120
-	what := append(blackHoles(true), lostAnswers(), brokenConnections())
+	what := blackHoles(true)
 	var all []func()
 	for i := range scaled(inTrials, len(what)) {
 		all = append(all, func() { s.inTrial(t, what[i%len(what)]) })
@@ -41,64 +36,6 @@ func rowsSilentLoss(t *testing.T, tally *faults.Tally) {
 		all = append(all, func() { s.inChild(t, i%4 == 0) })
 	}
 	atOnce(sideBySide, all)
-}
-
-// lostAnswers loses the answers of the server for a while: commits among them, which the holder has to settle.
-func lostAnswers() fault {
-	return fault{
-		what: "answers are lost for a while", keeps: true,
-		make: func(tr *trial) {
-			tr.tally.Partitions.Add(1)
-			tr.link.Cut(false, true)
-			time.Sleep(rand.N(lease))
-			tr.link.Cut(false, false)
-		},
-		undo: func(*trial) {},
-	}
-}
-
-// brokenConnections ends all connections of the holder, and those that it makes in the next moment.
-func brokenConnections() fault {
-	return fault{
-		what: "all connections break", keeps: true,
-		make: func(tr *trial) {
-			for end := time.Now().Add(rand.N(lease / 2)); time.Now().Before(end); time.Sleep(rand.N(20 * time.Millisecond)) {
-				tr.tally.Kills.Add(1)
-				tr.connections.breakAll()
-			}
-		},
-		undo: func(*trial) {},
-	}
-}
-
-// connections are those that were dialled through a dialer.
-type connections struct {
-	mu   sync.Mutex
-	open map[net.Conn]struct{}
-}
-
-func (c *connections) through(dial dialer) dialer {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err == nil {
-			c.mu.Lock()
-			if c.open == nil {
-				c.open = map[net.Conn]struct{}{}
-			}
-			c.open[conn] = struct{}{}
-			c.mu.Unlock()
-		}
-		return conn, err
-	}
-}
-
-func (c *connections) breakAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for conn := range c.open {
-		_ = conn.Close() // it may be closed already
-	}
-	clear(c.open)
 }
 
 // endRows ends a process that holds locks, so that others can have them, while its transactions go on.

@@ -45,14 +45,13 @@ type scene struct {
 type trial struct {
 	*testing.T
 	scene
-	name        string
-	history     *histories.History
-	link        *testenv.Link
-	victim      *client
-	next        *client
-	held        []*held
-	undone      func()      // set by the fault that needs it
-	connections connections // of the victim
+	name    string
+	history *histories.History
+	link    *testenv.Link
+	victim  *client
+	next    *client
+	held    []*held
+	undone  func() // set by the fault that needs it
 }
 
 // held is a lock of the victim.
@@ -76,7 +75,7 @@ func (s scene) inTrial(t *testing.T, f fault) {
 	}
 	defer tr.link.Close()
 	var err error
-	if tr.victim, err = s.open(tr.connections.through(tr.link.Dial), tr.name); err != nil {
+	if tr.victim, err = s.open(tr.link.Dial, tr.name); err != nil {
 		t.Error(err)
 		return
 	}

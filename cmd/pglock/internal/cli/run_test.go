@@ -57,6 +57,7 @@ func TestRunExitCodes(t *testing.T) {
 		"impossible code":      {[]string{"-E", "256", "k", "--", "true"}, 64, "between 0 and 255"},
 		"short lease":          {[]string{"--lease", "1ms", "k", "--", "true"}, 64, "lease"},
 		"no server":            {[]string{"-d", "host=127.0.0.1 port=1", "k", "--", "true"}, 69, "@127.0.0.1:1/"},
+		"an empty DSN":         {[]string{"-d", "", "k", "--", "true"}, 64, "--dsn is empty"},
 		"digits":               {[]string{"42", "--", "true"}, 0, "did you mean @42"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,21 +118,6 @@ func TestConnectionAnUnknownParameterHasNothingToDoWithTheSearchPath(t *testing.
 	}
 }
 
-func TestConnectionTheTargetIsWhereItConnects(t *testing.T) {
-	t.Parallel()
-	for dsn, target := range map[string]string{
-		"postgres://u@127.0.0.1:1,localhost:1/x": "u@127.0.0.1:1,localhost:1/x: ",
-		"host=127.0.0.1 port=1 user=u":           "u@127.0.0.1:1/u: ",
-	} {
-		r := command(t, nil, "monitor", "--once", "-d", dsn).run()
-		wantCode(t, r, 69)
-		wantText(t, r.stderr, target)
-	}
-	r := command(t, []string{"DATABASE_URL=postgres://u@127.0.0.1:1/x"}, "monitor", "--once", "-d", "").run()
-	wantCode(t, r, 64)
-	wantText(t, r.stderr, "--dsn is empty")
-}
-
 func TestConnectionWhereTheConnectionComesFrom(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

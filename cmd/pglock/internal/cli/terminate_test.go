@@ -161,25 +161,3 @@ func TestSignalInvalidTargetsOfSignals(t *testing.T) {
 	wantCode(t, r, 69)
 	wantNoSecret(t, r)
 }
-
-// A script sees what would end, and the command that does it on the server that was named.
-func TestSignalADryRunShowsTheCommandWithItsServer(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
-	r := command(t, nil, "terminate", "-d", db.ConnString(), "--dry-run", fmt.Sprint(pid)).run()
-	wantCode(t, r, 0)
-	wantText(t, r.stdout, "It holds 1 lock; no session waits for it.", "\npglock terminate -")
-	found := regexp.MustCompile(`(?m)^pglock terminate (.*) (\S+) --yes$`).FindStringSubmatch(r.stdout)
-	if found == nil || held(t, db, pid) != 1 {
-		t.Fatalf("the session holds %d locks, and the output is\n%s", held(t, db, pid), r.stdout)
-	}
-	asked := command(t, nil, "terminate", "-d", db.ConnString(), fmt.Sprint(pid)).run()
-	wantText(t, asked.stderr, "run pglock terminate "+found[1]+" "+found[2]+" --yes")
-	for _, flags := range []string{asked.stderr, r.stdout} {
-		if strings.Contains(strings.ToLower(flags), "password") {
-			t.Errorf("it shows a password: %s", flags)
-		}
-	}
-	wantCode(t, command(t, nil, "terminate", "--dry-run", "--yes", found[2]).run(), 64)
-}
