@@ -95,6 +95,28 @@ func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
 	}
 }
 
+// Two calls, each of which holds a lock in one transaction and waits in another.
+func TestTxADeadlockBetweenProcessesOfTwoTransactionsEach(t *testing.T) {
+	t.Parallel()
+	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+	one, two := twoProcesses(t, db)
+	call := func(l *pglock.Locker, outer, mine, other pglock.Key, ready chan<- struct{}, begin <-chan struct{}) error {
+		return l.Do(t.Context(), outer, func(ctx context.Context, _ *pglock.Lock) error {
+			return pglock.BeginFunc(ctx, db.Connect(t), mine, func(ctx context.Context, _ pgx.Tx) error {
+				close(ready)
+				<-begin
+				return pglock.BeginFunc(ctx, db.Connect(t), other, func(context.Context, pgx.Tx) error { return nil }, pglock.MaxWait(10*time.Second))
+			})
+		})
+	}
+	haveA, haveB := make(chan struct{}), make(chan struct{})
+	first := txGo(func() error { return call(one, pglock.NewKey("1"), a, b, haveA, haveB) })
+	second := call(two, pglock.NewKey("2"), b, a, haveB, haveA)
+	if err := <-first; errors.Is(err, pglock.ErrDeadlock) == errors.Is(second, pglock.ErrDeadlock) || err != nil && second != nil {
+		t.Errorf("two calls that wait for each other: %v, and %v", err, second)
+	}
+}
+
 // A call of a Locker inside the function of BeginFunc counts as its transaction waiting.
 func TestTxADeadlockBetweenProcessesThroughBeginFunc(t *testing.T) {
 	t.Parallel()

@@ -79,7 +79,7 @@ func identified(statement string, args []any) (string, []any) {
 // that of a Lock. The transaction of a victim is aborted, unless the search within the process finds the deadlock,
 // before it waits.
 func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(context.Context) error) error {
-	held := ancestors(ctx)
+	held, txs := lineage(ctx)
 	if len(held) == 0 {
 		return ask(ctx)
 	}
@@ -90,7 +90,7 @@ func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(co
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	v := &txVictim{conn: tx.Conn(), cancel: cancel}
-	w := &wait{keys: driverKeys(keys), shared: shared, held: held, place: tie.server, giveUp: v.giveUp}
+	w := &wait{keys: driverKeys(keys), shared: shared, held: held, txs: txs, place: tie.server, giveUp: v.giveUp}
 	graph := held[0].hold.locker.graph
 	if err := graph.begin(w); err != nil {
 		return err
