@@ -67,14 +67,6 @@ FROM pg_catalog.pg_database AS d
 CROSS JOIN pg_catalog.pg_roles AS r
 WHERE d.datname = pg_catalog.current_database() AND r.rolname = current_user;
 
--- Event triggers that run for what pglock creates, with their owners. They can refuse it.
--- name: EventTriggers :many
-SELECT e.evtname::text AS name, e.evtevent::text AS event, pg_catalog.pg_get_userbyid(e.evtowner)::text AS owner,
-       COALESCE(pg_catalog.array_to_string(e.evttags, ', '), '')::text AS tags
-FROM pg_catalog.pg_event_trigger AS e
-WHERE e.evtenabled <> 'D' AND e.evtevent IN ('ddl_command_start', 'ddl_command_end')
-ORDER BY e.evtname;
-
 -- The owner of the database can keep a catalog locked, by VACUUM FULL that waits for a transaction of its own.
 -- name: BoundLockWaits :exec
 SET LOCAL lock_timeout = '5s';

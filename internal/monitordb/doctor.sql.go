@@ -108,47 +108,6 @@ func (q *Queries) Connections(ctx context.Context) (ConnectionsRow, error) {
 	return i, err
 }
 
-const EventTriggers = `-- name: EventTriggers :many
-SELECT e.evtname::text AS name, e.evtevent::text AS event, pg_catalog.pg_get_userbyid(e.evtowner)::text AS owner,
-       COALESCE(pg_catalog.array_to_string(e.evttags, ', '), '')::text AS tags
-FROM pg_catalog.pg_event_trigger AS e
-WHERE e.evtenabled <> 'D' AND e.evtevent IN ('ddl_command_start', 'ddl_command_end')
-ORDER BY e.evtname
-`
-
-type EventTriggersRow struct {
-	Name  string
-	Event string
-	Owner string
-	Tags  string
-}
-
-// Event triggers that run for what pglock creates, with their owners. They can refuse it.
-func (q *Queries) EventTriggers(ctx context.Context) ([]EventTriggersRow, error) {
-	rows, err := q.db.Query(ctx, EventTriggers)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EventTriggersRow
-	for rows.Next() {
-		var i EventTriggersRow
-		if err := rows.Scan(
-			&i.Name,
-			&i.Event,
-			&i.Owner,
-			&i.Tags,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const LockWorks = `-- name: LockWorks :one
 SELECT (CASE WHEN pg_catalog.pg_try_advisory_xact_lock($1::int8) THEN EXISTS (
     SELECT FROM pg_catalog.pg_locks AS l

@@ -61,13 +61,6 @@ func TestHowFullTheLockTableIs(t *testing.T) {
 	}
 }
 
-func TestEventTriggersAreNamed(t *testing.T) {
-	f := facts{triggers: []monitordb.EventTriggersRow{{Name: "no ddl", Event: "ddl_command_start", Owner: "dba"}}}
-	if found := eventTriggers(f); found.Level != Note || !strings.Contains(found.What, `"no ddl" (ddl_command_start, owner "dba")`) {
-		t.Errorf("the finding is %+v", found)
-	}
-}
-
 // PostgreSQL 19 logs waits by default, and counts them.
 func TestWhatPostgreSQL19Changes(t *testing.T) {
 	on := map[string]monitordb.SettingsRow{logLockWaits: {Setting: "on"}}

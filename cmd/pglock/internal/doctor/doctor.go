@@ -37,7 +37,7 @@ func (l Level) AtLeast(other Level) bool {
 // Checks are the names of all checks.
 var Checks = []string{"server", "proxy", "standby", isolationSetting, idleSession, transactionTimeout, idleInTransaction,
 	statementTimeout, lockTimeout, checkInterval, "tcp_keepalives", "temp", "connections", "lock-table", "schema", "trust",
-	"event-triggers", "log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend",
+	"log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend",
 	"prepared-transactions", "waits", "row-leases", oldSnapshots}
 
 // Finding is one result of a check. Its texts can contain names from the server.
@@ -150,7 +150,7 @@ func findings(f facts, o Options) []Finding {
 	if o.App {
 		all = append(all, isolation(f))
 		all = append(all, timeouts(f)...)
-		all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), eventTriggers(f))
+		all = append(all, vanishedWaiters(f), keepalives(f), temporary(f))
 		all = append(all, lockerRights(f)...)
 	}
 	return all

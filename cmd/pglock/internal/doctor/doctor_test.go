@@ -208,7 +208,7 @@ func TestACatalogThatIsLockedEndsTheExamination(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	must.Succeed(t, pool.Ping(t.Context()))
-	_, err := db.Connect(t).Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_event_trigger")
+	_, err := db.Connect(t).Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_policy")
 	must.Succeed(t, err)
 	_, err = doctor.Examine(t.Context(), pool, doctor.Options{App: true, LongWait: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "alters a catalog") {

@@ -27,8 +27,6 @@ type facts struct {
 	connection  monitordb.ConnectionRow
 	connections monitordb.ConnectionsRow
 	settings    map[string]monitordb.SettingsRow
-	// triggers are event triggers that run for DDL.
-	triggers []monitordb.EventTriggersRow
 	// snapshots are sessions that have one, if locks in rows are in use.
 	snapshots []monitordb.SnapshotsRow
 	// lockWorks reports that a granted lock is in the lock table.
@@ -128,9 +126,6 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	}
 	if f.connection, err = queries.Connection(ctx); err != nil {
 		return fmt.Errorf("ask about the connection: %w", err)
-	}
-	if f.triggers, err = queries.EventTriggers(ctx); err != nil {
-		return fmt.Errorf("read event triggers: %w", err)
 	}
 	if f.snapshots, err = queries.Snapshots(ctx); err != nil {
 		return fmt.Errorf("read pg_stat_activity: %w", err)

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 )
 
 func cockroach(f facts) Finding {
@@ -55,30 +54,6 @@ func standby(f facts) Finding {
 		Why: "advisory locks work there, but exclude no sessions on the primary or another standby; pglock refuses it with " +
 			"ErrStandby",
 		Do: "connect to the primary (target_session_attrs=read-write finds it among several hosts)",
-	}
-}
-
-// eventTriggers reports event triggers, which can refuse the DDL of pglock: the schema, and the temporary domain for waits
-// without a snapshot. It does not try any DDL, since that would run the trigger's function.
-func eventTriggers(f facts) Finding {
-	const check = "event-triggers"
-	if len(f.triggers) == 0 {
-		return Finding{Check: check, Level: OK, What: "no event trigger runs for DDL"}
-	}
-	var names []string
-	for _, trigger := range f.triggers {
-		text := fmt.Sprintf("%s (%s, owner %s)", quote(trigger.Name), trigger.Event, quote(trigger.Owner))
-		if trigger.Tags != "" {
-			text = fmt.Sprintf("%s (%s of %s, owner %s)", quote(trigger.Name), trigger.Event, trigger.Tags, quote(trigger.Owner))
-		}
-		names = append(names, text)
-	}
-	return Finding{
-		Check: check, Level: Note,
-		What: "event triggers run for DDL: " + strings.Join(names, ", "),
-		Why: "one that refuses CREATE DOMAIN in pg_temp makes waiters hold a snapshot, which holds back vacuum; one that " +
-			"refuses CREATE SCHEMA or CREATE FUNCTION makes pglock migrate up fail",
-		Do: "let it allow objects in pg_temp and schema pglock",
 	}
 }
 
