@@ -18,6 +18,9 @@ import (
 // wait costs only the question whether a look is due. There is one line for each key, when the first of its calls has
 // waited for as long as WithWarnAfter says, and again after each doubling.
 //
+// A line names no cycle. One that is known ends within seconds, and the error of the call that gives up names it. What
+// lasts longer is at most suspected, since a process in it is frozen, and may be none.
+//
 // No wait is overlooked. A call counts as a waiter before it asks whether a look is due, and the last look is over
 // before it counts the waiters: either the call finds no look due and begins one, or the look finds the call.
 
