@@ -35,6 +35,10 @@ func (l *Locker) TryLock(ctx context.Context, key Key, opts ...LockOption) (*Loc
 // LockAll takes all the locks or none of them, as one Lock. All calls, in every process, take keys in one fixed
 // order, so two calls for the same keys cannot deadlock with each other. The same key twice is harmless; no keys at
 // all are an error that matches [ErrInvalidKey].
+//
+// While another process keeps a LockAll from one of its keys, calls of this process queue behind it at all of them. A holder
+// of one lock that calls Lock for another may so complete a cycle that the order of keys alone would not allow. Under
+// [Lock.Context] it ends like any other.
 func (l *Locker) LockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, l.inOrder(keys), false, opts)
 }

@@ -42,6 +42,9 @@ import (
 // itself. If ctx descends from the Context of a Lock on the same server and database, LockTx takes part in the
 // search for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. Then a lock that is not
 // free takes two more round trips. In a deadlock with other processes, the victim's transaction is aborted.
+//
+// LockTx believes the server. If its lock functions do nothing, as some that speak PostgreSQL's protocol can be set, or a proxy
+// sends two transactions to different servers, both get the lock. Only a Locker finds that out.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, false, nil, opts)
 }
