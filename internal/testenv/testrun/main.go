@@ -20,35 +20,41 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, os.Args[1:])
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && failed.Exited() {
-		os.Exit(failed.ExitCode())
-	}
+	code, err := run(ctx, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
-		os.Exit(1)
 	}
+	os.Exit(code)
 }
 
-func run(ctx context.Context, command []string) (err error) {
+// run returns the command's exit code; 1 if there is none.
+func run(ctx context.Context, command []string) (code int, err error) {
 	if len(command) == 0 {
-		return errors.New("want a command")
+		return 1, errors.New("want a command")
 	}
 	began := time.Now()
 	environment, stop, err := testenv.Share(ctx)
 	if err != nil {
-		return err
+		return 1, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() {
+		if stopErr := stop(); stopErr != nil {
+			code, err = 1, errors.Join(err, stopErr)
+		}
+	}()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), environment...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	err = cmd.Run()
-	if state := cmd.ProcessState; state != nil {
+	state := cmd.ProcessState
+	if state != nil {
 		fmt.Printf("took %v, and %v of processor time without the shared server\n", time.Since(began).Round(time.Second),
 			(state.UserTime() + state.SystemTime()).Round(time.Second))
 	}
-	return err
+	if state != nil && state.Exited() {
+		return state.ExitCode(), nil
+	}
+	return 1, err
 }
