@@ -56,6 +56,7 @@ var parts = []part{
 	{"rows/silent", "Rows behind a pooler, silent loss", rowsSilentLoss},
 	{"rows/guarded", "Rows behind a pooler, guarded updates", rowsGuardedUpdates},
 	{"rows/unguarded", "the same without the guard", rowsUnguardedUpdates},
+	{"deadlocks", "Deadlocks of processes, sessions and rows", deadlocks},
 	{"redis/one", "Redis, one node", redisOne},
 	{"redis/sentinel", "Redis, Sentinel", redisSentinel},
 	{"redis/cluster", "Redis, Cluster", redisCluster},
