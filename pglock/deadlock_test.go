@@ -207,6 +207,23 @@ func TestDeadlockAReaderBehindAWriterThatWaitsForIt(t *testing.T) {
 	})
 }
 
+// A reader waits for the turn of another reader of its process, to join its hold.
+func TestDeadlockAReaderBehindTheTurnOfAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, keys := newRing(t, 1).lockers[0], []pglock.Key{pglock.Int64Key(1), pglock.Int64Key(2)}
+		held := mustLock(t, l, keys[1])
+		all := txGo(func() error {
+			lock, err := l.LockAll(t.Context(), keys, pglock.Shared())
+			return errors.Join(err, lock.Unlock(t.Context()))
+		})
+		synctest.Wait() // it has the turn at the first key, and waits for the second
+		if err := l.Do(held.Context(t.Context()), keys[0], nothing, pglock.Shared()); !errors.Is(err, pglock.ErrDeadlock) {
+			t.Errorf("the call that completes the cycle: %v", err)
+		}
+		txCheck(t, errors.Join(held.Unlock(t.Context()), <-all))
+	})
+}
+
 // The search for a cycle may come to a reader just when its wait behind a writer ends.
 func TestDeadlockASearchMeetsWaitsThatEnd(t *testing.T) {
 	l, key, other := newRing(t, 1).lockers[0], pglock.NewKey("k"), pglock.NewKey("a")

@@ -176,7 +176,8 @@ func (g *waitGraph) needsLocked(w *wait, seen *[]*stake) [][]step {
 	for i, key := range w.keys {
 		for _, s := range g.stakes[key.KeyID] {
 			behind := w.shared && s.shared && writer
-			if s == w.turn || w.shared && s.shared && !behind || !s.keeps(w, key) || s.ended() {
+			joins := w.shared && s.shared && !behind && (s.lock != nil || w.req == nil) // in a queue it waits for a turn, to join its hold
+			if s == w.turn || joins || !s.keeps(w, key) || s.ended() {
 				continue
 			}
 			*seen = append(*seen, s)

@@ -192,8 +192,7 @@ func (g *Graph) steps(p party, than *Wait, key driver.KeyID, owners ...string) (
 			steps = append(steps, Step{p.wait, p.pid, key, party{pid: owner}})
 		}
 		for _, w := range slices.Concat(g.claims[Claim{key, owner}], g.txs[owner]) {
-			sharedTurn := p.wait != nil && p.wait.Shared && w.Shared && owner == w.turn()
-			if sharedTurn || w == p.wait && !w.mayKeepItself() || than != nil && younger(w, than) < 0 {
+			if w == p.wait && !w.mayKeepItself() || than != nil && younger(w, than) < 0 {
 				continue
 			}
 			steps = append(steps, Step{p.wait, p.pid, key, party{wait: w}})

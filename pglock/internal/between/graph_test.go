@@ -67,11 +67,6 @@ func TestFindKnowsWhoCanGoOn(t *testing.T) {
 		"shared behind a writer":              {sight: calls([]int64{1}, []int64{0}), change: func(s *Sight) { s.Waits[0].Shared = true }, want: []string{"b", "a"}},
 		"shared behind a writer, again":       {sight: calls([]int64{0}), change: func(s *Sight) { s.Waits[0].Shared = true }, want: []string{"a"}},
 		"shared, again":                       {sight: calls([]int64{0}), change: func(s *Sight) { s.Waits[0].Shared, s.Holders[0].Shared = true, true }},
-		"turns of one process, shared both": {sight: calls([]int64{8, 9}, []int64{8, 7}), change: func(s *Sight) {
-			for i := range s.Waits {
-				s.Waits[i].ID, s.Waits[i].Shared, s.Waits[i].Holds = ID{"a", int64(i)}, true, []Claim{{key(8), Turn}}
-			}
-		}},
 		"a session that waits in between": {sight: calls([]int64{8}, []int64{0}), want: []string{"b", "a"}, change: func(s *Sight) {
 			s.Holders = append(s.Holders, Holder{KeyID: key(8), Owner: "9", Role: "x"})
 			s.Blocked = []Blocked{{PID: "9", By: []string{"5"}}}
