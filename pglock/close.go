@@ -181,37 +181,29 @@ func (l *Locker) refuse() bool {
 	for _, w := range l.asking {
 		w.giveUp(ErrClosed)
 	}
+	l.undrained.Store(groups)
 	for i := range l.groups {
-		if len(l.groups[i].entries) > 0 {
-			l.inUse.Add(1)
-		}
-	}
-	if l.inUse.Load() == 0 {
-		close(l.drained)
+		l.drainLocked(&l.groups[i])
 	}
 	return true
 }
 
-// drainLocked notes that a key is not in use any more. After refuse no key comes into use.
+// drainLocked notes that no key of the group is in use any more. After refuse none comes into use.
 func (l *Locker) drainLocked(g *group) {
-	if l.closed.Load() && len(g.entries) == 0 && l.inUse.Add(-1) == 0 {
+	if l.closed.Load() && len(g.entries) == 0 && l.undrained.Add(-1) == 0 {
 		close(l.drained)
 	}
 }
 
 // locks returns all Locks.
 func (l *Locker) locks() (all []*Lock) {
-	l.lock(allGroups)
-	defer l.unlock(allGroups)
-	for i := range l.groups {
-		for _, e := range l.groups[i].entries {
-			for _, h := range e.holds {
-				if h.entries[0] == e {
-					all = append(all, h.locks...)
-				}
+	l.eachEntry(func(e *entry) {
+		for _, h := range e.holds {
+			if h.entries[0] == e {
+				all = append(all, h.locks...)
 			}
 		}
-	}
+	})
 	return all
 }
 

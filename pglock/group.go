@@ -53,6 +53,18 @@ func (l *Locker) unlock(s groupSet) {
 	}
 }
 
+// eachEntry calls do for each entry, under the mutex of its group.
+func (l *Locker) eachEntry(do func(*entry)) {
+	for i := range l.groups {
+		g := &l.groups[i]
+		g.mu.Lock()
+		for _, e := range g.entries {
+			do(e)
+		}
+		g.mu.Unlock()
+	}
+}
+
 // addLocked adds an entry.
 func (g *group) addLocked(id identity) *entry {
 	var e *entry

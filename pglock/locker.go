@@ -40,8 +40,9 @@ type Locker struct {
 	drained chan struct{} // closed when, after that, no key is in use
 
 	groups [groups]group
-	closed atomic.Bool  // written under the mutexes of all groups
-	inUse  atomic.Int32 // groups with entries, after that
+	closed atomic.Bool // written under the mutexes of all groups
+
+	undrained atomic.Int32 // groups that have had entries since then
 
 	waiting, held, acquired, handedOff, lost atomic.Int64 // see Stats
 

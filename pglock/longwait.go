@@ -119,9 +119,7 @@ func (l *Locker) allWaits() map[waitedFor]*longWait {
 		l.addWait(all, r, r.keys[0], 1)
 	}
 	l.mu.Unlock()
-	for i := range l.groups {
-		l.addQueues(all, &l.groups[i])
-	}
+	l.eachEntry(func(e *entry) { l.addQueueLocked(all, e) })
 	for _, w := range l.waits.ofPrimitives() {
 		if since, calls := w.Now(); calls > 0 {
 			use := w.Use.(Use)
@@ -138,14 +136,6 @@ func (w *waitWatch) ofPrimitives() []*hooks.Waits {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.others))
-}
-
-func (l *Locker) addQueues(all map[waitedFor]*longWait, g *group) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, e := range g.entries {
-		l.addQueueLocked(all, e)
-	}
 }
 
 func (l *Locker) addQueueLocked(all map[waitedFor]*longWait, e *entry) {
