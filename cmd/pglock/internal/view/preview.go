@@ -25,8 +25,10 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 	} else if len(c.Waits) > 0 {
 		lines = append(lines, "Cancelling its wait "+c.Effect(signal).String()+".")
 	}
-	if InVain(c, signal) && s.Action().Signal != "" {
-		lines = append(lines, Wrap("What frees most: "+Printable(s.Action().String()), width, indent)...)
+	if InVain(c, signal) {
+		if best := s.Action(); best.Signal != "" {
+			lines = append(lines, Wrap("What frees most: "+Printable(best.String()), width, indent)...)
+		}
 	}
 	for _, warning := range c.Warnings(signal) {
 		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)
