@@ -1,23 +1,32 @@
 package rowlock
 
 import (
+	"context"
 	"errors"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
+// tidied opens a Locker whose backend the test tidies itself.
+func tidied(t *testing.T) (*pgxpool.Pool, *backend, *pglock.Locker) {
+	db := testenv.Installed(t)
+	pool, b := db.Pool(t), newBackend(db.Config(t))
+	l, err := pglock.NewWithBackend(b)
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, l.Close(context.Background())) })
+	return pool, b, l
+}
+
 // The server gets a release late, and meanwhile the process compares what both know. If it dropped the lock too, the
 // release could find it gone and report a loss.
 func TestALockThatIsBeingReleasedIsNotDroppedAsUnknown(t *testing.T) {
 	t.Parallel()
-	pool := testenv.Installed(t).Pool(t)
-	b := newBackend(pool.Config())
-	l, err := pglock.NewWithBackend(b)
-	must.Succeed(t, err)
-	defer func() { must.Succeed(t, l.Close(t.Context())) }()
+	pool, b, l := tidied(t)
 	lock, err := l.Lock(t.Context(), pglock.NewKey("released"))
 	must.Succeed(t, err)
 
@@ -46,12 +55,7 @@ func TestALockThatIsBeingReleasedIsNotDroppedAsUnknown(t *testing.T) {
 // was dropped is dropped again.
 func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
 	t.Parallel()
-	db := testenv.Installed(t)
-	pool := db.Pool(t)
-	b := newBackend(db.Config(t))
-	l, err := pglock.NewWithBackend(b)
-	must.Succeed(t, err)
-	defer func() { must.Succeed(t, l.Close(t.Context())) }()
+	pool, b, l := tidied(t)
 	held, err := l.Lock(t.Context(), pglock.NewKey("invoice:42"))
 	must.Succeed(t, err)
 	_, err = pool.Exec(t.Context(), "UPDATE pglock.leases SET holder = NULL")
@@ -76,14 +80,9 @@ func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
 // What is left of many keys is forgotten bit by bit, but soon.
 func TestPruningGoesOnWhileThereIsMore(t *testing.T) {
 	t.Parallel()
-	db := testenv.Installed(t)
-	pool := db.Pool(t)
-	b := newBackend(db.Config(t))
-	l, err := pglock.NewWithBackend(b)
-	must.Succeed(t, err)
-	defer func() { must.Succeed(t, l.Close(t.Context())) }()
+	pool, b, l := tidied(t)
 	must.Succeed(t, l.Ping(t.Context()))
-	_, err = pool.Exec(t.Context(), "INSERT INTO pglock.leases (space, number, since) "+
+	_, err := pool.Exec(t.Context(), "INSERT INTO pglock.leases (space, number, since) "+
 		"SELECT 1, n, now() - interval '2 hours' FROM generate_series(1, $1::int) AS n", 2*pruneMost+1)
 	must.Succeed(t, err)
 	for b.holder.prune() {
