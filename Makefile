@@ -146,13 +146,6 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 	@set -e; for project in $(lock_projects); do \
 		( cd $$project; echo "$$project: sqlc generate"; PATH="$(CURDIR)/.tmp/plugin:$$PATH" $(sqlc) generate ); done
 
-.PHONY: plugin-wasm
-plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256, the same on every machine
-	CGO_ENABLED=0 GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -ldflags=-buildid= \
-		-o bin/sqlc-gen-pglock.wasm ./cmd/sqlc-gen-pglock
-	cmd/pglock/packaging/notices.sh bin/sqlc-gen-pglock.wasm.THIRD_PARTY_NOTICES wasip1 ./cmd/sqlc-gen-pglock
-	cd bin && sha256sum sqlc-gen-pglock.wasm | tee sqlc-gen-pglock.wasm.sha256
-
 .PHONY: man
 man: ## Write manual pages and completions of shells to .tmp/package
 	@cd cmd/pglock && go run ./internal/man $(CURDIR)/.tmp/package

@@ -1,13 +1,13 @@
 // Command sqlc-gen-pglock is a plugin of sqlc (https://docs.sqlc.dev) that generates a package of typed lock keys, and
 // of transactions in which queries take the locks that comments above them name. docs/sqlc.md shows a whole project.
 //
-// sqlc runs it, as a process or as WebAssembly:
+// sqlc runs it:
 //
 //	plugins:
 //	  - name: pglock
 //	    process: {cmd: sqlc-gen-pglock, format: json}
 //
-// It reads a request from standard input and writes the files to standard output, both in JSON or both in protobuf.
+// It reads a request from standard input and writes the files to standard output, both in JSON.
 package main
 
 import (

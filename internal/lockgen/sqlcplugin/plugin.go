@@ -1,5 +1,5 @@
-// Package sqlcplugin lets sqlc run the generator: it reads a request of sqlc's plugin protocol, in JSON or in protobuf,
-// and writes the response in the same form.
+// Package sqlcplugin lets sqlc run the generator: it reads a request of sqlc's plugin protocol, in JSON, and writes the
+// response.
 package sqlcplugin
 
 import (
@@ -16,32 +16,11 @@ import (
 // Method is the one argument that sqlc gives to a plugin.
 const Method = "/plugin.CodegenService/Generate"
 
-// Run answers the request on in. To report the lines of mistakes, it looks for the files of the project in dir, which
-// may be nil.
+// Run answers the request on in. To report the lines of mistakes, it looks for the files of the project in dir.
 func Run(in io.Reader, out io.Writer, dir fs.FS) error {
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return fmt.Errorf("read sqlc's request: %w", err)
-	}
-	if len(text) > 0 && text[0] == '{' {
-		return runJSON(text, out, dir)
-	}
-	r, err := decode(text)
-	if err != nil {
-		return fmt.Errorf("read sqlc's request, as protobuf: %w", err)
-	}
-	code, err := generate(r, dir)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(encode(lockgen.FileName, code))
-	return err
-}
-
-func runJSON(text []byte, out io.Writer, dir fs.FS) error {
 	var r request
-	if err := json.Unmarshal(text, &r); err != nil {
-		return fmt.Errorf("read sqlc's request, as JSON: %w", err)
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return fmt.Errorf("read sqlc's request: %w (is there format: json below process: in sqlc.yaml?)", err)
 	}
 	code, err := generate(r, dir)
 	if err != nil {

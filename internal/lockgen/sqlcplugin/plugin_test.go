@@ -3,7 +3,6 @@ package sqlcplugin
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ func requestOf(options, comment string) string {
 
 func TestRequestsInJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := Run(strings.NewReader(requestOf("", " pglock: lock a:{id}")), &out, nil); err != nil {
+	if err := Run(strings.NewReader(requestOf("", " pglock: lock a:{id}")), &out, fstest.MapFS{}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(out.String(), `{"files":[{"name":"locks.go","contents":"`) {
@@ -34,8 +33,7 @@ func TestMistakesInRequests(t *testing.T) {
 		"an option":                        {requestOf(`{"packag": "x"}`, ""), "", `unknown field "packag" (its one option is package`},
 		"a package":                        {requestOf(`{"package": "2x"}`, ""), "", "name of a Go package"},
 		"another engine":                   {strings.ReplaceAll(requestOf("", ""), "postgresql", "mysql"), "", `the engine is "mysql"`},
-		"no JSON":                          {"{", "", "as JSON"},
-		"no protobuf":                      {"\x0a\xff", "", "as protobuf"},
+		"protobuf":                         {"\x0a\xff", "", "format: json"},
 		"a line":                           {requestOf("", " pglock: lock a:{id=nr}"), first + "-- pglock: lock a:{id=nr}\nSELECT 1;\n", "sql/a.sql:3: lock a:{id}: {id}"},
 		"no line":                          {requestOf("", " pglock: lock a:{id=nr}"), "", "a.sql: query One: lock a:{id}: {id}"},
 		"misspelled":                       {requestOf("", " pglok: lock a:{id}"), "", `a.sql: query One: "pglok: lock a:{id}" is misspelled`},
@@ -53,15 +51,4 @@ func TestMistakesInRequests(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
-}
-
-// FuzzProtobuf checks that input that is not a request does no harm.
-func FuzzProtobuf(f *testing.F) {
-	query := appendBytes(nil, 2, []byte("One"))
-	query = appendBytes(query, 5, appendBytes([]byte{8, 1}, 2, appendBytes([]byte{0x18, 1}, 1, []byte("id"))))
-	f.Add(appendBytes(appendBytes(nil, 3, query), 1, appendBytes(nil, 2, []byte("postgresql"))))
-	f.Add(binary.AppendUvarint([]byte{0x1a}, 1<<63))
-	f.Fuzz(func(_ *testing.T, message []byte) {
-		_, _ = decode(message) // it must return
-	})
 }

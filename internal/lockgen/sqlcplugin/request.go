@@ -1,11 +1,10 @@
 package sqlcplugin
 
-// request is the part of sqlc's GenerateRequest that matters here. Its JSON names are those of the protocol's fields;
-// the field with a query's parameters has had two names.
+// request is the part of sqlc's GenerateRequest that matters here. The field with a query's
+// parameters has had two names.
 type request struct {
 	Settings      settings `json:"settings"`
 	Queries       []query  `json:"queries"`
-	SqlcVersion   string   `json:"sqlc_version"`
 	PluginOptions []byte   `json:"plugin_options"`
 }
 

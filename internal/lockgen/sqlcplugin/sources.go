@@ -15,12 +15,9 @@ type sources struct {
 	comments []lockgen.Comment
 }
 
-// newSources reads the query files of a request in dir, which may be nil.
+// newSources reads the query files of a request in dir.
 func newSources(dir fs.FS, queries []string) *sources {
 	s := &sources{}
-	if dir == nil {
-		return s
-	}
 	for _, pattern := range queries {
 		for _, file := range filesOf(dir, path.Clean(pattern)) {
 			if text, err := fs.ReadFile(dir, file); err == nil { // without the file there are no lines
