@@ -28,7 +28,7 @@ func TestJSONReadsBack(t *testing.T) {
 			Key: "invoice:42", Names: []string{"invoice:42"}, Kind: "semaphore", Used: 1, Limit: 3, Space: "bigint", Objsubid: 1,
 			Guesses: []string{"Rails migrations of database shop"},
 			Number:  6688477336110245193, Class: 1557282060, Object: -1234567, DatabaseOID: 16384, Database: "shop",
-			Holders: []monitor.Holder{{Mode: "shared", SeenSince: &then, Code: "code: action=pay", Session: monitor.Session{
+			Holders: []monitor.Holder{{Mode: "shared", SeenSince: &then, Code: "statement: SELECT 1", Session: monitor.Session{
 				GID: "tx-1", PreparedAt: &then, User: "app", Database: "shop", XIDAge: age(100), Hidden: []string{}}}},
 			Waiters: []monitor.Waiter{{Mode: "exclusive", WaitingSince: &then,
 				Session: monitor.Session{

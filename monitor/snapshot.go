@@ -207,8 +207,7 @@ type Holder struct {
 	// held the lock at least since then. [Take] sets it only for a lock in a row, to when the process took the lock;
 	// the command pglock sets it and Code for others.
 	SeenSince *time.Time `json:"seen_since"`
-	// Code says which code took the lock: "code: " with the tags of its statement, or "statement: " with the statement.
-	// It is empty if that was not seen.
+	// Code is "statement: " with the statement that took the lock. It is empty if that was not seen.
 	Code string `json:"code"`
 	// Generation is the fencing token of a lock in a row, and 0 for others. In JSON it is a string.
 	Generation int64 `json:"generation,string"`

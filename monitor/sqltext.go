@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-
-	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 )
 
 // maxTexts is how many comments and strings of a query are looked at, and how many words of its comments.
@@ -25,9 +23,6 @@ func textsIn(query string) []string {
 		if comment != "" {
 			texts = append(texts, comment)
 			words = append(words, wordsIn(comment)...)
-		}
-		for _, value := range sqlcomment.Parse(comment) {
-			words = append(words, value)
 		}
 		if match[3] != "" {
 			texts = append(texts, strings.ReplaceAll(match[3], "''", "'"))

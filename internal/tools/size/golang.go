@@ -17,7 +17,7 @@ var areas = []struct {
 	{"benchmarks", regexp.MustCompile(`^bench/`)},
 	{"tests' infrastructure", regexp.MustCompile(`test/[^/]*\.go$|^internal/(testenv|pgserver|redisserver|supervise|prepare)/`)},
 	{"integration, examples, tools", regexp.MustCompile(`^(examples|internal/(integration|tools|model))/`)},
-	{"generation", regexp.MustCompile(`^cmd/sqlc[^/]*/|^internal/(lockgen|key[a-z]*|sqlcomment)/|^pglock/querylock/`)},
+	{"generation", regexp.MustCompile(`^cmd/sqlc[^/]*/|^internal/(lockgen|key[a-z]*)/|^pglock/querylock/`)},
 	{"command, development tool included", regexp.MustCompile(`^cmd/`)},
 	{"monitor", regexp.MustCompile(`^monitor/`)},
 	{"redisfallback", regexp.MustCompile(`^redisfallback/`)},

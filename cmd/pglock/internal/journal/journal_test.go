@@ -137,10 +137,10 @@ func TestJournalFollowsALock(t *testing.T) {
 	a, b, c := s.connect("a"), s.connect("b"), s.connect("c")
 	s.exec(a, "SELECT pg_advisory_lock(7)")
 	s.wantEvents()
-	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(7) /*controller='orders',action='pay%20now',traceparent='00-1-2-01'*/")
+	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(7) /*controller='orders'*/")
 	_, events := s.wantEvents("wait-began @7 b < a")
 	if e := events[0]; e.WaitingSince == nil || e.BlockedBy[0].SeenSince == nil || e.After == nil ||
-		!strings.Contains(e.Code, "action=pay now") || !strings.Contains(e.Headline, "holds @7 (excl): frees 1") {
+		!strings.Contains(e.Code, "controller='orders'") || !strings.Contains(e.Headline, "holds @7 (excl): frees 1") {
 		t.Errorf("a wait that began: %+v", e)
 	}
 	gotC := s.startWait(c, 2, "SELECT pg_advisory_lock(7)")
@@ -149,11 +149,11 @@ func TestJournalFollowsALock(t *testing.T) {
 	s.exec(a, "SELECT pg_advisory_unlock(7)")
 	gotB()
 	snapshot, events := s.wantEvents("passed-on @7 b < a")
-	if e := events[0]; e.WaitedSeconds == nil || !strings.Contains(e.Code, "controller=orders") {
+	if e := events[0]; e.WaitedSeconds == nil || !strings.Contains(e.Code, "controller='orders'") {
 		t.Errorf("a lock that passed on: %+v", e)
 	}
 	lock, _ := snapshot.Find(pglock.Int64Key(7))
-	if h := lock.Holders[0]; h.SeenSince == nil || !h.SeenSince.Equal(snapshot.TakenAt) || !strings.HasPrefix(h.Code, "code: action=pay now controller=orders") {
+	if h := lock.Holders[0]; h.SeenSince == nil || !h.SeenSince.Equal(snapshot.TakenAt) || !strings.HasPrefix(h.Code, "statement: SELECT pg_advisory_lock(7) /*controller='orders'") {
 		t.Errorf("the holder: seen since %v, code %+v", h.SeenSince, h.Code)
 	}
 
@@ -161,7 +161,7 @@ func TestJournalFollowsALock(t *testing.T) {
 	s.exec(b, "SELECT 'something else'")
 	later, _ := s.wantEvents()
 	lock, _ = later.Find(pglock.Int64Key(7))
-	if h := lock.Holders[0]; !strings.Contains(h.Code, "controller=orders") || !h.SeenSince.Equal(snapshot.TakenAt) {
+	if h := lock.Holders[0]; !strings.Contains(h.Code, "controller='orders'") || !h.SeenSince.Equal(snapshot.TakenAt) {
 		t.Errorf("the holder afterwards: seen since %v, code %+v", h.SeenSince, h.Code)
 	}
 

@@ -3,13 +3,10 @@ package journal
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/display"
-	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -160,12 +157,8 @@ func afterComma(text string) string {
 // maxStatement is how many bytes of a statement an event has.
 const maxStatement = 2000
 
-// codeOf returns what a session's statement says about the code that runs it: its tags, or the statement itself unless it is
-// one of pglock's own.
+// codeOf returns the statement of a session, which names the code that runs it, unless it is one of pglock's own.
 func codeOf(s *monitor.Session) string {
-	if tags := TagsText(s.Query); tags != "" {
-		return "code: " + tags
-	}
 	if s.Query == "" || s.Process != "" {
 		return ""
 	}
@@ -174,15 +167,4 @@ func codeOf(s *monitor.Session) string {
 		text = strings.ToValidUTF8(text[:maxStatement], "")
 	}
 	return "statement: " + text
-}
-
-// TagsText returns the tags of a statement's sqlcommenter comment (https://google.github.io/sqlcommenter/spec/), such as
-// "action=pay controller=orders". It is empty if there are none.
-func TagsText(query string) string {
-	all := sqlcomment.Read(query)
-	var tags []string
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		tags = append(tags, key+"="+all[key])
-	}
-	return strings.Join(tags, " ")
 }

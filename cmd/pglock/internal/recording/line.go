@@ -122,16 +122,6 @@ func clean(v reflect.Value) {
 		for i := range v.Len() {
 			clean(v.Index(i))
 		}
-	case reflect.Map: // of tags
-		for iterator := v.MapRange(); iterator.Next(); {
-			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			key.Set(iterator.Key())
-			value.Set(iterator.Value())
-			clean(key)
-			clean(value)
-			v.SetMapIndex(iterator.Key(), reflect.Value{})
-			v.SetMapIndex(key, value)
-		}
 	default: // the other kinds in a snapshot have no text
 	}
 }

@@ -6,8 +6,7 @@
 //
 // A file has at most 256 MB of such content, so a moment is found by reading the file that has it from its beginning.
 //
-// Texts that are read are printable. Statement texts are left out unless they are wanted. What remains of a statement are
-// the [KeptTags] of its sqlcommenter comment, and whether it takes an advisory lock.
+// Texts that are read are printable. Statement texts are left out unless they are wanted.
 package recording
 
 import (
