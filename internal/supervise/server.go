@@ -32,7 +32,7 @@ type Server struct {
 
 	mu      sync.Mutex // guards the fields below
 	port    int
-	process *Process // nil, or ended, while the server is down
+	process *process // nil, or ended, while the server is down
 }
 
 // NewServer returns a server that runs in the directory of s, and is down.
@@ -89,7 +89,7 @@ func (s *Server) upOn(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	process, err := s.Start(cmd, s.LogFile())
+	process, err := s.run(cmd, s.LogFile())
 	if err != nil {
 		return err
 	}
@@ -99,21 +99,21 @@ func (s *Server) upOn(ctx context.Context, port int) error {
 	for {
 		err := s.program.Answers(ctx)
 		switch {
-		case process.Ended():
+		case process.ended():
 			return s.whyEnded(process)
 		case err == nil:
 			return nil
 		case !pause(ctx):
-			return fmt.Errorf("%w while waiting for its answer: %w\n%s", context.Cause(ctx), err, LastLines(process.Said()))
+			return fmt.Errorf("%w while waiting for its answer: %w\n%s", context.Cause(ctx), err, LastLines(process.said()))
 		}
 	}
 }
 
-func (s *Server) whyEnded(process *Process) error {
-	if strings.Contains(process.Said(), s.program.Taken) {
+func (s *Server) whyEnded(p *process) error {
+	if strings.Contains(p.said(), s.program.Taken) {
 		return fmt.Errorf("%w: %d", errPortTaken, s.Port())
 	}
-	return fmt.Errorf("it ended: %w\n%s", process.Err(), LastLines(process.Said()))
+	return fmt.Errorf("it ended: %w\n%s", p.err, LastLines(p.said()))
 }
 
 // pause reports whether ctx lasts.
@@ -146,7 +146,7 @@ func (s *Server) Down(ctx context.Context, tell func(os.Signal) error, signal os
 	}
 	if err == nil {
 		select {
-		case <-process.Done():
+		case <-process.done:
 			return nil
 		case <-ctx.Done():
 			err = context.Cause(ctx)
@@ -184,7 +184,7 @@ func (s *Server) Port() int {
 // PID returns the process ID, or 0 while the server is down.
 func (s *Server) PID() int {
 	if process := s.running(); process != nil {
-		return process.PID()
+		return process.Pid
 	}
 	return 0
 }
@@ -201,10 +201,10 @@ func (s *Server) Stop() error {
 }
 
 // running returns nil while the server is down.
-func (s *Server) running() *Process {
+func (s *Server) running() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.process == nil || s.process.Ended() {
+	if s.process == nil || s.process.ended() {
 		return nil
 	}
 	return s.process

@@ -127,7 +127,7 @@ func (s *Supervisor) Path(name string) string { return filepath.Join(s.dir, name
 // Command prepares a command that runs in the supervised directory and ends with the supervisor; so do its descendants
 // that stay in its process group. Its environment is this process's, without variables that would redirect a PostgreSQL
 // program (PG…) or translate its messages. It is killed when ctx ends, as by [exec.CommandContext]; the caller sets its
-// standard streams before starting it, and must wait for it, as [Supervisor.Start] does.
+// standard streams before starting it, and must wait for it.
 func (s *Supervisor) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = s.dir

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // DB is a test's own database. Its methods may be called concurrently.
@@ -34,9 +34,7 @@ type role struct{ name, password string }
 func Database(t testing.TB) *DB {
 	t.Helper()
 	on, err := shared.host()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return newDatabase(t, on, emptyDatabase)
 }
 
@@ -44,9 +42,7 @@ func Database(t testing.TB) *DB {
 func Installed(t testing.TB) *DB {
 	t.Helper()
 	on, err := shared.host()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	installed, err := shared.installed()
 	if err != nil {
 		t.Fatalf("make the database that has the schema: %v", err)
@@ -65,12 +61,22 @@ const emptyDatabase = "template0"
 
 func newDatabase(t testing.TB, on host, template string) *DB {
 	t.Helper()
-	db := &DB{host: on, name: databaseName(t.Name())}
-	if err := db.asAdmin(execute(on.copyOf(template, db.name))); err != nil {
-		t.Fatalf("make a database for the test on %s: %v", on.what, err)
-	}
-	t.Cleanup(func() { db.cleanUp(t) })
+	db, err := create(t.Name(), on, template)
+	must.Succeed(t, err)
+	t.Cleanup(func() {
+		if err := db.cleanUp(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
 	return db
+}
+
+func create(test string, on host, template string) (*DB, error) {
+	db := &DB{host: on, name: databaseName(test)}
+	if err := db.asAdmin(execute(on.copyOf(template, db.name))); err != nil {
+		return nil, fmt.Errorf("make a database for the test on %s: %w", on.what, err)
+	}
+	return db, nil
 }
 
 var unnameable = regexp.MustCompile(`[^a-z0-9]+`)
@@ -88,17 +94,20 @@ func suffix() string { return strings.ToLower(rand.Text()[:12]) }
 // Name returns the name of the database.
 func (db *DB) Name() string { return db.name }
 
-// ConnString returns a connection string of the role that owns the database.
+// ConnString returns the URL of the role that owns the database.
 func (db *DB) ConnString() string { return withDatabase(db.host.admin.target, db.name) }
 
-// withDatabase changes the database in a connection string of either form. Of two equal keywords the last one
-// counts.
 func withDatabase(connString, name string) string {
+	return changed(connString, func(target *url.URL) { target.Path = "/" + name })
+}
+
+// changed changes a URL. Of one that is wrong, the driver says why.
+func changed(connString string, change func(target *url.URL)) string {
 	target, err := url.Parse(connString)
-	if err != nil || target.Scheme == "" {
-		return connString + " dbname=" + name
+	if err != nil {
+		return connString
 	}
-	target.Path = "/" + name
+	change(target)
 	return target.String()
 }
 
@@ -167,28 +176,7 @@ func (db *DB) Role(t testing.TB, prefix string) (connString string) {
 	db.mu.Lock()
 	db.roles = append(db.roles, made)
 	db.mu.Unlock()
-	return db.connStringAs(t, made)
-}
-
-func (db *DB) connStringAs(t testing.TB, r role) string {
-	t.Helper()
-	config := db.Config(t).ConnConfig
-	return connString(config.Host, config.Port, db.name, r)
-}
-
-// connString returns a URL for a server on loopback or nearby, with TLS if available. A host that is a directory fits
-// into a URL only as a parameter.
-func connString(host string, port uint16, database string, r role) string {
-	target := url.URL{Scheme: "postgres", User: url.UserPassword(r.name, r.password), Path: "/" + database}
-	query := url.Values{"sslmode": {"prefer"}}
-	if strings.HasPrefix(host, "/") {
-		query.Set("host", host)
-		query.Set("port", fmt.Sprint(port))
-	} else {
-		target.Host = net.JoinHostPort(host, fmt.Sprint(port))
-	}
-	target.RawQuery = query.Encode()
-	return target.String()
+	return changed(db.ConnString(), func(target *url.URL) { target.User = url.UserPassword(made.name, made.password) })
 }
 
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }

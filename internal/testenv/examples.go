@@ -1,54 +1,35 @@
 package testenv
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
-	"testing"
 )
 
-// examples replaces the testing.TB that Go's examples do not get.
-var examples exampleTB
+// forExamples is the database of Go's examples, which get no testing.TB.
+var forExamples *DB
+
+var makeForExamples = sync.OnceValue(func() error {
+	on, err := shared.host()
+	if err == nil {
+		forExamples, err = create("Example", on, emptyDatabase)
+	}
+	return err
+})
 
 // ForExamples returns the database that the runnable examples of a test binary share. [Main] drops it, and fails the
 // run if they have left something in it.
 func ForExamples() *DB {
-	examples.once.Do(func() { examples.db = Database(&examples) })
-	return examples.db
-}
-
-// exampleTB has the methods of testing.TB that this package calls. Its embedded interface is nil.
-type exampleTB struct {
-	testing.TB
-	once     sync.Once
-	db       *DB
-	cleanups []func()
-	errs     []error
-}
-
-func (*exampleTB) Helper() {}
-
-func (*exampleTB) Name() string { return "Example" }
-
-func (e *exampleTB) Cleanup(f func()) { e.cleanups = append(e.cleanups, f) }
-
-func (e *exampleTB) Errorf(format string, args ...any) {
-	e.errs = append(e.errs, fmt.Errorf("the examples: "+format, args...))
-}
-
-func (e *exampleTB) Error(args ...any) { e.Errorf("%s", fmt.Sprint(args...)) }
-
-func (*exampleTB) Fatalf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
-	os.Exit(1)
-}
-
-func (e *exampleTB) Fatal(args ...any) { e.Fatalf("%s", fmt.Sprint(args...)) }
-
-func (e *exampleTB) end() error {
-	for _, cleanup := range e.cleanups {
-		cleanup()
+	if err := makeForExamples(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	return errors.Join(e.errs...)
+	return forExamples
+}
+
+func endExamples() error {
+	if forExamples == nil {
+		return nil
+	}
+	return forExamples.cleanUp()
 }

@@ -2,9 +2,9 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,21 +13,22 @@ import (
 // grace is how long a backend may take to notice that its client is gone.
 const grace = 10 * time.Second
 
-// cleanUp fails the test if it has left something behind, and drops the database.
-func (db *DB) cleanUp(t testing.TB) {
+// cleanUp drops the database. Its error says what the test has left behind.
+func (db *DB) cleanUp() error {
 	if db.host.server != nil && db.host.server.PID() == 0 {
-		return
+		return nil
 	}
 	left, err := db.leftovers()
 	if err != nil {
-		t.Errorf("look for what the test has left in its database: %v", err)
+		err = fmt.Errorf("look for what the test has left in its database: %w", err)
 	}
 	if len(left) > 0 {
-		t.Errorf("the test has left in its database:\n  %s", strings.Join(left, "\n  "))
+		err = errors.Join(err, fmt.Errorf("the test has left in its database:\n  %s", strings.Join(left, "\n  ")))
 	}
-	if err := db.drop(len(left) > 0 || err != nil); err != nil {
-		t.Errorf("drop the database of the test: %v", err)
+	if dropErr := db.drop(err != nil); dropErr != nil {
+		err = errors.Join(err, fmt.Errorf("drop the database of the test: %w", dropErr))
 	}
+	return err
 }
 
 // What a test may leave beside locks: sessions and prepared transactions.
@@ -88,19 +89,12 @@ func (db *DB) drop(mayHavePrepared bool) error {
 }
 
 func rollBackPrepared(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = current_database()")
-	if err != nil {
-		return err
+	rows, _ := conn.Query(ctx, `SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_catalog.pg_prepared_xacts
+		WHERE database = current_database()`) // CollectRows returns its error
+	rollbacks, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, sql := range rollbacks {
+		_, rollbackErr := conn.Exec(ctx, sql)
+		err = errors.Join(err, rollbackErr)
 	}
-	gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	for _, gid := range gids {
-		literal := strings.ReplaceAll(gid, "'", "''")
-		if _, err := conn.Exec(ctx, fmt.Sprintf("ROLLBACK PREPARED '%s'", literal)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }

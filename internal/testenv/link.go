@@ -167,16 +167,8 @@ func connectionPair(ctx context.Context) (near, far net.Conn, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for {
-		far, err = listener.Accept()
-		if err != nil {
-			return nil, nil, errors.Join(err, near.Close())
-		}
-		if far.RemoteAddr().String() == near.LocalAddr().String() {
-			return near, far, nil
-		}
-		_ = far.Close() // another program's connection
-	}
+	far, err = listener.Accept()
+	return near, far, err
 }
 
 type packet struct {
