@@ -34,7 +34,6 @@ func Exercise(t *testing.T, open Opener) {
 		"FencesGrow":                          (*suite).fence,
 		"AnotherProcessGetsItsTurn":           (*suite).handoffLimit,
 		"TwoHoldersNeverOverlap":              (*suite).mutualExclusion,
-		"CancelsThatMeetGrantsLeaveNothing":   (*suite).cancelStorm,
 		"CloseFailsWaitersAndWaitsForHolders": (*suite).close,
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -190,6 +192,35 @@ func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
 		time.Sleep(d.ResetAfter)
 		if d, err := ratelimittest.AllowN(t.Context(), l, "k", limit, limit.Burst); err != nil || !d.OK {
 			t.Errorf("the burst is not there after ResetAfter: %+v, %v", d, err)
+		}
+	})
+}
+
+// To a store a strict limit is one like others, which the suite tries.
+func TestRatelimitAStrictLimitHoldsInEveryWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimittest.New(&ratelimittest.Memory{}, limits)
+		must.Succeed(t, err)
+		for burst := range 21 {
+			limit := ratelimit.Limit{Count: 20, Per: 250 * time.Millisecond, Burst: burst}.Strict()
+			var times []time.Time
+			for range 2000 {
+				time.Sleep(rand.N(2 * time.Millisecond))
+				n := 1 + rand.IntN(max(1, burst))
+				d, err := ratelimittest.AllowN(t.Context(), l, limit.String(), limit, n)
+				must.Succeed(t, err)
+				if d.OK {
+					times = append(times, slices.Repeat([]time.Time{d.At}, n)...)
+				}
+			}
+			for last := limit.Count; last < len(times); last++ {
+				if window := times[last].Sub(times[last-limit.Count]); window < limit.Per {
+					t.Fatalf("%v: more than %d in %v", limit, limit.Count, window)
+				}
+			}
+			if len(times) < limit.Count {
+				t.Errorf("%v: only %d were let through", limit, len(times))
+			}
 		}
 	})
 }

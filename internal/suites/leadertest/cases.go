@@ -54,57 +54,6 @@ func (s *suite) oneLeads() {
 	})
 }
 
-func (s *suite) resign() {
-	var returned atomic.Bool
-	goOn := make(chan struct{})
-	first := s.run(func(ctx context.Context, lock *pglock.Lock) error {
-		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.Is(cause, leader.ErrResigned) && s.Ctx.Err() == nil && !returned.Load() {
-			s.Errorf("the cause of a resigned leader's context is %v", cause)
-		}
-		<-goOn
-		if err := lock.Verify(context.WithoutCancel(ctx)); err != nil && !returned.Load() {
-			s.Errorf("the lock was gone before lead had returned: %v", err)
-		}
-		returned.Store(true)
-		return nil
-	}, patient)
-	s.leading(first)
-	second := s.run(func(ctx context.Context, lock *pglock.Lock) error {
-		if !returned.Load() {
-			s.Error("the successor leads although lead has not returned")
-		}
-		return leads(ctx, lock)
-	})
-	s.waits(second)
-	resigned := make(chan error, 1)
-	go func() { resigned <- first.Resign(s.Ctx) }()
-	s.Until("the first one has been asked to resign", func() bool { return !first.IsLeader() })
-	select {
-	case err := <-resigned:
-		s.Fatalf("Resign returned %v before lead", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	if second.IsLeader() {
-		s.Error("there is a successor although lead has not returned")
-	}
-	close(goOn)
-	s.Must(<-resigned)
-	if !returned.Load() {
-		s.Error("Resign returned before lead")
-	}
-	start := time.Now()
-	s.leading(second)
-	s.Logf("the successor led %v after Resign", time.Since(start))
-	if first.IsLeader() || !second.IsLeader() {
-		s.Errorf("they lead: %v and %v", first.IsLeader(), second.IsLeader())
-	}
-	s.Must(first.Resign(s.Ctx)) // it does not lead
-	if holder, ok, err := first.Leader(s.Ctx); err != nil || !ok {
-		s.Errorf("Leader says %+v, %v, %v", holder, ok, err)
-	}
-}
-
 func (s *suite) lost() {
 	if s.lose == nil {
 		s.Log("this backend cannot lose a lock at will")

@@ -21,9 +21,8 @@ type Lose func(t testing.TB, key pglock.Key)
 // backend that cannot lose a lock on demand; that is logged.
 func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 	exercise(t, open, lose, map[string]func(*suite){
-		"OneOfManyLeads":                     (*suite).oneLeads,
-		"ResignHandsOverWhenLeadHasReturned": (*suite).resign,
-		"ALostLockEndsTheTermAndRunGoesOn":   (*suite).lost,
+		"OneOfManyLeads":                   (*suite).oneLeads,
+		"ALostLockEndsTheTermAndRunGoesOn": (*suite).lost,
 	})
 }
 

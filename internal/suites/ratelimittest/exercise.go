@@ -25,7 +25,6 @@ func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 		"SeveralAtOnceAreAllOrNone":            (*suite).several,
 		"ProcessesShareALimit":                 (*suite).shared,
 		"TheBoundHoldsInEveryWindow":           (*suite).bound,
-		"AStrictLimitHoldsInEveryWindow":       (*suite).strict,
 		"WaitsAreSpaced":                       (*suite).wait,
 		"AWaitThatIsTooLongCostsNothing":       (*suite).tooLong,
 		"AWaitThatIsCancelledLastCostsNothing": (*suite).cancel,
@@ -168,34 +167,15 @@ func most(times []time.Time, window time.Duration) (n int) {
 
 func (s *suite) bound() {
 	limit := ratelimit.Limit{Count: 40, Per: 400 * time.Millisecond, Burst: 10}
-	times := s.hammer(limit, 2*time.Second)
+	times := s.hammer(limit, time.Second)
 	for _, window := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, time.Second} {
 		bound := float64(limit.Burst) + float64(window)*float64(limit.Count)/float64(limit.Per) + 1
 		if n := most(times, window); float64(n) >= bound {
 			s.Errorf("%d in %v, want fewer than %v", n, window, bound)
 		}
 	}
-	if len(times) < 3*limit.Count { // otherwise the test proves nothing; on an idle machine it is five times as many
+	if len(times) < 3*limit.Count/2 { // otherwise the test proves nothing; on an idle machine it is five times as many
 		s.Errorf("only %d were let through", len(times))
-	}
-}
-
-func (s *suite) strict() {
-	for _, burst := range []int{0, 2, 15} {
-		limit := ratelimit.Limit{Count: 20, Per: 250 * time.Millisecond, Burst: burst}.Strict()
-		if burst == 0 {
-			limit.Burst = 2 // hammer asks for two, too
-		}
-		s.Run(limit.String(), func(t *testing.T) {
-			inner := &suite{&suitetest.Suite{T: t, Ctx: s.Ctx}, s.open}
-			times := inner.hammer(limit, time.Second)
-			if n := most(times, limit.Per); n > limit.Count {
-				t.Errorf("%d in a window of %v, want no more than %d", n, limit.Per, limit.Count)
-			}
-			if len(times) < limit.Count {
-				t.Errorf("only %d were let through", len(times))
-			}
-		})
 	}
 }
 

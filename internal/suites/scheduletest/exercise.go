@@ -28,7 +28,6 @@ func Exercise(t *testing.T, open locktest.Opener) {
 		"MarkOnSuccessRepeatsFailures":              (*suite).success,
 		"ADueTimeAheadOfTheServersClockIsWaitedFor": (*suite).ahead,
 		"RunsOfAJobDoNotOverlap":                    (*suite).overlap,
-		"MaxHoldEndsTheRun":                         (*suite).maxHold,
 		"WhatWasForgottenIsNotRepeated":             (*suite).keep,
 		"CatchUpRunsWhatWasMissed":                  (*suite).catchUp,
 	})
@@ -168,31 +167,6 @@ func (s *suite) overlap() {
 	s.Must(other.Run(s.Ctx, job, day.Add(time.Hour), count(&n, nil)))
 }
 
-func (s *suite) maxHold() {
-	for _, mark := range []schedule.Mark{schedule.MarkStart, schedule.MarkSuccess} {
-		job := fmt.Sprint(s.job(), mark)
-		hang := func(ctx context.Context, lock *pglock.Lock) error {
-			if err := lock.Extend(20 * time.Millisecond); err != nil { // now that it has begun
-				return err
-			}
-			<-ctx.Done()
-			return nil
-		}
-		jobs := s.jobs(schedule.WithMark(mark))
-		hanging, err := jobs.Job(job)
-		s.Must(err)
-		s.is(hanging.Run(s.Ctx, day, hang, pglock.MaxHold(time.Minute)), pglock.ErrLost)
-		var n atomic.Int64
-		err = jobs.Run(s.Ctx, job, day, count(&n, nil))
-		if mark == schedule.MarkStart {
-			s.is(err, pglock.ErrDone)
-		} else { // it has returned nil, but not under the lock
-			s.Must(err)
-			s.want(&n, 1)
-		}
-	}
-}
-
 func (s *suite) keep() {
 	var n atomic.Int64
 	jobs := s.jobs(schedule.WithKeep(time.Hour))
@@ -250,13 +224,4 @@ func (s *suite) catchUp() {
 	if _, ok := schedule.Due(s.Ctx); ok {
 		s.Error("a context of no run has a due time")
 	}
-	ctx, cancel := context.WithTimeout(s.Ctx, 50*time.Millisecond)
-	defer cancel()
-	s.is(s.jobs(schedule.WithCatchUp(1, endless{})).Run(ctx, s.job(), day.Add(15*time.Hour), count(new(atomic.Int64), nil)), context.DeadlineExceeded)
 }
-
-// endless is a schedule with more due times than can be followed.
-type endless struct{}
-
-// Next implements [schedule.Schedule].
-func (endless) Next(t time.Time) time.Time { return t.Add(time.Nanosecond) }

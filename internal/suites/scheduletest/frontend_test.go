@@ -3,6 +3,7 @@ package scheduletest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,9 +24,49 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		return l
 	}
 	exercise(t, open, map[string]func(*suite){
-		"APanicGoesOn":          (*suite).panics,
-		"TheObserverLearnsOfIt": (*suite).observer,
+		"APanicGoesOn":                       (*suite).panics,
+		"MaxHoldEndsTheRun":                  (*suite).maxHold,
+		"AnEndlessCatchUpEndsWithItsContext": (*suite).catchUpEndless,
+		"TheObserverLearnsOfIt":              (*suite).observer,
 	})
+}
+
+func (s *suite) maxHold() {
+	for _, mark := range []schedule.Mark{schedule.MarkStart, schedule.MarkSuccess} {
+		job := fmt.Sprint(s.job(), mark)
+		hang := func(ctx context.Context, lock *pglock.Lock) error {
+			if err := lock.Extend(20 * time.Millisecond); err != nil { // now that it has begun
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}
+		jobs := s.jobs(schedule.WithMark(mark))
+		hanging, err := jobs.Job(job)
+		s.Must(err)
+		s.is(hanging.Run(s.Ctx, day, hang, pglock.MaxHold(time.Minute)), pglock.ErrLost)
+		var n atomic.Int64
+		err = jobs.Run(s.Ctx, job, day, count(&n, nil))
+		if mark == schedule.MarkStart {
+			s.is(err, pglock.ErrDone)
+		} else { // it has returned nil, but not under the lock
+			s.Must(err)
+			s.want(&n, 1)
+		}
+	}
+}
+
+// endless is a schedule with more due times than can be followed.
+type endless struct{}
+
+// Next implements [schedule.Schedule].
+func (endless) Next(t time.Time) time.Time { return t.Add(time.Nanosecond) }
+
+func (s *suite) catchUpEndless() {
+	s.Must(s.jobs().Run(s.Ctx, s.job(), day, count(new(atomic.Int64), nil)))
+	ctx, cancel := context.WithTimeout(s.Ctx, 10*time.Millisecond)
+	defer cancel()
+	s.is(s.jobs(schedule.WithCatchUp(1, endless{})).Run(ctx, s.job(), day.Add(time.Hour), count(new(atomic.Int64), nil)), context.DeadlineExceeded)
 }
 
 func (s *suite) panics() {
