@@ -49,6 +49,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -103,7 +104,7 @@ func thumbnail(context.Context, []byte) error { return nil }
 
 func snippet(
 	ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx, locker *pglock.Locker, lock *pglock.Lock, limiter *ratelimit.Limiter,
-	client redis.UniversalClient, message Message, ip, uploaded string, photo, secret []byte,
+	client redis.UniversalClient, job *schedule.Job, due time.Time, message Message, ip, uploaded string, photo, secret []byte,
 ) error {
 %STATEMENTS
 %USES
