@@ -13,8 +13,8 @@ import (
 //
 // What a signal frees is simulated ([Effect]). Of those that free at least half as many sessions as the one that
 // frees most, the best is the one that loses least: cancelling a wait in a transaction that has done nothing loses
-// nothing. Then come an idle transaction, work, and a leader, permit or run of a job. A signal that frees nothing,
-// not even probably, is never the action, nor is one to the server's own processes or an autovacuum worker.
+// nothing. Then come an idle transaction, work, and a leader, permit or run of a job. A signal that frees none is never
+// the action, nor is one to the server's own processes or an autovacuum worker.
 type Action struct {
 	// Signal is "cancel" or "terminate", "rollback" for a prepared transaction, and empty if no signal helps, or nothing waits.
 	Signal string
@@ -44,6 +44,7 @@ type Action struct {
 	database   string     // the connected one, which the text does not name
 	lock, mode string     // what the first of Whom holds and most of those below it wait for, or what it waits for itself
 	since      *time.Time // since when the first of Whom is as it is
+	nextHidden bool       // PostgreSQL names one blocker at a time, so who is next in the way is not known
 	refs       []string
 	oldest     Wait // the longest wait
 	filtered   bool // it is of some locks
@@ -170,12 +171,12 @@ func (c *chooser) choose(part *Tree) (best candidate, more *candidate, ok bool) 
 	if len(all) == 0 {
 		return candidate{}, nil, false
 	}
-	most := slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(a.All(), b.All()) })
+	most := slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(a.AtMost, b.AtMost) })
 	best = slices.MinFunc(all, func(a, b candidate) int {
-		return cmp.Or(compareBool(2*a.All() < most.All(), 2*b.All() < most.All()), compareBool(!a.allowed, !b.allowed),
-			a.cost.compare(b.cost), cmp.Compare(b.All(), a.All()), cmp.Compare(b.Frees, a.Frees))
+		return cmp.Or(compareBool(2*a.AtMost < most.AtMost, 2*b.AtMost < most.AtMost), compareBool(!a.allowed, !b.allowed),
+			a.cost.compare(b.cost), cmp.Compare(b.AtMost, a.AtMost), cmp.Compare(b.Frees, a.Frees))
 	})
-	if most.All() > best.All() {
+	if most.AtMost > best.AtMost {
 		more = &most
 	}
 	return best, more, true
@@ -194,12 +195,13 @@ func (c *chooser) candidate(w simulatedWait) (one candidate, possible bool) {
 		one.cost = one.add(costOf(n.Session, w.hard, c.held[n.ID()], c.s.TakenAt))
 	}
 	one.Effect = c.m.effect(one.signals)
-	return one, one.Likely > 0
+	return one, one.AtMost > 0
 }
 
 // describe fills in what there is to know of a candidate.
 func (c *chooser) describe(a Action, chosen candidate) Action {
 	a.Effect, a.Signal = chosen.Effect, signalTerminate
+	a.nextHidden = chosen.wait.Other != nil && !chosen.wait.exact()
 	for _, s := range chosen.signals {
 		a.Whom = append(a.Whom, c.t.nodes[s.session])
 	}

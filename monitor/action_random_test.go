@@ -147,7 +147,7 @@ func actOnce(t *testing.T, pool *pgxpool.Pool, database string) (signal string) 
 			freed++
 		}
 	}
-	if freed < a.Frees || a.Frees == a.Likely && freed != a.Frees || a.Likely == 0 {
+	if freed < a.Frees || freed > a.AtMost || a.Frees+a.Then == a.AtMost && freed != a.Frees || a.AtMost == 0 {
 		t.Fatalf("%d went on after %q", freed, a)
 	}
 	return a.Signal

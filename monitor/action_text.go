@@ -31,7 +31,7 @@ func (a Action) String() string {
 	if a.Longest > 0 {
 		text += ", longest wait " + display.Age(a.Longest)
 	}
-	if more := a.Waiting - a.All() - a.targetsThatWait(); more > 0 && !a.filtered {
+	if more := a.Waiting - a.AtMost - a.targetsThatWait(); more > 0 && !a.filtered {
 		text += "; " + plural(more, "other waits", "others wait")
 	}
 	if a.Other != nil {
@@ -54,6 +54,9 @@ func (a Action) text() string {
 		text += ", which is " + strings.Join(a.holds, ", ")
 	}
 	text += ": " + a.Effect.String()
+	if a.nextHidden {
+		text += " (the next blocker is not known)"
+	}
 	if a.Why != "" {
 		text += " (" + a.Why + ")"
 	}
@@ -231,11 +234,11 @@ func (a Action) MarshalJSON() ([]byte, error) {
 		Whom    []target `json:"whom"`
 		Why     string   `json:"why"`
 		Frees   int      `json:"frees"`
-		Likely  int      `json:"likely"`
 		Then    int      `json:"then"`
+		AtMost  int      `json:"at_most"`
 		Command string   `json:"command"`
 		Other   *Action  `json:"other"`
-	}{a.Signal, whom, a.Why, a.Frees, a.Likely, a.Then, a.Command(""), a.Other})
+	}{a.Signal, whom, a.Why, a.Frees, a.Then, a.AtMost, a.Command(""), a.Other})
 }
 
 // Who names a node in a few words: process ID and application of a session, without the mark of a pglock process, or what kind

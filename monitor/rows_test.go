@@ -313,7 +313,7 @@ func TestAProcessWhoseLeaseIsOverIsNotWaitedForAndDoesNotWait(t *testing.T) {
 		`INSERT INTO pglock.lease_waiters (space, number, holder, shared, arrival, attempt, since)
 			SELECT 1, n, id, false, 2, 1, now() - interval '1 minute' FROM pglock.holders, generate_series(42, 44) AS n
 			WHERE application = CASE n WHEN 42 THEN 'live' ELSE 'dead' END`)
-	if h := take(t, pool).Action(); h.Waiting != 2 || h.Frees != 0 || h.All() != 2 || h.Held != 2 || h.Whom[0].Application != "other" {
+	if h := take(t, pool).Action(); h.Waiting != 2 || h.Frees != 0 || h.AtMost != 2 || h.Held != 2 || h.Whom[0].Application != "other" {
 		t.Fatalf("while all live: %+v", h)
 	}
 	execute(t, pool, `UPDATE pglock.holders SET expires = now() - interval '1 second' WHERE application = 'dead'`)

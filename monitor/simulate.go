@@ -30,34 +30,27 @@ type sent struct {
 
 // Effect counts the sessions that proceed after a signal, without its target.
 type Effect struct {
-	// Frees is the certain number of sessions that proceed at once: the exact one if Likely is equal.
+	// Frees is how many proceed at once, at least.
 	Frees int
-	// Likely is the number that proceeds at once as far as can be seen. It exceeds Frees if some wait for a
-	// transaction, of whose blockers PostgreSQL names only one, or for a lock in a row. It also does if the session
-	// whose wait is cancelled blocks others: its transaction may end with the wait.
-	Likely int
-	// Then is the number that follows them, one after another.
+	// Then is how many follow them, one after another.
 	Then int
+	// AtMost is how many proceed sooner or later, at most. It exceeds Frees and Then together, and Then is 0, if some wait for a
+	// transaction, of whose blockers PostgreSQL names one at a time, or for a lock in a row. So it is if the session whose wait is
+	// cancelled blocks others: its transaction may end with the wait.
+	AtMost int
 }
 
-// All is the number of sessions that proceed sooner or later, as far as can be seen.
-func (e Effect) All() int { return e.Likely + e.Then }
-
-// String says it in a few words: "frees 3", "frees 1, then 19 more", "frees at least 4, probably 5", "probably frees 2".
+// String says it in a few words: "frees 3", "frees 1, then 19 more", "frees at least 0, at most 2".
 func (e Effect) String() string {
-	text := fmt.Sprintf("frees %d", e.Frees)
 	switch {
-	case e.All() == 0:
+	case e.AtMost == 0:
 		return "frees none"
-	case e.Frees == 0:
-		text = fmt.Sprintf("probably frees %d", e.Likely)
-	case e.Likely != e.Frees:
-		text = fmt.Sprintf("frees at least %d, probably %d", e.Frees, e.Likely)
+	case e.AtMost > e.Frees+e.Then:
+		return fmt.Sprintf("frees at least %d, at most %d", e.Frees, e.AtMost)
+	case e.Then > 0:
+		return fmt.Sprintf("frees %d, then %d more", e.Frees, e.Then)
 	}
-	if e.Then > 0 {
-		text += fmt.Sprintf(", then %d more", e.Then)
-	}
-	return text
+	return fmt.Sprintf("frees %d", e.Frees)
 }
 
 func newSimulation(s *Snapshot, g *waitGraph) *simulation {
@@ -111,13 +104,16 @@ func (w Wait) exact() bool {
 	if w.Lock != nil {
 		return !w.Lock.InRow
 	}
-	return w.Other.Type != "transactionid" && w.Other.Type != "tuple" && w.Other.Type != "virtualxid"
+	return slices.Contains([]string{"relation", "extend", "page", "object", "frozenid"}, w.Other.Type)
 }
 
 // effect simulates signals that are sent together.
 func (m *simulation) effect(signals []sent) (e Effect) {
 	e.Frees, _ = m.run(signals, true)
-	e.Likely, e.Then = m.run(signals, false)
+	now, then := m.run(signals, false)
+	if e.AtMost = now + then; now == e.Frees {
+		e.Then = then
+	}
 	return e
 }
 

@@ -58,7 +58,7 @@ func InVain(c monitor.Target, signal string) bool {
 	awaited := len(c.OtherWaiters) > 0 || slices.ContainsFunc(c.Holds, func(l monitor.Lock) bool {
 		return slices.ContainsFunc(l.Waiters, func(w monitor.Waiter) bool { return !w.Expected })
 	})
-	return signal == "cancel" && c.CancelIsNoop() || (waits || awaited && signal == "terminate") && c.Effect(signal).All() == 0
+	return signal == "cancel" && c.CancelIsNoop() || (waits || awaited && signal == "terminate") && c.Effect(signal).AtMost == 0
 }
 
 // Details describes a session, a prepared transaction or a process: what [Preview] says of its end, and its whole statement.
