@@ -29,7 +29,6 @@ type Options struct {
 type Exporter struct {
 	interval      time.Duration
 	keys, rowKeys *keyLabels
-	waits         *waitCounters
 	version       string
 
 	mu    sync.Mutex
@@ -51,7 +50,6 @@ func New(o Options) *Exporter {
 		interval: o.Interval,
 		keys:     newKeyLabels(maxKeys),
 		rowKeys:  newKeyLabels(maxKeys),
-		waits:    newWaitCounters(o.Interval),
 		version:  o.Version,
 	}
 }
@@ -60,8 +58,6 @@ func New(o Options) *Exporter {
 func (e *Exporter) Note(s *monitor.Snapshot, err error) {
 	if err != nil {
 		s = nil
-	} else {
-		e.waits.note(s)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,7 +88,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("ok\n")) // the client is gone
 	default:
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(collector{e.now(), e.keys, e.rowKeys, e.waits, e.version})
+		registry.MustRegister(collector{e.now(), e.keys, e.rowKeys, e.version})
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}
 }

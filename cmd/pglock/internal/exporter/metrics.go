@@ -100,7 +100,6 @@ func (to sink) keys(f family, shown map[keyLabel]contention) {
 type collector struct {
 	state         state
 	keys, rowKeys *keyLabels
-	waits         *waitCounters
 	version       string
 }
 
@@ -116,14 +115,11 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	to.counter(failures, s.failures)
 	to.gauge(build, 1, c.version)
 	if s.snapshot == nil {
-		c.waits.sendTo(to, nil)
 		return
 	}
 	to.server(s.snapshot)
 	to.databases(s.snapshot)
-	shown := c.keys.choose(contentions(s.snapshot, false), s.snapshot.TakenAt)
-	c.waits.sendTo(to, shown)
-	to.keys(advisory, shown)
+	to.keys(advisory, c.keys.choose(contentions(s.snapshot, false), s.snapshot.TakenAt))
 	to.rows(s.snapshot, c.rowKeys)
 	to.gauge(tableNominal, float64(s.snapshot.Capacity.Nominal))
 	to.gauge(tableUsed, float64(s.snapshot.Capacity.Used))

@@ -20,7 +20,7 @@ import (
 func largest(t *testing.T, s *monitor.Snapshot) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{state: state{snapshot: s}, keys: newKeyLabels(5), rowKeys: newKeyLabels(5), waits: newWaitCounters(time.Second)})
+	registry.MustRegister(collector{state: state{snapshot: s}, keys: newKeyLabels(5), rowKeys: newKeyLabels(5)})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
