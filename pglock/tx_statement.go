@@ -22,11 +22,9 @@ func (c txConfig) isPlain(keys []Key) bool {
 func (c txConfig) lockStatement(keys []Key, waits bool) (sql string, args []any) {
 	args = []any{c.allowStandby, c.allowStale}
 	switch {
-	case len(keys) > 1:
-		spaces, numbers := arrays(keys)
-		return lockdb.LockAllTx, append([]any{c.shared, numbers, spaces}, args...)
 	case !c.isPlain(keys):
-		return lockdb.LockAnyTx, append(args, waits, c.shared, int16(keys[0].k.Space), keys[0].k.Number)
+		spaces, numbers := arrays(keys)
+		return lockdb.LocksTx, append([]any{waits, c.shared, numbers, spaces}, args...)
 	case waits:
 		return lockdb.LockTx, append(args, keys[0].k.Number)
 	}

@@ -36,39 +36,21 @@ SELECT (CASE
     ELSE 'held'
 END)::pg_catalog.text AS outcome;
 
--- The same for shared locks and for pairs. A key is passed as its space (1 bigint, 2 pair; the objsubid of pg_locks) and
--- its number (a pair packed as class << 32 | object).
--- name: LockAnyTx :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN CASE
-        WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool AND key.pair
-            THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
-        WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool
-            THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
-        WHEN @waits::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
-        WHEN @shared::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
-        WHEN @shared::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
-        ELSE pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
-    END THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-FROM (SELECT @space::pg_catalog.int2 OPERATOR(pg_catalog.=) 2 AS pair, @number::pg_catalog.int8 AS number,
-             (@number::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
-             (@number::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object) AS key;
-
--- One statement that takes many locks, in the order of the arrays.
--- name: LockAllTx :one
+-- The same for shared locks, for pairs, and for several keys, in the order of the arrays. A key is passed as its space (1 bigint,
+-- 2 pair; the objsubid of pg_locks) and its number (a pair packed as class << 32 | object).
+-- name: LocksTx :one
 SELECT COALESCE(pg_catalog.max(guard.refusal), CASE WHEN pg_catalog.bool_and(CASE
     WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN @shared::pg_catalog.bool AND key.pair
+    WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool AND key.pair
         THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
-    WHEN @shared::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
-    WHEN key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
-    ELSE pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+    WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool
+        THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+    WHEN @waits::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+    WHEN @waits::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+    WHEN @shared::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+    WHEN @shared::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+    WHEN key.pair THEN pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
+    ELSE pg_catalog.pg_try_advisory_xact_lock(key.number)
 END) THEN 'granted' ELSE 'held' END)::pg_catalog.text AS outcome
 FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i
 CROSS JOIN LATERAL (

@@ -7,7 +7,7 @@ import (
 
 var heldKey = regexp.MustCompile(`\bpglock_held_([0-9]+)\b`)
 
-// HeldKey reads from the message of the error with which QueueTryLockAllTx refuses, in whatever language, which of its
+// HeldKey reads from the message of the error with which QueueLocksTx refuses, in whatever language, which of its
 // keys is held elsewhere, counted from 1; ok is false for other messages.
 func HeldKey(message string) (number int, ok bool) {
 	match := heldKey.FindStringSubmatch(message)

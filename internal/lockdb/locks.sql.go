@@ -124,101 +124,6 @@ func (q *Queries) EndBoundedWait(ctx context.Context) error {
 	return err
 }
 
-const LockAllTx = `-- name: LockAllTx :one
-SELECT COALESCE(pg_catalog.max(guard.refusal), CASE WHEN pg_catalog.bool_and(CASE
-    WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN $1::pg_catalog.bool AND key.pair
-        THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
-    WHEN $1::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
-    WHEN key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
-    ELSE pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
-END) THEN 'granted' ELSE 'held' END)::pg_catalog.text AS outcome
-FROM pg_catalog.generate_subscripts($2::pg_catalog.int8[], 1) AS i
-CROSS JOIN LATERAL (
-    SELECT ($3::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($2::pg_catalog.int8[])[i] AS number,
-           (($2::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
-           (($2::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
-) AS key
-CROSS JOIN (
-    SELECT CASE
-        WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-        WHEN NOT $5::pg_catalog.bool
-            AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-            THEN 'pglock_stale_snapshot'
-    END AS refusal
-) AS guard
-`
-
-type LockAllTxParams struct {
-	Shared       bool
-	Numbers      []int64
-	Spaces       []int16
-	AllowStandby bool
-	AllowStale   bool
-}
-
-// One statement that takes many locks, in the order of the arrays.
-func (q *Queries) LockAllTx(ctx context.Context, arg LockAllTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, LockAllTx,
-		arg.Shared,
-		arg.Numbers,
-		arg.Spaces,
-		arg.AllowStandby,
-		arg.AllowStale,
-	)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
-}
-
-const LockAnyTx = `-- name: LockAnyTx :one
-SELECT (CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN CASE
-        WHEN $3::pg_catalog.bool AND $4::pg_catalog.bool AND key.pair
-            THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
-        WHEN $3::pg_catalog.bool AND $4::pg_catalog.bool
-            THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
-        WHEN $3::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
-        WHEN $4::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
-        WHEN $4::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
-        ELSE pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
-    END THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-FROM (SELECT $5::pg_catalog.int2 OPERATOR(pg_catalog.=) 2 AS pair, $6::pg_catalog.int8 AS number,
-             ($6::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
-             ($6::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object) AS key
-`
-
-type LockAnyTxParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Waits        bool
-	Shared       bool
-	Space        int16
-	Number       int64
-}
-
-// The same for shared locks and for pairs. A key is passed as its space (1 bigint, 2 pair; the objsubid of pg_locks) and
-// its number (a pair packed as class << 32 | object).
-func (q *Queries) LockAnyTx(ctx context.Context, arg LockAnyTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, LockAnyTx,
-		arg.AllowStandby,
-		arg.AllowStale,
-		arg.Waits,
-		arg.Shared,
-		arg.Space,
-		arg.Number,
-	)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
-}
-
 const LockTx = `-- name: LockTx :one
 
 SELECT (CASE
@@ -256,6 +161,61 @@ type LockTxParams struct {
 // most of what they cost, so there are short ones for exclusive locks of the bigint space.
 func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) {
 	row := q.db.QueryRow(ctx, LockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const LocksTx = `-- name: LocksTx :one
+SELECT COALESCE(pg_catalog.max(guard.refusal), CASE WHEN pg_catalog.bool_and(CASE
+    WHEN guard.refusal IS NOT NULL THEN NULL
+    WHEN $1::pg_catalog.bool AND $2::pg_catalog.bool AND key.pair
+        THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
+    WHEN $1::pg_catalog.bool AND $2::pg_catalog.bool
+        THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
+    WHEN $1::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+    WHEN $1::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+    WHEN $2::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+    WHEN $2::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+    WHEN key.pair THEN pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
+    ELSE pg_catalog.pg_try_advisory_xact_lock(key.number)
+END) THEN 'granted' ELSE 'held' END)::pg_catalog.text AS outcome
+FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i
+CROSS JOIN LATERAL (
+    SELECT ($4::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($3::pg_catalog.int8[])[i] AS number,
+           (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+           (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
+) AS key
+CROSS JOIN (
+    SELECT CASE
+        WHEN NOT $5::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+        WHEN NOT $6::pg_catalog.bool
+            AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+            THEN 'pglock_stale_snapshot'
+    END AS refusal
+) AS guard
+`
+
+type LocksTxParams struct {
+	Waits        bool
+	Shared       bool
+	Numbers      []int64
+	Spaces       []int16
+	AllowStandby bool
+	AllowStale   bool
+}
+
+// The same for shared locks, for pairs, and for several keys, in the order of the arrays. A key is passed as its space (1 bigint,
+// 2 pair; the objsubid of pg_locks) and its number (a pair packed as class << 32 | object).
+func (q *Queries) LocksTx(ctx context.Context, arg LocksTxParams) (string, error) {
+	row := q.db.QueryRow(ctx, LocksTx,
+		arg.Waits,
+		arg.Shared,
+		arg.Numbers,
+		arg.Spaces,
+		arg.AllowStandby,
+		arg.AllowStale,
+	)
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
