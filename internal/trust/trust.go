@@ -84,7 +84,7 @@ type Querier interface {
 // Look looks at the schema, and trusts roles that are named. The error matches [ErrUnknownRole] if one of them does not
 // exist. It does not protect a later use.
 func Look(ctx context.Context, db Querier, named []string) (looked Looked, err error) {
-	rows, err := db.Query(ctx, look, pgx.QueryExecModeExec, list(named))
+	rows, err := db.Query(ctx, lockdb.LookAtSchema, pgx.QueryExecModeExec, named)
 	if err != nil {
 		return looked, err
 	}
@@ -93,7 +93,7 @@ func Look(ctx context.Context, db Querier, named []string) (looked Looked, err e
 
 // QueueLook puts a [Look] into a batch.
 func QueueLook(batch *pgx.Batch, named []string, looked *Looked) {
-	batch.Queue(look, list(named)).Query(looked.read)
+	batch.Queue(lockdb.LookAtSchema, named).Query(looked.read)
 }
 
 // QueueSame puts a statement into a batch, in front of those that execute something of the schema. It is an error unless
@@ -135,27 +135,6 @@ func (l *Looked) read(rows pgx.Rows) error {
 		}
 	}
 	return nil
-}
-
-// look is the statement without the comments, which a server need not read each time.
-var look = withoutComments(lockdb.LookAtSchema)
-
-func withoutComments(sql string) string {
-	var b strings.Builder
-	for line := range strings.Lines(sql) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
-			b.WriteString(strings.TrimSpace(line) + "\n")
-		}
-	}
-	return b.String()
-}
-
-// list turns nil into an empty list, since nil would become NULL.
-func list(names []string) []string {
-	if names == nil {
-		return []string{}
-	}
-	return names
 }
 
 // ErrUnknownRole says that a role named as a trusted owner does not exist.
