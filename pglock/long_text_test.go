@@ -11,7 +11,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -50,7 +49,6 @@ func TestErrorsOfLongTextsAreShort(t *testing.T) {
 			"WaitError of a token":    &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Holders: []pglock.Holder{{Token: stranger}}},
 			"WaitError of a prepared": &pglock.WaitError{Keys: []pglock.Key{key}, Waited: 1, Holders: []pglock.Holder{{Prepared: stranger}}},
 			"LostError":               &pglock.LostError{Keys: []pglock.Key{key}, Err: errors.New(stranger)},
-			"Event":                   errors.New(leader.Event{Key: key, Err: errors.New("lost")}.String()),
 		} {
 			if err == nil {
 				t.Errorf("%s, %s: no error", call, name)

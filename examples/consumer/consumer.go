@@ -39,7 +39,7 @@ func Once(db DB, scope *once.Scope, handle func(ctx context.Context, tx pgx.Tx, 
 		case errors.Is(err, pglock.ErrDone):
 			return nil
 		case errors.Is(err, once.ErrMismatch): // another delivery would not help
-			slog.ErrorContext(ctx, "two messages have one ID", "scope", scope.Key(), "id", msg.UUID, "error", err)
+			slog.ErrorContext(ctx, "two messages have one ID", "id", msg.UUID, "error", err)
 			return nil
 		}
 		return err

@@ -42,7 +42,7 @@ func newWorker(
 	name string, pool *pgxpool.Pool, locker *pglock.Locker, every time.Duration, send func(ctx context.Context, order int64) error,
 ) (w *worker, err error) {
 	w = &worker{name: name, pool: pool, send: send}
-	onEvent := leader.WithEvents(func(e leader.Event) { slog.Info("election", "worker", name, "event", e.String()) })
+	onEvent := leader.WithEvents(func(e leader.Event) { slog.Info("election", "worker", name, "event", e.Type, "error", e.Err) })
 	if w.elector, err = leader.New(locker, locks.Dispatcher(), onEvent); err != nil {
 		return nil, err
 	}

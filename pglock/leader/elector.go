@@ -63,9 +63,6 @@ func Run(
 	return e.Run(ctx, lead)
 }
 
-// Key returns the key of the election.
-func (e *Elector) Key() pglock.Key { return e.key }
-
 // IsLeader reports whether this process leads now. It leads until the context of lead ends. IsLeader checks the clock,
 // as [pglock.Lock.Err] does. The answer may change at any time.
 func (e *Elector) IsLeader() bool {

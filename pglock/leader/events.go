@@ -1,12 +1,6 @@
 package leader
 
-import (
-	"fmt"
-
-	"github.com/pglock-toolkit/pglock/internal/hooks"
-	"github.com/pglock-toolkit/pglock/internal/shorttext"
-	"github.com/pglock-toolkit/pglock/pglock"
-)
+import "github.com/pglock-toolkit/pglock/internal/hooks"
 
 // EventType says what happened.
 type EventType string
@@ -25,25 +19,14 @@ const (
 // Event is something that happened to an [Elector].
 type Event struct {
 	Type EventType
-	// Key is the key of the election.
-	Key pglock.Key
 	// Err is set for EventEnded and EventUnavailable.
 	Err error
-}
-
-// String describes the event in a few words.
-func (e Event) String() string {
-	text := fmt.Sprintf("%s %s", e.Type, shorttext.Quote(e.Key.String()))
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	return text
 }
 
 // report reports an event. All events of a Run come from its goroutine.
 func (e *Elector) report(t EventType, err error) {
 	if e.config.onEvent != nil {
-		e.config.onEvent(Event{t, e.key, err})
+		e.config.onEvent(Event{t, err})
 	}
 }
 

@@ -37,9 +37,6 @@ func New(key pglock.Key, opts ...Option) (*Scope, error) {
 	return &Scope{key: key, name: key.String(), owners: c.owners}, nil
 }
 
-// Key returns the key of the scope.
-func (s *Scope) Key() pglock.Key { return s.key }
-
 // Matching returns s for a request with these contents, such as its body. Their SHA-256 is recorded, and a later call
 // with the same id but other contents gets [ErrMismatch]. They are not compared if either call has none.
 func (s *Scope) Matching(contents []byte) *Scope {

@@ -115,9 +115,6 @@ func newLimiter(key pglock.Key, opts []Option) (*Limiter, error) {
 	return l, nil
 }
 
-// Key returns the key of the limiter.
-func (l *Limiter) Key() pglock.Key { return l.key }
-
 // stateKey is the text under which an id is counted.
 func stateKey(name, id string) string {
 	if id == "" {

@@ -40,9 +40,6 @@ func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Job, error) {
 	return &Job{l, key, key.String(), config}, nil
 }
 
-// Key returns the key of the job.
-func (j *Job) Key() pglock.Key { return j.key }
-
 // Run runs the job for one due time, by calling fn. If that run has been done, in this process or another, fn is not
 // called, and the error matches [pglock.ErrDone]: the run for this due time counts as done, or is so old that its
 // record is no longer kept. Otherwise Run returns when fn has returned; the error is fn's, joined with [pglock.ErrLost]

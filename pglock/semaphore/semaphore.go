@@ -80,9 +80,6 @@ func keys(key pglock.Key, n int) []pglock.Key {
 	return all
 }
 
-// Key returns the key of the semaphore.
-func (s *Semaphore) Key() pglock.Key { return s.key }
-
 // Waiting returns how many calls in this process wait for permits.
 func (s *Semaphore) Waiting() int {
 	s.mu.Lock()

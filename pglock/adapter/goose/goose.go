@@ -1,10 +1,9 @@
 // Package goose runs goose's migrations under a pglock lock.
 //
-// [NewLocker] is for goose.WithLocker. goose calls it, and continues even if the lock is lost; [Run] does better: its
-// context ends with the lock. Waiters hold no snapshot, so
-// CREATE INDEX CONCURRENTLY in a migration does not wait for the processes that wait for the lock.
-//
-// goose creates its version table before it locks. With [Run] the table is created under the lock, too.
+// [NewLocker] is for goose.WithLocker. goose creates its version table before it locks, and continues even if the lock is
+// lost. Where the call of goose can be wrapped, [pglock.Locker.Do] without this package does better: all of it happens
+// under the lock, with a context that ends with the lock. Waiters hold no snapshot, so CREATE INDEX CONCURRENTLY in a
+// migration does not wait for the processes that wait for the lock.
 package goose
 
 import (
@@ -26,16 +25,6 @@ func NewLocker(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) (loc
 		return nil, errors.New("goose: the Locker is nil")
 	}
 	return &locker{locker: l, key: key, opts: opts}, nil
-}
-
-// Run calls fn while the lock of key is held, as [pglock.Locker.Do] does. fn's context ends when the lock is lost, and
-// so do the migrations that goose runs with it. Call the methods of a goose.Provider only within fn, and give goose
-// itself no Locker.
-func Run(ctx context.Context, l *pglock.Locker, key pglock.Key, fn func(ctx context.Context) error, opts ...pglock.LockOption) error {
-	if l == nil || fn == nil {
-		return errors.New("goose: the Locker or the function is nil")
-	}
-	return l.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error { return fn(ctx) }, opts...)
 }
 
 // locker holds at most one lock. Its methods may be called concurrently; goose calls them one after another.

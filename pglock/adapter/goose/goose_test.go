@@ -81,9 +81,9 @@ func migrate(t *testing.T, up func(db *testenv.DB) error) {
 	}
 }
 
-func TestGooseIndexConcurrentlyWorksWithRun(t *testing.T) {
+func TestGooseIndexConcurrentlyWorksInDo(t *testing.T) {
 	migrate(t, func(db *testenv.DB) error {
-		return goose.Run(t.Context(), newLocker(t, db), key, func(ctx context.Context) error {
+		return newLocker(t, db).Do(t.Context(), key, func(ctx context.Context, _ *pglock.Lock) error {
 			_, err := newProvider(t, newDB(t, db)).Up(ctx)
 			return err
 		})
@@ -99,20 +99,6 @@ func TestGooseIndexConcurrentlyWorksWithALocker(t *testing.T) {
 		_, err = newProvider(t, newDB(t, db), pressly.WithLocker(locker)).Up(t.Context())
 		return err
 	})
-}
-
-func TestGooseRunEndsWithTheLock(t *testing.T) {
-	db := testenv.Database(t)
-	err := goose.Run(t.Context(), newLocker(t, db), key, func(ctx context.Context) error {
-		if err := endLockSessions(t.Context(), t, db); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	if !errors.Is(err, pglock.ErrLost) {
-		t.Errorf("the error is %v", err)
-	}
 }
 
 func TestGooseUnlockReportsALoss(t *testing.T) {
@@ -132,9 +118,6 @@ func TestGooseUnlockReportsALoss(t *testing.T) {
 func TestGooseMisuseIsAnError(t *testing.T) {
 	if _, err := goose.NewLocker(nil, key); err == nil {
 		t.Error("NewLocker takes no Locker")
-	}
-	if err := goose.Run(t.Context(), nil, key, nil); err == nil {
-		t.Error("Run takes no Locker")
 	}
 }
 
