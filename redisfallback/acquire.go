@@ -11,9 +11,6 @@ import (
 
 // Acquire implements [driver.Backend].
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	if r.Wait {
-		b.waiters.shards.probe(ctx)
-	}
 	for again := false; ; again = true {
 		g := b.newGrant(r)
 		if again {

@@ -29,7 +29,9 @@ type backend struct {
 	quorum   int
 	timeout  time.Duration // of one round trip to one node
 	env      driver.Config
-	instance string // identifies this Locker; see locker
+	cluster  bool
+	instance string // identifies this Locker
+	locker   string // its name in the names of its waiters
 	serial   atomic.Uint64
 	renewer  renewer
 	waiters  waiters
@@ -49,8 +51,10 @@ func newBackend(clients []redis.UniversalClient, o config) *backend {
 		b.nodes = append(b.nodes, n)
 	}
 	b.renewer.backend, b.waiters.backend = b, b
-	b.waiters.shards.waiters = &b.waiters
-	b.waiters.shards.cluster, _ = clients[0].(*redis.ClusterClient)
+	b.locker = b.instance
+	if _, b.cluster = clients[0].(*redis.ClusterClient); b.cluster {
+		b.locker = uncounted + b.instance
+	}
 	return b
 }
 

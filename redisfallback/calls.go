@@ -25,7 +25,7 @@ func (b *backend) takeCalls(g *grant, i int, line int, again bool) []call {
 		place = g.place()
 	}
 	calls := b.callsAbout(g, i, take, g.value(i), b.leaseMillis, place, line, again)
-	if b.waiters.shards.cluster != nil {
+	if b.cluster {
 		calls[0].alone = &request{args: []any{"set", g.keys[i].lock, g.value(i), "px", b.leaseMillis, "nx"}}
 	}
 	return calls
@@ -42,7 +42,7 @@ func (b *backend) releaseCalls(g *grant, i int, offer int64, waits bool) []call 
 		return b.callsAbout(g, i, releaseShared, g.holder(i), offer, place)
 	}
 	calls := b.callsAbout(g, i, release, g.value(i), offer, place)
-	if b.waiters.shards.cluster != nil {
+	if b.cluster {
 		calls[0].alone = &request{script: releaseAlone, keys: g.keys[i].keys(1), args: []any{g.value(i)}}
 	}
 	return calls

@@ -91,60 +91,41 @@ func TestClusterLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
 	}
 }
 
-// TestClusterWakesWaitersInTheirSlots: with sharded pub/sub where the servers have it, and otherwise without.
-func TestClusterWakesWaitersInTheirSlots(t *testing.T) {
+func TestClusterWakesWaitersOfAllSlotsOverOneConnection(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		directives []string
-		uses       string
-		not        string
-	}{
-		"sharded":            {nil, "cmdstat_spublish", "cmdstat_publish"},
-		"servers without it": {[]string{`rename-command SPUBLISH ""`}, "cmdstat_publish", "cmdstat_spublish"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			nodes := testenv.NewRedisCluster(t, 3, test.directives...)
-			first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
-			other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
-			const keys = 30
-			var held []*pglock.Lock
-			for i := range keys {
-				held = append(held, lock(t, first, pglock.NewKey(strconv.Itoa(i))))
+	nodes := testenv.NewRedisCluster(t, 3)
+	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	const keys = 30
+	var held []*pglock.Lock
+	for i := range keys {
+		held = append(held, lock(t, first, pglock.NewKey(strconv.Itoa(i))))
+	}
+	got := make(chan error, keys)
+	for i := range keys {
+		go func() {
+			k, err := other.Lock(t.Context(), pglock.NewKey(strconv.Itoa(i)))
+			if err == nil {
+				err = k.Unlock(t.Context())
 			}
-			got := make(chan error, keys)
-			for i := range keys {
-				go func() {
-					k, err := other.Lock(t.Context(), pglock.NewKey(strconv.Itoa(i)))
-					if err == nil {
-						err = k.Unlock(t.Context())
-					}
-					got <- err
-				}()
-			}
-			testenv.WaitUntil(t, "all are in line", func() bool { return inLines(t, nodes) == keys })
-			for _, node := range nodes {
-				list := node.Must(t, "CLIENT", "LIST", "TYPE", "pubsub")
-				if n := strings.Count(list, "\n"); n > 1 {
-					t.Errorf("a server has %d connections for messages of one Locker:\n%s", n, list)
-				}
-			}
-			for _, k := range held {
-				unlock(t, k)
-			}
-			for range keys {
-				if err := <-got; err != nil {
-					t.Error(err)
-				}
-			}
-			var stats string
-			for _, node := range nodes {
-				stats += node.Must(t, "INFO", "commandstats")
-			}
-			if !strings.Contains(stats, test.uses+":") || strings.Contains(stats, test.not+":") {
-				t.Errorf("want %s and not %s in\n%s", test.uses, test.not, stats)
-			}
-		})
+			got <- err
+		}()
+	}
+	testenv.WaitUntil(t, "all are in line", func() bool { return inLines(t, nodes) == keys })
+	subscriptions := 0
+	for _, node := range nodes {
+		subscriptions += strings.Count(node.Must(t, "CLIENT", "LIST", "TYPE", "pubsub"), "\n")
+	}
+	if subscriptions != 1 {
+		t.Errorf("there are %d connections for messages of one Locker", subscriptions)
+	}
+	for _, k := range held {
+		unlock(t, k)
+	}
+	for range keys {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -157,9 +138,8 @@ func inLines(t *testing.T, nodes []*testenv.RedisServer) (total int) {
 	return total
 }
 
-// TestClusterASubscriptionIsMadeAnewWhereItsSlotIs ends a subscription in both ways: its connection is killed, and its slot
-// moves.
-func TestClusterASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
+// TestClusterAWaiterIsWokenAfterItsSubscriptionEndsAndItsSlotMoves kills the subscription, and moves the slot.
+func TestClusterAWaiterIsWokenAfterItsSubscriptionEndsAndItsSlotMoves(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 2)
 	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
@@ -167,12 +147,6 @@ func TestClusterASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
 	key := pglock.NewKey("{moving}k")
 	slot := int(newCluster(t, nodes).ClusterKeySlot(t.Context(), "{moving}").Val())
 	from, to := nodes[slot*2/16384], nodes[1-slot*2/16384]
-	listening := func(node *testenv.RedisServer) func() bool {
-		return func() bool {
-			channels, err := newClient(t, node.URL()).PubSubShardChannels(t.Context(), "*").Result()
-			return err == nil && len(channels) == 1
-		}
-	}
 	held := lock(t, first, key)
 	got := make(chan *pglock.Lock, 1)
 	go func() {
@@ -182,11 +156,11 @@ func TestClusterASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
 		}
 		got <- next
 	}()
-	testenv.WaitUntil(t, "the waiter listens", listening(from))
-	from.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	testenv.WaitUntil(t, "the waiter listens again", listening(from))
+	testenv.WaitUntil(t, "the waiter is in line", func() bool { return inLine(t, newClient(t, from.URL())) == 1 })
+	for _, node := range nodes {
+		node.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	}
 	moveSlot(t, nodes, from, to, slot)
-	testenv.WaitUntil(t, "the waiter listens where the slot is now", listening(to))
 	unlock(t, held)
 	if next := <-got; next != nil {
 		unlock(t, next)

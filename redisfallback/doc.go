@@ -88,7 +88,8 @@
 // that poll are not in the line: they are not served while waiters of this package are. Readers and writers take
 // turns. On Redlock a release also wakes waiters, but there is no common line: they ask again, in random order.
 //
-// On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master.
+// On a Cluster one subscription gets all messages, which its servers pass on to each other. They cannot count who receives
+// them, so an offer to a process that died holds the lock up for two seconds.
 //
 // # Unreachable servers
 //
@@ -110,7 +111,7 @@
 // Cluster:
 //
 //	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zrank +zscore +zpopmin +zrangebyscore +zremrangebyscore
-//	ACL SETUSER locks &{*}:pglock:wake:* +cluster|slots +cluster|shards +command +readonly +ssubscribe +spublish
+//	ACL SETUSER locks +cluster|slots +cluster|shards +command +readonly
 //
 // These rights reach every lock on the server whose prefix begins with pglock: and the internal keys of all others, so
 // users who have them can take each other's locks. Use one Redis for each group of programs that trust each other.

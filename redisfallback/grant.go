@@ -15,7 +15,7 @@ type grant struct {
 	shared bool
 	token  string // as the caller knows it
 	id     string // what its exclusive locks contain, which no other acquisition's do: the token, or TOKEN/ID if it was chosen
-	locker string // the Locker's name when the grant was made
+	locker string // the Locker's name
 	serial uint64 // identifies the grant within the Locker
 
 	until atomic.Int64 // a driver.Instant
@@ -36,7 +36,7 @@ type holding struct {
 }
 
 func (b *backend) newGrant(r driver.Request) *grant {
-	g := &grant{shared: r.Shared, token: r.Token, locker: b.locker(), serial: b.serial.Add(1)}
+	g := &grant{shared: r.Shared, token: r.Token, locker: b.locker, serial: b.serial.Add(1)}
 	g.id = g.token
 	if r.Chosen {
 		g.id = g.token + "/" + b.instance + "-" + strconv.FormatUint(g.serial, 10)

@@ -19,7 +19,6 @@ const (
 // waiters are a Locker's waiters, which messages wake.
 type waiters struct {
 	backend *backend
-	shards  shards
 
 	mu       sync.Mutex
 	byNumber map[string]*waiter
@@ -34,13 +33,12 @@ type waiters struct {
 
 // waiter waits for one key.
 type waiter struct {
-	tag  string        // of its slot
 	wake chan struct{} // holds one token
 }
 
-// enter adds a waiter for the grant's key i.
-func (ws *waiters) enter(g *grant, i int) *waiter {
-	w := &waiter{tag: g.keys[i].tag, wake: make(chan struct{}, 1)}
+// enter adds a waiter for a key of the grant.
+func (ws *waiters) enter(g *grant) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1)}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.byNumber == nil {
@@ -82,13 +80,13 @@ func (ws *waiters) remember(r *rhythm) {
 
 // wait waits in line until it has the key or ctx ends.
 func (b *backend) wait(ctx context.Context, g *grant, i int) error {
-	w := b.waiters.enter(g, i)
+	w := b.waiters.enter(g)
 	defer b.waiters.leave(g)
 	rhythm := b.waiters.recall(g.keys[i].lock)
 	defer b.waiters.remember(rhythm)
 	failed, splits := false, 0
 	for asked := false; ; asked = true {
-		b.waiters.listen(w)
+		b.waiters.listen()
 		a := b.attempt(ctx, g, i, b.takeCalls(g, i, lineFor, asked), true)
 		switch {
 		case a.err == nil:

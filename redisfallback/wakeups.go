@@ -24,43 +24,23 @@ func (ws *waiters) wake(number string) {
 	}
 }
 
-// wakeAll wakes the waiters of a slot, or all if tag is empty.
-func (ws *waiters) wakeAll(tag string) {
+// wakeAll wakes all waiters.
+func (ws *waiters) wakeAll() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.byNumber {
-		if tag == "" || w.tag == tag {
-			w.signal()
-		}
+		w.signal()
 	}
 }
 
-// Names of Lockers in the names of their waiters begin with a mark on a Cluster.
-const (
-	shardMark = "/" // its waiters are woken by sharded pub/sub
-	uncounted = "~" // no server can count its subscriptions, which may be at another server
-)
-
-// locker is the Locker's name in the names of its waiters.
-func (b *backend) locker() string {
-	switch {
-	case b.waiters.shards.cluster == nil:
-		return b.instance
-	case b.waiters.shards.used.Load():
-		return shardMark + b.instance
-	}
-	return uncounted + b.instance
-}
+// uncounted begins the name of a Locker on a Cluster, where no server can count its subscriptions: they may be at another one.
+const uncounted = "~"
 
 // wakeChannel, followed by a Locker's name, is the name of its channel.
 const wakeChannel = "pglock:wake:"
 
-// listen subscribes to the channel that wakes w: that of its slot, or the Locker's on every node.
-func (ws *waiters) listen(w *waiter) {
-	if ws.shards.used.Load() {
-		ws.shards.want(w.tag)
-		return
-	}
+// listen subscribes to the Locker's channel on every node.
+func (ws *waiters) listen() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.listens || ws.closed {
@@ -81,13 +61,13 @@ func (ws *waiters) listenAt(n *node) {
 			return
 		}
 		heard := false
-		if sub.Subscribe(ws.ctx, wakeChannel+ws.backend.locker()) == nil {
+		if sub.Subscribe(ws.ctx, wakeChannel+ws.backend.locker) == nil {
 			heard = ws.receive(sub, func(message any) {
 				switch m := message.(type) {
 				case *redis.Message:
 					ws.wake(m.Payload)
 				case *redis.Subscription:
-					ws.wakeAll("") // earlier messages are lost
+					ws.wakeAll() // earlier messages are lost
 				}
 			})
 		}

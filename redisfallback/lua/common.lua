@@ -22,13 +22,8 @@ end
 -- is unknown (a Cluster counts only those of one server, ~; or there is no permission) the answer is yes.
 local function publish(waiter, message)
 	local locker = string.match(waiter, '^%S+')
-	local kind, receivers = string.sub(locker, 1, 1), nil
-	if kind == '/' then -- it listens in the lock's slot
-		receivers = redis.pcall('SPUBLISH', string.match(KEYS[2], '^{%w+}:pglock:') .. 'wake:' .. locker, message)
-	else
-		receivers = redis.pcall('PUBLISH', 'pglock:wake:' .. locker, message)
-	end
-	return type(receivers) ~= 'number' or kind == '~' or receivers > 0
+	local receivers = redis.pcall('PUBLISH', 'pglock:wake:' .. locker, message)
+	return type(receivers) ~= 'number' or string.sub(locker, 1, 1) == '~' or receivers > 0
 end
 
 -- wake makes a waiter ask again, and returns whether its Locker received the message.
