@@ -17,8 +17,6 @@ import (
 var (
 	// ErrResigned is the [context.Cause] of lead's context after [Elector.Resign].
 	ErrResigned = errors.New("the leader has resigned")
-	// ErrIneligible is the [context.Cause] of lead's context after the function of [WithEligible] has returned false.
-	ErrIneligible = errors.New("the process is not eligible to lead")
 	// ErrRunning is returned by Run while another Run of the same Elector has not returned.
 	ErrRunning = errors.New("the elector is already running")
 )

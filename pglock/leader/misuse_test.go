@@ -22,7 +22,7 @@ func TestLeaderMisuseIsAnError(t *testing.T) {
 	}
 	for name, opt := range map[string]leader.Option{
 		"nil": nil, "a pause of zero": leader.WithBackoff(0, time.Second), "pauses in reverse": leader.WithBackoff(2, 1),
-		"nil WithEligible": leader.WithEligible(nil), "nil WithEvents": leader.WithEvents(nil),
+		"nil WithEvents": leader.WithEvents(nil),
 	} {
 		if err := leader.Run(t.Context(), l, electionKey, nothing, opt); err == nil {
 			t.Errorf("%s is accepted", name)

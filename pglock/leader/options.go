@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -12,14 +11,12 @@ type Option func(*config) error
 
 type config struct {
 	minPause, maxPause time.Duration
-	eligible           func(context.Context) bool
 	onEvent            func(Event)
 }
 
 const (
 	defaultMinPause = 100 * time.Millisecond
 	defaultMaxPause = 5 * time.Second
-	eligibleEvery   = time.Second
 )
 
 // WithBackoff sets the pauses between campaigns: shortest after a term that ended without an error, then doubling, with
@@ -32,20 +29,6 @@ func WithBackoff(shortest, longest time.Duration) Option {
 			return fmt.Errorf("WithBackoff(%v, %v): want 0 < shortest <= longest", shortest, longest)
 		}
 		c.minPause, c.maxPause = shortest, longest
-		return nil
-	}
-}
-
-// WithEligible makes the elector ask fn whether this process may lead: before each campaign, and every second while it
-// waits or leads. When fn returns false, the process leaves the queue, or its term ends with [ErrIneligible] as the
-// cause; it campaigns again when fn returns true. Only one goroutine of the elector calls fn at a time, with a context
-// that ends with the campaign or term. The default is that every process may lead. A nil fn is an error.
-func WithEligible(fn func(ctx context.Context) bool) Option {
-	return func(c *config) error {
-		if fn == nil {
-			return errors.New("WithEligible: the function is nil")
-		}
-		c.eligible = fn
 		return nil
 	}
 }

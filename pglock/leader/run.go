@@ -23,9 +23,9 @@ import (
 // returned, with or without an error, the lock was lost, or [Elector.Resign] was called. It waits for an unreachable
 // server in the same way.
 //
-// The context of lead ends with ctx, with the lock, with Resign, or when [WithEligible] says no; its cause says which.
-// lead should return then: the lock is kept until it does. Writes to the database that must not be stale belong in
-// transactions that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and the panic
+// The context of lead ends with ctx, with the lock, or with Resign; its cause says which. lead should return then: the
+// lock is kept until it does. Writes to the database that must not be stale belong in transactions that lock.GuardTx
+// guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and the panic
 // or exit continues.
 //
 // An Elector without [WithEvents] logs two kinds of problems as warnings: that the server cannot be asked (it is
@@ -78,7 +78,7 @@ func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pgl
 			return context.Cause(ctx)
 		case final(err) && (t == nil || errors.Is(err, pglock.ErrUnsupported)): // such as GuardTx on Redis
 			return e.failed(err)
-		case errors.Is(err, ErrIneligible) || errors.Is(err, ErrResigned) || err == nil:
+		case errors.Is(err, ErrResigned) || err == nil:
 		case t == nil:
 			if !out || lasted > reached {
 				e.report(EventUnavailable, err)
@@ -113,26 +113,20 @@ func final(err error) bool {
 // campaign waits for the lock and leads. It returns the term, if there was one, and why the term or the campaign
 // ended.
 func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglock.Lock) error) (*term, error) {
-	candidacy, withdraw := context.WithCancelCause(ctx)
-	defer withdraw(nil)
-	if !e.askEligible(candidacy) {
-		return nil, ErrIneligible
-	}
-	stopAsking := e.watchEligible(candidacy, withdraw)
-	defer stopAsking()
 	// The mark says of the wait, and then of the term, what it is for.
-	m := mark.Begin(candidacy, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: hooks.UseLeaderMark, Key: e.key})
+	m := mark.Begin(ctx, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: hooks.UseLeaderMark, Key: e.key})
 	defer m.Unlock(ctx)
 	token := processIdentity() + "/" + rand.Text()
-	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), hooks.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}).(pglock.LockOption))
+	lock, err := e.locker.Lock(ctx, e.key, pglock.WithToken(token), hooks.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}).(pglock.LockOption))
 	if err != nil {
 		return nil, err
 	}
-	if candidacy.Err() != nil { // the candidacy ended just as the lock was granted
-		return nil, errors.Join(context.Cause(candidacy), lock.Unlock(ctx))
+	if ctx.Err() != nil { // it ended just as the lock was granted
+		return nil, errors.Join(context.Cause(ctx), lock.Unlock(ctx))
 	}
 	m.Now()
-	t := e.begin(candidacy, withdraw, lock)
+	t := e.begin(ctx, lock)
+	defer t.withdraw(nil)
 	return t, e.serve(t, lead)
 }
 
@@ -143,39 +137,6 @@ func processIdentity() string {
 		host = "unknown-host" // the process ID and the random end of a token still tell processes apart
 	}
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
-}
-
-func (e *Elector) askEligible(ctx context.Context) bool {
-	return e.config.eligible == nil || e.config.eligible(ctx)
-}
-
-// watchEligible ends the candidacy, and with it the term, when the process becomes ineligible.
-func (e *Elector) watchEligible(candidacy context.Context, withdraw context.CancelCauseFunc) (stop func()) {
-	if e.config.eligible == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(candidacy)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(eligibleEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if !e.config.eligible(ctx) {
-				withdraw(ErrIneligible)
-				return
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-stopped
-	}
 }
 
 // pause is how long to wait before the next campaign.

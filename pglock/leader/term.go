@@ -25,13 +25,14 @@ type term struct {
 // termKey is the key of the term in lead's context.
 type termKey struct{}
 
-// begin starts a term with a lock that was granted to the candidacy ctx.
+// begin starts a term with a lock that was granted.
 //
 // Resign can race with the grant. Until e.term is set, Resign finds no term. From then on it ends the term; if lead has
 // not been called yet, it is called with a context that has already ended.
-func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
+func (e *Elector) begin(ctx context.Context, lock *pglock.Lock) *term {
+	ctx, withdraw := context.WithCancelCause(ctx)
 	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
-	t.ctx = lock.Context(context.WithValue(candidacy, termKey{}, t))
+	t.ctx = lock.Context(context.WithValue(ctx, termKey{}, t))
 	context.AfterFunc(t.ctx, func() { t.endedAt() })
 	e.mu.Lock()
 	e.term = t

@@ -23,17 +23,16 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		return l
 	}
 	exercise(t, open, nil, map[string]func(*suite){
-		"TheEndOfTheContextEndsRun":                   (*suite).contextEnds,
-		"AClosedLockerEndsRun":                        (*suite).closed,
-		"ResignHandsOverWhenLeadHasReturned":          (*suite).resign,
-		"ResignInsideLeadDoesNotWaitForItself":        (*suite).resignInside,
-		"ResignGivesUpWithItsContext":                 (*suite).resignGivesUp,
-		"AnErrorFromLeadLetsAnotherProcessTry":        (*suite).errorYields,
-		"APanicInLeadReleasesAndGoesOn":               (*suite).panics,
-		"GoexitInLeadReleases":                        (*suite).goexit,
-		"AnIneligibleProcessLeavesTheQueueAndTheTerm": (*suite).eligible,
-		"TheHealthCheckFindsALeaderThatGoesOn":        (*suite).health,
-		"EventsReportTermsInOrder":                    (*suite).events,
+		"TheEndOfTheContextEndsRun":            (*suite).contextEnds,
+		"AClosedLockerEndsRun":                 (*suite).closed,
+		"ResignHandsOverWhenLeadHasReturned":   (*suite).resign,
+		"ResignInsideLeadDoesNotWaitForItself": (*suite).resignInside,
+		"ResignGivesUpWithItsContext":          (*suite).resignGivesUp,
+		"AnErrorFromLeadLetsAnotherProcessTry": (*suite).errorYields,
+		"APanicInLeadReleasesAndGoesOn":        (*suite).panics,
+		"GoexitInLeadReleases":                 (*suite).goexit,
+		"TheHealthCheckFindsALeaderThatGoesOn": (*suite).health,
+		"EventsReportTermsInOrder":             (*suite).events,
 	})
 }
 
@@ -188,31 +187,6 @@ func (s *suite) goexit() {
 	}()
 	<-gone
 	s.free()
-}
-
-func (s *suite) eligible() {
-	var may atomic.Bool
-	causes := make(chan error, 100)
-	c := s.run(func(ctx context.Context, lock *pglock.Lock) error {
-		<-ctx.Done()
-		causes <- context.Cause(ctx)
-		return nil
-	}, leader.WithEligible(func(context.Context) bool { return may.Load() }))
-	if stats := c.locker.Stats(); stats.Waiting != 0 || stats.Acquired != 0 {
-		s.Errorf("an ineligible process campaigns: %+v", stats)
-	}
-	may.Store(true)
-	s.leading(c)
-	may.Store(false)
-	if err := <-causes; !errors.Is(err, leader.ErrIneligible) {
-		s.Errorf("the cause of an ineligible leader's context is %v", err)
-	}
-	other := s.run(leads)
-	s.leading(other)
-	may.Store(true)
-	s.waits(c)
-	may.Store(false)
-	s.Until("it has left the queue", func() bool { return c.locker.Stats().Waiting == 0 })
 }
 
 func (s *suite) health() {
