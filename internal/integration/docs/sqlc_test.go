@@ -103,7 +103,7 @@ func TestProgramSqlcReadsTheSchemaOfGooseAndMakesNoModelsOfIt(t *testing.T) {
 // project writes the files that a part of the page names, and returns what the page says that the program prints.
 func project(t *testing.T, part string) (dir string, output []string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(".", "program")
+	dir, err := os.MkdirTemp(".", "_program")
 	must.Succeed(t, err)
 	t.Cleanup(func() { must.Succeed(t, os.RemoveAll(dir)) })
 	for _, file := range anyFile.FindAllStringSubmatch(part, -1) {
