@@ -50,9 +50,12 @@ test test-long: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(F
 # The packages that have tests whose names begin so. Linking a package's tests costs a second, also if none of them is run.
 having = $(addprefix ./,$(sort $(dir $(shell git grep -lP '^func $(1)' -- '*_test.go'))))
 
+# Their tests run only if a variable of the environment asks for them.
+asked_for := $(addprefix ./internal/integration/,isolation/ pooler/ $(if $(PGLOCK_TEST_POSTGRES_IMAGE),,service/))
+
 .PHONY: test
 test: prepare ## Run the suite on real servers, with the race detector; with FAST=1 without, and fewer trials
-	@$(go_test) $(race) -skip='^Test(Long|Program)' $(longest) $(call having,(Test(?!Long|Program|Main\b)|Example|Fuzz))
+	@$(go_test) $(race) -skip='^Test(Long|Program)' $(longest) $(filter-out $(asked_for),$(call having,(Test(?!Long|Program|Main\b)|Example|Fuzz)))
 
 # Without cgo, as make check, whose compiled packages the go command uses again.
 .PHONY: test-programs

@@ -47,16 +47,3 @@ func TestProgramEveryRowCanBeMeasured(t *testing.T) {
 		})
 	}
 }
-
-func TestTheTimeInWhichALockIsFree(t *testing.T) {
-	at := func(locker, locked, left int) turn {
-		return turn{locker, time.UnixMilli(int64(locked)), time.UnixMilli(int64(left))}
-	}
-	turns := []turn{at(0, 1, 2), at(0, 10, 11), at(0, 12, 13), at(1, 5, 6)} // not in order, as they come from different Lockers
-	if p99 := longestFree(turns); p99 != 4*time.Millisecond {               // 2 to 5, 6 to 10; the same Locker again is not a handoff
-		t.Errorf("p99 %v", p99)
-	}
-	if p99 := longestFree(nil); p99 != 0 {
-		t.Errorf("without turns: p99 %v", p99)
-	}
-}

@@ -55,7 +55,7 @@ func (c convoy) run(ctx context.Context, b *bench) (lines []report.Line, err err
 		return nil, err
 	}
 	after, err := b.transactions(ctx)
-	p99 := longestFree(turns)
+	p99 := contest.LongestFree(turns)
 	free := report.Alone("  free between two, p99", report.Seconds, contest.Series{p99.Seconds()})
 	if c.mostFree > 0 {
 		free = free.Aim(report.AtMost, c.mostFree.Seconds())

@@ -253,14 +253,3 @@ func TestTreeOfALongCycle(t *testing.T) {
 		t.Errorf("a depth of %d, %d roots", depth, len(tree.Roots))
 	}
 }
-
-// queue returns a snapshot of sessions that wait for one key.
-func queue(waiters int32) *monitor.Snapshot {
-	lock := monitor.Lock{Key: "@1", Holders: []monitor.Holder{{Session: monitor.Session{PID: 1}}}}
-	for pid := int32(2); pid < waiters+2; pid++ {
-		since := time.Unix(int64(pid), 0)
-		lock.Waiters = append(lock.Waiters, monitor.Waiter{Session: monitor.Session{PID: pid}, WaitingSince: &since,
-			BlockedBy: []monitor.Blocker{{PID: 1, Kind: "hard"}}})
-	}
-	return &monitor.Snapshot{TakenAt: time.Unix(1000, 0), Locks: []monitor.Lock{lock}}
-}

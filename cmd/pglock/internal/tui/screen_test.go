@@ -62,25 +62,24 @@ func visitAll(u *user, look func()) {
 }
 
 func TestTheScreenIsFilledAndNotOverfilled(t *testing.T) {
-	for _, size := range [][2]int{{1, 24}, {20, 1}, {79, 7}, {80, 24}, {100, 61}, {233, 24}} {
-		width, height := size[0], size[1]
-		for _, snapshot := range []*monitor.Snapshot{mixedSnapshot(), deadlockSnapshot(), fullLockTable()} {
-			u := open(t, Options{First: snapshot}, width, height)
-			for _, err := range []error{nil, errors.New(strings.Repeat("no route to host ", 20))} {
-				u.send(snapshotMsg{snapshot: snapshot, err: err})
-				visitAll(u, func() {
-					screen := u.screen()
-					lines := strings.Split(screen, "\n")
-					if len(lines) != height {
-						t.Fatalf("%d lines on a screen of %d×%d:\n%s", len(lines), width, height, screen)
+	snapshots := []*monitor.Snapshot{mixedSnapshot(), deadlockSnapshot(), fullLockTable()}
+	for i, size := range [][2]int{{1, 24}, {20, 1}, {79, 7}, {80, 24}, {100, 61}, {233, 24}} {
+		width, height, snapshot := size[0], size[1], snapshots[i%len(snapshots)]
+		u := open(t, Options{First: snapshot}, width, height)
+		for _, err := range []error{nil, errors.New(strings.Repeat("no route to host ", 20))} {
+			u.send(snapshotMsg{snapshot: snapshot, err: err})
+			visitAll(u, func() {
+				screen := u.screen()
+				lines := strings.Split(screen, "\n")
+				if len(lines) != height {
+					t.Fatalf("%d lines on a screen of %d×%d:\n%s", len(lines), width, height, screen)
+				}
+				for _, line := range lines {
+					if n := view.Columns(line); n > width {
+						t.Fatalf("a line of %d columns on a screen of %d×%d: %s", n, width, height, line)
 					}
-					for _, line := range lines {
-						if n := view.Columns(line); n > width {
-							t.Fatalf("a line of %d columns on a screen of %d×%d: %s", n, width, height, line)
-						}
-					}
-				})
-			}
+				}
+			})
 		}
 	}
 }
