@@ -195,7 +195,7 @@ func (d demo) print(s *monitor.Snapshot, lock monitor.Lock) {
 	for _, waiter := range lock.Waiters {
 		var waited time.Duration
 		if waiter.WaitingSince != nil {
-			waited = s.TakenAt.Sub(*waiter.WaitingSince).Truncate(time.Millisecond)
+			waited = max(0, s.TakenAt.Sub(*waiter.WaitingSince).Truncate(time.Millisecond)) // it may have begun since
 		}
 		d.say("|   session %d, %s, has waited for %v", waiter.PID, waiter.Application, waited)
 	}
