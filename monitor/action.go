@@ -139,7 +139,8 @@ type candidate struct {
 	wait    *Wait // which it ends
 	Effect
 	cost
-	allowed bool // to the role of the snapshot
+	allowed  bool // to the role of the snapshot
+	deadlock bool // it ends a deadlock, which does not end by itself as other waits may
 }
 
 // chooser compares what could be done.
@@ -174,7 +175,7 @@ func (c *chooser) choose(part *Tree) (best candidate, more *candidate, ok bool) 
 	most := slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(a.AtMost, b.AtMost) })
 	best = slices.MinFunc(all, func(a, b candidate) int {
 		return cmp.Or(compareBool(2*a.AtMost < most.AtMost, 2*b.AtMost < most.AtMost), compareBool(!a.allowed, !b.allowed),
-			a.cost.compare(b.cost), cmp.Compare(b.AtMost, a.AtMost), cmp.Compare(b.Frees, a.Frees))
+			compareBool(!a.deadlock, !b.deadlock), a.cost.compare(b.cost), cmp.Compare(b.AtMost, a.AtMost), cmp.Compare(b.Frees, a.Frees))
 	})
 	if most.AtMost > best.AtMost {
 		more = &most
@@ -191,7 +192,7 @@ func (c *chooser) candidate(w simulatedWait) (one candidate, possible bool) {
 			return one, false
 		}
 		one.signals = append(one.signals, sent{b, w.hard})
-		one.allowed = one.allowed && n.SignalledBy == ""
+		one.allowed, one.deadlock = one.allowed && n.SignalledBy == "", one.deadlock || n.Certain
 		one.cost = one.add(costOf(n.Session, w.hard, c.held[n.ID()], c.s.TakenAt))
 	}
 	one.Effect = c.m.effect(one.signals)

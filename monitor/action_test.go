@@ -93,7 +93,9 @@ var actionScenes = map[string]struct {
 		right := s.session(patience, appName("right"), "SELECT pg_advisory_lock(2)", "BEGIN", "SELECT 1")
 		s.db.Queue(s.T, left, "SELECT pg_advisory_xact_lock(2)")
 		s.db.Queue(s.T, right, "SELECT pg_advisory_xact_lock(1)")
-	}, "Deadlock for AGE: N → N → N. Terminate N right: frees 1, longest wait AGE"},
+		s.session(appName("idler"), "BEGIN", "LOCK TABLE t") // whose end loses less, but it may end by itself
+		s.waits("SELECT * FROM t")
+	}, "Deadlock for AGE: N → N → N. Terminate N right: frees 1, longest wait AGE; 1 other waits"},
 	"a prepared transaction": {func(s idleSessions) {
 		s.session("BEGIN", "SELECT pg_advisory_xact_lock(7)", "PREPARE TRANSACTION 'it''s late'")
 		s.Cleanup(func() { execute(s.T, s.db.Connect(s.T), "ROLLBACK PREPARED 'it''s late'") })

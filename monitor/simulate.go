@@ -101,10 +101,8 @@ func newSimulation(s *Snapshot, g *waitGraph) *simulation {
 
 // exact reports whether the wait is over for certain when its blockers are gone.
 func (w Wait) exact() bool {
-	if w.Lock != nil {
-		return !w.Lock.InRow
-	}
-	return slices.Contains([]string{"relation", "extend", "page", "object", "frozenid"}, w.Other.Type)
+	return w.Lock != nil && !w.Lock.InRow ||
+		w.Other != nil && slices.Contains([]string{"relation", "extend", "page", "object", "frozenid"}, w.Other.Type)
 }
 
 // effect simulates signals that are sent together.
