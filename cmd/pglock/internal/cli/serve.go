@@ -177,7 +177,8 @@ func (s *serveRun) tls() (scheme string, secure *tls.Config, err error) {
 
 // observe takes snapshots for the page and the metrics.
 func (s *serveRun) observe(ctx context.Context, db database, o *observer, metrics *exporter.Exporter) error {
-	outage, unread := outage{db: db}, false
+	outage, unread := newOutage(db, time.Duration(s.interval)), false
+	defer outage.alarm.Stop()
 	return o.watch(ctx, time.Duration(s.interval), func(latest *monitor.Snapshot, _ []journal.Event, err error) error {
 		outage.note(err)
 		metrics.Note(latest, err)

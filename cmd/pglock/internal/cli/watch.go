@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -145,7 +146,8 @@ func (w *watchRun) follow(ctx context.Context, db database, pool *pgxpool.Pool, 
 	} else {
 		say(os.Stderr, "watching %s", db.target)
 	}
-	outage, first := outage{db: db}, true
+	outage, first := newOutage(db, time.Duration(w.interval)), true
+	defer outage.alarm.Stop()
 	err := o.watch(ctx, time.Duration(w.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
 		if err != nil && first {
 			return db.failed(err)
@@ -179,13 +181,31 @@ func printEvents(to *os.File, output format, events []journal.Event) error {
 	return view.EventsNDJSON(to, events)
 }
 
-// outage says once that a server has stopped answering, and once that it answers again.
+// outage says once that a server has stopped answering, and once that it answers again. A snapshot that takes longer than three
+// intervals is no answer.
 type outage struct {
-	db   database
-	lost bool
+	db      database
+	silence time.Duration
+
+	mu    sync.Mutex // the alarm may ring while an answer comes
+	alarm *time.Timer
+	lost  bool
+}
+
+func newOutage(db database, interval time.Duration) *outage {
+	o := &outage{db: db, silence: max(3*interval, time.Second)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.alarm = time.AfterFunc(o.silence, func() { o.note(fmt.Errorf("no answer for %v", o.silence)) })
+	return o
 }
 
 func (o *outage) note(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		o.alarm.Reset(o.silence)
+	}
 	switch {
 	case err != nil && !o.lost:
 		say(os.Stderr, "%v; trying again", o.db.failed(err))
