@@ -37,7 +37,7 @@ var columnsOfPage = [pages][]column{
 		{title: "LOCK", cell: 3, width: 12, weight: 2},
 		{title: "BEHIND", cell: 5, width: 6, minWidth: wide, right: true},
 		{title: "USER", cell: 6, width: 12, minWidth: wide},
-		{title: "DOING", cell: 4, width: 16, weight: 4, minWidth: usual},
+		{title: "DOING", cell: 4, width: 16, weight: 2, minWidth: usual},
 	},
 }
 

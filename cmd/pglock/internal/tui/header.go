@@ -64,18 +64,22 @@ func (m Model) alert(text []string) (lines []styled) {
 	return lines
 }
 
-// The smallest heights of a terminal in which the headline has two lines, the statement of the culprit, and the command.
+// The smallest heights of a terminal in which the headline has two lines, the statement of the culprit, four lines, and the command.
 const (
 	sentenceHeight  = 16
 	statementHeight = 20
+	wholeHeight     = 24
 	commandHeight   = 30
 )
 
 // headline returns the lines about the best action.
 func (m Model) headline() (lines []styled) {
 	a, plain, most := m.text.Action, lipgloss.NewStyle(), 2
-	if m.height < sentenceHeight {
+	switch {
+	case m.height < sentenceHeight:
 		most = 1
+	case m.height >= wholeHeight:
+		most = 4
 	}
 	text := view.Wrap(view.Printable(a.String()), m.width-1, "  ")
 	if len(text) > most {
