@@ -75,7 +75,7 @@ function showSums(s) {
   const longest = s.longest_since ? ageOf((now - Date.parse(s.longest_since)) / 1000) : "";
   sum("waiting", s.waiting, "waiting", s.waiting);
   sum("longest", s.waiting && longest ? longest : "");
-  sum("held", s.held, s.held === 1 ? "lock held" : "locks held");
+  sum("held", s.held || (s.waiting ? "" : 0), s.held === 1 ? "lock held" : "locks held");
   sum("deadlocks", s.deadlocks.length || "", s.deadlocks.length === 1 ? "deadlock" : "deadlocks", true);
   announce(s.waiting + " waiting, " + s.held + " held" + (s.deadlocks.length ? ", " + count(s.deadlocks.length, "deadlock") : ""));
   const title = (s.lost ? "(no answer) " : s.waiting ? "(" + s.waiting + ") " : "") + name +
@@ -93,7 +93,9 @@ function showHeadline(s) {
   say(at("quiet"), printable(s.headline));
   if (!acts) return;
   at("root").classList.toggle("dead", s.deadlocks.length > 0);
-  say(at("root-what"), printable(s.headline));
+  const [first, ...others] = printable(s.headline).split("; or ");
+  say(at("root-what"), first);
+  say(at("root-or"), others.length ? "or " + others.join("; or ") : "");
   say(at("root-statement"), printable(s.statement));
   for (const [i, id] of ["root-first", "root-other"].entries()) {
     at(id).hidden = !s.commands[i] || Boolean(moment);
@@ -164,7 +166,10 @@ function begin() {
   refresh();
   timeline().then(showPast).catch(() => {});
 }
-setInterval(() => { if (!document.hidden && !moment) refresh(); }, 1000);
-setInterval(() => { if (!document.hidden) timeline().then(showPast).catch(() => {}); }, 10000);
+setInterval(() => {
+  if (document.hidden) return;
+  if (!moment) refresh();
+  if (Date.now() - drawn >= Math.min(10000, span ? (Date.parse(span.last) - Date.parse(span.first)) / 300 : 0)) timeline().then(showPast).catch(() => {});
+}, 1000);
 showPast();
 begin();
