@@ -36,9 +36,8 @@ func (l *Locker) TryLock(ctx context.Context, key Key, opts ...LockOption) (*Loc
 // order, so two calls for the same keys cannot deadlock with each other. The same key twice is harmless; no keys at
 // all are an error that matches [ErrInvalidKey].
 //
-// While another process keeps a LockAll from one of its keys, calls of this process queue behind it at all of them. A holder
-// of one lock that calls Lock for another may so complete a cycle that the order of keys alone would not allow. Under
-// [Lock.Context] it ends like any other.
+// If not all of them are free, LockAll takes them one after another, each when it is its turn, and keeps those that it
+// has. So callers that take their keys in that order, whether one by one or together, cannot deadlock.
 func (l *Locker) LockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, l.inOrder(keys), false, opts)
 }
@@ -58,6 +57,7 @@ type request struct {
 	since  driver.Instant
 	caller context.Context // of the call, or derived from it by the Observer
 	waited bool            // it did not get the lock at once
+	of     *request        // the LockAll that takes the key as one of several; nil if there is none
 
 	attempt
 	oneKey   [1]driver.Key // room for the usual one
@@ -68,11 +68,10 @@ type request struct {
 // group guards it.
 type attempt struct {
 	entries []*entry      // of the keys that the request has reached
-	queued  bool          // it waits at the last of them
+	queued  bool          // it waits at the entry of its only key
 	ready   chan struct{} // closed when that wait is over
 	lock    *Lock         // the result, if it need not ask the backend
 	asked   bool          // it waited for the backend
-	wait    *wait         // while it does
 }
 
 // acquire takes keys, which are in order.
@@ -134,12 +133,27 @@ func (l *Locker) newRequest(ctx context.Context, keys []Key, try bool, opts []Lo
 	return r, nil
 }
 
-// take passes r through the queues of this process and then through the backend's. If it fails, or the Observer panics, r
-// leaves them, as soon as the backend knows that its keys are not locked.
-func (l *Locker) take(ctx context.Context, r *request) (lock *Lock, err error) {
+// take takes r's keys.
+func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	switch {
+	case len(r.keys) == 1:
+		return l.takeTogether(ctx, r, !r.try)
+	case r.config.shared:
+		return l.takeEach(ctx, r)
+	}
+	lock, err := l.takeTogether(ctx, r, false)
+	if r.try || !errors.Is(err, ErrNotAcquired) {
+		return lock, err
+	}
+	return l.takeEach(ctx, r)
+}
+
+// takeTogether passes r through the queues of this process and then through the backend's; with wait r has one key, and waits
+// there. If it fails, or the Observer panics, r leaves them, as soon as the backend knows that its keys are not locked.
+func (l *Locker) takeTogether(ctx context.Context, r *request, wait bool) (lock *Lock, err error) {
 	defer func() {
 		if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 			left := *r // r may begin another attempt
@@ -151,23 +165,23 @@ func (l *Locker) take(ctx context.Context, r *request) (lock *Lock, err error) {
 			l.leave(r)
 		}
 	}()
-	if err := l.passQueues(ctx, r); err != nil {
+	if err := l.passQueues(ctx, r, wait); err != nil {
 		return nil, err
 	}
 	if r.lock != nil {
 		return r.lock, nil
 	}
 	lock, err = l.ask(ctx, r, false)
-	if r.try || !errors.Is(err, ErrNotAcquired) {
+	if !wait || !errors.Is(err, ErrNotAcquired) {
 		return lock, err
 	}
 	return l.askAndWait(ctx, r)
 }
 
 // passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock.
-func (l *Locker) passQueues(ctx context.Context, r *request) error {
+func (l *Locker) passQueues(ctx context.Context, r *request, wait bool) error {
 	for _, key := range r.keys {
-		waits, err := l.enter(r, l.identityOf(key))
+		waits, err := l.enter(r, l.identityOf(key), wait)
 		if err == nil && waits {
 			err = l.awaitTurn(ctx, r)
 		}
@@ -178,7 +192,7 @@ func (l *Locker) passQueues(ctx context.Context, r *request) error {
 	return nil
 }
 
-// awaitTurn waits for r's turn at its last entry, or the end of ctx, and not at all if that would be for ever.
+// awaitTurn waits for r's turn at its entry, or the end of ctx, and not at all if that would be for ever.
 func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 	ctx, w, err := l.beginWait(ctx, r, true)
 	if err != nil {
@@ -229,11 +243,13 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	}
 	defer endWait(w)
 	r.reportWait(l)
-	r.asked, r.wait = true, w
+	r.asked = true
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	l.mu.Lock()
 	closed := l.closed.Load()
 	if !closed {
-		l.asking[r] = w
+		l.asking[r] = end
 	}
 	l.mu.Unlock()
 	if closed {
@@ -255,7 +271,8 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	if h.over { // Lost came first
 		return nil
 	}
-	h.grant, h.since = grant, now
+	h.since = now
+	h.grants = append(h.grants, grant)
 	for _, e := range r.entries {
 		e.busy--
 		e.holds = append(e.holds, h)

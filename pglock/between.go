@@ -66,7 +66,7 @@ func newLookout(l *Locker) *lookout {
 
 // lookout returns where w is to be published; nil if nowhere. Of a call that holds nothing the others need not know.
 func (w *wait) lookout() *lookout {
-	if len(w.held)+len(w.txs) == 0 && (w.passed == 0 || len(w.keys) == 1) {
+	if len(w.held)+len(w.txs) == 0 {
 		return nil
 	}
 	here, at := w.locker, fmt.Sprint(w.place)
@@ -259,22 +259,7 @@ func (o *lookout) textLocked(w *wait) between.Wait {
 		if lock.hold.locker.at() != at || lock.Err() != nil {
 			continue
 		}
-		b := lock.hold.locker.lookout.backend
-		for _, owner := range b.Owners(lock.hold.grant) {
-			for _, key := range lock.keys() {
-				text.Holds = append(text.Holds, between.Claim{Key: b.Published(key.KeyID), Owner: owner})
-			}
-		}
-	}
-	if len(w.keys) > 1 {
-		for _, key := range w.keys[:w.passed] {
-			text.Holds = append(text.Holds, between.Claim{Key: w.published(key), Owner: between.Turn})
-		}
-		for _, owner := range w.locker.lookout.backend.Owners(nil) {
-			for _, key := range w.keys[:w.got.Load()] {
-				text.Holds = append(text.Holds, between.Claim{Key: w.published(key), Owner: owner})
-			}
-		}
+		text.Holds = append(text.Holds, lock.claims()...)
 	}
 	for _, tie := range w.txs {
 		if tie.server == at {
@@ -282,6 +267,21 @@ func (o *lookout) textLocked(w *wait) between.Wait {
 		}
 	}
 	return text
+}
+
+// claims returns what others see that the Lock holds.
+func (l *Lock) claims() (claims []between.Claim) {
+	b, keys := l.hold.locker.lookout.backend, l.keys()
+	for i, grant := range l.hold.grants {
+		of := keys
+		if len(l.hold.grants) > 1 {
+			of = keys[i : i+1]
+		}
+		for _, key := range of {
+			claims = append(claims, between.Claim{Key: b.Published(key.KeyID), Owner: b.Owner(grant)})
+		}
+	}
+	return claims
 }
 
 // published returns the key by which other processes know what w waits for.
@@ -343,11 +343,4 @@ func nameBetween(waiter, holder *wait, id driver.KeyID) (Key, time.Time) {
 	}
 	id.Space %= between.Rows
 	return Key{k: driver.Key{KeyID: id}}, time.Time{}
-}
-
-// Got implements [between.Progress].
-func (h *hold) Got(keys int) {
-	if h.wait != nil {
-		h.wait.got.Store(int32(keys))
-	}
 }

@@ -61,7 +61,7 @@ func (*seen) TakesPostgresOption(string) bool         { return true }
 func (*seen) Place(driver.Grant) any                  { return "memory" }
 func (*seen) SeesRows() bool                          { return false }
 func (*seen) Published(key driver.KeyID) driver.KeyID { return key }
-func (s *seen) Owners(driver.Grant) []string          { return []string{s.name} }
+func (s *seen) Owner(driver.Grant) string             { return s.name }
 func (s *seen) Configure(c hooks.PostgresConfig) {
 	c.Application = s.name
 	s.Backend.(hooks.PostgresOptions).Configure(c)

@@ -84,8 +84,8 @@ func (l *Locker) awaitHolders(ctx context.Context) (held []*hold, err error) {
 	locks := l.locks()
 	var ended []*Lock
 	for _, k := range locks {
-		if l.endHold(k.hold, LostClosed, cause, true) {
-			held = append(held, k.hold)
+		if h := l.endHold(k.hold, LostClosed, cause, true); h != nil {
+			held = append(held, h)
 		}
 		if errors.Is(k.Err(), ErrLost) {
 			ended = append(ended, k)
@@ -178,8 +178,8 @@ func (l *Locker) refuse() bool {
 	close(l.closing) // which ends the waits in queues
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, w := range l.asking {
-		w.giveUp(ErrClosed)
+	for _, end := range l.asking {
+		end(ErrClosed)
 	}
 	l.undrained.Store(groups)
 	for i := range l.groups {

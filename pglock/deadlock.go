@@ -49,9 +49,7 @@ func deadlock(w *wait, cycle []step) error {
 		if s.from.name != nil {
 			call.Waits = *s.from.name
 		}
-		if last.stake.lock != nil {
-			call.HeldSince = wallTime(last.stake.lock.since)
-		}
+		call.HeldSince = wallTime(last.stake.lock.since)
 		e.Cycle = append(e.Cycle, call)
 		last = s
 	}
@@ -68,15 +66,12 @@ func (w *wait) requested() []Key {
 
 // name returns the key by which its holder knows the stake in key.
 func (s *stake) name(key driver.Key) Key {
-	for _, k := range s.keys {
+	for _, k := range s.lock.keys() {
 		if k.KeyID == key.KeyID {
 			key = k
 		}
 	}
-	if s.lock != nil {
-		return s.lock.nameOf(key)
-	}
-	return Key{k: key}
+	return s.lock.nameOf(key)
 }
 
 func (e *DeadlockError) Error() string {

@@ -7,28 +7,50 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// hold is a grant of the backend for one request, and its Locks: several if they are shared. The groups of its keys guard it.
+// hold is what a request has got from the backend, and its Locks: several if they are shared. The groups of its keys guard it.
 type hold struct {
 	locker  *Locker
-	grant   driver.Grant
-	entries []*entry // of its keys
+	grants  []driver.Grant // one, or one for each key
+	entries []*entry       // of its keys
 	groups  groupSet
 	shared  bool
 	since   driver.Instant
 	over    bool       // lost or released
 	why     LostReason // it was lost
 	kept    bool       // it is not handed off: its backend does not keep guarded transactions of two Locks in order
+	part    bool       // it is for one of several keys that a LockAll takes: it is not joined, and no caller has its Lock
 	passed  int        // how often it was handed off or joined
-	wait    *wait      // of the call that waits for the grant; nil if none does
 	locks   []*Lock
+	open    int   // grants whose releases are not confirmed, once it is over
+	whole   *hold // that has its grant now; nil if it has it itself
 
-	first Lock     // the first Lock on the hold, so that both are one allocation,
-	room  [1]*Lock // and so is the list of locks
+	first    Lock            // the first Lock on the hold, so that both are one allocation,
+	room     [1]*Lock        // and so is the list of locks,
+	oneGrant [1]driver.Grant // and that of grants
+}
+
+// deadline is the instant until which all grants can be trusted.
+func (h *hold) deadline() driver.Instant {
+	first := h.grants[0].Deadline()
+	for _, g := range h.grants[1:] {
+		first = min(first, g.Deadline())
+	}
+	return first
+}
+
+// each calls do for each grant, until one fails.
+func (h *hold) each(do func(driver.Grant) error) error {
+	for _, g := range h.grants {
+		if err := do(g); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayHandOffLocked reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayHandOffLocked(h *hold) bool {
-	return !h.over && !h.kept && !l.closed.Load() && len(h.entries) == 1 && h.passed < l.config.handoffs &&
+	return !h.over && !h.kept && !h.part && !l.closed.Load() && len(h.entries) == 1 && h.passed < l.config.handoffs &&
 		driver.Now().Sub(h.since) < l.config.handoffFor
 }
 
@@ -52,14 +74,17 @@ func (l *Locker) handOffLocked(h *hold, r *request) {
 // waiting call has not returned it yet.
 func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 	h.passed++
-	l.handedOff.Add(1)
+	h.part = r.of != nil
+	if !h.part {
+		l.handedOff.Add(1)
+	}
 	return l.attachLocked(h, r, &Lock{}, driver.Now())
 }
 
 // newHold returns a hold for r, without a grant.
 func (l *Locker) newHold(r *request) *hold {
-	h := &hold{locker: l, entries: r.entries, groups: r.groups, shared: r.config.shared, wait: r.wait}
-	h.locks = h.room[:0]
+	h := &hold{locker: l, entries: r.entries, groups: r.groups, shared: r.config.shared, part: r.of != nil}
+	h.locks, h.grants = h.room[:0], h.oneGrant[:0]
 	return h
 }
 
@@ -68,7 +93,9 @@ func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) 
 	k.hold, k.locked, k.since, k.token, k.use = h, r.keys, now, r.token, r.config.use
 	h.locks = append(h.locks, k)
 	l.held.Add(1)
-	l.acquired.Add(1)
+	if r.of == nil {
+		l.acquired.Add(1)
+	}
 	return k
 }
 
@@ -82,7 +109,7 @@ func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, repor
 	}
 	r.token = l.tokenFor(r.config)
 	l.lock(h.groups)
-	may := !h.over && !h.kept && driver.Now() < h.grant.Deadline() && len(h.entries) == 1 && !h.shared &&
+	may := !h.over && !h.kept && driver.Now() < h.deadline() && len(h.entries) == 1 && !h.shared &&
 		len(h.entries[0].queue) == 0 && !l.closed.Load()
 	if !may || !k.end(ErrUnlocked) {
 		l.unlock(h.groups)

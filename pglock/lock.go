@@ -84,7 +84,7 @@ func (l *Lock) Err() error {
 	switch {
 	case expires != 0 && now >= expires:
 		l.expire()
-	case now >= l.hold.grant.Deadline():
+	case now >= l.hold.deadline():
 		l.hold.locker.expire(l.hold, LostLease, nil)
 	default:
 		return nil
@@ -101,7 +101,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.says("verify", err)
 	}
-	err := l.hold.locker.backend.Check(ctx, l.hold.grant)
+	err := l.hold.each(func(g driver.Grant) error { return l.hold.locker.backend.Check(ctx, g) })
 	if err == nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ type Locker struct {
 	waiting, held, acquired, handedOff, lost atomic.Int64 // see Stats
 
 	mu     sync.Mutex
-	asking map[*request]*wait // what waits for the backend, to be ended by Close
+	asking map[*request]context.CancelCauseFunc // what waits for the backend, to be ended by Close
 
 	notifications combine.Queue[loss]
 	waits         waitWatch
@@ -165,7 +165,7 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	}
 	l := &Locker{
 		backend: b, config: config, tokens: rand.Text() + "-", graph: waits, drained: make(chan struct{}), closing: make(chan struct{}),
-		asking: map[*request]*wait{},
+		asking: map[*request]context.CancelCauseFunc{},
 	}
 	for i := range l.groups {
 		l.groups[i].entries = map[identity]*entry{}

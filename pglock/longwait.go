@@ -116,7 +116,7 @@ func (l *Locker) allWaits() map[waitedFor]*longWait {
 	all := map[waitedFor]*longWait{}
 	l.mu.Lock()
 	for r := range l.asking {
-		l.addWait(all, r, r.keys[0], 1)
+		l.addWait(all, r, 1)
 	}
 	l.mu.Unlock()
 	l.eachEntry(func(e *entry) { l.addQueueLocked(all, e) })
@@ -143,14 +143,15 @@ func (l *Locker) addQueueLocked(all map[waitedFor]*longWait, e *entry) {
 		return
 	}
 	first := e.queue[0]
-	w := l.addWait(all, first, first.keys[len(first.entries)-1], len(e.queue))
+	w := l.addWait(all, first, len(e.queue))
 	if w != nil && len(e.holds) > 0 && len(e.holds[0].locks) > 0 {
 		lock := e.holds[0].locks[0]
 		w.here = &Holder{Self: true, Since: wallTime(lock.since)}
 	}
 }
 
-func (l *Locker) addWait(all map[waitedFor]*longWait, r *request, key driver.Key, calls int) *longWait {
+func (l *Locker) addWait(all map[waitedFor]*longWait, r *request, calls int) *longWait {
+	key := r.keys[0]
 	what := waitedFor{identity: l.identityOf(key)}
 	w := &longWait{key: Key{k: key}, since: r.since}
 	if use := r.config.use; use != nil {

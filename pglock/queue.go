@@ -9,10 +9,10 @@ import (
 
 // This file is the queue among the goroutines of one process. The groups of the keys guard it.
 //
-// Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
-// each it waits, first come first served, until nothing that this process holds or asks for conflicts with it. Then it
-// may ask the backend, where it competes with other processes; or, if it wants one key only, it may reuse a hold of
-// this process: one that the last holder hands off, or one that others share.
+// Each key that is in use here has an entry. A request for one key waits there, first come first served, until nothing that
+// this process holds or asks for conflicts with it. Then it may ask the backend, where it competes with other processes; or
+// it may reuse a hold of this process: one that the last holder hands off, or one that others share. A request for several
+// keys does not wait: see all.go.
 //
 // So at most one exclusive request of a process asks for a key at a time. Requests behind it cost the server nothing.
 
@@ -64,16 +64,16 @@ const (
 	shareHold
 )
 
-// decideLocked decides what r, the first in e's queue, may do.
-func (l *Locker) decideLocked(e *entry, r *request) decision {
+// decideLocked decides what r, the first in e's queue, may do. wait says that it can wait here.
+func (l *Locker) decideLocked(e *entry, r *request, wait bool) decision {
 	switch {
 	case len(e.holds)+e.busy == 0:
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case len(r.keys) == 1 && len(e.holds) > 0 && l.mayHandOffLocked(e.last()):
+	case len(r.keys) == 1 && r.of == nil && len(e.holds) > 0 && l.mayHandOffLocked(e.last()):
 		return shareHold
-	case e.busy > 0 && !r.try:
+	case e.busy > 0 && wait:
 		return waitHere // for the shared hold that is being asked for, to join it
 	}
 	return askBackend
@@ -81,9 +81,9 @@ func (l *Locker) decideLocked(e *entry, r *request) decision {
 
 func (e *entry) last() *hold { return e.holds[len(e.holds)-1] }
 
-// enter brings r to the entry of its next key, and reports whether r must wait there. A request that does not wait (try) fails
-// if it would have to wait. After an error r is not at the entry.
-func (l *Locker) enter(r *request, id identity) (waits bool, err error) {
+// enter brings r to the entry of its next key, and reports whether r must wait there. Without wait it fails if it would
+// have to. After an error r is not at the entry.
+func (l *Locker) enter(r *request, id identity, wait bool) (waits bool, err error) {
 	g := &l.groups[groupOf(id.KeyID)]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,10 +95,10 @@ func (l *Locker) enter(r *request, id identity) (waits bool, err error) {
 		e = g.addLocked(id)
 	}
 	v := waitHere
-	if len(e.queue) == 0 || r.try && r.config.shared && e.writers == 0 {
-		v = l.decideLocked(e, r)
+	if len(e.queue) == 0 || !wait && r.config.shared && e.writers == 0 {
+		v = l.decideLocked(e, r, wait)
 	}
-	if v == waitHere && r.try {
+	if v == waitHere && !wait {
 		return false, ErrNotAcquired
 	}
 	r.entries = append(r.entries, e)
@@ -128,7 +128,7 @@ func (l *Locker) applyLocked(e *entry, r *request, v decision) {
 func (l *Locker) wakeQueueLocked(e *entry) {
 	for len(e.queue) > 0 {
 		r := e.queue[0]
-		v := l.decideLocked(e, r)
+		v := l.decideLocked(e, r, true)
 		if v == waitHere {
 			return
 		}
@@ -151,26 +151,25 @@ func (e *entry) dequeueLocked(r *request) {
 	}
 }
 
-// withdrawLocked takes r out of the queue at its last entry, and reports whether it waited there.
+// withdrawLocked takes r out of the queue at its entry, and reports whether it waited there.
 func (l *Locker) withdrawLocked(r *request) bool {
 	if !r.queued {
 		return false
 	}
-	last := len(r.entries) - 1
-	e := r.entries[last]
-	r.entries = r.entries[:last]
+	e := r.entries[0]
+	r.entries = nil
 	e.dequeueLocked(r)
 	l.wakeQueueLocked(e)
 	return true
 }
 
-// leave removes r from the entries that it has reached. After a panic of the Observer it may wait at the last of them, or have got
-// a Lock there, which it gives back.
+// leave removes r from the entries that it has reached. After a panic of the Observer it may wait at one, or have got a Lock
+// there, which it gives back.
 func (l *Locker) leave(r *request) {
 	l.lock(r.groups)
 	defer l.unlock(r.groups)
 	if r.lock != nil {
-		go l.giveBack(r.lock)
+		go func() { _ = l.giveBack(r.lock) }()
 		return
 	}
 	l.withdrawLocked(r)
@@ -181,10 +180,11 @@ func (l *Locker) leave(r *request) {
 }
 
 // giveBack unlocks a Lock that no caller gets.
-func (l *Locker) giveBack(lock *Lock) {
+func (l *Locker) giveBack(lock *Lock) error {
 	if lock.end(ErrUnlocked) {
-		_ = l.drop(context.Background(), lock)
+		return l.drop(context.Background(), lock)
 	}
+	return nil
 }
 
 // removeOne removes x from the list, and reports whether it was there.

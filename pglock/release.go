@@ -3,6 +3,7 @@ package pglock
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -34,7 +35,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 
 // makeBusyLocked makes h's keys busy instead of held.
 func (h *hold) makeBusyLocked() {
-	h.over = true
+	h.over, h.open = true, len(h.grants)
 	for _, e := range h.entries {
 		removeOne(&e.holds, h)
 		e.busy++
@@ -49,35 +50,52 @@ func (l *Locker) freeLocked(h *hold) {
 	}
 }
 
-// releaseHold releases a hold, and lets others have its keys when the release is confirmed.
+// releaseHold releases a hold, and lets others have its keys when that is confirmed.
 func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
-	err := l.backend.Release(ctx, h.grant)
+	if len(h.grants) == 1 {
+		return l.releaseGrant(ctx, h, h.grants[0])
+	}
+	errs := make([]error, len(h.grants))
+	var releases sync.WaitGroup
+	for i, g := range h.grants {
+		releases.Go(func() { errs[i] = l.releaseGrant(ctx, h, g) })
+	}
+	releases.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *Locker) releaseGrant(ctx context.Context, h *hold, g driver.Grant) error {
+	err := l.backend.Release(ctx, g)
 	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 		go func() {
 			<-open.Done
-			l.holdReleased(h)
+			l.grantReleased(h)
 		}()
 		return err
 	}
-	l.holdReleased(h)
+	l.grantReleased(h)
 	return err
 }
 
-func (l *Locker) holdReleased(h *hold) {
+func (l *Locker) grantReleased(h *hold) {
 	l.lock(h.groups)
 	defer l.unlock(h.groups)
-	l.freeLocked(h)
+	if h.open--; h.open == 0 {
+		l.freeLocked(h)
+	}
 }
 
 // Lost implements [driver.LossHandler]: every Lock on h ends. A backend may call it before Acquire has returned.
-func (h *hold) Lost(why LostReason, err error) { h.locker.endHold(h, why, err, false) }
+func (h *hold) Lost(why LostReason, err error) { h.locker.endAndRelease(h, why, err, false) }
 
 // expire ends every Lock on h, which cannot be trusted any more although the backend has not reported its loss. The
 // server may hold it for a long time, and a backend must not be asked for a key that it holds; so h is released, and
 // its keys stay busy until then.
-func (l *Locker) expire(h *hold, why LostReason, err error) {
-	if l.endHold(h, why, err, true) {
-		go func() { _ = l.releaseHold(context.Background(), h) }() // usually ErrLost, which has been reported
+func (l *Locker) expire(h *hold, why LostReason, err error) { l.endAndRelease(h, why, err, true) }
+
+func (l *Locker) endAndRelease(h *hold, why LostReason, err error, release bool) {
+	if ended := l.endHold(h, why, err, release); ended != nil {
+		go func() { _ = l.releaseHold(context.Background(), ended) }() // usually ErrLost, which has been reported
 	}
 }
 
@@ -98,36 +116,42 @@ func reportLosses(losses []loss) {
 	}
 }
 
-// endHold ends every Lock on h, and reports whether it is the first to end h. If release is set, the keys become busy, and
-// releaseHold must follow.
-func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (first bool) {
+// endHold ends every Lock on h, unless it is over already. If it returns a hold, releaseHold must follow for that, and its keys
+// are busy until then. With release that is h; without, its only grant is lost. The grant may be one of several of another hold
+// by now, which then has others to be released.
+func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (ended *hold) {
 	l.lock(h.groups)
+	if whole := h.whole; whole != nil {
+		l.unlock(h.groups)
+		return l.endHold(whole, why, err, true)
+	}
 	defer l.unlock(h.groups)
 	if h.over {
-		return false
+		return nil
 	}
 	h.why = why
 	if len(h.locks) == 0 { // it has not been granted yet
 		h.over = true
-		return true
+		return nil
 	}
 	locks := h.locks
 	h.locks = nil
 	l.held.Add(-int64(len(locks)))
 	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.
-	var ended []loss
+	var losses []loss
 	for _, k := range locks {
-		if lost := k.lostError(why, err); k.end(lost) {
-			ended = append(ended, loss{k, lost, len(ended) == 0 && why != LostClosed})
+		if lost := k.lostError(why, err); k.end(lost) && !h.part {
+			losses = append(losses, loss{k, lost, len(losses) == 0 && why != LostClosed})
 		}
 	}
-	l.lost.Add(int64(len(ended)))
-	l.notifications.Add(ended...)
+	l.lost.Add(int64(len(losses)))
+	l.notifications.Add(losses...)
 	h.makeBusyLocked()
 	if !release {
 		l.freeLocked(h)
+		return nil
 	}
-	return true
+	return h
 }
 
 // lossDuringUnlock returns the error of an Unlock whose release failed with err.

@@ -12,6 +12,9 @@ import (
 
 // reportWait reports, once, that r cannot have its lock at once.
 func (r *request) reportWait(l *Locker) {
+	if r.of != nil {
+		r = r.of
+	}
 	if r.waited {
 		return
 	}
@@ -68,7 +71,7 @@ func (l *Locker) reportEnd(r *request, lock *Lock, waited time.Duration, err err
 	}
 	defer func() {
 		if !reported && lock != nil {
-			l.giveBack(lock)
+			_ = l.giveBack(lock)
 		}
 	}()
 	e := r.event(EventWaitEnded)

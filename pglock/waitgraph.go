@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
@@ -16,23 +15,20 @@ import (
 // a Lock keeps that Lock, and so does whatever waits for it: the Lock is stuck. A cycle is complete when its last call
 // begins to wait, so each call looks once, at that moment, and the one that finds itself in a cycle fails.
 //
-// What a call keeps from others is a stake: a Lock that the call's context ends with, or keys that the call has passed
-// in its Locker's queues. What the call waits for, it needs whatever its place in a queue is, so every stake in one of
-// its keys is in its way until the stake ends.
+// What a call waits for, it needs whatever its place in a queue is, so every stuck Lock of one of its keys is in its way until
+// that Lock ends.
 //
 // Who wins the races:
 //   - Two calls that complete a cycle at the same moment: the mu of the graph orders them. A call is in its Locker's queue before
 //     it looks, and the first to look does not find the second, so the second one fails. A call that has failed is
 //     forgotten before the mu is free, so no other call finds it in the same cycle.
-//   - A stake that ends during the look (another goroutine unlocks, a loss, MaxHold): the look checks all its stakes
+//   - A Lock that ends during the look (another goroutine unlocks, a loss, MaxHold): the look checks all its Locks
 //     again at the end. No Lock is held again after its end, and no call leaves the graph without the mu. So if all of them
-//     still stand, all stood together when the second check began, and no call of the cycle can have been granted by
-//     then. A stake that ends after that is too late: the call fails, as if the other had come a moment later.
-//   - A call that gives its turn to the next one: it leaves the graph first. Else the next one would find its own turn kept
-//     by a call that waits for it.
+//     are still held, all were held together when the second check began, and no call of the cycle can have been granted by
+//     then. A Lock that ends after that is too late: the call fails, as if the other had come a moment later.
 //   - A grant and the failure: the caller of begin decides, as for the end of a context.
 
-// waits are the calls of this process that wait and hold something, or wait for a server.
+// waits are the calls of this process that wait and hold something.
 var waits = newWaitGraph()
 
 func newWaitGraph() *waitGraph {
@@ -53,9 +49,7 @@ type wait struct {
 	some   int        // it waits for so many of the keys; 0 is all
 	name   *Key       // what its caller calls the keys; nil is the one that is in its way
 	held   []*Lock    // whose contexts it waits under
-	passed int        // it has the turn at so many of its keys,
-	turn   *stake     // which are this stake
-	req    *request   // which waits in a queue of its Locker; nil is for the server
+	req    *request   // which waits in the queue of its Locker; nil is for the server
 	queue  *entry     // that queue
 	txs    []placedTx // the transactions whose work it is
 	place  any        // of a transaction that waits itself
@@ -64,19 +58,15 @@ type wait struct {
 
 	// Of the lookout (between.go), if there is one:
 	watcher       *lookout
-	got           atomic.Int32 // so many of its keys the backend has
-	number, began int64        // as it is published; 0 is not yet
+	number, began int64 // as it is published; 0 is not yet
 	suspicion     suspicion
 	gaveUp        bool
 }
 
-// stake is what calls that wait keep from others.
+// stake is a Lock whose context calls wait under.
 type stake struct {
-	locker *Locker
-	keys   []driver.Key
-	shared bool
-	lock   *Lock   // nil for keys that a call has passed
-	waits  []*wait // at least one
+	lock  *Lock
+	waits []*wait // at least one
 }
 
 // begin notes that w waits, and returns an error if that completes a cycle; then w does not count any more.
@@ -104,15 +94,11 @@ func (g *waitGraph) addLocked(w *wait) {
 	for _, lock := range w.held {
 		s := g.locks[lock]
 		if s == nil {
-			s = &stake{locker: lock.hold.locker, keys: lock.keys(), shared: lock.hold.shared, lock: lock}
+			s = &stake{lock: lock}
 			g.locks[lock] = s
 			g.placeLocked(s)
 		}
 		s.waits = append(s.waits, w)
-	}
-	if w.passed > 0 {
-		w.turn = &stake{locker: w.locker, keys: w.keys[:w.passed], shared: w.shared, waits: []*wait{w}}
-		g.placeLocked(w.turn)
 	}
 }
 
@@ -127,19 +113,16 @@ func (g *waitGraph) removeLocked(w *wait) {
 			g.unplaceLocked(s)
 		}
 	}
-	if w.turn != nil {
-		g.unplaceLocked(w.turn)
-	}
 }
 
 func (g *waitGraph) placeLocked(s *stake) {
-	for _, key := range s.keys {
+	for _, key := range s.lock.keys() {
 		g.stakes[key.KeyID] = append(g.stakes[key.KeyID], s)
 	}
 }
 
 func (g *waitGraph) unplaceLocked(s *stake) {
-	for _, key := range s.keys {
+	for _, key := range s.lock.keys() {
 		at := g.stakes[key.KeyID]
 		if removeOne(&at, s); len(at) == 0 {
 			delete(g.stakes, key.KeyID)
@@ -175,14 +158,13 @@ func (g *waitGraph) needsLocked(w *wait, seen *[]*stake) [][]step {
 	keepers, writer := make([][]step, len(w.keys)), w.behindWriter()
 	for i, key := range w.keys {
 		for _, s := range g.stakes[key.KeyID] {
-			behind := w.shared && s.shared && writer
-			joins := w.shared && s.shared && !behind && (s.lock != nil || w.req == nil) // in a queue it waits for a turn, to join its hold
-			if s == w.turn || joins || !s.keeps(w, key) || s.ended() {
+			shared := w.shared && s.lock.hold.shared
+			if shared && !writer || !s.keeps(w, key) || s.ended() {
 				continue
 			}
 			*seen = append(*seen, s)
 			for _, next := range s.waits {
-				keepers[i] = append(keepers[i], step{w, key, s, behind, next})
+				keepers[i] = append(keepers[i], step{w, key, s, shared, next})
 			}
 		}
 	}
@@ -190,23 +172,20 @@ func (g *waitGraph) needsLocked(w *wait, seen *[]*stake) [][]step {
 }
 
 // ended reports whether s has ended since a call began to wait under it.
-func (s *stake) ended() bool { return s.lock != nil && s.lock.Err() != nil }
+func (s *stake) ended() bool { return s.lock.Err() != nil }
 
 // keeps reports whether the key of s is the one that w waits for: the same lock on the same server.
 func (s *stake) keeps(w *wait, key driver.Key) bool {
+	locker := s.lock.hold.locker
 	switch {
 	case w.locker == nil:
-		return s.lock != nil && s.lock.place() == w.place
-	case s.locker.byName != w.locker.byName:
+		return s.lock.place() == w.place
+	case locker.byName != w.locker.byName:
 		return false
-	case s.locker.byName && !slices.ContainsFunc(s.keys, func(k driver.Key) bool { return k.Compare(key) == 0 }):
+	case locker.byName && !slices.ContainsFunc(s.lock.keys(), func(k driver.Key) bool { return k.Compare(key) == 0 }):
 		return false
-	case s.locker == w.locker:
+	case locker == w.locker:
 		return true
-	}
-	// Keys that a call has passed are kept from its own Locker's calls only: the server may not have granted them.
-	if s.lock == nil {
-		return false
 	}
 	ours, ok := w.locker.backend.(hooks.Placed)
 	if !ok {
@@ -220,7 +199,7 @@ func (s *stake) keeps(w *wait, key driver.Key) bool {
 // is unknown.
 func (l *Lock) place() any {
 	if backend, ok := l.hold.locker.backend.(hooks.Placed); ok {
-		return backend.Place(l.hold.grant)
+		return backend.Place(l.hold.grants[0])
 	}
 	return nil
 }
@@ -237,20 +216,16 @@ func (w *wait) behindWriter() bool {
 	return place > 0 && slices.ContainsFunc(w.queue.queue[:place], func(r *request) bool { return !r.config.shared })
 }
 
-// beginWait notes that r waits at its last entry, in a queue or for the server, with the context that it returns. The
+// beginWait notes that r waits for its key, in the queue or for the server, with the context that it returns. The
 // wait is nil if no other call can have to wait for this one.
 func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (context.Context, *wait, error) {
 	held, txs := lineage(ctx)
-	passed := len(r.entries)
-	if queued {
-		passed--
-	}
-	if len(held)+len(txs)+passed == 0 {
+	if len(held)+len(txs) == 0 {
 		return ctx, nil, nil
 	}
-	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, txs: txs, passed: passed}
+	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, txs: txs}
 	if queued {
-		w.req, w.queue = r, r.entries[passed]
+		w.req, w.queue = r, r.entries[0]
 	}
 	ctx, err := w.begin(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ type Backend interface {
 	// ([ErrUnavailable], [ErrPooler], [ErrStandby], [ErrUnsupported], [ErrSchemaMissing]).
 	Ping(ctx context.Context) error
 
-	// Acquire takes all of r.Keys or none. With r.Wait it waits until ctx ends, and then returns context.Cause(ctx), or
+	// Acquire takes all of r.Keys or none. With r.Wait, for one key, it waits until ctx ends, and then returns context.Cause(ctx), or
 	// [ErrUnavailable] as well if the server has not confirmed the end of the wait; without, it answers at once, with
 	// [ErrNotAcquired] if another session holds a key or waits for it. The front end always asks without waiting first.
 	// If it returns an error, the caller holds nothing: if a grant and the end of ctx race, Acquire either returns the
@@ -69,9 +69,9 @@ type NamedLocks interface {
 
 // Fencer is implemented by backends that can number the holders of a lock, for Lock.Fence.
 type Fencer interface {
-	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. The error matches
-	// [ErrSchemaMissing] if the server lacks the schema for it.
-	Fence(ctx context.Context, g Grant) (int64, error)
+	// Fence returns a number that is larger than that of every earlier holder of any of the keys of grants, all of which were held
+	// when it was drawn. The error matches [ErrSchemaMissing] if the server lacks the schema for it.
+	Fence(ctx context.Context, grants []Grant) (int64, error)
 }
 
 // TxGuard is implemented by backends whose server also has the transactions that write under a lock, for Lock.GuardTx.
@@ -99,12 +99,12 @@ type Config struct {
 
 // Request says what to acquire.
 type Request struct {
-	// Keys has at least one key. The keys are valid, of distinct locks, and in the order of [Key.Compare]. The backend
-	// must not keep the slice.
+	// Keys has at least one key, and just one if Shared or Wait is set. The keys are valid, of distinct locks, and in the order
+	// of [Key.Compare]. The backend must not keep the slice.
 	Keys []Key
 	// Shared asks for shared locks, of which a key may have many at once.
 	Shared bool
-	// Wait asks to wait until the locks are granted; otherwise the answer comes at once.
+	// Wait asks to wait until the lock is granted; otherwise the answer comes at once.
 	Wait bool
 	// Token is unique per acquisition, or Chosen by the caller: then others may have chosen the same. Backends whose
 	// server stores a token store this one.

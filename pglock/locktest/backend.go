@@ -111,9 +111,11 @@ func (b *backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 }
 
 // Fence implements [driver.Fencer].
-func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
-	if err := b.Check(ctx, held); err != nil {
-		return 0, err
+func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (int64, error) {
+	for _, g := range grants {
+		if err := b.Check(ctx, g); err != nil {
+			return 0, err
+		}
 	}
 	b.server.mu.Lock()
 	defer b.server.mu.Unlock()

@@ -230,12 +230,12 @@ func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Hol
 
 // Fence implements [driver.Fencer]. The first token of a grant is the generation of the key that it got last. A lock that
 // was passed on within the process needs another one.
-func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
-	g, err := ours(held)
-	if err != nil {
+func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (int64, error) {
+	g, fenced, err := together(grants)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if g.fenced.CompareAndSwap(false, true) {
+	case !fenced:
 		return slices.Max(g.generations), nil
 	}
 	tokens, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]int64, error) {
@@ -250,6 +250,25 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 		return 0, driver.Lost(driver.LostGone)
 	}
 	return slices.Max(tokens), nil
+}
+
+// together returns grants as one, and whether a generation was given away as a token before. Grants of two holders were not held at
+// the same time: one of them is over.
+func together(grants []driver.Grant) (all *grant, fenced bool, err error) {
+	for _, held := range grants {
+		g, err := ours(held)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case all == nil:
+			all = &grant{shared: g.shared, holder: g.holder}
+		case g.holder != all.holder:
+			return nil, false, driver.Lost(driver.LostGone)
+		}
+		fenced = g.fenced.Swap(true) || fenced
+		all.keys, all.generations = append(all.keys, g.keys...), append(all.generations, g.generations...)
+	}
+	return all, fenced, nil
 }
 
 // Drain implements [driver.Drainer].

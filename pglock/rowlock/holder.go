@@ -15,7 +15,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 )
 
 // holder is this process's row in pglock.holders. When it is over, all locks that it held are lost; the next call makes
@@ -259,9 +258,6 @@ func (h *holder) took(w *want, t taken) {
 		w.arrival = t.value
 		w.place.seen(t)
 		h.waiting[w] = struct{}{}
-		if p, ok := w.grant.listener.(between.Progress); ok {
-			p.Got(len(w.grant.generations))
-		}
 	}
 }
 

@@ -18,14 +18,14 @@ func published(key driver.KeyID) driver.KeyID {
 	return key
 }
 
-// Owners implements [between.Backend].
-func (b *backend) Owners(held driver.Grant) []string {
-	id := b.id()
-	if g, err := ours(held); err == nil {
-		id = g.holder.id
+// Owner implements [between.Backend].
+func (b *backend) Owner(held driver.Grant) string {
+	g, err := ours(held)
+	if err != nil {
+		return ""
 	}
-	hash := sha256.Sum256(id.Bytes[:])
-	return []string{hex.EncodeToString(hash[:8])}
+	hash := sha256.Sum256(g.holder.id.Bytes[:])
+	return hex.EncodeToString(hash[:8])
 }
 
 // SeesRows implements [between.Backend].

@@ -114,9 +114,7 @@ func NewGraph(s Sight) *Graph {
 		w := &s.Waits[i]
 		g.Waits[w.ID] = w
 		for _, c := range w.Holds {
-			if c.Owner == Turn {
-				c.Owner = w.turn()
-			} else if role, held := roles[c]; !held || role != w.Role { // it is over, or made up by another role
+			if role, held := roles[c]; !held || role != w.Role { // it is over, or made up by another role
 				continue
 			}
 			g.claims[c] = append(g.claims[c], w)
@@ -129,9 +127,6 @@ func NewGraph(s Sight) *Graph {
 	}
 	return g
 }
-
-// turn is the Owner of turns in w's process. No holder is called so.
-func (w *Wait) turn() string { return Turn + w.Process }
 
 // younger is the order in which waits give up. Of those in a cycle with locks in rows, processes that see only sessions know
 // nothing.
@@ -173,7 +168,7 @@ func (g *Graph) needs(p party, than *Wait) (keepers [][]Step, some int) {
 		return [][]Step{g.steps(p, than, b.KeyID, b.By...)}, 0
 	}
 	for _, key := range p.wait.Wants {
-		owners := []string{p.wait.turn()}
+		var owners []string
 		for _, h := range g.holders[key] {
 			if !p.wait.Shared || !h.Shared {
 				owners = append(owners, h.Owner)

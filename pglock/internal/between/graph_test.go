@@ -17,7 +17,7 @@ func FuzzTextsThatAreCutAreWholeWaits(f *testing.F) {
 	waits := []Wait{
 		{ID: ID{Number: 1}, Began: 1732652213123456, Wants: []driver.KeyID{key(-5)}, Holds: []Claim{{key(7), "123"}}},
 		{ID: ID{Number: 22}, Began: 9, Answers: 3, Wants: []driver.KeyID{key(1), {Space: 12, Number: -1 << 63}}, Some: 2, Shared: true,
-			Holds: []Claim{{key(1<<63 - 1), Turn}, {key(3), "9f3a00ff"}}, Txs: []Tx{{"99", 5}, {"1", 6}}},
+			Holds: []Claim{{key(1<<63 - 1), "77"}, {key(3), "9f3a00ff"}}, Txs: []Tx{{"99", 5}, {"1", 6}}},
 	}
 	text, written := Text(waits, 1000)
 	f.Add(text, len(text))

@@ -41,9 +41,6 @@ type Claim struct {
 	Owner string
 }
 
-// Turn is the Owner of keys at which a call has its turn in the queues of its process. The server may not have granted them.
-const Turn = "turn"
-
 // Rows is added to the Space of a lock in a row.
 const Rows driver.Space = 10
 

@@ -49,7 +49,7 @@ func asGrant(c carrier, err error) (driver.Grant, error) {
 // try takes the locks if that needs no waiting, on mux sessions.
 func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	if r.Shared {
-		share, err := b.mux.TryShared(ctx, r.Keys, r.LossHandler)
+		share, err := b.mux.TryShared(ctx, r.Keys[0].KeyID, r.LossHandler)
 		if err != nil {
 			return nil, err
 		}

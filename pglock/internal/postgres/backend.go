@@ -137,7 +137,7 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 // Place implements [hooks.Placed]. Behind a proxy that chooses among servers, the next session may be on another one.
 func (b *Backend) Place(held driver.Grant) any {
 	if c, err := ours(held); err == nil {
-		return c.Sessions()[0].Server()
+		return c.Session().Server()
 	}
 	if server := b.server.Load(); server != nil {
 		return *server
@@ -156,14 +156,13 @@ func (b *Backend) Published(key driver.KeyID) driver.KeyID { return key }
 // SeesRows implements [between.Backend].
 func (b *Backend) SeesRows() bool { return false }
 
-// Owners implements [between.Backend].
-func (b *Backend) Owners(held driver.Grant) (pids []string) {
-	if c, err := ours(held); err == nil {
-		for _, s := range c.Sessions() {
-			pids = append(pids, s.PID())
-		}
+// Owner implements [between.Backend].
+func (b *Backend) Owner(held driver.Grant) string {
+	c, err := ours(held)
+	if err != nil {
+		return ""
 	}
-	return pids
+	return c.Session().PID()
 }
 
 // Record implements [hooks.Recorder].

@@ -139,7 +139,7 @@ func TestBackendRefusesTheGrantsOfOthers(t *testing.T) {
 			t.Errorf("%s of another backend's grant works", call)
 		}
 	}
-	if _, err := b.Fence(t.Context(), foreign{}); err == nil {
+	if _, err := b.Fence(t.Context(), []driver.Grant{foreign{}}); err == nil {
 		t.Error("Fence of another backend's grant works")
 	}
 }

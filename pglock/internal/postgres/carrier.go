@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 )
 
-// carrier holds a lock: keys on a mux session, a use of shared keys there, or keys on a wait session.
+// carrier holds a lock: keys on a mux session, a use of a shared key there, or a key on a wait session.
 type carrier interface {
 	driver.Grant // with a deadline
 	Release(context.Context) error
@@ -17,8 +17,8 @@ type carrier interface {
 	// Keys returns the keys that are held, and Shared reports whether they are held shared.
 	Keys() []driver.KeyID
 	Shared() bool
-	// Sessions returns the sessions that hold the lock: one, unless several keys are shared.
-	Sessions() []*mux.Session
+	// Session returns the session that holds the lock.
+	Session() *mux.Session
 }
 
 var (

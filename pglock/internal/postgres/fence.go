@@ -6,6 +6,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
 
 // Fence implements [driver.Fencer]. It draws a token on a connection that holds no locks, since the commit may have to
@@ -18,17 +19,21 @@ import (
 // That argument needs one sequence, so the token and the lock must be of one server and database. After a failover the
 // old primary may live on with the lock's session, or with a connection that was kept for draws: its tokens say
 // nothing about those of the new one. A connection that was kept is replaced once.
-func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
-	c, err := ours(held)
-	if err != nil {
-		return 0, err
+func (b *Backend) Fence(ctx context.Context, grants []driver.Grant) (int64, error) {
+	var held []*mux.Session
+	for _, g := range grants {
+		c, err := ours(g)
+		if err != nil {
+			return 0, err
+		}
+		held = append(held, c.Session())
 	}
 	for attempt := 1; ; attempt++ {
 		drawn, err := b.fences.Draw(ctx)
 		if err != nil {
 			return 0, err
 		}
-		same, err := liveOn(ctx, c, drawn.Server)
+		same, err := liveOn(ctx, held, drawn.Server)
 		switch {
 		case err != nil:
 			return 0, err
@@ -45,9 +50,9 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 // liveOn reports whether the sessions that hold the lock are of that server and database. The error matches
 // [driver.ErrLost] if one of them has ended. The statement is the one that PostgreSQL answers without its catalogs: to wait
 // for one of these, which VACUUM FULL locks, would cost all locks of the session.
-func liveOn(ctx context.Context, c carrier, server string) (same bool, err error) {
+func liveOn(ctx context.Context, held []*mux.Session, server string) (same bool, err error) {
 	same = true
-	for _, s := range c.Sessions() { // one, unless several keys are shared
+	for _, s := range held {
 		if _, err := s.Ask(ctx, lockdb.Heartbeat); err != nil {
 			return false, err
 		}

@@ -15,14 +15,7 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 	if err != nil {
 		return err
 	}
-	l := txguard.Lock{Keys: c.Keys(), Shared: c.Shared(), First: first}
-	for _, s := range c.Sessions() { // one, unless several keys are shared
-		if err := txguard.Guard(ctx, tx, s.Guard(), l); err != nil {
-			return err
-		}
-		l.First = false
-	}
-	return nil
+	return txguard.Guard(ctx, tx, c.Session().Guard(), txguard.Lock{Keys: c.Keys(), Shared: c.Shared(), First: first})
 }
 
 // GuardsInOrder implements [driver.TxGuard].

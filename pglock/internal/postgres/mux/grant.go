@@ -74,8 +74,8 @@ func (g *Grant) Shared() bool { return g.shared }
 // Deadline implements [driver.Grant]: the session's lease is the grant's.
 func (g *Grant) Deadline() driver.Instant { return g.session.lease.Deadline() }
 
-// Sessions returns the session that holds the grant.
-func (g *Grant) Sessions() []*Session { return []*Session{g.session} }
+// Session returns the session that holds the grant.
+func (g *Grant) Session() *Session { return g.session }
 
 // Release releases the keys. Whatever it returns, they are free as soon as the server has carried out the statement. It
 // ignores ctx.

@@ -36,45 +36,15 @@ type sharedKey struct {
 	lost     bool
 }
 
-// Share is a use of shared keys, each of which may be on a different session.
+// Share is a use of a shared key.
 type Share struct {
+	key   *sharedKey
 	owner driver.LossHandler
-
-	// Under sharedKeys.mu:
-	keys []*sharedKey
-	over bool // lost, or released
+	over  bool // lost, or released; under sharedKeys.mu
 }
 
-// TryShared locks keys shared, all or none, without waiting for their holders. It asks for all of them at the same time, so
-// that the sessions can combine them into a few statements.
-func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.LossHandler) (*Share, error) {
-	share := &Share{owner: owner}
-	err := together(keys, func(key driver.Key) error { return m.tryShared(ctx, key.KeyID, share) })
-	if err == nil {
-		return share, nil // if it has been lost since, the owner has been notified
-	}
-	if held, ok := m.keys.end(share); ok {
-		err = joinSettled([]error{err, together(held, (*sharedKey).drop)})
-	}
-	return nil, err
-}
-
-// together calls do for all elements of the list at the same time.
-func together[T any](list []T, do func(T) error) error {
-	if len(list) == 1 {
-		return do(list[0])
-	}
-	errs := make([]error, len(list))
-	var all sync.WaitGroup
-	for i, x := range list {
-		all.Go(func() { errs[i] = do(x) })
-	}
-	all.Wait()
-	return joinSettled(errs)
-}
-
-// tryShared adds a key to a share.
-func (m *Mux) tryShared(ctx context.Context, id driver.KeyID, share *Share) error {
+// TryShared locks a key shared, without waiting for its holders.
+func (m *Mux) TryShared(ctx context.Context, id driver.KeyID, owner driver.LossHandler) (*Share, error) {
 	for {
 		k, wait, first := m.keys.enter(id)
 		var err error
@@ -83,26 +53,22 @@ func (m *Mux) tryShared(ctx context.Context, id driver.KeyID, share *Share) erro
 			select {
 			case <-wait:
 			case <-ctx.Done():
-				return context.Cause(ctx)
+				return nil, context.Cause(ctx)
 			}
 			continue
 		case first:
 			err = m.lockShared(ctx, k)
 		default:
 			if err = m.join(ctx, k); err != nil {
-				_ = k.drop() // whether the key's last release fails does not concern the newcomer
+				go func() { _, _ = k.leave() }() // if it is the last, the newcomer does not wait for the release
 			}
 		}
-		if err == nil {
-			added, again := k.addTo(share)
-			if !added {
-				err = k.drop()
-			}
-			if again && err == nil {
-				continue
-			}
+		if err != nil {
+			return nil, err
 		}
-		return err
+		if share := k.use(owner); share != nil {
+			return share, nil // if it has been lost since, the owner has been notified
+		}
 	}
 }
 
@@ -184,48 +150,36 @@ type noOwner struct{}
 
 func (noOwner) Lost(driver.LostReason, error) {}
 
-// addTo adds k to the share of a newcomer that has been counted, unless the share has ended, or the key has been lost
-// meanwhile: then the newcomer must ask for it again.
-func (k *sharedKey) addTo(share *Share) (added, again bool) {
+// use returns the share of a newcomer, which has been counted; nil if the key has been lost meanwhile, and must be asked for again.
+func (k *sharedKey) use(owner driver.LossHandler) *Share {
 	k.keys.mu.Lock()
 	defer k.keys.mu.Unlock()
-	if added = !share.over && !k.lost; added {
-		share.keys, k.shares = append(share.keys, k), append(k.shares, share)
+	if k.lost {
+		return nil
 	}
-	return added, !share.over && k.lost
+	share := &Share{key: k, owner: owner}
+	k.shares = append(k.shares, share)
+	return share
 }
 
 // Lost implements [driver.LossHandler] for all users of the key.
 func (k *sharedKey) Lost(why driver.LostReason, err error) {
 	k.keys.mu.Lock()
 	k.lost = true
-	shares := slices.Clone(k.shares)
+	lost := k.shares
+	k.shares = nil
+	for _, share := range lost {
+		share.over = true
+	}
 	k.goneLocked()
 	k.keys.mu.Unlock()
-	for _, share := range shares {
-		if held, first := k.keys.end(share); first {
-			share.owner.Lost(why, err)
-			go func() { _ = together(held, (*sharedKey).drop) }() // the other keys are given back
-		}
+	for _, share := range lost {
+		share.owner.Lost(why, err)
 	}
 }
 
-// end ends a share, and returns its keys, which the caller must leave; ok is false if the share had ended before.
-func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
-	keys.mu.Lock()
-	defer keys.mu.Unlock()
-	if share.over {
-		return nil, false
-	}
-	share.over = true
-	for _, k := range share.keys {
-		k.shares = slices.DeleteFunc(k.shares, func(other *Share) bool { return other == share })
-	}
-	return share.keys, true
-}
-
-// leave counts one user fewer. After the last one the session releases the key, and no caller asks for the key until that
-// is confirmed.
+// leave counts one user fewer, and reports whether it was the last. Then the session releases the key, and no caller asks for
+// the key until that is confirmed.
 func (k *sharedKey) leave() (last bool, err error) {
 	k.keys.mu.Lock()
 	k.users--
@@ -239,25 +193,6 @@ func (k *sharedKey) leave() (last bool, err error) {
 		WhenSettled(err, k.gone)
 	}
 	return last, err
-}
-
-// drop is leave for a user that never had the key, or has lost it.
-func (k *sharedKey) drop() error {
-	_, err := k.leave()
-	return onlyUnsettled(err)
-}
-
-// release is leave for a user that had the key until now. While others still use the key, no statement is sent whose answer
-// would show that the session is alive, so release sends a heartbeat.
-func (k *sharedKey) release() error {
-	last, err := k.leave()
-	if last {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), driver.ReleaseTimeout)
-	defer cancel()
-	_, err = k.grant.session.Ask(ctx, lockdb.Heartbeat)
-	return err
 }
 
 // gone forgets a key that no session holds any more.
@@ -282,57 +217,44 @@ func (k *sharedKey) settleLocked() {
 	}
 }
 
-// Release ends the share.
+// Release ends the share. While others still use the key, no statement is sent whose answer would show that the session is
+// alive, so Release sends a heartbeat.
 func (s *Share) Release(context.Context) error {
-	if len(s.keys) == 0 { // lost before it had one
+	k := s.key
+	k.keys.mu.Lock()
+	over := s.over
+	s.over = true
+	k.shares = slices.DeleteFunc(k.shares, func(other *Share) bool { return other == s })
+	k.keys.mu.Unlock()
+	if over {
 		return driver.ErrLost
 	}
-	held, ok := s.keys[0].keys.end(s)
-	if !ok {
-		return driver.ErrLost
+	if last, err := k.leave(); last {
+		return err
 	}
-	return together(held, (*sharedKey).release)
+	ctx, cancel := context.WithTimeout(context.Background(), driver.ReleaseTimeout)
+	defer cancel()
+	_, err := k.grant.session.Ask(ctx, lockdb.Heartbeat)
+	return err
 }
 
-// Check asks the server whether the keys are held. A key that is not held is lost for all its users.
+// Check asks the server whether the key is held. If not, it is lost for all its users.
 func (s *Share) Check(ctx context.Context) error {
-	for _, k := range s.keys {
-		if err := k.grant.Check(ctx); err != nil {
-			if errors.Is(err, driver.ErrLost) {
-				k.Lost(driver.LostSession, err)
-			}
-			return err
-		}
+	err := s.key.grant.Check(ctx)
+	if errors.Is(err, driver.ErrLost) {
+		s.key.Lost(driver.LostSession, err)
 	}
-	return nil
+	return err
 }
 
 // Deadline implements [driver.Grant].
-func (s *Share) Deadline() driver.Instant {
-	first := driver.Never
-	for _, k := range s.keys {
-		first = min(first, k.grant.Deadline())
-	}
-	return first
-}
+func (s *Share) Deadline() driver.Instant { return s.key.grant.Deadline() }
 
-// Sessions returns the sessions that hold the keys.
-func (s *Share) Sessions() (sessions []*Session) {
-	for _, k := range s.keys {
-		if !slices.Contains(sessions, k.grant.session) {
-			sessions = append(sessions, k.grant.session)
-		}
-	}
-	return sessions
-}
+// Session returns the session that holds the key.
+func (s *Share) Session() *Session { return s.key.grant.session }
 
 // Shared returns true.
 func (s *Share) Shared() bool { return true }
 
-// Keys returns the keys.
-func (s *Share) Keys() (ids []driver.KeyID) {
-	for _, k := range s.keys {
-		ids = append(ids, k.id)
-	}
-	return ids
-}
+// Keys returns the key.
+func (s *Share) Keys() []driver.KeyID { return s.key.grant.keys }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
@@ -45,11 +44,11 @@ func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 				})
 				m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
 				m.open.Store(&[]*Session{r.session})
-				first, err := m.TryShared(t.Context(), []driver.Key{key(1)}, noOwner{})
+				first, err := m.TryShared(t.Context(), key(1).KeyID, noOwner{})
 				r.must(err)
 				ctx, cancel := c.ctx()
 				defer cancel()
-				_, err = m.TryShared(ctx, []driver.Key{key(1)}, noOwner{})
+				_, err = m.TryShared(ctx, key(1).KeyID, noOwner{})
 				if !errors.Is(err, c.want) || errors.Is(err, driver.ErrUnavailable) != c.silent {
 					t.Errorf("got %v", err)
 				}
@@ -59,35 +58,4 @@ func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 			})
 		})
 	}
-}
-
-// One of two keys is held elsewhere, and the server does not confirm that the other one is free again. Who asks again
-// would meet the release.
-func TestMuxTryOfSharedKeysThatAreNotFreeYetIsUnsettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		answer := make(chan struct{})
-		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
-			if len(st.Keys) > 0 && st.Releases(0) {
-				<-answer
-			}
-			return wiretest.Verdict{}
-		})
-		elsewhere, _ := wiretest.Start(r.locks, func(wiretest.Statement) wiretest.Verdict { return wiretest.Verdict{} })
-		other := NewSession(elsewhere, lease.New(time.Hour, driver.Now), new(Budget), slog.New(slog.DiscardHandler), func(*Session) {})
-		r.must(other.Try(t.Context(), grantOf(noOwner{}, 2)))
-		m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
-		m.open.Store(&[]*Session{r.session})
-		_, err := m.TryShared(t.Context(), []driver.Key{key(1), key(2)}, noOwner{})
-		open, ok := errors.AsType[*driver.UnsettledError](err)
-		if !ok || !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrNotAcquired) {
-			t.Fatalf("got %v", err)
-		}
-		close(answer)
-		<-open.Done
-		if r.locks.Holder(1) != nil {
-			t.Error("the key is held")
-		}
-		other.End(driver.LostClosed, nil)
-		r.close()
-	})
 }
