@@ -209,12 +209,11 @@ func (q *Queries) LookAtSchema(ctx context.Context, trusted []string) ([]LookAtS
 
 const SameSchema = `-- name: SameSchema :exec
 SELECT CASE
-    WHEN NOT (pg_catalog.pg_is_in_recovery()
-        OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NULL
-        OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NOT NULL) THEN ''
+    WHEN NOT pg_catalog.pg_is_in_recovery() AND pg_catalog.num_nulls(
+        pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence'))) OPERATOR(pg_catalog.<) 0 THEN ''
     WHEN pg_catalog.to_regnamespace('pglock')::pg_catalog.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid THEN ''
-    WHEN pg_catalog.to_regnamespace('pglock') IS NULL THEN pg_catalog.concat('pglock_missing')::pg_catalog.int4::pg_catalog.text
-    ELSE pg_catalog.concat('pglock_replaced')::pg_catalog.int4::pg_catalog.text
+    ELSE pg_catalog.concat('pglock_', CASE WHEN pg_catalog.to_regnamespace('pglock') IS NULL THEN 'missing' ELSE 'replaced' END
+        )::pg_catalog.int4::pg_catalog.text
 END AS same
 `
 
@@ -223,7 +222,7 @@ END AS same
 // needs a privilege on the sequence.
 //
 // The branches of a CASE are evaluated in order, so the name is looked up after the lock is taken. The first branch is
-// never true. A standby takes no such locks. The texts of the last two are not numbers, and the error quotes them.
+// never true. A standby takes no such locks. The texts of the last one are not numbers, and the error quotes them.
 func (q *Queries) SameSchema(ctx context.Context, schema interface{}) error {
 	_, err := q.db.Exec(ctx, SameSchema, schema)
 	return err
