@@ -1,7 +1,7 @@
 // Command model searches the models of locks for what must not happen, and prints what it has seen. docs/internals/model.md
 // explains the models. It needs spin and gcc.
 //
-//	go run ./internal/model [-big=false] [-only NAME]
+//	go run ./internal/model [-big=false] [-only NAME] [-steps]
 //
 // It searches all states of each configuration: for what must not happen, and for what must happen at last. Then it
 // leaves out the steps that the argument needs, one by one, and looks for a counterexample to each: a model that cannot
@@ -21,17 +21,13 @@ import (
 func main() {
 	big := flag.Bool("big", true, "search the big configurations too")
 	only := flag.String("only", "", "search only the configurations and mutations whose names match this regular expression")
-	show := flag.String("show", "", "print the counterexample of this mutation only")
+	steps := flag.Bool("steps", false, "print each counterexample, action by action")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	names, err := regexp.Compile(*only)
-	switch {
-	case err != nil:
-	case *show != "":
-		err = showSteps(ctx, *show)
-	default:
-		err = printAll(ctx, part{*big, names})
+	if err == nil {
+		err = printAll(ctx, part{*big, *steps, names})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "model:", err)
@@ -41,8 +37,8 @@ func main() {
 
 // part says what is searched.
 type part struct {
-	big   bool
-	names *regexp.Regexp
+	big, steps bool
+	names      *regexp.Regexp
 }
 
 func (p part) has(c configuration) bool { return (p.big || !c.Big) && p.names.MatchString(c.Name) }
@@ -152,6 +148,11 @@ func printMutations(ctx context.Context, p part) error {
 			steps = fmt.Sprintf("%d, then %d again and again", len(r.Steps)-r.Again, r.Again)
 		}
 		fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", modelName(c.Model), m.Name, m.Without, c.Name, broken, steps)
+		for i, step := range r.Steps {
+			if p.steps {
+				fmt.Printf("%2d  %s\n", i+1, step)
+			}
+		}
 		return nil
 	})
 }
@@ -219,28 +220,4 @@ func numberOf(m mutation) (n int) {
 		}
 	}
 	panic("there is no mutation " + m.Name)
-}
-
-func showSteps(ctx context.Context, name string) error {
-	for _, m := range mutations {
-		if m.Name != name {
-			continue
-		}
-		c := find(m.In)
-		return withProgram(ctx, c, c.breaking(), func(dir string) error {
-			r, err := lookWithout(ctx, dir, m)
-			if err != nil {
-				return err
-			}
-			for i, step := range r.Steps {
-				if c.live() && i == len(r.Steps)-r.Again {
-					fmt.Println("and again and again:")
-				}
-				fmt.Printf("%2d  %s\n", i+1, step)
-			}
-			fmt.Println("broken:", r.Violated)
-			return nil
-		})
-	}
-	return fmt.Errorf("there is no mutation %s", name)
 }
