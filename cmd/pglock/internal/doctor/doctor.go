@@ -35,7 +35,7 @@ func (l Level) AtLeast(other Level) bool {
 }
 
 // Checks are the names of all checks.
-var Checks = []string{"server", "proxy", "standby", isolationSetting, idleSession, transactionTimeout, idleInTransaction,
+var Checks = []string{"server", "proxy", "standby", isolationSetting, idleSession,
 	statementTimeout, lockTimeout, checkInterval, "tcp_keepalives", "temp", "connections", "lock-table", "schema", "trust",
 	"log-lock-waits", "locker-grants", "watcher-grants", "pg_read_all_stats", "pg_signal_backend",
 	"prepared-transactions", "waits", "row-leases", oldSnapshots}

@@ -84,7 +84,7 @@ func TestAPlainServerIsFine(t *testing.T) {
 	db := testenv.Installed(t)
 	r := examine(t, db.ConnString(), time.Minute)
 	for _, name := range []string{"server", "proxy", "standby", "default_transaction_isolation", "statement_timeout",
-		"lock_timeout", "idle_in_transaction_session_timeout", "temp", "connections", "lock-table", "schema", "locker-grants",
+		"lock_timeout", "temp", "connections", "lock-table", "schema", "locker-grants",
 		"watcher-grants", "pg_read_all_stats", "pg_signal_backend", "idle_session_timeout", "trust"} {
 		want(t, r, name, doctor.OK)
 	}
@@ -142,21 +142,13 @@ func TestAStandbyIsAProblem(t *testing.T) {
 // Following the advice removes the finding. A timeout that only bounds a transaction is no reason to turn it off.
 func TestTimeoutsOfTheRole(t *testing.T) {
 	levels := map[string]doctor.Level{
-		"idle_session_timeout":                doctor.Warning,
-		"transaction_timeout":                 doctor.Note,
-		"idle_in_transaction_session_timeout": doctor.Note,
-		"statement_timeout":                   doctor.Note,
-		"lock_timeout":                        doctor.Note,
-		"default_transaction_isolation":       doctor.Warning,
+		"idle_session_timeout":          doctor.Warning,
+		"statement_timeout":             doctor.Note,
+		"lock_timeout":                  doctor.Note,
+		"default_transaction_isolation": doctor.Warning,
 	}
 	values := map[string]string{"default_transaction_isolation": "repeatable read"}
 	asked := testenv.Database(t)
-	for name := range levels {
-		if !asked.Knows(t, name) {
-			delete(levels, name)
-			t.Logf("the server has no %s", name)
-		}
-	}
 	for _, scope := range []string{"ALTER ROLE %[1]s", "ALTER DATABASE %[2]s", "ALTER ROLE %[1]s IN DATABASE %[2]s"} {
 		db := testenv.Database(t)
 		connString := db.Role(t, "app")

@@ -52,8 +52,6 @@ func (s schemaFacts) missing() bool { return errors.Is(s.err, driver.ErrSchemaMi
 const (
 	isolationSetting   = "default_transaction_isolation"
 	idleSession        = "idle_session_timeout"
-	idleInTransaction  = "idle_in_transaction_session_timeout"
-	transactionTimeout = "transaction_timeout"
 	statementTimeout   = "statement_timeout"
 	lockTimeout        = "lock_timeout"
 	checkInterval      = "client_connection_check_interval"
@@ -64,7 +62,7 @@ const (
 	logLockWaits       = "log_lock_waits"
 )
 
-var settingNames = []string{isolationSetting, idleSession, idleInTransaction, transactionTimeout, statementTimeout,
+var settingNames = []string{isolationSetting, idleSession, statementTimeout,
 	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount, deadlockTimeout, logLockWaits}
 
 func readFacts(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, error) {

@@ -24,18 +24,6 @@ var allTimeouts = []timeout{
 		do: "turn it off for a role whose idle sessions hold locks",
 	},
 	{
-		setting: transactionTimeout, level: Note,
-		why: "the server ends a session whose transaction takes longer, and frees its locks. The transaction cannot commit " +
-			"then, so nothing stale is written. Lockers are not affected",
-		do: "raise it if work under a transaction's lock may take longer",
-	},
-	{
-		setting: idleInTransaction, level: Note,
-		why: "the server ends a session whose transaction is idle for this long, and frees its locks. The transaction " +
-			"cannot commit then, so nothing stale is written. Lockers are not affected",
-		do: "raise it if work under a transaction's lock pauses for longer",
-	},
-	{
 		setting: statementTimeout, level: Note,
 		why: "a statement that waits for a lock in a transaction of yours, such as LockTx, is cancelled after this time, and " +
 			"the transaction fails. Lockers are not affected",
