@@ -82,7 +82,6 @@ func newRoot() *cobra.Command {
 	root.SetHelpTemplate(help)
 	root.SetUsageTemplate(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
-	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	server.addTo(root.PersistentFlags())
 	root.AddCommand(monitor, newCheck(&server), newWatch(&server), newServe(&server), newReplay(), newReport(), newTerminate(&server),
 		newCancel(&server), newDoctor(&server), newRun(&server), newKey(), newMigrate(&server), newVersion())

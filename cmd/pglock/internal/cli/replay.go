@@ -48,9 +48,8 @@ func newReplay() *cobra.Command {
 		Example: `  pglock replay locks.rec --at 01:14
   pglock replay locks.rec --at 01:14 -o json | jq '.locks[].key'
   pglock replay locks.rec --events --key invoice:42`,
-		Args:              arguments(1, 1, "the FILE of a recording"),
-		RunE:              r.command,
-		ValidArgsFunction: completeFiles,
+		Args: arguments(1, 1, "the FILE of a recording"),
+		RunE: r.command,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.at, "at", "", "begin at this `TIME`")

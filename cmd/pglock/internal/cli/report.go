@@ -33,9 +33,8 @@ func newReport() *cobra.Command {
 		Long:  reportHelp,
 		Example: `  pglock report --since 1h locks.rec
   pglock report -o json locks.rec | jq '.keys[0]'`,
-		Args:              arguments(1, -1, "the FILE of a recording"),
-		RunE:              s.command,
-		ValidArgsFunction: completeFiles,
+		Args: arguments(1, -1, "the FILE of a recording"),
+		RunE: s.command,
 	}
 	flags := cmd.Flags()
 	flags.Var(&s.since, "since", "sum up the last `duration` of the recording (default all)")

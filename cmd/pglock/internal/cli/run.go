@@ -69,8 +69,7 @@ func newRun(server *dsn) *cobra.Command {
   pglock run -w 1m deploy -c 'make build && make deploy'
   pglock run --tick @hourly report -- ./report.sh   # on several machines
   pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg`,
-		RunE:              r.command,
-		ValidArgsFunction: completeFiles,
+		RunE: r.command,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after KEY belong to the command

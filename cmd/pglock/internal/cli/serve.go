@@ -79,7 +79,6 @@ func newServe(server *dsn) *cobra.Command {
 	flags.StringArrayVar(&s.hosts, "host", nil, "accept this host `NAME` in requests, besides IP addresses")
 	flags.BoolVar(&s.insecure, "insecure", false, "serve beyond loopback without TLS")
 	flags.StringVar(&s.file, "print", "", "write a `FILE` and exit: dashboard or rules")
-	completeToFiles(cmd, "tls-cert", "tls-key")
 	complete(cmd, "print", "dashboard", "rules")
 	s.filters.addAdvisoryTo(cmd)
 	return cmd

@@ -126,18 +126,6 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// completeFiles makes the shell complete arguments to files.
-var completeFiles = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
-
-// completeToFiles does so for the values of flags.
-func completeToFiles(cmd *cobra.Command, flags ...string) {
-	for _, flag := range flags {
-		if err := cmd.MarkFlagFilename(flag); err != nil {
-			panic(err) // the flag was not added before
-		}
-	}
-}
-
 // parseKey parses a key. If the name looks like a number, it asks whether a number was meant.
 func parseKey(cmd *cobra.Command, text string) (pglock.Key, error) {
 	key, err := pglock.ParseKey(text)

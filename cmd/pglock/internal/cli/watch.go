@@ -78,7 +78,6 @@ func newWatch(server *dsn) *cobra.Command {
 	flags.StringVar(&w.record.path, "record", "", "record all snapshots in `FILE`")
 	flags.BoolVar(&w.record.queries, "record-queries", false, "record the texts of statements too")
 	flags.Int64Var(&w.record.size, "record-size", 1000, "keep at most `MB` megabytes: the oldest files are removed")
-	completeToFiles(cmd, "on-event", "record")
 	w.filters.addTo(cmd)
 	w.filters.addAdvisoryTo(cmd)
 	return cmd
