@@ -148,7 +148,6 @@ func TestTimeoutsOfTheRole(t *testing.T) {
 		"default_transaction_isolation": doctor.Warning,
 	}
 	values := map[string]string{"default_transaction_isolation": "repeatable read"}
-	asked := testenv.Database(t)
 	for _, scope := range []string{"ALTER ROLE %[1]s", "ALTER DATABASE %[2]s", "ALTER ROLE %[1]s IN DATABASE %[2]s"} {
 		db := testenv.Database(t)
 		connString := db.Role(t, "app")
