@@ -154,12 +154,3 @@ func (r *batchResults) Close() error {
 
 // Tx implements [pgx.BatchResults]: the batch is inside a transaction and begins none.
 func (r *batchResults) Tx() pgx.Tx { return nil }
-
-// closeAfter closes the batch of a query that ended with err.
-func closeAfter(results pgx.BatchResults, err error) error {
-	closed := results.Close()
-	if err != nil {
-		return err
-	}
-	return closed
-}

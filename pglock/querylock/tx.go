@@ -1,6 +1,7 @@
 package querylock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/lastrows"
 )
 
 // Tx is a transaction that takes the locks of queries. It is a [pgx.Tx] that knows the queries of one generated package
@@ -70,7 +72,7 @@ func (t *Tx) Exec(ctx context.Context, sql string, arguments ...any) (pgconn.Com
 		return t.inner.Exec(ctx, sql, arguments...)
 	}
 	tag, err := results.Exec()
-	return tag, closeAfter(results, err)
+	return tag, cmp.Or(err, results.Close())
 }
 
 // Query implements [pgx.Tx]. The batch ends with its rows: when they have all been read, are closed, or fail.
@@ -82,12 +84,11 @@ func (t *Tx) Query(ctx context.Context, sql string, arguments ...any) (pgx.Rows,
 	if results == nil {
 		return t.inner.Query(ctx, sql, arguments...)
 	}
-	read, err := results.Query()
+	rows, err := lastrows.Query(results)
 	if err != nil {
-		err = closeAfter(results, err)
 		return failedRows{err: err}, err
 	}
-	return &rows{Rows: read, results: results}, nil
+	return rows, nil
 }
 
 // QueryRow implements [pgx.Tx]. The batch ends with Scan.
@@ -99,7 +100,7 @@ func (t *Tx) QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 	if results == nil {
 		return t.inner.QueryRow(ctx, sql, arguments...)
 	}
-	return &row{results.QueryRow(), results}
+	return lastrows.Row{Results: results}
 }
 
 // SendBatch implements [pgx.Tx]: the locks of all the batch's queries come first, and then the queries. Queries of one

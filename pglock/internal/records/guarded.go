@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/pglock/internal/lastrows"
 )
 
 // Sender is a pool, a connection or a transaction.
@@ -69,21 +70,16 @@ func (g Guarded) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 // QueryRow implements [lockdb.DBTX].
 func (g Guarded) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	results, err := g.send(ctx, sql, args)
-	return row{results, err}
-}
-
-type row struct {
-	results pgx.BatchResults
-	err     error
-}
-
-func (r row) Scan(dest ...any) error {
-	if r.err != nil {
-		return r.err
+	if err != nil {
+		return failed{err}
 	}
-	err := r.results.QueryRow().Scan(dest...)
-	return cmp.Or(err, r.results.Close())
+	return lastrows.Row{Results: results}
 }
+
+// failed is the row of a statement that was not executed.
+type failed struct{ err error }
+
+func (f failed) Scan(...any) error { return f.err }
 
 // Query implements [lockdb.DBTX].
 func (g Guarded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -91,36 +87,5 @@ func (g Guarded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 	if err != nil {
 		return nil, err
 	}
-	queried, err := results.Query()
-	if err != nil {
-		_ = results.Close() // it has the same error
-		return nil, err
-	}
-	return &rows{Rows: queried, results: results}, nil
+	return lastrows.Query(results)
 }
-
-// rows end with the batch, whose last error is that of a commit.
-type rows struct {
-	pgx.Rows
-	results pgx.BatchResults
-	closed  bool
-	err     error
-}
-
-func (r *rows) Next() bool {
-	if r.Rows.Next() {
-		return true
-	}
-	r.Close()
-	return false
-}
-
-func (r *rows) Close() {
-	if !r.closed {
-		r.closed = true
-		r.Rows.Close()
-		r.err = r.results.Close()
-	}
-}
-
-func (r *rows) Err() error { return cmp.Or(r.Rows.Err(), r.err) }
