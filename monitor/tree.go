@@ -11,9 +11,9 @@ import (
 // once, below the blocker that it is shown to wait for: sessions, and processes that use locks in rows. All views of
 // pglock monitor draw this tree, so they agree.
 //
-// A session can wait for several others: for those that hold the lock or, if none of these is in its way, for those
-// ahead in the queue. The tree shows one: a blocker in a deadlock with it, else a holder of the lock, else the
-// blocker of its longest wait (a session with parallel workers can have several), else the smallest process ID.
+// A session can have several blockers: holders of the lock or, if none of them conflicts, waiters ahead in the queue.
+// The tree shows one of them: a member of the same deadlock, else a holder of the lock, else the blocker of the longest
+// wait (a session with parallel workers can have several waits), else the one with the smallest process ID.
 //
 // A process, unlike a session, can release one lock in a row while it waits for another. So a cycle of processes
 // need not be a deadlock, and [Node.Certain] is not set.
@@ -269,10 +269,9 @@ func (t *Tree) link() {
 	}
 }
 
-// Of returns the part of the tree that concerns some locks and some waits for locks of other types: the holders and
-// waiters of these locks, the sessions that wait behind them for locks of other types, and all blockers of any of
-// these, direct or not. What the nodes say, such as Behind, is still about the whole snapshot. showsOther may be
-// nil, for none.
+// Of returns the part of the tree that concerns the selected locks and waits: their holders and waiters, the sessions
+// behind these that wait for locks of other types, and all blockers of these sessions, direct or not. What the nodes
+// say, such as Behind, is still about the whole snapshot. showsOther may be nil, for none.
 func (t *Tree) Of(shows func(*Lock) bool, showsOther func(*OtherWait) bool) *Tree {
 	part := &Tree{snapshot: t.snapshot, graph: t.graph, nodes: make([]*Node, len(t.nodes))}
 	for _, n := range t.above(t.behind(t.concerned(shows, showsOther))) {

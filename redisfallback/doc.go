@@ -80,9 +80,9 @@
 // an unconfirmed offer lasts. A subscription that is silent for 5 s (or for a lease, if that is shorter) is tried,
 // and made anew if it does not answer.
 //
-// A waiter also asks again when the holder's lease expires, in case the holder died, and now and then in case a
-// message was lost: the first in line every 2 s or a quarter of the lease, the others less often, and all waiters of
-// a Locker together at most 25 times a second. Clients of other libraries publish nothing. While one of them is the
+// A waiter also asks again when the holder's lease expires, in case the holder died. In case a message was lost, the
+// first in line asks every 2 s or a quarter of the lease, and the others less often. All waiters of a Locker together
+// ask at most 25 times a second. Clients of other libraries publish nothing. While one of them is the
 // holder, the first in line tries every 75 ms to 1 s. Once it knows the rhythm of such holders, it tries in short
 // bursts around the next release. So it gets its share even beside clients that take the lock again at once. Clients
 // that poll are not in the line: they are not served while waiters of this package are. Readers and writers take

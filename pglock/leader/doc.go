@@ -25,8 +25,8 @@
 // A lead that ignores the end of its context keeps running while another process leads. [Elector.HealthCheck] finds
 // such a process.
 //
-// At some times there is no leader: after a resignation until the server wakes the next waiter in its queue, after a
-// crash until it sees the connection end, and after a freeze or a partition until the lease expires (see
+// Between two leaders there is a gap. After a resignation it lasts until the server wakes the next waiter, and after a
+// crash until the server sees the connection end. After a freeze or a partition it lasts until the lease expires (see
 // [pglock.WithLease]). With locks in rows an election after a resignation takes up to 0.6 s. In rows and on Redis a
-// crash is like a freeze: no connection holds the lock, so it lasts until the lease expires.
+// crash is like a freeze: no connection holds the lock, so the gap lasts until the lease expires.
 package leader

@@ -12,9 +12,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// Prune deletes the records that are older than keep, a thousand in a transaction; the same ids are new again after
-// that. Choose keep well above the time in which duplicates may arrive (the retention of the queue, or the days for
-// which clients repeat a request), and above the longest transaction: a record's age begins when it is made, by the
+// Prune deletes the records that are older than keep, a thousand per transaction. Their ids then count as new. Choose
+// keep well above the time in which duplicates may arrive: the retention of the queue, or the days for which clients
+// repeat a request. It must also exceed the longest transaction, as a record's age counts from its insertion, by the
 // server's clock. Prune waits for no other transaction, and any number of processes may call it.
 //
 // The role needs the privileges of migrations.PrunerGrants. keep must be at least a second.

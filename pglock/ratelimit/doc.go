@@ -7,9 +7,9 @@
 //		w.Header().Set("Retry-After", …d.RetryAfter…)
 //	}
 //
-// The algorithm is GCRA, a leaky bucket that needs no process to leak: the state of a key is the time on the server's
-// clock until which past requests have used up the rate, and the time of the last one. [Limit] gives a formula for the
-// most that it lets through in any window; with [Limit.Strict] that is never more than Count.
+// The algorithm is GCRA, a leaky bucket that needs no process to leak. The state of a key is two times of the server's
+// clock: when past requests are paid off at the limit's rate, and when the last one came. [Limit] bounds how many
+// requests pass in any window; with [Limit.Strict] that is never more than Count.
 //
 // Callers of one process that ask at the same time share a statement, which makes it fast on PostgreSQL: a row is
 // written once for all of them. They are served in the order of their calls. A refusal writes nothing.

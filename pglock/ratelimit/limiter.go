@@ -135,8 +135,8 @@ func (l *Limiter) Allow(ctx context.Context, id string, limit Limit) (Decision, 
 // counted. If it is a *[RefusedError] they may not; it has the same Decision. An n above the limit's Burst could never
 // be let through and is another error, as is one below 1.
 //
-// Callers of one process that ask for an id at the same moment are let through in the order of their calls, up to the
-// first that is refused: a small request does not overtake a large one.
+// Concurrent callers of one process are let through in the order of their calls, for each id, up to the first refusal:
+// a small request does not overtake a large one.
 //
 // If ctx ends before the request is sent, nothing is counted. If it ends later, the request may have been counted, as
 // after any error but a RefusedError.

@@ -30,6 +30,6 @@
 // failover to an asynchronous standby can lose the latest of them, and then those runs are repeated; on Redis every
 // standby is asynchronous. Redlock cannot keep records: [pglock.ErrUnsupported].
 //
-// A due time is an instant. If it comes from a cron expression, let that be in UTC: in a time zone with daylight saving
-// time an hour comes twice and another one not at all, and processes in different time zones do not agree.
+// A due time is an instant. Evaluate cron expressions in UTC: with daylight saving time one hour repeats and another is
+// skipped, and processes in different time zones do not agree.
 package schedule

@@ -58,9 +58,9 @@ func WithKeep(d time.Duration) Option {
 	}
 }
 
-// WithCatchUp runs the missed runs before this one, oldest first. A due time of s counts as missed if it is not
-// recorded, and lies between this run and the k-th record before it (or the oldest record). The newest k of them
-// run. A job that has never run has missed nothing. With it weekly jobs run even if their service is restarted every
+// WithCatchUp runs the missed runs before this one, oldest first. A due time of s is missed if it has no
+// record and lies between this run and the k-th record before it (or the oldest record). The newest k of the missed
+// ones run. A job that has never run has missed nothing. So weekly jobs run even if their service is restarted every
 // other day. [Due] tells the function which run it is.
 //
 // The default is not to catch up. A k below 1 and a nil s are errors.
