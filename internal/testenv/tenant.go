@@ -88,12 +88,13 @@ func (tenant *Tenant) PlantOperators(schema string) {
 	tenant.Exec(strings.ReplaceAll(plantOperators, "{schema}", identifier(schema)))
 }
 
+// Operators of one result share a function, as making these is what takes long.
 const plantOperators = `
 DO $do$
 DECLARE
 	types record;
+	kind record;
 	symbol text;
-	result text;
 	number int := 0;
 BEGIN
 	FOR types IN
@@ -103,14 +104,15 @@ BEGIN
 			('oid','int4'), ('text','int8'), ('text','int4'), ('text','int2'), ('text','oid'), ('text','name'),
 			('name','text'), ('jsonb','text'), ('text','jsonb'), ('int8','text'), ('int4','text'), ('text','varchar')
 	LOOP
-		FOREACH symbol IN ARRAY '{=,<>,<,<=,>,>=,||,<<,>>,|,&,+,-,*,/,#,~~,!~~,~,!~,^,->>,->}'::text[] LOOP
+		FOR kind IN VALUES ('text', '{||,->>}'::text[]), (types.l, '{<<,>>,|,&,+,-,*,/,#,->}'),
+			('bool', '{=,<>,<,<=,>,>=,~~,!~~,~,!~,^}') LOOP
 			number := number + 1;
-			result := CASE WHEN symbol IN ('||', '->>') THEN 'text'
-				WHEN symbol IN ('<<', '>>', '|', '&', '+', '-', '*', '/', '#', '->') THEN types.l ELSE 'bool' END;
 			EXECUTE format('CREATE FUNCTION {schema}.%I(%s, %s) RETURNS %s LANGUAGE plpgsql IMMUTABLE AS
-				''BEGIN PERFORM trap.spring(); RETURN NULL; END''', 'operator_' || number, types.l, types.r, result);
-			EXECUTE format('CREATE OPERATOR {schema}.%s (FUNCTION = {schema}.%I, LEFTARG = %s, RIGHTARG = %s)',
-				symbol, 'operator_' || number, types.l, types.r);
+				''BEGIN PERFORM trap.spring(); RETURN NULL; END''', 'operator_' || number, types.l, types.r, kind.column1);
+			FOREACH symbol IN ARRAY kind.column2 LOOP
+				EXECUTE format('CREATE OPERATOR {schema}.%s (FUNCTION = {schema}.%I, LEFTARG = %s, RIGHTARG = %s)',
+					symbol, 'operator_' || number, types.l, types.r);
+			END LOOP;
 		END LOOP;
 	END LOOP;
 END $do$`
