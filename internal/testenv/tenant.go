@@ -229,7 +229,7 @@ func (tenant *Tenant) Gained() (super bool, calls int64) {
 		if _, err := conn.Exec(ctx, "SET search_path = pg_catalog"); err != nil {
 			return err
 		}
-		poll(time.Second, func() bool { // sessions count at their end
+		poll(time.Second/10, func() bool { // those that are ending
 			var others int
 			err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 				AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others)
