@@ -125,7 +125,7 @@ func TestCloseReturnsInABlackHole(t *testing.T) {
 		mustLock(t, l, key)
 	}
 	link.Cut(true, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close returned %v", err)

@@ -420,42 +420,6 @@ func TestFaultsAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-func TestFaultsAHotStandbyIsRefused(t *testing.T) {
-	t.Parallel()
-	primary := testenv.NewServer(t, nil)
-	standby, err := primary.Standby(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := standby.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	open := func(opts ...pglock.Option) *pglock.Locker {
-		cfg, err := pgxpool.ParseConfig(standby.ConnString("postgres"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := pglock.NewWithConfig(cfg, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	l := open()
-	if _, err := l.Lock(t.Context(), pglock.NewKey("k")); !errors.Is(err, pglock.ErrStandby) {
-		t.Errorf("Lock on a standby: %v", err)
-	}
-	allowed := open(pglock.AllowStandby())
-	mustUnlock(t, mustLock(t, allowed, pglock.NewKey("k")))
-	for _, l := range []*pglock.Locker{l, allowed} {
-		if err := l.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestFaultsUnreachableServersAreUnavailable(t *testing.T) {
 	db := testenv.Database(t)
 	for name, change := range map[string]func(*pgxpool.Config){

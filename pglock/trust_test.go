@@ -92,11 +92,11 @@ func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 
 // pgx asks a server what it is (target_session_attrs) with a function that it does not look for in pg_catalog.
 func TestTrustASessionIsAskedWhatItIsOnItsOwnSearchPath(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
 	for _, wanted := range []string{"primary", "prefer-standby", "read-write"} {
 		t.Run(wanted, func(t *testing.T) {
-			db := testenv.Database(t)
-			tenant := db.Tenant(t)
-			tenant.PlantSearchPath()
 			t.Setenv("PGTARGETSESSIONATTRS", wanted)
 			l, err := pglock.NewWithConfig(trustConfig(t, db.ConnString()))
 			if err != nil {

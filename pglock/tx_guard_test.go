@@ -109,7 +109,7 @@ func TestTxNothingThatAUserCanSetDisablesTheGuard(t *testing.T) {
 	}
 }
 
-func TestTxATransactionOnAHotStandbyIsRefused(t *testing.T) {
+func TestTxAHotStandbyIsRefused(t *testing.T) {
 	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	db := testenv.On(t, primary)
@@ -130,6 +130,15 @@ func TestTxATransactionOnAHotStandbyIsRefused(t *testing.T) {
 			txCheck(t, tx.Rollback(t.Context()))
 		})
 	}
+	t.Run("Lock", func(t *testing.T) {
+		config := trustConfig(t, standby.ConnString(db.Name()))
+		l, _ := openConfig(t, config)
+		if _, err := l.Lock(t.Context(), pglock.NewKey("k")); !errors.Is(err, pglock.ErrStandby) {
+			t.Errorf("the error is %v", err)
+		}
+		allowed, _ := openConfig(t, config, pglock.AllowStandby())
+		mustUnlock(t, mustLock(t, allowed, pglock.NewKey("k")))
+	})
 }
 
 // txStandby returns when the standby has all that its primary has.

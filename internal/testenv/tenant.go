@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -225,10 +226,12 @@ func (tenant *Tenant) WantNothingGained(after string) {
 // many live sessions.
 func (tenant *Tenant) Gained() (super bool, calls int64) {
 	tenant.t.Helper()
-	err := connected(tenant.db.ConnString(), func(ctx context.Context, conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, "SET search_path = pg_catalog"); err != nil {
-			return err
-		}
+	target := changed(tenant.db.ConnString(), func(target *url.URL) { // from the beginning: pgx may ask what the server is
+		query := target.Query()
+		query.Set("search_path", "pg_catalog")
+		target.RawQuery = query.Encode()
+	})
+	err := connected(target, func(ctx context.Context, conn *pgx.Conn) error {
 		poll(time.Second/10, func() bool { // those that are ending
 			var others int
 			err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()

@@ -46,13 +46,23 @@ func newJobs(l *pglock.Locker, opts ...schedule.Option) *scheduletest.Jobs {
 	return &scheduletest.Jobs{Locker: l, Options: opts}
 }
 
+func runTx(
+	t *testing.T, jobs *scheduletest.Jobs, db pglock.DB, due time.Time, fn func(context.Context, pgx.Tx, *pglock.Lock) error,
+	opts ...schedule.Option,
+) error {
+	t.Helper()
+	job, err := jobs.Job("job", opts...)
+	must.Succeed(t, err)
+	return job.RunTx(t.Context(), db, due, fn)
+}
+
 func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	_, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
 	must.Succeed(t, err)
 	jobs := newJobs(open(t, pool))
 	run := func(what string, fail error) error {
-		return jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+		return runTx(t, jobs, pool, day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
 			_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", what)
 			return errors.Join(err, fail)
 		})
@@ -68,14 +78,14 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	if n := one[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL AND done"); n != 2 {
 		t.Errorf("%d attempts were recorded", n)
 	}
-	if err := jobs.RunTx(t.Context(), pool, "job", day.Add(1e9), nil); err == nil {
+	if err := runTx(t, jobs, pool, day.Add(1e9), nil); err == nil {
 		t.Error("a nil function is no error")
 	}
 	tx := func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
-	if err := jobs.RunTx(t.Context(), nil, "job", day.Add(1e9), tx); err == nil {
+	if err := runTx(t, jobs, nil, day.Add(1e9), tx); err == nil {
 		t.Error("a nil DB is no error")
 	}
-	if err := jobs.RunTx(t.Context(), pool, "job", day.Add(1e9), tx, schedule.WithMark(schedule.MarkStart)); err == nil {
+	if err := runTx(t, jobs, pool, day.Add(1e9), tx, schedule.WithMark(schedule.MarkStart)); err == nil {
 		t.Error("MarkOn is no error")
 	}
 }
@@ -91,7 +101,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 	}
 	jobs, successor := newJobs(open(t, pool)), newJobs(open(t, db.Pool(t)))
 	succeeded := make(chan error, 1)
-	err = jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error {
+	err = runTx(t, jobs, pool, day, func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error {
 		holder := one[int](t, pool, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND (classid::int8 << 32 | objid::int8) = $1",
 			lock.Key().Int64())
 		if _, err := pool.Exec(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", holder); err != nil {
@@ -99,7 +109,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 		}
 		<-lock.Done()
 		go func() {
-			succeeded <- successor.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+			succeeded <- runTx(t, successor, pool, day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
 				return effect(ctx, tx, "successor")
 			})
 		}()
@@ -133,7 +143,7 @@ func TestScheduleRunTxEndsADeadlockThroughItsTransaction(t *testing.T) {
 	lock, err := other.Lock(t.Context(), pglock.NewKey("k"))
 	must.Succeed(t, err)
 	updated := make(chan error, 1)
-	err = newJobs(l).RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+	err = runTx(t, newJobs(l), pool, day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
 		if err := update(ctx, tx); err != nil {
 			return err
 		}
@@ -154,7 +164,7 @@ func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 	l, err := locktest.NewMemory()
 	must.Succeed(t, err)
 	closeAtEnd(t, l)
-	err = newJobs(l).RunTx(t.Context(), pool, "job", day, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
+	err = runTx(t, newJobs(l), pool, day, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
 	wantIs(t, err, pglock.ErrUnsupported)
 }
 
@@ -192,7 +202,7 @@ func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
 	must.Succeed(t, err)
 	jobs := newJobs(open(t, pool))
 	must.Succeed(t, jobs.Run(t.Context(), "job", day, nothing))
-	must.Succeed(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
+	must.Succeed(t, runTx(t, jobs, pool, day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
 }
 
 // plantTick makes a function that an untrusted role would offer for others to execute.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
@@ -31,16 +29,4 @@ func (j *Jobs) Run(
 		return err
 	}
 	return job.Run(ctx, due, fn)
-}
-
-// RunTx runs a job in a transaction.
-func (j *Jobs) RunTx(
-	ctx context.Context, db pglock.DB, name string, due time.Time,
-	fn func(context.Context, pgx.Tx, *pglock.Lock) error, opts ...schedule.Option,
-) error {
-	job, err := j.Job(name, opts...)
-	if err != nil {
-		return err
-	}
-	return job.RunTx(ctx, db, due, fn)
 }
