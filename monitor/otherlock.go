@@ -7,7 +7,7 @@ import (
 
 // OtherLock is a lock that is not an advisory one, as pg_locks describes it. Which fields are set depends on Type.
 type OtherLock struct {
-	// Type is the locktype of pg_locks, such as "relation", "tuple", "transactionid", "virtualxid" or "object".
+	// Type is the locktype of pg_locks, such as "tuple", or "oldest snapshot" if replay on a standby waits for that.
 	Type string `json:"type"`
 	// DatabaseOID and Database are where the object or row is; 0 and empty for shared ones, and for transactions
 	// without a row.

@@ -41,6 +41,8 @@ type otherRow struct {
 	WaitingSince *time.Time `json:"waiting_since"`
 }
 
+const oldestSnapshot = "oldest snapshot"
+
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -83,8 +85,12 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 			utc := row.WaitingSince.UTC()
 			w.WaitingSince = &utc
 		}
-		w.BlockedBy, w.Ahead = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
-		if w.Lock.Type == "transactionid" || w.Lock.Type == "virtualxid" {
+		blockers := pids[waiting{row.Target, row.Owner}]
+		if w.Lock.Type == oldestSnapshot { // PostgreSQL neither names blockers nor says since when
+			blockers, w.Hidden = []int32{}, append(slices.Clone(w.Hidden), "waiting_since")
+		}
+		w.BlockedBy, w.Ahead = all.blockers(w.Waiter, holders[row.Target], blockers)
+		if w.Lock.Type == "transactionid" || w.Lock.Type == "virtualxid" || w.Lock.Type == oldestSnapshot {
 			w.Mode = "" // it waits for the end of a transaction, in a mode that would be taken for that of the row
 		} else {
 			setModes(w.BlockedBy, w.Mode, holders[row.Target])

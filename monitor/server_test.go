@@ -68,9 +68,13 @@ func TestServerAHotStandbyShowsItsOwnLocks(t *testing.T) {
 	config, err := pgx.ParseConfig(standby.ConnString("postgres"))
 	must.Succeed(t, err)
 	config.Host = standby.SocketDir()
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, conn.Close(context.Background())) })
+	connect := func(to *pgx.ConnConfig) *pgx.Conn {
+		conn, err := pgx.ConnectConfig(t.Context(), to)
+		must.Succeed(t, err)
+		t.Cleanup(func() { must.Succeed(t, conn.Close(context.Background())) })
+		return conn
+	}
+	conn := connect(config)
 	execute(t, conn, "SELECT pg_advisory_lock(7, 8)")
 
 	for _, setting := range []string{"", "SET default_transaction_isolation = 'repeatable read'"} {
@@ -80,6 +84,14 @@ func TestServerAHotStandbyShowsItsOwnLocks(t *testing.T) {
 			t.Errorf("the holder is %+v", holder)
 		}
 	}
+
+	// Replay waits for a report, though for no lock.
+	execute(t, connect(config), appName("report"), "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
+	config, err = pgx.ParseConfig(primary.ConnString("postgres"))
+	must.Succeed(t, err)
+	execute(t, connect(config), "CREATE TABLE t AS SELECT 1 AS v", "UPDATE t SET v = 2", "VACUUM t")
+	requireHeadline(t, conn, "Terminate N report, idle in transaction for AGE, holds oldest snapshot: "+
+		"frees at least 0, at most 1 (the next blocker is not known)")
 }
 
 func TestServerErrorsSayWhereAndKeepThePassword(t *testing.T) {

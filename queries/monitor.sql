@@ -58,6 +58,17 @@ WITH locks AS MATERIALIZED (
     FROM pg_catalog.pg_locks AS l
     -- This statement locks what it reads.
     WHERE l.locktype = 'advisory' OR l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+    UNION ALL
+    -- On a standby, replay waits without a lock for the snapshots that see what it removes. The oldest one is such.
+    SELECT 'oldest snapshot', NULL::oid, NULL::oid, NULL::int4, NULL::int2, NULL::text, NULL::xid, NULL::oid, NULL::oid, NULL::int2,
+           CASE WHEN a.backend_type = 'startup' THEN 'AccessExclusiveLock' ELSE 'AccessShareLock' END, a.backend_type <> 'startup',
+           a.pid, a.pid::text COLLATE "C", NULL::int8, false, NULL::timestamptz
+    FROM pg_catalog.pg_stat_activity AS a
+    WHERE EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS s
+                  WHERE s.backend_type = 'startup' AND s.wait_event = 'RecoveryConflictSnapshot')
+      AND (a.backend_type = 'startup'
+           OR pg_catalog.age(a.backend_xmin) = (SELECT max(pg_catalog.age(o.backend_xmin)) FROM pg_catalog.pg_stat_activity AS o
+                                                WHERE o.pid <> pg_catalog.pg_backend_pid()) AND a.pid <> pg_catalog.pg_backend_pid())
 ),
 -- What is not an advisory lock, if such a lock is waited for at all, and of the kinds that are.
 others AS MATERIALIZED (

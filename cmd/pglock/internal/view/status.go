@@ -41,7 +41,7 @@ func Status(all *monitor.Snapshot, filter Filter, limits Limits, flags string) (
 		verdict = Critical
 	case verdict == OK && hidden > 0:
 		verdict = Unknown
-		text += fmt.Sprintf("; the server does not report how long %s; %s", haveWaited(hidden), s.DetailsHidden)
+		text += strings.TrimSuffix(fmt.Sprintf("; the server does not report how long %s; %s", haveWaited(hidden), s.DetailsHidden), "; ")
 	case verdict == OK && (all.RowLocksMissing != "" || all.BlockersMissing != ""):
 		verdict = Unknown
 		text += "; " + strings.Trim(all.BlockersMissing+"; "+all.RowLocksMissing, "; ")
