@@ -8,6 +8,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/lab"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // The rows with several processes start this test binary again.
@@ -24,9 +25,7 @@ func TestProgramEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	servers, err := lab.Open(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer func() {
 		if err := servers.Close(); err != nil {
 			t.Error(err)

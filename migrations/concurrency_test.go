@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -23,9 +24,7 @@ func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		pool, err := pgxpool.NewWithConfig(t.Context(), single.Copy())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(pool.Close)
 		for range 3 { // which share a pool of one connection
 			wg.Go(func() {

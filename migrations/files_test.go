@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -24,9 +25,7 @@ func TestSQLIsASCII(t *testing.T) {
 		}
 		for _, file := range files {
 			sql, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for number, line := range strings.Split(string(sql), "\n") {
 				if strings.ContainsFunc(line, func(r rune) bool { return r > unicode.MaxASCII }) {
 					t.Errorf("%s:%d: %s", file, number+1, line)
@@ -40,9 +39,7 @@ func TestSQLIsASCII(t *testing.T) {
 func install(t *testing.T, db execer, direction string) {
 	t.Helper()
 	sql, err := migrations.FS.ReadFile("000001_pglock." + direction + ".sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	execute(t, db, string(sql))
 }
 
@@ -110,9 +107,7 @@ func TestPrintedSQLIsWhatUpWouldDo(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		wantNothingToDo(t, db)
 	})
 }
@@ -139,9 +134,7 @@ func split(sql string) (statements []string) {
 func printed(t *testing.T, format string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := migrations.Print(&out, format); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, migrations.Print(&out, format))
 	return out.String()
 }
 

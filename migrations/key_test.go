@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestKeyIsTheNumberThatTheNamesBytesInUTF8Have(t *testing.T) {
@@ -64,9 +65,7 @@ func connectEncoded(t *testing.T, encoding string) *pgx.Conn {
 	config.Database = name[0]
 	config.RuntimeParams["client_encoding"] = "UTF8"
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		_, dropErr := admin.Exec(context.Background(), "DROP DATABASE "+name.Sanitize()+" WITH (FORCE)")
 		if err := errors.Join(dropErr, conn.Close(context.Background())); err != nil {

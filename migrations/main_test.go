@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -25,9 +26,7 @@ func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 
 func mustUp(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if err := migrations.Up(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 }
 
 func wantVersion(t *testing.T, pool *pgxpool.Pool, want uint) {
@@ -42,9 +41,7 @@ func wantVersion(t *testing.T, pool *pgxpool.Pool, want uint) {
 func poolAs(t *testing.T, connString string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), connString)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -27,9 +28,7 @@ func TestUpInstallsOnceAndDownLeavesNoTrace(t *testing.T) {
 			mustUp(t, pool)
 			wantVersion(t, pool, migrations.Latest())
 		}
-		if err := migrations.Down(t.Context(), pool); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, migrations.Down(t.Context(), pool))
 		if after := catalog(t, conn); after != before {
 			t.Errorf("Down left\n%s", after)
 		}
@@ -77,9 +76,7 @@ func TestUpDoesNotDependOnTheSearchPathOrOtherSettings(t *testing.T) {
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer pool.Close()
 	mustUp(t, pool)
 	wantVersion(t, pool, migrations.Latest())
@@ -190,9 +187,7 @@ func TestUpNeedsThePrimary(t *testing.T) {
 	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := standby.Stop(); err != nil {
 			t.Error(err)
@@ -224,9 +219,7 @@ func TestUpWorksThroughATransactionPooler(t *testing.T) {
 		pool := poolAs(t, pooler)
 		mustUp(t, pool)
 		wantVersion(t, pool, migrations.Latest())
-		if err := migrations.Down(t.Context(), pool); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, migrations.Down(t.Context(), pool))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -59,9 +60,7 @@ func TestRegisterWritesNothingForNamesThatAreKnown(t *testing.T) {
 			wrote = one[bool](t, tx, "SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return wrote
 	}
 	if !writes("'a', 'b'") {

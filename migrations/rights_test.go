@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -17,9 +18,7 @@ const insufficientPrivilege = "42501"
 func TestThePackageCommentHasTheGrants(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var documented []string
 	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
 		if code, ok := block.(*comment.Code); ok && strings.HasPrefix(code.Text, "GRANT") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -30,9 +31,7 @@ func TestSessionsOfAProcessHaveOneMark(t *testing.T) {
 			opts = append(opts, pglock.WithApplicationName(name))
 		}
 		l, err := pglock.NewWithConfig(config, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		lock := mustLock(t, l, pglock.NewKey("k"))
 		var application string
 		if err := conn.QueryRow(t.Context(), `select application_name from pg_stat_activity join pg_locks using (pid)

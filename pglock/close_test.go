@@ -28,9 +28,7 @@ func TestCloseReturnsByItsDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, err := locktest.NewMemory()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				lock := mustLock(t, l, pglock.NewKey("k")) // never unlocked
 				start := time.Now()
 				ended := make(chan time.Duration, 1)
@@ -68,9 +66,7 @@ func cancelledAfter(d time.Duration) func(context.Context) (context.Context, con
 func TestCloseIsKnownToJobsBeforeTheirLocksEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := locktest.NewMemory()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		result := make(chan error, 1)
 		go func() {
 			result <- l.Do(t.Context(), pglock.NewKey("k"), func(ctx context.Context, lock *pglock.Lock) error {

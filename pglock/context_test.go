@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -18,14 +19,10 @@ type contextKey struct{}
 func lockInMemory(t *testing.T, opts ...pglock.LockOption) *pglock.Lock {
 	t.Helper()
 	l, err := locktest.NewMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	lock, err := l.Lock(t.Context(), pglock.NewKey("k"), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return lock
 }
 

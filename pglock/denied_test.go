@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
@@ -27,9 +28,7 @@ func wantDenied(t *testing.T, what string, err error) {
 func roleConfig(t *testing.T, db *testenv.DB) (config *pgxpool.Config, name string) {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(db.Role(t, "denied"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return config, pgx.Identifier{config.ConnConfig.User}.Sanitize()
 }
 
@@ -59,9 +58,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 		}
 		change(config.ConnConfig, role)
 		l, err := pglock.NewWithConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		key := pglock.NewKey("k")
 		wantDenied(t, name+": Ping", l.Ping(minuteContext(t)))
 		_, err = l.TryLock(minuteContext(t), key)
@@ -71,14 +68,10 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 		closeWithinAMinute(t, l)
 
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(minuteContext(t), pool, key, func(context.Context, pgx.Tx) error { return nil }))
 		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		_, err = limiter.Allow(minuteContext(t), "k", ratelimit.Limit{Count: 1, Per: time.Second})
 		wantDenied(t, name+": ratelimit", err)
 		pool.Close()
@@ -91,9 +84,7 @@ func TestDeniedAMissingRightIsDenied(t *testing.T) {
 	db := testenv.Installed(t)
 	config, _ := roleConfig(t, db)
 	l, err := pglock.NewWithConfig(config, pglock.WithTrustedOwner(db.Config(t).ConnConfig.User))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	lock := mustLock(t, l, pglock.NewKey("k"))
 	_, err = lock.Fence(minuteContext(t))

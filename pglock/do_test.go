@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -14,9 +15,7 @@ func TestDoSaysOnceThatTheLockWasLost(t *testing.T) {
 	t.Parallel()
 	server, key := locktest.NewServer(), pglock.NewKey("invoice:42")
 	l, err := server.Locker()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	for name, own := range map[string]error{"the cause alone": nil, "with an error of its own": errors.New("half done")} {
 		err := l.Do(t.Context(), key, func(ctx context.Context, _ *pglock.Lock) error {

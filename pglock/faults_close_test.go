@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -32,9 +33,7 @@ func closeInTheMiddle(t *testing.T, db *testenv.DB, patient bool) {
 	var workers sync.WaitGroup
 	for range 2 {
 		l, err := pglock.NewWithConfig(db.Config(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		lockers = append(lockers, l)
 		for range 12 {
 			workers.Go(func() {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -60,9 +61,7 @@ func openConfig(t testing.TB, config *pgxpool.Config, opts ...pglock.Option) (*p
 		return nil
 	}
 	l, err := pglock.NewWithConfig(config, append(opts, pglock.WithApplicationName(faultsApplication))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	return l, opened
 }
@@ -107,13 +106,9 @@ func lockLater(t testing.TB, l *pglock.Locker, key pglock.Key, opts ...pglock.Lo
 func numbers(t testing.TB, conn *pgx.Conn, query string, args ...any) []int64 {
 	t.Helper()
 	rows, err := conn.Query(context.Background(), query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	found, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return found
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -104,9 +105,7 @@ func openShortLeased(t *testing.T, cfg *pgxpool.Config) *pglock.Locker {
 	cfg.ConnConfig.ConnectTimeout = time.Second
 	l, err := pglock.NewWithConfig(cfg, pglock.WithLease(time.Second), pglock.WithMaxHeld(10_000),
 		pglock.WithApplicationName(silentApplication))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	testenv.WaitUntil(t, "it is connected within its second, however busy the machine is", func() bool { return l.Ping(t.Context()) == nil })
 	return l
@@ -156,9 +155,7 @@ func TestFaultsAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 			awaitDone(t, proxy.happened, "the question")
 			awaitDone(t, lock.Done(), "the end of a lock that is not watched, while Verify gets no answer")
 			after, err := next.LockAll(minuteContext(t), keys, pglock.RetryUnavailable(time.Minute)) // to connect takes long on a busy machine
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			check.unlock(t, check.enter(t, after, false))
 			wantLost(t, <-verified, pglock.LostLease)
 			proxy.Cut(false, false)

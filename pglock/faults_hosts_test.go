@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
@@ -55,18 +56,14 @@ func TestFaultsASilentAddressIsPassedOver(t *testing.T) {
 			l, _ := openConfig(t, config, pglock.WithNames())
 			key, ctx := pglock.NewKey("k"), minuteContext(t)
 			held, err := l.Lock(ctx, key, pglock.RetryUnavailable(time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			untilAvailable(t, "Ping, with a connection for names", func() error { return l.Ping(ctx) })
 			waiter := lockLater(t, openLocker(t, db), key)
 			db.WaitForWaiters(t, 1)
 			queued := lockLater(t, l, pglock.NewKey("other"), pglock.RetryUnavailable(time.Hour))
 			mustUnlock(t, <-queued)
 			job, err := schedule.New(l, pglock.NewKey("job"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			ran := false
 			due := time.Now().Add(-time.Minute)
 			untilAvailable(t, "a run, with a connection for records", func() error {
@@ -108,13 +105,9 @@ func TestFaultsAContextEndsTheWaitForASilentAddress(t *testing.T) {
 	prependSilentHost(t, &config.ConnConfig.Config)
 	config.ConnConfig.ConnectTimeout = time.Hour
 	l, err := pglock.NewWithConfig(config, pglock.WithNames())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	job, err := schedule.New(l, pglock.NewKey("job"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	calls := []func() error{
@@ -152,15 +145,11 @@ func TestFaultsWhatPrecedesAConnectionIsBounded(t *testing.T) {
 		},
 	} {
 		config, err := pgxpool.ParseConfig("host=db.example")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		config.ConnConfig.ConnectTimeout = 10 * time.Millisecond
 		slow(config)
 		l, err := pglock.NewWithConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := l.Ping(minuteContext(t)); !errors.Is(err, pglock.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}

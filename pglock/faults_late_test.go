@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -45,13 +46,9 @@ func TestFaultsARequestThatArrivesAfterItsErrorIsFreedWithinALease(t *testing.T)
 	var network holdBack
 	link.ForwardUp(network.forward)
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(2*time.Second), pglock.WithApplicationName(silentApplication))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
-	if err := l.Ping(minuteContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Ping(minuteContext(t)))
 	network.Lock()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -27,9 +28,7 @@ type pooled struct{ *pgxpool.Config }
 func (p pooled) withLocker(t *testing.T, use func(context.Context, *pglock.Locker) error, opts ...pglock.Option) error {
 	t.Helper()
 	l, err := pglock.NewWithConfig(p.Config, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer closeWithinAMinute(t, l)
 	return use(minuteContext(t), l)
 }
@@ -38,9 +37,7 @@ func (p pooled) withLocker(t *testing.T, use func(context.Context, *pglock.Locke
 func (p pooled) withPool(t *testing.T, use func(context.Context, *pgxpool.Pool) error) error {
 	t.Helper()
 	pool, err := pgxpool.NewWithConfig(t.Context(), p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer pool.Close()
 	return use(minuteContext(t), pool)
 }
@@ -118,13 +115,9 @@ func TestLongFaultsAPoolerIsLeftWithoutATrace(t *testing.T) {
 	install := func(ctx context.Context, pool *pgxpool.Pool) error { return migrations.Up(ctx, pool) }
 	through := testenv.PgBouncer(t, db, testenv.TransactionPooling)
 	config, err := pgxpool.ParseConfig(through)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	if err := (pooled{config}).withPool(t, install); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, (pooled{config}).withPool(t, install))
 	clean := func(t *testing.T, what string) {
 		t.Helper()
 		for _, trace := range testenv.PooledTraces(t, db, through) {
@@ -133,9 +126,7 @@ func TestLongFaultsAPoolerIsLeftWithoutATrace(t *testing.T) {
 	}
 	for _, target := range []string{"any", "primary", "read-write", "prefer-standby"} {
 		config, err := pgxpool.ParseConfig(through + "&target_session_attrs=" + target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		p := pooled{config}
 		for name, use := range refusedByPooler {
@@ -155,9 +146,7 @@ func TestLongFaultsAPoolerIsLeftWithoutATrace(t *testing.T) {
 		clean(t, "what needs no session, "+target)
 	}
 	remove := func(ctx context.Context, pool *pgxpool.Pool) error { return migrations.Down(ctx, pool) }
-	if err := (pooled{config}).withPool(t, remove); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, (pooled{config}).withPool(t, remove))
 	clean(t, "Down")
 }
 
@@ -167,9 +156,7 @@ func TestFaultsASessionPoolerIsLeftWithoutATrace(t *testing.T) {
 	db := testenv.Database(t)
 	through := testenv.PgBouncer(t, db, testenv.SessionPooling)
 	config, err := pgxpool.ParseConfig(through)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	key := pglock.NewKey("k")
 	err = pooled{config}.withLocker(t, func(ctx context.Context, l *pglock.Locker) error {
 		lock := mustLock(t, l, key)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -66,9 +67,7 @@ func TestSessionsReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	one := func() *pglock.Lock { return mustLock(t, l, a, pglock.Shared()) }
 	both := func() *pglock.Lock {
 		lock, err := l.LockAll(minuteContext(t), []pglock.Key{a, b}, pglock.Shared())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return lock
 	}
 	for _, acquire := range [][]func() *pglock.Lock{{one, both}, {both, one}, {both, both}, {one, one, both}, {both, one, both}} {

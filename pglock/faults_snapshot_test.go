@@ -10,6 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -70,9 +71,7 @@ func TestWaitersHaveNoSnapshotWhateverTheirRoleDoes(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	config, err := pgxpool.ParseConfig(db.Role(t, "peculiar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	role := pgx.Identifier{config.ConnConfig.User}.Sanitize()
 	for _, setting := range []string{
 		"default_transaction_read_only = on", "default_transaction_isolation = serializable",

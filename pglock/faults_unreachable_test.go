@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -16,13 +17,9 @@ import (
 func openSilent(t *testing.T) *pglock.Locker {
 	t.Helper()
 	config, err := pgxpool.ParseConfig("postgres://user@" + testenv.SilentServer(t).String() + "/database?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l, err := pglock.NewWithConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return l
 }
 
@@ -68,9 +65,7 @@ func TestFaultsCloseEndsAcquiresOnASilentServer(t *testing.T) {
 func TestFaultsTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db)
-	if err := l.Ping(minuteContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, l.Ping(minuteContext(t)))
 	keys, shutdown := faultKeys(8), errors.New("shutdown")
 	ours := func(err error) bool {
 		return err == nil || errors.Is(err, pglock.ErrNotAcquired) || errors.Is(err, context.Canceled)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -50,9 +51,7 @@ func (f *fenceTokens) wantLarger(t *testing.T, config *pgxpool.Config) {
 	t.Helper()
 	largest := f.largest()
 	l, err := pglock.NewWithConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer closeWithinAMinute(t, l)
 	lock := mustLock(t, l, pglock.NewKey("next"))
 	token, err := lock.Fence(minuteContext(t))
@@ -74,9 +73,7 @@ func (f *fenceTokens) drawAll(t *testing.T, db *testenv.DB, enough int, crash fu
 	var holders sync.WaitGroup
 	for i := range lockers {
 		l, err := pglock.NewWithConfig(db.Config(t), pglock.WithSessions(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		holders.Go(func() {
 			for ctx.Err() == nil {
 				f.drawOne(ctx, l, i)
@@ -118,13 +115,9 @@ func TestLongFenceDoesNotGoBackAfterACrash(t *testing.T) {
 	var tokens fenceTokens
 	for range testenv.Trials(t, 3) {
 		tokens.drawAll(t, db, 20+rand.IntN(33), func() {
-			if err := server.Down(t.Context(), pgserver.Immediate); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
 		})
-		if err := server.Up(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, server.Up(t.Context()))
 		tokens.wantLarger(t, db.Config(t))
 	}
 	slices.Sort(tokens.all)
@@ -214,9 +207,7 @@ func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
 	}
 	unreachable.Store(false)
 	one, err := first.Fence(minuteContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	terminated := number(t, db.Connect(t), `select count(pg_terminate_backend(pid)) from pg_stat_activity as a
 		where datname = current_database() and pid <> pg_backend_pid()
 		and not exists (select from pg_locks as l where l.pid = a.pid and l.locktype = 'advisory')`)
@@ -244,22 +235,16 @@ func TestFenceNeedsNoCatalogInTheSessionOfTheLock(t *testing.T) {
 	mustUnlock(t, held)
 	lock, other := <-granted, mustLock(t, l, pglock.NewKey("other"))
 	first, err := other.Fence(minuteContext(t)) // the connection for draws is open now
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tx, err := db.Connect(t).Begin(minuteContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := tx.Exec(minuteContext(t), "LOCK TABLE pg_catalog.pg_proc, pg_catalog.pg_type, pg_catalog.pg_operator IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	if token, err := lock.Fence(minuteContext(t)); err != nil || token <= first {
 		t.Errorf("%d after %d, %v", token, first, err)
 	}
-	if err := tx.Rollback(minuteContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tx.Rollback(minuteContext(t)))
 	mustUnlock(t, lock)
 	mustUnlock(t, other)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -122,13 +123,9 @@ func TestGuardTxRefusesANestedTransaction(t *testing.T) {
 		"of a connection": db.Connect(t).Begin, "of a pool": db.Pool(t).Begin,
 	} {
 		tx, err := begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		nested, err := tx.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := lock.GuardTx(t.Context(), nested); err == nil || !strings.Contains(err.Error(), "nested") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -191,9 +188,7 @@ func TestGuardTxOfALostLockMatchesErrLostInAnyLanguage(t *testing.T) {
 	db := testenv.Database(t)
 	lost, taken := loseSilently(t, db, pglock.NewKey("k"))
 	tx, err := db.Connect(t).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := lost.GuardTx(minuteContext(t), germanTx{tx}); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("GuardTx: %v", err)
 	}
@@ -221,9 +216,7 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	db.WaitForWaiters(t, 1)
 	link.Cut(true, true)
 	terminateHolders(t, admin)
-	if err := <-inherited; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-inherited)
 	taken := mustLock(t, openLocker(t, db), key)
 	commit(t, mustGuard(t, admin, taken))
 	wantAborted(t, zombie, func(tx pgx.Tx) error { return lost.GuardTx(minuteContext(t), tx) }, pglock.ErrLost)
@@ -284,9 +277,7 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*400*time.Microsecond)
 			tx, err := admin.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			//pglock:allow most are cancelled
 			_ = lock.GuardTx(ctx, tx)
 			cancel()

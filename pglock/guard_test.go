@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -50,9 +51,7 @@ func TestGuardTxWorksWithoutTheSimpleProtocol(t *testing.T) {
 func wantAborted(t *testing.T, conn *pgx.Conn, guard func(pgx.Tx) error, want error) {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := guard(tx); !errors.Is(err, want) {
 		t.Errorf("GuardTx: %v, want %v", err, want)
 	}
@@ -84,9 +83,7 @@ func TestGuardTxOfALostLockAbortsTheTransaction(t *testing.T) {
 			terminate(t, admin, pid)
 		}()
 		tx, err := conn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := lock.GuardTx(t.Context(), tx); err != nil {
 			if err := tx.Commit(t.Context()); err == nil {
 				t.Error("the transaction committed after its guard had failed")
@@ -105,9 +102,7 @@ func TestGuardTxRefusesWhatItCannotGuard(t *testing.T) {
 	lock := mustLock(t, l, pglock.NewKey("k"))
 	begin := func(on *testenv.DB, options pgx.TxOptions) (tx pgx.Tx) {
 		tx, err := on.Connect(t).BeginTx(t.Context(), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return tx
 	}
 	stale := begin(db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})

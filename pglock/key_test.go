@@ -281,9 +281,7 @@ func FuzzKeyString(f *testing.F) {
 				t.Fatalf("%#v is written %q and read back as %#v, %v", key, key, parsed, err)
 			}
 			encoded, err := json.Marshal(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var decoded pglock.Key
 			if err := json.Unmarshal(encoded, &decoded); err != nil || !decoded.Equal(key) {
 				t.Fatalf("%q is encoded as %s and decoded as %v, %v", key, encoded, decoded, err)

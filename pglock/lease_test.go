@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -49,9 +50,7 @@ func TestLeaseTheFirstLookAfterTheLeaseTells(t *testing.T) {
 			backend := &leased{}
 			backend.until.Store(int64(driver.Now().Add(time.Hour)))
 			l, err := pglock.NewWithBackend(backend)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			lock := mustLock(t, l, pglock.NewKey("k"))
 			ctx := lock.Context(t.Context())
 			if lock.Err() != nil || ctx.Err() != nil {
@@ -81,9 +80,7 @@ func TestLeaseMaxHoldCountsFromTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := locktest.NewServer()
 		l, err := server.Locker()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		first := mustLock(t, l, pglock.NewKey("k"))
 		granted := make(chan *pglock.Lock)
 		go func() { granted <- mustLock(t, l, pglock.NewKey("k"), pglock.MaxHold(time.Second)) }()
@@ -123,9 +120,7 @@ func TestLeaseALossMeetsAHandoff(t *testing.T) {
 	key := pglock.NewKey("k")
 	server := locktest.NewServer()
 	l, err := server.Locker()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for range 300 {
 		first := mustLock(t, l, key)
 		second := make(chan *pglock.Lock)

@@ -15,6 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -24,9 +25,7 @@ func mustLock(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.Loc
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	lock, err := l.Lock(ctx, key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return lock
 }
 
@@ -193,9 +192,7 @@ func TestFaultsARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
 		waiting <- err
 	}()
 	db.WaitForWaiters(t, 1)
-	if err := server.Down(t.Context(), pgserver.Immediate); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
 	awaitDone(t, lock.Done(), "the end of the lock")
 	wantLost(t, lock.Err(), pglock.LostSession)
 	if err := <-waiting; !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
@@ -207,9 +204,7 @@ func TestFaultsARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
 	if _, err := l.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("TryLock without a server: %v", err)
 	}
-	if err := server.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, server.Up(t.Context()))
 	mustUnlock(t, mustLock(t, l, key))
 }
 
@@ -219,9 +214,7 @@ func TestFaultsTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	config, err := pgx.ParseConfig(db.Role(t, "hostile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, setting := range []string{
 		"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout",
 	} {
@@ -230,27 +223,19 @@ func TestFaultsTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 		}
 	}
 	cfg, err := pgxpool.ParseConfig(config.ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l, err := pglock.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	key := pglock.NewKey("k")
 	lock := mustLock(t, l, key)
 	waiter := make(chan *pglock.Lock)
 	l2, err := pglock.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	go func() { waiter <- mustLock(t, l2, key) }()
 	db.WaitForWaiters(t, 1)
 
 	control, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := control.Exec(t.Context(), "select pg_advisory_lock($1)", key.Int64()); err == nil {
 		t.Error("the control's wait was not ended, so this test shows nothing")
 	}
@@ -284,9 +269,7 @@ func TestFaultsASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 				link, config := newProxy(t, db)
 				cut1 := func() { link.Cut(cut.up, cut.down) }
 				silent, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				next := openLocker(t, db)
 				lock := mustLock(t, silent, key)
 				work := lock.Context(t.Context())
@@ -321,14 +304,10 @@ func TestFaultsAFrozenServerProcessEndsTheLock(t *testing.T) {
 	l := openLocker(t, db, pglock.WithLease(time.Second))
 	lock := mustLock(t, l, pglock.NewKey("k"))
 	pid := int(onlySession(t, db, true))
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(pid, syscall.SIGSTOP))
 	awaitDone(t, lock.Done(), "the end of the lease")
 	wantLost(t, lock.Err(), pglock.LostLease)
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(pid, syscall.SIGCONT))
 	mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
 }
 
@@ -363,13 +342,9 @@ func TestFaultsAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 	db := testenv.Database(t)
 	for _, mode := range []testenv.Pooling{testenv.TransactionPooling, testenv.SessionPooling} {
 		cfg, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, mode))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		l, err := pglock.NewWithConfig(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if err := l.Ping(t.Context()); !errors.Is(err, pglock.ErrPooler) || !strings.Contains(err.Error(), "NewWithConfig") {
 			t.Errorf("%s: Ping: %v", mode, err)
 		}
@@ -384,13 +359,9 @@ func TestFaultsAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 		}
 	}
 	cfg, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.SessionPooling))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l, err := pglock.NewWithConfig(cfg, pglock.AllowPooler())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer closeLocker(t, l)
 	lock := mustLock(t, l, pglock.NewKey("k"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -428,9 +399,7 @@ func TestFaultsUnreachableServersAreUnavailable(t *testing.T) {
 		},
 		"no room for the role": func(c *pgxpool.Config) {
 			role, err := pgx.ParseConfig(db.Role(t, "crowded"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if _, err := db.Connect(t).Exec(t.Context(), "alter role "+pgx.Identifier{role.User}.Sanitize()+" connection limit 0"); err != nil {
 				t.Fatal(err)
 			}
@@ -440,9 +409,7 @@ func TestFaultsUnreachableServersAreUnavailable(t *testing.T) {
 		cfg := db.Config(t)
 		change(cfg)
 		l, err := pglock.NewWithConfig(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		_, err = l.Lock(t.Context(), pglock.NewKey("k"), pglock.MaxWait(time.Minute))
 		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrDenied) || errors.Is(err, pglock.ErrNotAcquired) ||
 			strings.Contains(err.Error(), "s3cret") {
@@ -565,9 +532,7 @@ func TestFaultsBeforeConnectIsHonoured(t *testing.T) {
 	}
 	cfg.AfterConnect = func(context.Context, *pgx.Conn) error { return errors.New("must not be called") }
 	l, err := pglock.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -14,9 +15,7 @@ import (
 func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.NewWithConfig(db.Config(t), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l
 }
@@ -34,7 +33,5 @@ func closeLocker(t testing.TB, l *pglock.Locker) {
 // migrate installs the schema.
 func migrate(t testing.TB, db *testenv.DB) {
 	t.Helper()
-	if err := migrations.Up(t.Context(), db.Pool(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -88,9 +89,7 @@ func TestNotificationsObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t 
 				}
 				return ctx
 			}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			key := pglock.NewKey("k")
 			first.Store(mustLock(t, l, key))
 			func() {
@@ -106,9 +105,7 @@ func TestNotificationsObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t 
 				t.Errorf("%+v", stats)
 			}
 			lock, err := l.TryLock(t.Context(), key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			mustUnlock(t, lock)
 			if err := l.Close(t.Context()); err != nil {
 				t.Error(err)
@@ -202,14 +199,10 @@ func TestNotificationsEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *t
 			synctest.Test(t, func(t *testing.T) {
 				d := newSilentBackend()
 				l, err := pglock.NewWithBackend(d)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				keys := []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b")}
 				lock, err := l.LockAll(t.Context(), keys)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if err := end(d, lock); !errors.Is(err, pglock.ErrLost) {
 					t.Errorf("%v", err)
 				}
@@ -225,9 +218,7 @@ func TestNotificationsEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *t
 				}
 				close(d.free)
 				again, err := l.LockAll(t.Context(), keys)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				mustUnlock(t, again)
 				if err := l.Close(t.Context()); err != nil {
 					t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -54,9 +55,7 @@ func TestObserverContextsAreThoseOfLaterEvents(t *testing.T) {
 	}()
 	db.WaitForWaiters(t, 1)
 	mustUnlock(t, holder)
-	if err := <-result; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-result)
 	want := []string{
 		"wait ended in call/wait", "work in call/wait/hold", "released in call/wait/hold",
 	}
@@ -108,9 +107,7 @@ func TestObserverTokensAreThoseOfTheLock(t *testing.T) {
 		tokens = append(tokens, e.Token)
 		return ctx
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	lock := mustLock(t, l, pglock.NewKey("k"))
 	named := mustLock(t, l, pglock.NewKey("named"), pglock.WithToken("mine"))
 	mustUnlock(t, lock)

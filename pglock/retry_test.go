@@ -13,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -27,18 +28,14 @@ func TestRetryUnavailableRidesOutARestart(t *testing.T) {
 	holder := mustLock(t, other, key)
 	queued := lockLater(t, l, key, pglock.RetryUnavailable(time.Hour))
 	db.WaitForWaiters(t, 1)
-	if err := server.Down(t.Context(), pgserver.Immediate); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
 	awaitDone(t, holder.Done(), "the end of the holder's lock")
 	asked := lockLater(t, l, late, pglock.RetryUnavailable(time.Hour))
 	testenv.WaitUntil(t, "both wait", func() bool { return l.Stats().Waiting == 2 })
 	if _, err := l.Lock(t.Context(), late); !errors.Is(err, pglock.ErrUnavailable) {
 		t.Errorf("without RetryUnavailable the error is %v", err)
 	}
-	if err := server.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, server.Up(t.Context()))
 	for _, granted := range []<-chan *pglock.Lock{queued, asked} {
 		lock, ok := <-granted
 		if !ok {
@@ -58,26 +55,18 @@ func TestRetryUnavailableRidesOutARestart(t *testing.T) {
 func openRefused(t *testing.T) *pglock.Locker {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, listener.Close())
 	return openAt(t, address)
 }
 
 func openAt(t *testing.T, address string) *pglock.Locker {
 	t.Helper()
 	config, err := pgxpool.ParseConfig("postgres://user@" + address + "/database?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l, err := pglock.NewWithConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	return l
 }
@@ -86,9 +75,7 @@ func openAt(t *testing.T, address string) *pglock.Locker {
 func TestRetryUnavailableKnowsTheOutageDuringTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	var known atomic.Bool
 	var refused atomic.Int32
@@ -171,9 +158,7 @@ func TestRetryUnavailableGivesUpOnWhatRetriesCannotMend(t *testing.T) {
 	config := db.Config(t)
 	config.ConnConfig.Database = "pglock_no_such_database"
 	l, err := pglock.NewWithConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	if _, err := l.Lock(minuteContext(t), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour)); txCode(err) != "3D000" || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without a database the error is %v", err)

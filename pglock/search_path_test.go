@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -110,9 +111,7 @@ func TestTrustLocksRunNothingOfTheSearchPath(t *testing.T) {
 	mustUnlock(t, held)
 	mustUnlock(t, mustLock(t, other, busy, pglock.Shared()))
 	all, err := other.LockAll(t.Context(), []pglock.Key{key, pair, busy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := all.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -39,19 +40,13 @@ func trustUse(t *testing.T, config *pgxpool.Config, log *trustLog, opts ...pgloc
 	t.Helper()
 	opts = append(opts, pglock.WithNames(), pglock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 	l, err := pglock.NewWithConfig(config, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ping = l.Ping(t.Context())
 	lock, err := l.Lock(t.Context(), pglock.NewKey("invoice:42"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, fence = lock.Fence(t.Context())
 	pair, err := l.LockAll(t.Context(), []pglock.Key{pglock.PairKey(7, 8), pglock.NewKey("b")}, pglock.Shared())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := l.Holders(t.Context(), pglock.NewKey("b")); err != nil {
 		t.Error(err)
 	}
@@ -64,9 +59,7 @@ func trustUse(t *testing.T, config *pgxpool.Config, log *trustLog, opts ...pgloc
 func trustConfig(t *testing.T, connString string) *pgxpool.Config {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(connString)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return config
 }
 
@@ -99,13 +92,9 @@ func TestTrustASessionIsAskedWhatItIsOnItsOwnSearchPath(t *testing.T) {
 		t.Run(wanted, func(t *testing.T) {
 			t.Setenv("PGTARGETSESSIONATTRS", wanted)
 			l, err := pglock.NewWithConfig(trustConfig(t, db.ConnString()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			lock, err := l.Lock(t.Context(), pglock.NewKey("invoice:42"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			txCheck(t, lock.Unlock(t.Context()))
 			txCheck(t, l.Close(t.Context()))
 			tenant.WantNothingGained("after a lock of a server that is " + wanted)
@@ -128,9 +117,7 @@ func TestTrustOfASeparateMigratorTakesOneOption(t *testing.T) {
 		}
 	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), migrator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer pool.Close()
 	txCheck(t, migrations.Up(t.Context(), pool))
 	if _, err := pool.Exec(t.Context(), migrations.LockerGrants(app.ConnConfig.User)); err != nil {

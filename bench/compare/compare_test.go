@@ -10,6 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/lab"
 	"github.com/pglock-toolkit/pglock/bench/internal/peer"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // TestProgramEveryKindCanBeMeasured checks no figure: it keeps the benchmark working. Those of goose poll every five seconds.
@@ -17,17 +18,13 @@ func TestProgramEveryKindCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	servers, err := lab.Open(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer func() {
 		if err := servers.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := servers.StartDeployments(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, servers.StartDeployments(ctx))
 	quick := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return strings.HasPrefix(k.name, peer.Goose) })
 	results, err := compare(ctx, servers.At, contest.Plan{Rounds: 1, Slice: 20 * time.Millisecond}, quick)
 	if err != nil || len(results) < len(quick) {

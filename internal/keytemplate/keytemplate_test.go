@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func parse(t testing.TB, text string) keytemplate.Template {
 	t.Helper()
 	template, err := keytemplate.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return template
 }
 

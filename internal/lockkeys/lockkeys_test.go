@@ -8,6 +8,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -44,9 +45,7 @@ func TestTagHashIsTheServers(t *testing.T) {
 			binary.NativeEndian.PutUint32(tag[4*i:], word) // the server runs on this machine
 		}
 		err := conn.QueryRow(t.Context(), "select uuid_hash($1::text::uuid)", hex.EncodeToString(tag[:])).Scan(&hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return hash
 	}
 	for range 100 {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func requirePrograms(t *testing.T) {
@@ -62,9 +64,7 @@ func TestProgramModelSearchFailsWithoutEachStep(t *testing.T) {
 func readPage(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 

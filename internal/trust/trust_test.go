@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -28,9 +29,7 @@ func execute(t *testing.T, conn *pgx.Conn, sql string) {
 func connect(t *testing.T, connString string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), connString)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -41,9 +40,7 @@ func user(conn *pgx.Conn) string { return conn.Config().User }
 func find(t *testing.T, conn *pgx.Conn, named ...string) []trust.Finding {
 	t.Helper()
 	looked, err := trust.Look(t.Context(), conn, named)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return looked.Findings
 }
 
@@ -205,9 +202,7 @@ func TestTrustOfASchemaThatIsReplacedAfterTheLook(t *testing.T) {
 		batch.Queue("SELECT pglock.register('a')")
 		return check.Explain(admin.SendBatch(t.Context(), batch).Close())
 	}
-	if err := use(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, use())
 	execute(t, admin, "DROP SCHEMA pglock CASCADE")
 	if err := use(); !errors.Is(err, driver.ErrSchemaMissing) {
 		t.Errorf("after the schema was dropped: %v", err)

@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestTemplatesLabelKeysByTheFirstThatMatches(t *testing.T) {
 	l, err := Templates("invoice:{id}", "tenant:{t}/invoice:{id}", "a.b", "{x}:last")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, want := range map[string]string{
 		"invoice:42": "invoice:{id}", "invoice:": other, "tenant:7/invoice:42": "tenant:{t}/invoice:{id}",
 		"a.b": "a.b", "aXb": other, "it:is:last": "{x}:last", "invoice:4\n2": "invoice:{id}", "xinvoice:42": other,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -34,9 +35,7 @@ func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Loc
 
 func closing(t testing.TB, l *pglock.Locker, err error) *pglock.Locker {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -116,9 +117,7 @@ func TestALeaderThatNeedsWhatTheBackendLacksEnds(t *testing.T) {
 	l, err := locktest.NewMemory()
 	closing(t, l, err)
 	elector, err := leader.New(l, pglock.NewKey("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	terms := 0
 	err = elector.Run(t.Context(), func(ctx context.Context, lock *pglock.Lock) error {
 		terms++

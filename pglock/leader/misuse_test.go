@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -29,9 +30,7 @@ func TestLeaderMisuseIsAnError(t *testing.T) {
 		}
 	}
 	e, err := leader.New(l, electionKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := e.Run(t.Context(), nil); err == nil {
 		t.Error("a nil function is accepted")
 	}

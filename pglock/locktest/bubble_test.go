@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -22,9 +23,7 @@ func TestInABubbleEachPrimitiveTakesTheTimeThatItShould(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, l *pglock.Locker){
 		"a lock": func(t *testing.T, l *pglock.Locker) {
 			lock, err := l.Lock(t.Context(), key, pglock.MaxHold(time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			<-lock.Done()
 			if !errors.Is(lock.Err(), pglock.ErrLost) {
 				t.Error(lock.Err())
@@ -32,18 +31,12 @@ func TestInABubbleEachPrimitiveTakesTheTimeThatItShould(t *testing.T) {
 		},
 		"a semaphore": func(t *testing.T, l *pglock.Locker) {
 			permits, err := semaphore.New(l, key, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			held, err := permits.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			time.AfterFunc(time.Minute, func() { _ = held.Release(context.Background()) })
 			next, err := permits.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if err := next.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -61,9 +54,7 @@ func TestInABubbleEachPrimitiveTakesTheTimeThatItShould(t *testing.T) {
 		},
 		"a job": func(t *testing.T, l *pglock.Locker) {
 			job, err := schedule.New(l, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			ran := false
 			err = job.Run(t.Context(), time.Now().Add(time.Minute), func(context.Context, *pglock.Lock) error { ran = true; return nil })
 			if err != nil || !ran {
@@ -72,22 +63,16 @@ func TestInABubbleEachPrimitiveTakesTheTimeThatItShould(t *testing.T) {
 		},
 		"a rate limit": func(t *testing.T, _ *pglock.Locker) {
 			limiter, err := locktest.NewLimiter(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			for range 60 {
-				if err := limiter.Wait(t.Context(), "id", ratelimit.PerSecond(1)); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, limiter.Wait(t.Context(), "id", ratelimit.PerSecond(1)))
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, err := locktest.NewMemory()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				began := time.Now()
 				use(t, l)
 				if took := time.Since(began).Round(time.Second); took < 59*time.Second || took > 2*time.Minute {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -27,9 +28,7 @@ func TestWhatALockerDoesOnEveryBackend(t *testing.T) {
 func (s *Server) opener() Opener {
 	return func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := s.Locker(opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { _ = l.Close(context.Background()) }) // some have been closed, and say so
 		return l
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -21,9 +22,7 @@ func TestMemoryPassesTheSuite(t *testing.T) {
 func openMemory(t testing.TB, server *locktest.Server, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := server.Locker(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -38,9 +37,7 @@ func TestLoseEndsTheLocksOfAKey(t *testing.T) {
 	key := pglock.NewKey("k")
 	ctx := t.Context()
 	lock, err := l.Lock(ctx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	work := lock.Context(ctx)
 	if n := server.Lose(key); n != 1 {
 		t.Errorf("Lose took the lock from %d holders", n)
@@ -51,9 +48,7 @@ func TestLoseEndsTheLocksOfAKey(t *testing.T) {
 		t.Errorf("the cause is %v", err)
 	}
 	again, err := other.TryLock(ctx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := lock.Unlock(ctx); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("Unlock of a lost lock: %v", err)
 	}
@@ -70,9 +65,7 @@ func TestMemoryTakesTheOptionsOfProduction(t *testing.T) {
 		pglock.WithLease(time.Minute), pglock.WithSessions(1), pglock.WithMaxWaitSessions(2), pglock.WithMaxHeld(3),
 		pglock.WithTrustedOwner("owner"), pglock.WithHandoffLimit(1, time.Second))
 	lock, err := l.Lock(t.Context(), pglock.NewKey("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, err = openMemory(t, server).Lock(t.Context(), pglock.NewKey("k"), pglock.MaxWait(time.Millisecond))
 	if err == nil || !strings.Contains(err.Error(), `held by application "billing"`) {
 		t.Errorf("the error is %v", err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
@@ -15,9 +16,7 @@ func TestPostgresPassesTheSuite(t *testing.T) {
 	db := testenv.Installed(t)
 	locktest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := pglock.NewWithConfig(db.Config(t), opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() {
 			if err := l.Close(context.Background()); err != nil {
 				t.Error(err)

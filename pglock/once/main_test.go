@@ -39,18 +39,14 @@ func bounded(t *testing.T) context.Context {
 func begin(t *testing.T, pool *pgxpool.Pool) pgx.Tx {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // or it has ended already
 	return tx
 }
 
 func commit(t *testing.T, tx pgx.Tx) {
 	t.Helper()
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, tx.Commit(t.Context()))
 }
 
 func scope(t *testing.T, name string, opts ...once.Option) *once.Scope {

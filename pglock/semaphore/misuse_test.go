@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
@@ -17,9 +18,7 @@ func inMemory(t *testing.T, n int) *semaphore.Semaphore {
 	t.Helper()
 	l, err := locktest.NewMemory()
 	sem, err := semaphore.New(closing(t, l, err), pglock.NewKey("s"), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return sem
 }
 
@@ -53,9 +52,7 @@ func TestSemaphoreDoReleasesWhateverHappens(t *testing.T) {
 		t.Errorf("Do with a lost permit returned %v", err)
 	}
 	p, err := sem.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if err := p.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

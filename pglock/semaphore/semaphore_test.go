@@ -10,6 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
@@ -34,13 +35,9 @@ func TestSemaphoreOnPostgresPassesTheSuite(t *testing.T) {
 func TestSemaphoreBlamesNoOtherSessionForItsOwnPermits(t *testing.T) {
 	l, err := locktest.NewServer().Locker()
 	sem, err := semaphore.New(closing(t, l, err), pglock.NewKey("s"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	permit, err := sem.TryAcquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, err = sem.TryAcquire(t.Context())
 	if !errors.Is(err, pglock.ErrNotAcquired) || strings.Contains(err.Error(), "another session") {
 		t.Error(err)
@@ -65,9 +62,7 @@ func TestSemaphoreLooksSoonAtFirst(t *testing.T) {
 				}
 			}
 			held, err := sems[0].Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			time.AfterFunc(released, func() {
 				if err := held.Release(t.Context()); err != nil {
 					t.Error(err)
@@ -75,9 +70,7 @@ func TestSemaphoreLooksSoonAtFirst(t *testing.T) {
 			})
 			began := time.Now()
 			permit, err := sems[1].Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			idle := time.Since(began) - released
 			if most := min(released/4+time.Millisecond, 20*time.Millisecond); idle > most {
 				t.Errorf("a permit that was released after %v was idle for %v, want at most %v", released, idle, most)
@@ -98,9 +91,7 @@ func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Loc
 
 func closing(t testing.TB, l *pglock.Locker, err error) *pglock.Locker {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil {
 			t.Error(err)

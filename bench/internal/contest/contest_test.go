@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestContestantsTakeTurnsInADifferentOrderEachRound(t *testing.T) {
@@ -16,9 +18,7 @@ func TestContestantsTakeTurnsInADifferentOrderEachRound(t *testing.T) {
 		}}
 	}
 	all, err := Run(t.Context(), Plan{Rounds: 3, Slice: time.Millisecond}, contestant("a"), contestant("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if want := "ab" + "ab" + "ba" + "ab"; order != want {
 		t.Errorf("the slices were %s, want %s: one of each that does not count, then three rounds", order, want)
 	}

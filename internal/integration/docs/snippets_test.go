@@ -162,12 +162,8 @@ func TestProgramDocsSnippetsCompile(t *testing.T) {
 
 func writeSnippet(t *testing.T, dir, code string) {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "snippet.go"), []byte(inFrame(code)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o755))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "snippet.go"), []byte(inFrame(code)), 0o644))
 }
 
 // pages returns the paths of README.md, SKILL.md and every page in docs.
@@ -176,9 +172,7 @@ func pages(t *testing.T) []string {
 	list := []string{filepath.Join(root, "README.md"), filepath.Join(root, "SKILL.md")}
 	for _, folder := range []string{"docs", "docs/internals"} {
 		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		list = append(list, found...)
 	}
 	return list
@@ -187,8 +181,6 @@ func pages(t *testing.T) []string {
 func read(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
@@ -105,12 +106,12 @@ func (e *errorEnv) errorTx(t *testing.T, call errorCall, driver string, statemen
 	}
 	opened := e.open(t, driver)
 	tx, err := opened.BeginTx(context.Background(), nil)
-	txCheck(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() }) // many of these connections have ended
-	txCheck(t, tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid))
+	must.Succeed(t, tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid))
 	for _, statement := range statements[:len(statements)-1] {
 		_, err := tx.Exec(statement)
-		txCheck(t, err)
+		must.Succeed(t, err)
 	}
 	return func(ctx context.Context) error { return call.sql(ctx, e, tx) }, pid
 }
@@ -120,14 +121,14 @@ func (e *errorEnv) open(t *testing.T, driver string) *sql.DB {
 	var opened *sql.DB
 	if driver == "lib/pq" {
 		connector, err := pq.NewConnector(e.db.ConnString())
-		txCheck(t, err)
+		must.Succeed(t, err)
 		opened = sql.OpenDB(connector)
 	} else {
 		config, err := pgx.ParseConfig(e.db.ConnString())
-		txCheck(t, err)
+		must.Succeed(t, err)
 		opened = stdlib.OpenDB(*config)
 	}
-	t.Cleanup(func() { txCheck(t, opened.Close()) })
+	t.Cleanup(func() { must.Succeed(t, opened.Close()) })
 	return opened
 }
 
@@ -152,7 +153,7 @@ func anyCall(errorCall) bool { return true }
 func errorRow(t *testing.T, happened string) (want []error, state string) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/errors.md")
-	txCheck(t, err)
+	must.Succeed(t, err)
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 || !strings.Contains(cells[1], happened) {
@@ -239,7 +240,7 @@ func TestErrorsOfATransactionThatWasIdleForTooLong(t *testing.T) {
 		run, pid := e.errorTx(t, call, driver, "SET idle_in_transaction_session_timeout = '20ms'")
 		testenv.WaitUntil(t, "the session has ended", func() (ended bool) {
 			row := admin.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
-			txCheck(t, row.Scan(&ended))
+			must.Succeed(t, row.Scan(&ended))
 			return ended
 		})
 		wantDocumented(t, run(t.Context()), "the connection of your transaction has ended")
@@ -275,7 +276,7 @@ func TestErrorsOfAWaitThatTheServerEnds(t *testing.T) {
 				// A transaction that was guarded by an earlier holder.
 				earlier, locker := txBegin(t, e.db.Connect(t)), openLocker(t, e.db)
 				lock := mustLock(t, locker, pglock.NewKey("earlier"))
-				txCheck(t, lock.GuardTx(t.Context(), earlier))
+				must.Succeed(t, lock.GuardTx(t.Context(), earlier))
 				mustUnlock(t, lock)
 				lock = mustLock(t, locker, pglock.NewKey("earlier"))
 				defer mustUnlock(t, lock)
@@ -295,14 +296,14 @@ func TestErrorsOfAReadOnlyTransaction(t *testing.T) {
 		if err := run(t.Context()); call.writes {
 			wantDocumented(t, err, "something must be recorded")
 		} else {
-			txCheck(t, err)
+			must.Succeed(t, err)
 		}
 	})
 	pool := errorPool(t, e.db, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
 	for name, run := range e.ownCalls(t, pool) {
 		t.Run(name, func(t *testing.T) {
 			if err := run(t.Context()); strings.HasPrefix(name, "BeginFunc") {
-				txCheck(t, err)
+				must.Succeed(t, err)
 			} else {
 				wantDocumented(t, err, "something must be recorded")
 			}
@@ -330,9 +331,9 @@ func errorPool(t *testing.T, db *testenv.DB, change func(*pgxpool.Config)) *pgxp
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	change(config)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	txCheck(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
-	txCheck(t, pool.Ping(t.Context()))
+	must.Succeed(t, pool.Ping(t.Context()))
 	return pool
 }
 
@@ -340,7 +341,7 @@ func errorPool(t *testing.T, db *testenv.DB, change func(*pgxpool.Config)) *pgxp
 func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(context.Context) error {
 	t.Helper()
 	job, err := schedule.New(openLocker(t, e.db), pglock.NewKey("job"))
-	txCheck(t, err)
+	must.Succeed(t, err)
 	due := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	calls := map[string]func(context.Context) error{
 		"BeginFunc": func(ctx context.Context) error {
@@ -353,7 +354,7 @@ func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(co
 	}
 	for name, policy := range map[string]ratelimit.Policy{"ratelimit": ratelimit.PolicyFail, "ratelimit, OnOutage(Permit)": ratelimit.PolicyPermit} {
 		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithOutage(policy), ratelimit.WithTimeout(time.Minute))
-		txCheck(t, err)
+		must.Succeed(t, err)
 		calls[name] = func(ctx context.Context) error {
 			d, err := limiter.Allow(ctx, "key", ratelimit.Limit{Count: 1, Per: time.Hour, Burst: 1000})
 			if d.Outage != nil {
@@ -377,7 +378,7 @@ func TestErrorsOfAConnectionThatEndsInThePool(t *testing.T) {
 	for name, run := range e.ownCalls(t, pool) {
 		t.Run(name, func(t *testing.T) {
 			var pid int32
-			txCheck(t, pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+			must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
 			terminate(t, admin, pid)
 			wantDocumented(t, run(t.Context()), "the connection of your transaction has ended")
 		})
@@ -389,7 +390,7 @@ func TestErrorsOfACommit(t *testing.T) {
 	e := newErrorEnv(t, testenv.Installed(t))
 	admin, pool := e.db.Connect(t), e.db.Pool(t)
 	job, err := schedule.New(openLocker(t, e.db), pglock.NewKey("job"))
-	txCheck(t, err)
+	must.Succeed(t, err)
 	end := func(tx pgx.Tx) error {
 		terminate(t, admin, int32(tx.Conn().PgConn().PID()))
 		return nil
@@ -411,9 +412,9 @@ func TestErrorsOfARateLimitWhoseStatementTheServerEnds(t *testing.T) {
 	e := newErrorEnv(t, testenv.Installed(t))
 	pool := e.db.Pool(t)
 	limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
-	txCheck(t, err)
+	must.Succeed(t, err)
 	_, err = limiter.Allow(t.Context(), "key", ratelimit.Limit{Count: 1, Per: time.Hour, Burst: 1000})
-	txCheck(t, err)
+	must.Succeed(t, err)
 	txExec(t, txBegin(t, e.db.Connect(t)), "SELECT FROM pglock.rates FOR UPDATE")
 	for _, setting := range []string{"statement_timeout", "lock_timeout"} {
 		slow := errorPool(t, e.db, func(*pgxpool.Config) {})
@@ -439,7 +440,7 @@ func TestErrorsOfAFullLockTable(t *testing.T) {
 		"max_locks_per_transaction": "10", "max_connections": "60", "max_prepared_transactions": "0",
 	})
 	db := testenv.On(t, server)
-	txCheck(t, migrations.Up(t.Context(), db.Pool(t)))
+	must.Succeed(t, migrations.Up(t.Context(), db.Pool(t)))
 	e := newErrorEnv(t, db)
 	filler := e.db.Connect(t)
 	pool := errorPool(t, e.db, func(*pgxpool.Config) {})
@@ -454,7 +455,7 @@ func TestErrorsOfAFullLockTable(t *testing.T) {
 		calls = append(calls, ready{call.name + " " + driver, run})
 	})
 	for name, run := range own {
-		txCheck(t, run(t.Context()))
+		must.Succeed(t, run(t.Context()))
 		calls = append(calls, ready{name, run})
 	}
 	for _, err := filler.Exec(t.Context(), "SELECT pg_advisory_lock(n) FROM generate_series(1000, 100000) AS n"); txCode(err) != "53200"; {
@@ -469,5 +470,5 @@ func TestErrorsOfAFullLockTable(t *testing.T) {
 			}
 		})
 	}
-	txCheck(t, filler.Close(t.Context()))
+	must.Succeed(t, filler.Close(t.Context()))
 }

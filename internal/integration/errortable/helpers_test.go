@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -18,8 +19,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func openLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.NewWithConfig(db.Config(t))
-	txCheck(t, err)
-	t.Cleanup(func() { txCheck(t, l.Close(context.Background())) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, l.Close(context.Background())) })
 	return l
 }
 
@@ -28,13 +29,13 @@ func mustLock(t *testing.T, l *pglock.Locker, key pglock.Key) *pglock.Lock {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	lock, err := l.Lock(ctx, key)
-	txCheck(t, err)
+	must.Succeed(t, err)
 	return lock
 }
 
 func mustUnlock(t *testing.T, lock *pglock.Lock) {
 	t.Helper()
-	txCheck(t, lock.Unlock(t.Context()))
+	must.Succeed(t, lock.Unlock(t.Context()))
 }
 
 // terminate ends the session of a server process.
@@ -49,7 +50,7 @@ func terminate(t *testing.T, admin *pgx.Conn, pid int32) {
 func txBegin(t *testing.T, conn *pgx.Conn) pgx.Tx {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
-	txCheck(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // its connection may have ended
 	return tx
 }
@@ -57,7 +58,7 @@ func txBegin(t *testing.T, conn *pgx.Conn) pgx.Tx {
 // txHold has another session hold the key until the test ends.
 func txHold(t *testing.T, db *testenv.DB, key pglock.Key) {
 	t.Helper()
-	txCheck(t, pglock.LockTx(t.Context(), txBegin(t, db.Connect(t)), key))
+	must.Succeed(t, pglock.LockTx(t.Context(), txBegin(t, db.Connect(t)), key))
 }
 
 func txExec(t *testing.T, on interface {
@@ -76,11 +77,4 @@ func txCode(err error) string {
 		return server.Code
 	}
 	return ""
-}
-
-func txCheck(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
@@ -34,13 +35,9 @@ func deadlocks(t *testing.T, tally *faults.Tally) {
 	config := db.Config(t)
 	config.MaxConns = 200
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
-	if err := migrations.Up(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	parties := make([]party, 6)
 	for i := range parties {
 		p := party{pool: pool}

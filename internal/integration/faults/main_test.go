@@ -20,6 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
 	"github.com/pglock-toolkit/pglock/internal/integration/histories"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -139,9 +140,7 @@ var findingsDirectory = sync.OnceValues(func() (string, error) { return os.Mkdir
 func findings(t *testing.T) string {
 	t.Helper()
 	dir, err := findingsDirectory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return dir
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -16,9 +17,7 @@ import (
 func newPooler(t *testing.T) (*pgserver.Pooler, *pgxpool.Pool) {
 	t.Helper()
 	db, pool := newServer(t)
-	if err := migrations.Up(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, migrations.Up(t.Context(), pool))
 	return testenv.NewPooler(t, db, testenv.TransactionPooling), pool
 }
 
@@ -54,9 +53,7 @@ func newRowUpdates(t *testing.T, tally *faults.Tally, guarded bool, kills int) *
 	t.Helper()
 	pooler, _ := newPooler(t)
 	pool, err := pgxpool.New(t.Context(), pooler.ConnString()+"&default_query_exec_mode=exec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	u := &updates{T: t, tally: tally, pool: pool, open: openRows, kill: endRows, guarded: guarded, kills: kills}
 	u.createCounters()

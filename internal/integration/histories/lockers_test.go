@@ -18,6 +18,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/integration/histories"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
@@ -355,9 +356,7 @@ func TestLocksInRowsAreLinearizable(t *testing.T) {
 	r := &run{T: t, history: histories.New(), looks: true, fence: (*pglock.Lock).Fence}
 	for range 3 {
 		l, err := rowlock.New(db.Pool(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.add(l)
 	}
 	r.work(func(ctx context.Context) { <-ctx.Done() })
@@ -378,9 +377,7 @@ func TestHistoriesOfABrokenLockAreRefused(t *testing.T) {
 			r.rest, r.stay = time.Millisecond, 20*time.Millisecond
 			for range 2 {
 				l, err := locktest.NewMemory()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				r.add(l)
 			}
 			broken(r)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -20,13 +21,9 @@ func open(t *testing.T, server *testenv.RedisServer, opts ...pglock.Option) *pgl
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	b, err := redisfallback.NewBackend([]redis.UniversalClient{client}, redisfallback.WithKeyPrefix(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l, err := pglock.NewWithBackend(b, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(l.Close(context.Background()), client.Close()); err != nil {
 			t.Error(err)
@@ -42,9 +39,7 @@ func TestOurLocksExcludeOtherClients(t *testing.T) {
 		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
 			t.Run(kind+", "+mode, func(t *testing.T) {
 				held, err := l.Lock(t.Context(), pglock.NewKey("x"), opts...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if got, err := p.try("x"); got || err != nil {
 					t.Errorf("it got the lock as well: %v, %v", got, err)
 				}
@@ -106,9 +101,7 @@ func TestRedisPyHandlesOurLockAsItsOwn(t *testing.T) {
 	server := testenv.NewRedis(t)
 	l, p := open(t, server, pglock.WithLease(time.Second)), newPython(t, server)
 	held, err := l.Lock(t.Context(), pglock.NewKey("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, command := range [][]string{
 		{"locked", "x"}, {"adopt", "x", held.Token()}, {"owned", "x"}, {"extend", "x"}, {"reacquire", "x"}, {"release", "x"},
 	} {

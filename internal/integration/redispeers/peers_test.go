@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // peer is another client's lock.
@@ -111,16 +112,10 @@ func newPython(t *testing.T, server *testenv.RedisServer) *python {
 	program := findPython(t)
 	cmd := exec.Command(program, "peer.py", strconv.Itoa(server.Port()))
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 			t.Errorf("redis-py: %v", err)

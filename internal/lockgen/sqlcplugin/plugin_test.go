@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // requestOf is a request of sqlc's with one query, in JSON.
@@ -19,9 +21,7 @@ func requestOf(options, comment string) string {
 
 func TestRequestsInJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := Run(strings.NewReader(requestOf("", " pglock: lock a:{id}")), &out, fstest.MapFS{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Run(strings.NewReader(requestOf("", " pglock: lock a:{id}")), &out, fstest.MapFS{}))
 	if !strings.HasPrefix(out.String(), `{"files":[{"name":"locks.go","contents":"`) {
 		t.Errorf("got %.100s", out.String())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -69,9 +70,7 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 	query[int64](t, holder, "select count(pg_advisory_lock($1)) from generate_series(1, 1)", key.Number)
 	query[int64](t, holder, "select count(pg_advisory_lock($1, $2)) from generate_series(1, 1)", lockkeys.IdentityClass, object)
 	tx, err := zombie.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	result := make(chan error)
 	go func() {
 		if _, err := next.Exec(t.Context(), "select pg_advisory_lock($1)", key.Number); err != nil {
@@ -94,9 +93,7 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 
 func query[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) (value T) {
 	t.Helper()
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, conn.QueryRow(t.Context(), sql, args...).Scan(&value))
 	return value
 }
 
