@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
@@ -48,13 +47,10 @@ type Decision struct {
 	ResetAfter time.Duration
 	// At is when it was decided, by the server's clock.
 	At time.Time
-	// Outage is why the server could not be asked, if [WithOutage] made the decision. Then no other field has a
-	// meaning.
-	Outage error
 }
 
 // RefusedError: the limit is reached, so it may not happen now, or not before the context ends. Nothing was counted. It
-// matches [pglock.ErrNotAcquired], and the error of the outage if [WithOutage] with [PolicyRefuse] made the decision.
+// matches [pglock.ErrNotAcquired].
 type RefusedError struct {
 	Key   pglock.Key // of the Limiter
 	ID    string
@@ -65,22 +61,14 @@ type RefusedError struct {
 // Error says what is limited, and when to ask again.
 func (e *RefusedError) Error() string {
 	text := "no more may happen now"
-	switch {
-	case e.Outage != nil:
-		text = "refused, since the server could not be asked: " + e.Outage.Error()
-	case e.RetryAfter > 0:
+	if e.RetryAfter > 0 {
 		text = fmt.Sprintf("the limit is %v: ask again after %v", e.Limit, e.RetryAfter)
 	}
 	return fmt.Sprintf("pglock/ratelimit: %s: %s", shorttext.Quote(stateKey(e.Key.String(), e.ID)), text)
 }
 
-// Unwrap makes the error match [pglock.ErrNotAcquired], and that of an outage.
-func (e *RefusedError) Unwrap() []error {
-	if e.Outage != nil {
-		return []error{pglock.ErrNotAcquired, e.Outage}
-	}
-	return []error{pglock.ErrNotAcquired}
-}
+// Unwrap makes the error match [pglock.ErrNotAcquired].
+func (e *RefusedError) Unwrap() error { return pglock.ErrNotAcquired }
 
 func init() {
 	ratestore.NewLimiter = func(store ratestore.Store, key, opts any) (any, error) {
@@ -138,6 +126,9 @@ func (l *Limiter) Allow(ctx context.Context, id string, limit Limit) (Decision, 
 // Concurrent callers of one process are let through in the order of their calls, for each id, up to the first refusal:
 // a small request does not overtake a large one.
 //
+// During an outage the error matches [pglock.ErrUnavailable], or [pglock.ErrStandby], to which an address may lead during a
+// failover: the caller decides whether it may happen then, without a limit.
+//
 // If ctx ends before the request is sent, nothing is counted. If it ends later, the request may have been counted, as
 // after any error but a RefusedError.
 func (l *Limiter) AllowN(ctx context.Context, id string, limit Limit, n int) (d Decision, err error) {
@@ -154,7 +145,7 @@ func (l *Limiter) allow(ctx context.Context, id string, limit Limit, n int) (Dec
 		return Decision{}, l.failed(id, err)
 	}
 	if err := l.decide(ctx, r); err != nil {
-		return l.outage(id, limit, err)
+		return Decision{}, l.failed(id, err)
 	}
 	decision, ok := r.decision(), r.ok
 	r.recycle()
@@ -162,20 +153,6 @@ func (l *Limiter) allow(ctx context.Context, id string, limit Limit, n int) (Dec
 		return decision, &RefusedError{l.key, id, limit, decision}
 	}
 	return decision, nil
-}
-
-// outage makes the decision when there is no answer.
-func (l *Limiter) outage(id string, limit Limit, err error) (Decision, error) {
-	err = l.failed(id, err)
-	isOutage := errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrStandby)
-	switch decision := (Decision{Outage: err}); {
-	case l.config.outage == PolicyFail || !isOutage:
-		return Decision{}, err
-	case l.config.outage == PolicyPermit:
-		return decision, nil
-	default:
-		return decision, &RefusedError{l.key, id, limit, decision}
-	}
 }
 
 // report reports the end of a call to the Observer.

@@ -19,7 +19,7 @@ func (l *Limiter) Wait(ctx context.Context, id string, limit Limit, opts ...pglo
 // WaitN waits until n may happen, in the order of the calls. If the wait would outlast [pglock.MaxWait] or ctx, it
 // returns at once, with a *[RefusedError], and nothing is counted. Without either it may last up to 45 days. Other
 // LockOptions are errors. If ctx ends during the wait, the error is the context's. What was counted is given back if
-// no other call has asked for the id since. During an outage, [WithOutage] with PolicyPermit lets it happen at once.
+// no other call has asked for the id since.
 func (l *Limiter) WaitN(ctx context.Context, id string, limit Limit, n int, opts ...pglock.LockOption) (err error) {
 	if l.config.observer != nil {
 		began := driver.Now()
@@ -34,8 +34,7 @@ func (l *Limiter) WaitN(ctx context.Context, id string, limit Limit, n int, opts
 		return l.failed(id, err)
 	}
 	if err := l.decide(ctx, r); err != nil {
-		_, err = l.outage(id, limit, err)
-		return err
+		return l.failed(id, err)
 	}
 	if !r.ok {
 		return &RefusedError{l.key, id, limit, r.decision()}
