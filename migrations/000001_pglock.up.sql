@@ -498,7 +498,7 @@ CREATE TABLE pglock.lease_waiters (
     since timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT lease_waiters_pkey PRIMARY KEY (space, number, arrival)
 );
-COMMENT ON TABLE pglock.lease_waiters IS 'Who waits for locks in rows: a row for each key and waiting call';
+COMMENT ON TABLE pglock.lease_waiters IS 'Who waits for locks in rows: a row for each waiting call';
 
 -- Makes the commit wait until it is durable. Whether it waits is decided at its end, so the setting is for the rest of
 -- the transaction: a holder, a renewal or a lock that a failover forgets is as bad as one that was never written.
@@ -557,18 +557,16 @@ LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Drops and takes locks of one holder, for many calls of its process at once. A drop is a lock (x), a share (s) or a
--- wait (w), with its generation or arrival. A want is a key of a ticket (1, 2, ...), whose keys are in order. A ticket
--- that does not wait gets all its keys or none. One that waits gets the first keys that are free, keeps them, and stands
--- in the queue of the next key, and of no other. Later it asks for the keys that it lacks, with its arrival at the first.
--- The first wants are plain: exclusive, not in the queue, and want and ticket have the same number. A key of an
--- exclusive ticket is in no other.
+-- wait (w), with its generation or arrival. A want is a key of a ticket (1, 2, ...), which gets all its keys or none.
+-- One of several keys, which are in order, is exclusive and does not wait. One that waits stands in the queue of its key
+-- from the first call on, and asks again with its arrival there. The first wants are plain: exclusive, not in the
+-- queue, and want and ticket have the same number. A key of an exclusive ticket is in no other.
 --
 -- The outcome is done, over (the holder is, and nothing was done) or settled (lease_settle was first). There is a
 -- letter for each drop: d (it is), g (it was not held any more) or b (busy: another transaction has the row locked,
 -- nothing was done). And one for each ticket: g (granted), h (held by others), w (only waited for by others, if the ticket
--- does not wait) or b. The result of a ticket is its arrival, and the generation of the keys that it gets by this call. If
--- those are not all, got says how many they are, ahead how many are in the way of the next, and held for how many
--- microseconds that was held lately.
+-- does not wait) or b. The result of a ticket is its generation, or else its arrival. If it waits, ahead is how many are in
+-- its way, and held for how many microseconds the key was held lately.
 --
 -- Lock first, look later: each statement here has a snapshot of its own, and what decides is read after the rows are
 -- locked. In a single statement the look is as old as its beginning: it steals a lock whose holder was renewed
@@ -590,8 +588,7 @@ CREATE FUNCTION pglock.lease_call(
     holder uuid, attempt bigint,
     drop_kinds text[], drop_spaces smallint[], drop_numbers bigint[], drop_values bigint[], plain integer,
     tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], waits boolean[], arrivals bigint[],
-    OUT outcome text, OUT dropped text, OUT taken text, OUT results bigint[], OUT got bigint[], OUT ahead bigint[],
-    OUT held bigint[]
+    OUT outcome text, OUT dropped text, OUT taken text, OUT results bigint[], OUT ahead bigint[], OUT held bigint[]
 )
 LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -606,7 +603,7 @@ DECLARE
     one record;
     t record;
 BEGIN
-    SELECT 'done', '{}', '{}', '{}', '{}' INTO outcome, results, got, ahead, held;
+    SELECT 'done', '{}', '{}', '{}' INTO outcome, results, ahead, held;
     -- Of a try of one plain key, which most are: held, or else busy if its row cannot be locked below.
     SELECT CASE WHEN l.holder IS NULL THEN 'b' WHEN NOT h.ended AND h.expires > clock_timestamp() THEN 'h' END
     INTO taken FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
@@ -665,7 +662,7 @@ BEGIN
         SELECT CASE WHEN drawn = (SELECT l.generation FROM pglock.leases AS l
                                   WHERE l.space = w.space AND l.number = w.number AND l.holder = me) THEN 'g' END
         FROM unnest(spaces[:plain], numbers[:plain]) WITH ORDINALITY AS w (space, number, i) ORDER BY w.i);
-    SELECT array_fill(drawn, ARRAY[n]), empty.list, empty.list, empty.list INTO results, got, ahead, held
+    SELECT array_fill(drawn, ARRAY[n]), empty.list, empty.list INTO results, ahead, held
     FROM array_fill(0::bigint, ARRAY[n]) AS empty (list);
     FOR one IN
         SELECT w.ticket, array_agg(w.space ORDER BY w.i) AS spaces, array_agg(w.number ORDER BY w.i) AS numbers,
@@ -682,12 +679,11 @@ BEGIN
         END IF;
         letters[one.ticket] := t.letter;
         lease_call.results[one.ticket] := t.value;
-        lease_call.got[one.ticket] := t.got;
         lease_call.ahead[one.ticket] := t.ahead;
         lease_call.held[one.ticket] := t.held;
     END LOOP;
     lease_call.taken := array_to_string(letters, '');
-    PERFORM set_config('synchronous_commit', 'off', true) WHERE drawn IS NULL AND 0 = ALL (got); -- and so is a place
+    PERFORM set_config('synchronous_commit', 'off', true) WHERE drawn IS NULL AND 'g' <> ALL (letters); -- and so is a place
 END
 $$;
 
@@ -754,31 +750,28 @@ BEGIN
 END
 $$;
 
--- Takes a ticket, or the first keys of one that waits, see lease_call. No letter says that the holder is over.
+-- Takes a ticket, see lease_call. No letter says that the holder is over.
 CREATE FUNCTION pglock.lease_take(
     me uuid, attempt bigint, spaces smallint[], numbers bigint[], shared boolean, waits boolean, arrival bigint,
-    OUT letter text, OUT value bigint, OUT got integer, OUT ahead bigint, OUT held bigint
+    OUT letter text, OUT value bigint, OUT ahead bigint, OUT held bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    n integer := cardinality(numbers);
-    may integer := 0; -- how many of the keys it may have
+    i integer := 0; -- the key that it looks at
 BEGIN
-    SELECT 'h', arrival, 0 INTO letter, value, got;
-    FOR i IN 1..n LOOP
-        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, true);
-        EXIT WHEN ahead > 0;
-        may := i;
+    SELECT 'h', arrival, 0 INTO letter, value, ahead;
+    WHILE ahead = 0 AND i < cardinality(numbers) LOOP
+        i := i + 1;
+        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, true);
     END LOOP;
-    held := coalesce((SELECT l.held FROM pglock.leases AS l
-                      WHERE waits AND l.space = spaces[may + 1] AND l.number = numbers[may + 1]), 0);
-    IF may < n AND NOT waits OR may = 0 AND arrival <> 0 AND EXISTS (
+    held := coalesce((SELECT l.held FROM pglock.leases AS l WHERE waits AND l.space = spaces[1] AND l.number = numbers[1]), 0);
+    IF ahead > 0 AND (NOT waits OR EXISTS (
         SELECT FROM pglock.lease_waiters AS q
-        WHERE q.space = spaces[1] AND q.number = numbers[1] AND q.arrival = lease_take.arrival AND q.holder = me
+        WHERE q.space = spaces[1] AND q.number = numbers[1] AND q.arrival = lease_take.arrival AND q.holder = me)
     ) THEN
         IF NOT waits AND EXISTS (
             SELECT FROM pglock.leases AS l
-            WHERE l.space = spaces[may + 1] AND l.number = numbers[may + 1] AND l.holder IS NULL
+            WHERE l.space = spaces[i] AND l.number = numbers[i] AND l.holder IS NULL
               AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number)
         ) THEN
             letter := 'w';
@@ -788,51 +781,42 @@ BEGIN
         letter := NULL;
         RETURN;
     END IF;
-    PERFORM pglock.lease_insert(spaces[:may], numbers[:may]);
-    FOR i IN 1..may LOOP
+    IF ahead = 0 THEN
+        PERFORM pglock.lease_insert(spaces, numbers);
+        i := 0;
+    END IF;
+    WHILE ahead = 0 AND i < cardinality(numbers) LOOP
+        i := i + 1;
         PERFORM FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
         WHERE l.space = spaces[i] AND l.number = numbers[i] -- its holder may be about to drop one that is held
           AND (l.holder IS NULL OR h.ended OR h.expires <= clock_timestamp()) FOR NO KEY UPDATE OF l SKIP LOCKED;
         IF NOT FOUND THEN
-            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, true);
+            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, true);
             letter := CASE ahead WHEN 0 THEN 'b' ELSE 'h' END;
             EXIT;
         END IF;
-        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, false);
+        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, false);
         IF ahead > 0 THEN
             PERFORM pglock.lease_expire(me, spaces[i], numbers[i]);
-            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, CASE i WHEN 1 THEN arrival ELSE 0 END, false);
+            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, false);
         END IF;
-        EXIT WHEN ahead > 0;
-        got := i;
     END LOOP;
-    IF got < n AND NOT waits THEN
-        got := 0;
-        RETURN;
-    END IF;
-    IF got > 0 OR arrival = 0 THEN
-        value := nextval('pglock.fence');
-    END IF;
-    IF got > 0 AND arrival <> 0 THEN
+    IF letter = 'h' AND ahead = 0 THEN
+        SELECT 'g', nextval('pglock.fence') INTO letter, value;
         DELETE FROM pglock.lease_waiters AS q
         WHERE q.space = spaces[1] AND q.number = numbers[1] AND q.arrival = lease_take.arrival AND q.holder = me;
-    END IF;
-    IF shared THEN
         INSERT INTO pglock.lease_shares AS s (space, number, generation, holder, attempt)
-        SELECT w.space, w.number, value, me, lease_take.attempt FROM unnest(spaces[:got], numbers[:got]) AS w (space, number);
-    ELSE
+        SELECT spaces[1], numbers[1], value, me, lease_take.attempt WHERE shared;
         UPDATE pglock.leases AS l
         SET holder = me, generation = value, attempt = lease_take.attempt, since = clock_timestamp()
-        FROM unnest(spaces[:got], numbers[:got]) AS w (space, number)
-        WHERE l.space = w.space AND l.number = w.number;
+        FROM unnest(spaces, numbers) AS w (space, number)
+        WHERE NOT shared AND l.space = w.space AND l.number = w.number;
+    ELSIF waits THEN
+        value := CASE arrival WHEN 0 THEN nextval('pglock.fence') ELSE arrival END;
+        INSERT INTO pglock.lease_waiters AS q (space, number, arrival, holder, attempt, shared)
+        VALUES (spaces[1], numbers[1], value, me, lease_take.attempt, lease_take.shared)
+        ON CONFLICT ON CONSTRAINT lease_waiters_pkey DO NOTHING; -- a busy key, whose queue it stands in
     END IF;
-    IF got = n THEN
-        letter := 'g';
-        RETURN;
-    END IF;
-    INSERT INTO pglock.lease_waiters AS q (space, number, arrival, holder, attempt, shared)
-    VALUES (spaces[got + 1], numbers[got + 1], value, me, lease_take.attempt, lease_take.shared)
-    ON CONFLICT ON CONSTRAINT lease_waiters_pkey DO NOTHING; -- a busy key, whose queue it stands in
 END
 $$;
 

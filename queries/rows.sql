@@ -20,7 +20,7 @@ SELECT FROM pglock.lease_end(@holder::pg_catalog.uuid);
 -- name: CallLeases :one
 SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
        COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::bigint[] AS results,
-       r.got::bigint[] AS got, r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
+       r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
 FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
     pg_catalog.string_to_array(@drop_kinds::pg_catalog.text, NULL), @drop_spaces::smallint[], @drop_numbers::bigint[],
     @drop_values::bigint[], @plain::integer, @tickets::integer[], @spaces::smallint[], @numbers::bigint[],
@@ -29,12 +29,11 @@ FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
 -- name: SettleLeases :exec
 SELECT FROM pglock.lease_settle(@holder::pg_catalog.uuid, @attempt::bigint, @spaces::smallint[], @numbers::bigint[]);
 
--- The keys of a lock may have different generations. A token of 0 says that one is not held.
 -- name: HoldsLeases :one
-SELECT pg_catalog.bool_and(pglock.lease_holds(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
-    (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))::boolean AS held
-FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i;
+SELECT pglock.lease_holds(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
+                          @numbers::bigint[])::boolean AS held;
 
+-- The keys of a lock may have different generations. A token of 0 says that one is not held.
 -- name: FenceLeases :one
 SELECT pg_catalog.array_agg(pglock.lease_fence(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
     (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))::bigint[] AS tokens
@@ -57,15 +56,13 @@ SELECT pglock.lease_waits(@holder::pg_catalog.uuid, @waits::pg_catalog.text)::pg
 -- name: PruneLeases :one
 SELECT pglock.lease_prune(@keep_ms::bigint, @most::integer)::bigint AS pruned;
 
--- Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded. Of the outcomes of the
--- keys, stale is the last in the alphabet, and guarded the first.
+-- Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded.
 -- name: GuardByLeases :one
 SELECT CASE
     WHEN (SELECT pg_catalog.count(pg_catalog.pg_try_advisory_xact_lock_shared(c))
           FROM pg_catalog.unnest(@companions::bigint[]) AS c) IS NULL THEN ''
-    ELSE (SELECT pg_catalog.max(pglock.lease_guard(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
-              (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))
-          FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i)
+    ELSE pglock.lease_guard(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
+                            @numbers::bigint[])
 END::pg_catalog.text AS outcome;
 
 -- A run of a job is recorded durably, whatever synchronous_commit is.

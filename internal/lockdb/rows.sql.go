@@ -26,7 +26,7 @@ func (q *Queries) BeginReadWrite(ctx context.Context) error {
 const CallLeases = `-- name: CallLeases :one
 SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalog.text AS dropped,
        COALESCE(r.taken, '')::pg_catalog.text AS taken, r.results::bigint[] AS results,
-       r.got::bigint[] AS got, r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
+       r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
 FROM pglock.lease_call($1::pg_catalog.uuid, $2::bigint,
     pg_catalog.string_to_array($3::pg_catalog.text, NULL), $4::smallint[], $5::bigint[],
     $6::bigint[], $7::integer, $8::integer[], $9::smallint[], $10::bigint[],
@@ -54,7 +54,6 @@ type CallLeasesRow struct {
 	Dropped string
 	Taken   string
 	Results []int64
-	Got     []int64
 	Ahead   []int64
 	Held    []int64
 }
@@ -81,7 +80,6 @@ func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) (CallLea
 		&i.Dropped,
 		&i.Taken,
 		&i.Results,
-		&i.Got,
 		&i.Ahead,
 		&i.Held,
 	)
@@ -111,6 +109,7 @@ type FenceLeasesParams struct {
 	Numbers     []int64
 }
 
+// The keys of a lock may have different generations. A token of 0 says that one is not held.
 func (q *Queries) FenceLeases(ctx context.Context, arg FenceLeasesParams) ([]int64, error) {
 	row := q.db.QueryRow(ctx, FenceLeases,
 		arg.Holder,
@@ -128,28 +127,26 @@ const GuardByLeases = `-- name: GuardByLeases :one
 SELECT CASE
     WHEN (SELECT pg_catalog.count(pg_catalog.pg_try_advisory_xact_lock_shared(c))
           FROM pg_catalog.unnest($1::bigint[]) AS c) IS NULL THEN ''
-    ELSE (SELECT pg_catalog.max(pglock.lease_guard($2::pg_catalog.uuid, ($3::bigint[])[i], $4::boolean,
-              ($5::smallint[])[i:i], ($6::bigint[])[i:i]))
-          FROM pg_catalog.generate_subscripts($6::bigint[], 1) AS i)
+    ELSE pglock.lease_guard($2::pg_catalog.uuid, $3::bigint, $4::boolean, $5::smallint[],
+                            $6::bigint[])
 END::pg_catalog.text AS outcome
 `
 
 type GuardByLeasesParams struct {
-	Companions  []int64
-	Holder      pgtype.UUID
-	Generations []int64
-	Shared      bool
-	Spaces      []int16
-	Numbers     []int64
+	Companions []int64
+	Holder     pgtype.UUID
+	Generation int64
+	Shared     bool
+	Spaces     []int16
+	Numbers    []int64
 }
 
-// Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded. Of the outcomes of the
-// keys, stale is the last in the alphabet, and guarded the first.
+// Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded.
 func (q *Queries) GuardByLeases(ctx context.Context, arg GuardByLeasesParams) (string, error) {
 	row := q.db.QueryRow(ctx, GuardByLeases,
 		arg.Companions,
 		arg.Holder,
-		arg.Generations,
+		arg.Generation,
 		arg.Shared,
 		arg.Spaces,
 		arg.Numbers,
@@ -160,24 +157,22 @@ func (q *Queries) GuardByLeases(ctx context.Context, arg GuardByLeasesParams) (s
 }
 
 const HoldsLeases = `-- name: HoldsLeases :one
-SELECT pg_catalog.bool_and(pglock.lease_holds($1::pg_catalog.uuid, ($2::bigint[])[i], $3::boolean,
-    ($4::smallint[])[i:i], ($5::bigint[])[i:i]))::boolean AS held
-FROM pg_catalog.generate_subscripts($5::bigint[], 1) AS i
+SELECT pglock.lease_holds($1::pg_catalog.uuid, $2::bigint, $3::boolean, $4::smallint[],
+                          $5::bigint[])::boolean AS held
 `
 
 type HoldsLeasesParams struct {
-	Holder      pgtype.UUID
-	Generations []int64
-	Shared      bool
-	Spaces      []int16
-	Numbers     []int64
+	Holder     pgtype.UUID
+	Generation int64
+	Shared     bool
+	Spaces     []int16
+	Numbers    []int64
 }
 
-// The keys of a lock may have different generations. A token of 0 says that one is not held.
 func (q *Queries) HoldsLeases(ctx context.Context, arg HoldsLeasesParams) (bool, error) {
 	row := q.db.QueryRow(ctx, HoldsLeases,
 		arg.Holder,
-		arg.Generations,
+		arg.Generation,
 		arg.Shared,
 		arg.Spaces,
 		arg.Numbers,

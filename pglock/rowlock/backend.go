@@ -179,7 +179,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	defer cancel()
 	holds, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
 		return q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
-			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
+			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generation: g.generation,
 		})
 	})
 	switch {
@@ -228,21 +228,28 @@ func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Hol
 	return holders, first, err
 }
 
-// Fence implements [driver.Fencer]. The first token of a grant is the generation of the key that it got last. A lock that
-// was passed on within the process needs another one.
+// Fence implements [driver.Fencer]. The first token of a grant is its generation. A lock that was passed on within the process
+// needs another one. Grants of two holders were not held at the same time: one of them is over.
 func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (int64, error) {
-	g, fenced, err := together(grants)
-	switch {
-	case err != nil:
-		return 0, err
-	case !fenced:
-		return slices.Max(g.generations), nil
+	var params lockdb.FenceLeasesParams
+	fenced := false
+	for i, held := range grants {
+		g, err := ours(held)
+		switch {
+		case err != nil:
+			return 0, err
+		case i > 0 && g.holder.id != params.Holder:
+			return 0, driver.Lost(driver.LostGone)
+		}
+		fenced = g.fenced.Swap(true) || fenced
+		params.Holder, params.Shared = g.holder.id, g.shared
+		params.Spaces, params.Numbers = append(params.Spaces, g.spaces()...), append(params.Numbers, g.numbers()...)
+		params.Generations = append(params.Generations, slices.Repeat([]int64{g.generation}, len(g.keys))...)
 	}
-	tokens, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]int64, error) {
-		return q.FenceLeases(ctx, lockdb.FenceLeasesParams{
-			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations,
-		})
-	})
+	if !fenced {
+		return slices.Max(params.Generations), nil
+	}
+	tokens, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]int64, error) { return q.FenceLeases(ctx, params) })
 	switch {
 	case err != nil:
 		return 0, err
@@ -250,25 +257,6 @@ func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (int64, erro
 		return 0, driver.Lost(driver.LostGone)
 	}
 	return slices.Max(tokens), nil
-}
-
-// together returns grants as one, and whether a generation was given away as a token before. Grants of two holders were not held at
-// the same time: one of them is over.
-func together(grants []driver.Grant) (all *grant, fenced bool, err error) {
-	for _, held := range grants {
-		g, err := ours(held)
-		switch {
-		case err != nil:
-			return nil, false, err
-		case all == nil:
-			all = &grant{shared: g.shared, holder: g.holder}
-		case g.holder != all.holder:
-			return nil, false, driver.Lost(driver.LostGone)
-		}
-		fenced = g.fenced.Swap(true) || fenced
-		all.keys, all.generations = append(all.keys, g.keys...), append(all.generations, g.generations...)
-	}
-	return all, fenced, nil
 }
 
 // Drain implements [driver.Drainer].

@@ -47,32 +47,22 @@ type drop struct {
 	value int64 // the generation or arrival
 }
 
-// want is a set of keys that is taken as a whole, or, if it waits, one after another in their order: it keeps what it has,
-// and stands in the queue of the first key that it lacks.
+// want is a set of keys that is taken as a whole. One that waits is for one key.
 type want struct {
 	grant   *grant // that it becomes
 	wait    bool
 	arrival int64   // in the queue of the server; 0: it is not there
-	holder  *holder // whose arrival that is, and whose generations the grant has
+	holder  *holder // whose arrival that is
 	place   place
 }
 
-// lacks returns the keys that are still to be taken.
-func (w *want) lacks() []driver.KeyID { return w.grant.keys[len(w.grant.generations):] }
-
 // plain reports whether it is exclusive, for one key, and not in the queue, which pglock.lease_call has first.
-func (w *want) plain() bool { return !w.grant.shared && len(w.lacks()) == 1 && w.arrival == 0 }
+func (w *want) plain() bool { return !w.grant.shared && len(w.grant.keys) == 1 && w.arrival == 0 }
 
-// drops is what is to be dropped to leave the queue and to release what it has.
-func (w *want) drops() []drop {
-	drops := w.grant.drops()
-	if w.arrival != 0 {
-		drops = append(drops, drop{"w", w.lacks()[0], w.arrival})
-	}
-	return drops
-}
+// turn is what is to be dropped to leave the queue.
+func (w *want) turn() drop { return drop{"w", w.grant.keys[0], w.arrival} }
 
-// moveTo makes w a want of h. What it had from an earlier holder is lost with that.
+// moveTo makes w a want of h. Its place in a queue is lost with an earlier holder.
 func (w *want) moveTo(h *holder) {
 	if w.holder == h {
 		return
@@ -80,7 +70,7 @@ func (w *want) moveTo(h *holder) {
 	if w.holder != nil {
 		w.holder.forget(w)
 	}
-	w.holder, w.arrival, w.grant.generations, w.place = h, 0, w.grant.generations[:0], place{}
+	w.holder, w.arrival, w.place = h, 0, place{}
 }
 
 // The letters of pglock.lease_call, and the outcomes with which it does nothing.
@@ -102,7 +92,7 @@ func (b *backend) submit(c *call) *call {
 
 func (c *call) items() int {
 	if c.want != nil {
-		return len(c.want.lacks())
+		return len(c.want.grant.keys)
 	}
 	return len(c.drops)
 }
@@ -227,16 +217,15 @@ func (s *statement) addWants() {
 	})
 	p := &s.params
 	for i, c := range s.wants {
-		w, arrival := c.want, c.want.arrival
+		w := c.want
 		if w.plain() {
 			p.Plain++
 		}
-		for _, key := range w.lacks() {
+		for _, key := range w.grant.keys {
 			p.Tickets = append(p.Tickets, int32(i+1))
 			p.Spaces, p.Numbers = append(p.Spaces, int16(key.Space)), append(p.Numbers, key.Number)
 			p.Shared, p.Waits = append(p.Shared, w.grant.shared), append(p.Waits, w.wait)
-			p.Arrivals = append(p.Arrivals, arrival)
-			arrival = 0 // it stands in one queue
+			p.Arrivals = append(p.Arrivals, w.arrival)
 		}
 	}
 }
@@ -244,8 +233,7 @@ func (s *statement) addWants() {
 // taken is the answer to a ticket.
 type taken struct {
 	letter byte
-	keys   int   // how many were taken, unless all are granted
-	value  int64 // their generation, and the arrival
+	value  int64 // the generation, or the arrival
 	ahead  int64
 	held   time.Duration
 }
@@ -259,7 +247,7 @@ func takenBy(answer lockdb.CallLeasesRow, i int) taken {
 		return 0
 	}
 	return taken{
-		letter: answer.Taken[i], keys: int(at(answer.Got)), value: at(answer.Results), ahead: at(answer.Ahead),
+		letter: answer.Taken[i], value: at(answer.Results), ahead: at(answer.Ahead),
 		held: time.Duration(at(answer.Held)) * time.Microsecond,
 	}
 }
@@ -271,11 +259,8 @@ func (b *backend) answer(s *statement, answer lockdb.CallLeasesRow) {
 	grants := make([]*grant, 0, len(s.wants))
 	for i, c := range s.wants {
 		t := takenBy(answer, i)
-		if c.outcome = t.letter; c.outcome == granted {
-			t.keys = len(c.want.lacks())
-		}
 		s.holder.took(c.want, t)
-		if c.outcome == granted {
+		if c.outcome = t.letter; c.outcome == granted {
 			grants = append(grants, c.want.grant)
 		}
 	}

@@ -7,17 +7,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// grant is a set of keys that a holder holds, or the first of which it holds while it waits for the next.
+// grant is a set of keys that a holder holds.
 type grant struct {
-	keys        []driver.KeyID // in order
-	generations []int64        // of the first keys, those that the holder has
-	one         struct {       // most have one
-		keys        [1]driver.KeyID
-		generations [1]int64
-	}
-	shared   bool
-	listener driver.LossHandler
-	holder   *holder // set when it is granted
+	keys       []driver.KeyID  // in order
+	one        [1]driver.KeyID // most have one
+	shared     bool
+	listener   driver.LossHandler
+	holder     *holder // set when it is granted, as is
+	generation int64   // of all keys
 
 	fenced  atomic.Bool // the generation was given away as a fencing token
 	guarded atomic.Bool // it has guarded a transaction, which may still be open
@@ -25,7 +22,7 @@ type grant struct {
 
 func newGrant(r driver.Request) *grant {
 	g := &grant{shared: r.Shared, listener: r.LossHandler}
-	g.keys, g.generations = g.one.keys[:0], g.one.generations[:0]
+	g.keys = g.one[:0]
 	for _, key := range r.Keys {
 		g.keys = append(g.keys, key.KeyID)
 	}
@@ -51,15 +48,15 @@ func (g *grant) numbers() []int64 {
 	return numbers
 }
 
-// drops returns what is to be dropped to release what the holder has of the grant.
+// drops returns what is to be dropped to release the grant.
 func (g *grant) drops() []drop {
 	kind := "x"
 	if g.shared {
 		kind = "s"
 	}
-	drops := make([]drop, len(g.generations), len(g.generations)+1)
-	for i, generation := range g.generations {
-		drops[i] = drop{kind, g.keys[i], generation}
+	drops := make([]drop, len(g.keys))
+	for i, key := range g.keys {
+		drops[i] = drop{kind, key, g.generation}
 	}
 	return drops
 }

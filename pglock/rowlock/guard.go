@@ -27,7 +27,7 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ b
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
 		Holder: g.holder.id, Shared: g.shared,
-		Spaces: g.spaces(), Numbers: g.numbers(), Generations: g.generations, Companions: g.companions(),
+		Spaces: g.spaces(), Numbers: g.numbers(), Generation: g.generation, Companions: g.companions(),
 	})
 	switch {
 	case isLost(err):

@@ -243,16 +243,13 @@ func (h *holder) released(g *grant) {
 	delete(h.releasing, g)
 }
 
-// took notes the answer to w: a generation for some more keys, and unless that are all the place where w waits now.
+// took notes the answer to w: the generation, or the place where w waits now.
 func (h *holder) took(w *want, t taken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for range t.keys {
-		w.grant.generations = append(w.grant.generations, t.value)
-	}
 	switch {
-	case len(w.lacks()) == 0:
-		w.grant.holder, w.arrival = h, 0
+	case t.letter == granted:
+		w.grant.holder, w.grant.generation, w.arrival = h, t.value, 0
 		delete(h.waiting, w)
 	case w.wait:
 		w.arrival = t.value
@@ -269,12 +266,18 @@ func (h *holder) rest(w *want) time.Duration {
 }
 
 // forget notes that w waits no more and that its grant is not used, and returns what is to be dropped for that.
-func (h *holder) forget(w *want) []drop {
+func (h *holder) forget(w *want) (drops []drop) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.waiting, w)
 	delete(h.grants, w.grant)
-	return w.drops()
+	if w.grant.holder == h {
+		drops = w.grant.drops()
+	}
+	if w.arrival != 0 {
+		drops = append(drops, w.turn())
+	}
+	return drops
 }
 
 const renewalsPerLease = 3

@@ -403,13 +403,12 @@ func TestLeasePruningFreesWhatHoldersThatEndedLongAgoLeft(t *testing.T) {
 	}
 }
 
-// ask is a call for one ticket, whose first key may be waited for already.
+// ask is a call for one ticket. Its key may be waited for already.
 func (p *process) ask(shared, wait bool, arrival int64, numbers ...int64) call {
 	c := p.call()
 	for _, n := range numbers {
 		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, 1), append(c.Spaces, 1), append(c.Numbers, n)
 		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, arrival)
-		arrival = 0
 	}
 	return c
 }
@@ -452,36 +451,28 @@ func TestLeaseCallThatCannotWinDrawsNoTransactionID(t *testing.T) {
 	other.want(got, "waited for")
 }
 
-// It has the keys before, and those behind are free for others.
-func TestLeaseTicketThatWaitsStandsInTheQueueOfOneKey(t *testing.T) {
+func TestLeaseWaiterKeepsItsPlaceWhenALaterCallIsSettled(t *testing.T) {
 	t.Parallel()
 	_, db := installed(t)
 	holder, waiter, other := newProcess(t, db, 1), newProcess(t, db, 2), newProcess(t, db, 3)
-	generation := holder.take(8)[0]
-	got, values := waiter.outcomes(waiter.ask(false, true, 0, 7, 8, 9, 10))
+	generation := holder.take(7)[0]
+	got, place := waiter.outcomes(waiter.ask(false, true, 0, 7))
 	waiter.want(got, "held")
-	got, _ = other.outcomes(other.taking(false, false, 7, 9))
-	other.want(got, "held", "granted")
-
+	got, _ = other.outcomes(other.ask(false, true, 0, 7))
+	other.want(got, "held")
 	c := holder.call()
-	c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = "x", []int16{1}, []int64{8}, []int64{generation}
+	c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = "x", []int16{1}, []int64{7}, []int64{generation}
 	got, _ = holder.outcomes(c)
 	holder.want(got, "dropped")
-	got, later := waiter.outcomes(waiter.ask(false, true, values[0], 8, 9, 10))
-	waiter.want(got, "held")
-	if !waiter.holds(7) || !waiter.holds(8) || waiter.holds(10) || later[0] <= values[0] {
-		t.Errorf("the waiter has not got the keys up to the one that is held: generations %v and %v", values, later)
+	got, _ = waiter.outcomes(waiter.ask(false, false, 0, 8, 7)) // all or none
+	waiter.want(got, "waited for")
+	if waiter.holds(8) {
+		t.Error("a ticket has got one of its keys")
 	}
-	var queues []int64
-	waiter.must(waiter.conn.QueryRow(t.Context(), "SELECT array_agg(number) FROM pglock.lease_waiters").Scan(&queues))
-	waiter.want([]string{fmt.Sprint(queues)}, "[9]")
+	got, _ = waiter.outcomes(waiter.ask(false, true, place[0], 7)) // the answer is lost
+	waiter.want(got, "granted")
 	waiter.must(waiter.q.SettleLeases(t.Context(), lockdb.SettleLeasesParams{
-		Holder: waiter.id, Attempt: waiter.attempt, Spaces: []int16{1, 1, 1}, Numbers: []int64{8, 9, 10}}))
-	got, _ = other.outcomes(other.taking(false, false, 8))
-	other.want(got, "granted")
-	got, again := waiter.outcomes(waiter.ask(false, true, values[0], 8, 9, 10)) // its place is as it was
-	waiter.want(got, "held")
-	if again[0] != values[0] || !waiter.holds(7) {
-		t.Errorf("after the settlement the waiter stands at %d, not at %d", again[0], values[0])
-	}
+		Holder: waiter.id, Attempt: waiter.attempt, Spaces: []int16{1}, Numbers: []int64{7}}))
+	got, _ = waiter.outcomes(waiter.ask(false, true, place[0], 7))
+	waiter.want(got, "granted")
 }

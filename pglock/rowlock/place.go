@@ -17,7 +17,7 @@ type place struct {
 
 // seen notes an answer of the server. A turn lasts as long as a lock is held, and as it takes to find that it is free.
 func (p *place) seen(t taken) {
-	if t.ahead != p.ahead || t.keys > 0 {
+	if t.ahead != p.ahead || p.changed == 0 {
 		p.ahead, p.changed = t.ahead, driver.Now()
 	}
 	p.turn = t.held + 2*minLook

@@ -140,6 +140,14 @@ func TestAFewStatementsAskForAllWaiters(t *testing.T) {
 	must.Succeed(t, l.Close(t.Context()))
 }
 
+// A first answer without any ahead is of a key whose row is locked for a moment.
+func TestWaitsBeginWithTheFirstAnswer(t *testing.T) {
+	var p place
+	if p.seen(taken{letter: busy}); p.changed == 0 {
+		t.Error("the pauses of a wait are a share of the time since the start of the process")
+	}
+}
+
 // pretendLongWaits makes the waiters' locks appear to have been held for an hour, and returns how many wait.
 func (b *backend) pretendLongWaits() int {
 	b.mu.Lock()

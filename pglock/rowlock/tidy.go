@@ -95,9 +95,7 @@ func (h *holder) known() map[drop]bool {
 		}
 	}
 	for w := range h.waiting {
-		for _, d := range w.drops() {
-			known[d] = true
-		}
+		known[w.turn()] = true
 	}
 	return known
 }
