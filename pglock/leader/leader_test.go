@@ -1,7 +1,6 @@
 package leader_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
@@ -15,7 +14,7 @@ func TestLeaderOnMemoryPassesTheSuite(t *testing.T) {
 	server := locktest.NewServer()
 	leadertest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := server.Locker(opts...)
-		return closing(t, l, err)
+		return must.Closing(t, l, err)
 	}, func(t testing.TB, key pglock.Key) { server.Lose(key) })
 }
 
@@ -23,29 +22,12 @@ func TestLeaderOnPostgresPassesTheSuite(t *testing.T) {
 	db := testenv.Database(t)
 	leadertest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		return openLocker(t, db, opts...)
-	}, func(t testing.TB, key pglock.Key) { terminateHolder(t, db, key) })
+	}, func(t testing.TB, key pglock.Key) { db.TerminateHolder(t, key.Int64(), int16(key.ID().Space)) })
 }
 
 // openLocker returns a Locker on db that is closed when the test ends, if not before.
 func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.NewWithConfig(db.Config(t), opts...)
-	return closing(t, l, err)
-}
-
-func closing(t testing.TB, l *pglock.Locker, err error) *pglock.Locker {
-	t.Helper()
-	must.Succeed(t, err)
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// terminateHolder ends the session that holds key.
-func terminateHolder(t testing.TB, db *testenv.DB, key pglock.Key) {
-	t.Helper()
-	db.TerminateHolder(t, key.Int64(), int16(key.ID().Space))
+	return must.Closing(t, l, err)
 }

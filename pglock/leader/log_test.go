@@ -70,7 +70,7 @@ func TestAnElectorThatHasNoListenerLogsAWrongPasswordOnce(t *testing.T) {
 	}
 	log := newLog()
 	l, err := pglock.NewWithConfig(config, pglock.WithLogger(slog.New(log)))
-	closing(t, l, err)
+	must.Closing(t, l, err)
 	err = leader.Run(ctx, l, electionKey, nothing, leader.WithBackoff(often, often))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Run returned %v", err)
@@ -84,7 +84,7 @@ func TestAnElectorThatHasNoListenerLogsTermsThatFail(t *testing.T) {
 	for _, listens := range []bool{false, true} {
 		log := newLog()
 		l, err := locktest.NewServer().Locker(pglock.WithLogger(slog.New(log)))
-		closing(t, l, err)
+		must.Closing(t, l, err)
 		terms := 0
 		ctx, cancel := context.WithCancel(t.Context())
 		lead := func(context.Context, *pglock.Lock) error {
@@ -115,7 +115,7 @@ func nothing(context.Context, *pglock.Lock) error { return nil }
 // What the backend cannot do fails each term, so Run says so once, and ends.
 func TestALeaderThatNeedsWhatTheBackendLacksEnds(t *testing.T) {
 	l, err := locktest.NewMemory()
-	closing(t, l, err)
+	must.Closing(t, l, err)
 	elector, err := leader.New(l, pglock.NewKey("k"))
 	must.Succeed(t, err)
 	terms := 0

@@ -14,7 +14,7 @@ import (
 
 func TestLeaderMisuseIsAnError(t *testing.T) {
 	l, err := locktest.NewMemory()
-	closing(t, l, err)
+	must.Closing(t, l, err)
 	if _, err := leader.New(nil, electionKey); err == nil {
 		t.Error("a nil Locker is accepted")
 	}

@@ -22,13 +22,7 @@ func TestMemoryPassesTheSuite(t *testing.T) {
 func openMemory(t testing.TB, server *locktest.Server, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := server.Locker(opts...)
-	must.Succeed(t, err)
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return must.Closing(t, l, err)
 }
 
 func TestLoseEndsTheLocksOfAKey(t *testing.T) {

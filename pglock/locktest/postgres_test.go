@@ -1,7 +1,6 @@
 package locktest_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -16,12 +15,6 @@ func TestPostgresPassesTheSuite(t *testing.T) {
 	db := testenv.Installed(t)
 	locktest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := pglock.NewWithConfig(db.Config(t), opts...)
-		must.Succeed(t, err)
-		t.Cleanup(func() {
-			if err := l.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-		return l
+		return must.Closing(t, l, err)
 	})
 }

@@ -63,8 +63,7 @@ func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedulete
 	config := db.Config(t)
 	config.ConnConfig.DialFunc = n.dial
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
-	must.Succeed(t, err)
-	closeAtEnd(t, l)
+	must.Closing(t, l, err)
 	return newJobs(l, opts...), n
 }
 

@@ -1,9 +1,7 @@
 package schedule_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -20,9 +18,7 @@ func TestScheduleInMemory(t *testing.T) {
 	server := locktest.NewServer()
 	scheduletest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := server.Locker(opts...)
-		must.Succeed(t, err)
-		closeAtEnd(t, l)
-		return l
+		return must.Closing(t, l, err)
 	})
 }
 
@@ -41,15 +37,5 @@ func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 func open(t testing.TB, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.New(pool, opts...)
-	must.Succeed(t, err)
-	closeAtEnd(t, l)
-	return l
-}
-
-func closeAtEnd(t testing.TB, l *pglock.Locker) {
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		must.Succeed(t, l.Close(ctx))
-	})
+	return must.Closing(t, l, err)
 }

@@ -13,8 +13,7 @@ import (
 
 func TestScheduleMisuseIsAnError(t *testing.T) {
 	l, err := locktest.NewMemory()
-	must.Succeed(t, err)
-	closeAtEnd(t, l)
+	must.Closing(t, l, err)
 	wants := func(what, want string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), want) {

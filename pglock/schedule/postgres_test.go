@@ -162,8 +162,7 @@ func TestScheduleRunTxEndsADeadlockThroughItsTransaction(t *testing.T) {
 func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 	_, pool := installed(t)
 	l, err := locktest.NewMemory()
-	must.Succeed(t, err)
-	closeAtEnd(t, l)
+	must.Closing(t, l, err)
 	err = runTx(t, newJobs(l), pool, day, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
 	wantIs(t, err, pglock.ErrUnsupported)
 }

@@ -17,7 +17,7 @@ import (
 func inMemory(t *testing.T, n int) *semaphore.Semaphore {
 	t.Helper()
 	l, err := locktest.NewMemory()
-	sem, err := semaphore.New(closing(t, l, err), pglock.NewKey("s"), n)
+	sem, err := semaphore.New(must.Closing(t, l, err), pglock.NewKey("s"), n)
 	must.Succeed(t, err)
 	return sem
 }
@@ -60,7 +60,7 @@ func TestSemaphoreDoReleasesWhateverHappens(t *testing.T) {
 
 func TestSemaphoreMisuseIsAnError(t *testing.T) {
 	l, err := locktest.NewMemory()
-	closing(t, l, err)
+	must.Closing(t, l, err)
 	for name, test := range map[string]struct {
 		l   *pglock.Locker
 		key pglock.Key

@@ -1,7 +1,6 @@
 package semaphore_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ func TestSemaphoreOnMemoryPassesTheSuite(t *testing.T) {
 	server := locktest.NewServer()
 	semaphoretest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := server.Locker(opts...)
-		return closing(t, l, err)
+		return must.Closing(t, l, err)
 	}, func(t testing.TB, key pglock.Key) { server.Lose(key) })
 }
 
@@ -28,13 +27,13 @@ func TestSemaphoreOnPostgresPassesTheSuite(t *testing.T) {
 	db := testenv.Database(t)
 	semaphoretest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		return openLocker(t, db, opts...)
-	}, func(t testing.TB, key pglock.Key) { terminateHolder(t, db, key) })
+	}, func(t testing.TB, key pglock.Key) { db.TerminateHolder(t, key.Int64(), int16(key.ID().Space)) })
 }
 
 // The permits may be held by the process that asks.
 func TestSemaphoreBlamesNoOtherSessionForItsOwnPermits(t *testing.T) {
 	l, err := locktest.NewServer().Locker()
-	sem, err := semaphore.New(closing(t, l, err), pglock.NewKey("s"), 1)
+	sem, err := semaphore.New(must.Closing(t, l, err), pglock.NewKey("s"), 1)
 	must.Succeed(t, err)
 	permit, err := sem.TryAcquire(t.Context())
 	must.Succeed(t, err)
@@ -57,7 +56,7 @@ func TestSemaphoreLooksSoonAtFirst(t *testing.T) {
 			var sems [2]*semaphore.Semaphore
 			for i := range sems {
 				l, err := server.Locker()
-				if sems[i], err = semaphore.New(closing(t, l, err), pglock.NewKey("s"), 1); err != nil {
+				if sems[i], err = semaphore.New(must.Closing(t, l, err), pglock.NewKey("s"), 1); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -86,22 +85,5 @@ func TestSemaphoreLooksSoonAtFirst(t *testing.T) {
 func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.NewWithConfig(db.Config(t), opts...)
-	return closing(t, l, err)
-}
-
-func closing(t testing.TB, l *pglock.Locker, err error) *pglock.Locker {
-	t.Helper()
-	must.Succeed(t, err)
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// terminateHolder ends the session that holds key.
-func terminateHolder(t testing.TB, db *testenv.DB, key pglock.Key) {
-	t.Helper()
-	db.TerminateHolder(t, key.Int64(), int16(key.ID().Space))
+	return must.Closing(t, l, err)
 }

@@ -19,9 +19,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func openLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.NewWithConfig(db.Config(t))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, l.Close(context.Background())) })
-	return l
+	return must.Closing(t, l, err)
 }
 
 func mustLock(t *testing.T, l *pglock.Locker, key pglock.Key) *pglock.Lock {

@@ -36,8 +36,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func TestPoolerOfTransactionsIsRefused(t *testing.T) {
 	pool := newPool(t, "transaction")
 	locker, err := pglock.New(pool)
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
+	must.Closing(t, locker, err)
 	for range 20 { // whichever session the pooler gives
 		if _, err := locker.Lock(t.Context(), pglock.NewKey("pooled")); !errors.Is(err, pglock.ErrPooler) {
 			t.Fatalf("got %v, want ErrPooler", err)
@@ -65,11 +64,9 @@ func locksInTransactions(t *testing.T, mode string) {
 func TestPoolerOfSessionsLocksWithAllowPooler(t *testing.T) {
 	pool := newPool(t, "session")
 	locker, err := pglock.New(pool, pglock.AllowPooler())
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
+	must.Closing(t, locker, err)
 	other, err := pglock.New(pool, pglock.AllowPooler())
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, other.Close(context.Background())) })
+	must.Closing(t, other, err)
 	for range 20 {
 		lock, err := locker.Lock(t.Context(), pglock.NewKey("pooled"))
 		must.Succeed(t, err)

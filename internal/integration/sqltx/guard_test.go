@@ -18,9 +18,7 @@ import (
 func newLocker(t *testing.T, server *testenv.DB) *pglock.Locker {
 	t.Helper()
 	locker, err := pglock.New(server.Pool(t))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
-	return locker
+	return must.Closing(t, locker, err)
 }
 
 func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {

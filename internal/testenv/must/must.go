@@ -2,7 +2,10 @@
 // can use it.
 package must
 
-import "testing"
+import (
+	"context"
+	"testing"
+)
 
 // Succeed ends the test if err is not nil.
 func Succeed(t testing.TB, err error) {
@@ -10,4 +13,12 @@ func Succeed(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Closing takes what a constructor has returned, and closes it when the test ends.
+func Closing[C interface{ Close(context.Context) error }](t testing.TB, made C, err error) C {
+	t.Helper()
+	Succeed(t, err)
+	t.Cleanup(func() { Succeed(t, made.Close(context.Background())) })
+	return made
 }

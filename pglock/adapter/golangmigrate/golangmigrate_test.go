@@ -92,9 +92,7 @@ func wrapped(t *testing.T, db *testenv.DB, opts ...pglock.LockOption) func() (da
 func newLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
 	locker, err := pglock.NewWithConfig(db.Config(t))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
-	return locker
+	return must.Closing(t, locker, err)
 }
 
 // all runs the processes at once and returns the error of each.

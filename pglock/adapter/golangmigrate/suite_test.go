@@ -1,7 +1,6 @@
 package golangmigrate_test
 
 import (
-	"context"
 	"testing"
 
 	suite "github.com/golang-migrate/migrate/v4/database/testing"
@@ -32,7 +31,5 @@ func TestMigrateSuite(t *testing.T) {
 func newRowLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
 	locker, err := rowlock.New(db.Pool(t))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
-	return locker
+	return must.Closing(t, locker, err)
 }

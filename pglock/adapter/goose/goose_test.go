@@ -42,9 +42,7 @@ var key = pglock.NewKey("migrations")
 func newLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
 	locker, err := pglock.NewWithConfig(db.Config(t))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
-	return locker
+	return must.Closing(t, locker, err)
 }
 
 func newDB(t *testing.T, db *testenv.DB) *sql.DB {

@@ -1,7 +1,6 @@
 package goose_test
 
 import (
-	"context"
 	"database/sql"
 	"testing"
 	"testing/fstest"
@@ -49,9 +48,7 @@ func TestGooseSuite(t *testing.T) {
 func newRowLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	t.Helper()
 	locker, err := rowlock.New(db.Pool(t))
-	must.Succeed(t, err)
-	t.Cleanup(func() { must.Succeed(t, locker.Close(context.Background())) })
-	return locker
+	return must.Closing(t, locker, err)
 }
 
 func shopProvider(t *testing.T, db *sql.DB, l lock.Locker) *pressly.Provider {
