@@ -12,9 +12,8 @@ import (
 
 // QueueLockTx adds the lock to the batch b, in which it has exactly one result. It needs no extra round trip, and
 // statements queued behind it are only executed if the lock was granted. With [pgx.Batch.BeginTx], begin, lock and work
-// are one round trip. (In the execution modes that prepare or describe statements, pgx spends one more for all
-// statements of a batch that the connection sees for the first time.) The lock lasts until the transaction ends; a
-// batch sent outside a transaction forms its own.
+// are one round trip. (In execution modes that prepare or describe statements, pgx needs one more for those that are new
+// to the connection.) The lock lasts until the transaction ends; a batch sent outside a transaction forms its own.
 //
 // Options are those of [LockTx], with one difference: any error aborts the whole batch, and its transaction with it, so
 // after [MaxWait] or a refusal only a rollback is possible. A key or option that is invalid, and a server that cannot

@@ -23,20 +23,20 @@ import (
 // Commit before you unlock, or the next holder waits for the commit.
 //
 // GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as
-// long as ctx allows, for the guarded transactions of earlier holders. An earlier holder that was cut off inside its
-// transaction can make that wait long: two hours, with TCP keepalives as they are by default, unless
-// idle_in_transaction_session_timeout is set where transactions are guarded, in the pool's RuntimeParams or for the
-// role. A session's own lock_timeout ends the wait with [ErrNotAcquired]. GuardTx also shows that both connections reach
-// the same server and database ([ErrOtherServer]). Until it ends, tx holds one more advisory lock for each key, which
-// [WithMaxHeld] does not count; as with [LockTx], a full lock table is [ErrTooManyLocks].
+// long as ctx allows, for the guarded transactions of earlier holders. If an earlier holder was cut off inside its
+// transaction, that takes two hours with the default TCP keepalives. To bound it, set idle_in_transaction_session_timeout
+// where transactions are guarded: in the pool's RuntimeParams or for the role. A session's own lock_timeout ends the
+// wait with [ErrNotAcquired]. GuardTx also shows that both connections reach the same server and database
+// ([ErrOtherServer]). Until it ends, tx holds one more advisory lock for each key, which [WithMaxHeld] does not count;
+// as with [LockTx], a full lock table is [ErrTooManyLocks].
 //
 // A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard.
 // A nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A
 // SAVEPOINT that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction
 // before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
 //
-// What GuardTx does is described for locks of sessions. For one in a row (package rowlock, docs/rowlock.md) it locks
-// that row in tx, and takes an advisory lock only to be seen by searches for deadlocks. It needs the schema, and
+// So much for session locks. For a lock in a row (package rowlock, docs/rowlock.md) GuardTx locks that row in tx, and
+// takes an advisory lock only so that deadlock detection sees the transaction. It needs the schema, and
 // makes one round trip, on tx. It waits for no earlier holder, since no process gets the lock before the guarded
 // transactions of others have ended. A REPEATABLE READ or SERIALIZABLE transaction is guarded if it began after the
 // lock was granted, and otherwise [ErrStaleSnapshot]; a read-only one is [ErrUnsupported]. A lock that has guarded a

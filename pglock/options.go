@@ -76,10 +76,10 @@ func WithToken(token string) LockOption {
 	})
 }
 
-// AllowStaleSnapshot lets a REPEATABLE READ or SERIALIZABLE transaction take the lock. Such a transaction may
-// read data that is older than what the lock's last holder committed, because its snapshot is taken before the lock is
-// granted (https://www.postgresql.org/docs/current/transaction-iso.html). Use it for locks that protect something
-// outside the database, or where serialization failures are retried anyway.
+// AllowStaleSnapshot lets a REPEATABLE READ or SERIALIZABLE transaction take the lock. The snapshot of such a
+// transaction is taken before the lock is granted, so it may not show what the last holder committed
+// (https://www.postgresql.org/docs/current/transaction-iso.html). Use it for locks that protect something outside the
+// database, or where serialization failures are retried anyway.
 func AllowStaleSnapshot() TxOption {
 	return txOption(func(c *txConfig) error {
 		c.allowStale = true

@@ -33,18 +33,18 @@ import (
 // with the statement ignores that. Its session keeps its locks and waits on: until this one is granted, or
 // client_connection_check_interval (off by default) makes it notice that its client is gone.
 //
-// The wait keeps the connection. As many waiting transactions as a pool has connections leave none for any other query.
-// For keys that are contended use [TryLockTx], or a short MaxWait, or take the lock with [Locker.Lock] before the
+// The wait keeps the connection. Once waiting transactions occupy the whole pool, no other query gets a connection.
+// For contended keys use [TryLockTx], or a short MaxWait, or take the lock with [Locker.Lock] before the
 // transaction begins and write under [Lock.GuardTx].
 //
 // The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before
 // it, and unaware of Lockers. A goroutine that holds a Lock of a key and calls LockTx of the same key waits for
-// itself. If ctx descends from the Context of a Lock on the same server and database, LockTx takes part in the
-// search for deadlocks that [Locker.Lock] describes, and that case is [ErrSelfDeadlock]. Then a lock that is not
-// free takes two more round trips. In a deadlock with other processes, the victim's transaction is aborted.
+// itself. If ctx descends from the Context of a Lock on the same server and database, that is [ErrSelfDeadlock],
+// and deadlocks are detected as [Locker.Lock] describes. Then a lock that is not free takes two more round trips. In a
+// deadlock with other processes, the victim's transaction is aborted.
 //
-// LockTx believes the server. If its lock functions do nothing, as some that speak PostgreSQL's protocol can be set, or a proxy
-// sends two transactions to different servers, both get the lock. Only a Locker finds that out.
+// LockTx trusts the server. Two transactions both get the lock if the server's lock functions do nothing, or if a proxy
+// sends the two to different servers. Only a Locker finds that out.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, false, nil, opts)
 }

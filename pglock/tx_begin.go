@@ -25,8 +25,8 @@ type DB interface {
 // The context of fn is ctx, tied to the transaction as by [TxContext], but without a round trip, and not as the work
 // of a Lock. A lock that is not free takes one more round trip than [LockTx].
 //
-// The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the
-// error says how many are in use, and matches [ErrUnavailable] and the context's error. A server that cannot be reached
+// The wait keeps the connection, as with [LockTx]. If ctx ends before the pool has a free connection, the error
+// says how many are in use, and matches [ErrUnavailable] and the context's error. A server that cannot be reached
 // is [ErrUnavailable], too, and one that denies access [ErrDenied]. If the connection ends during the commit, the error
 // is [ErrUnavailable], and the transaction may have been committed.
 func BeginFunc(ctx context.Context, db DB, key Key, fn func(context.Context, pgx.Tx) error, opts ...TxOption) error {
