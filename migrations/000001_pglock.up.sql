@@ -727,7 +727,8 @@ $$;
 
 -- How many are in the way of a key: its holder or its readers, and live waiters that arrived earlier, but for readers
 -- before a reader. Only waiters have an arrival, and all others come after them. A holder that is over is in the way of none,
--- and neither is one that has expired, which lease_expire ends, unless expired is false.
+-- and neither is one that has expired, which lease_expire ends, unless expired is false. At most 400 waiters are counted,
+-- so that a look costs little: those behind them rest as long.
 CREATE FUNCTION pglock.lease_ahead(space smallint, number bigint, shared boolean, arrival bigint, expired boolean)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -742,10 +743,12 @@ BEGIN
               AND (lease_ahead.expired AND (h.ended OR h.expires <= clock_timestamp())) IS NOT TRUE
             LIMIT 1) AS readers
     ) + (
-        SELECT count(*) FROM pglock.lease_waiters AS q JOIN pglock.holders AS h ON h.id = q.holder
-        WHERE q.space = lease_ahead.space AND q.number = lease_ahead.number
-          AND (lease_ahead.arrival = 0 OR q.arrival < lease_ahead.arrival) AND NOT (q.shared AND lease_ahead.shared)
-          AND NOT h.ended AND h.expires > clock_timestamp()
+        SELECT count(*) FROM (
+            SELECT FROM pglock.lease_waiters AS q JOIN pglock.holders AS h ON h.id = q.holder
+            WHERE q.space = lease_ahead.space AND q.number = lease_ahead.number
+              AND (lease_ahead.arrival = 0 OR q.arrival < lease_ahead.arrival) AND NOT (q.shared AND lease_ahead.shared)
+              AND NOT h.ended AND h.expires > clock_timestamp()
+            LIMIT 400) AS earlier
     );
 END
 $$;

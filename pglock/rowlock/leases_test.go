@@ -476,3 +476,18 @@ func TestLeaseWaiterKeepsItsPlaceWhenALaterCallIsSettled(t *testing.T) {
 	got, _ = waiter.outcomes(waiter.ask(false, true, place[0], 7))
 	waiter.want(got, "granted")
 }
+
+func TestLeaseLookAtALongQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	_, db := installed(t)
+	p := newProcess(t, db, 1)
+	p.exec("INSERT INTO pglock.lease_waiters (space, number, arrival, holder, attempt, shared) "+
+		"SELECT 1, 7, i, $1, 0, false FROM generate_series(1, 1000) AS i", p.id)
+	for arrival, want := range map[int64]int64{0: 400, 1000: 400, 3: 2} {
+		var ahead int64
+		p.must(p.conn.QueryRow(t.Context(), "SELECT pglock.lease_ahead(1::smallint, 7, false, $1, true)", arrival).Scan(&ahead))
+		if ahead != want {
+			t.Errorf("before arrival %d: %d are ahead, want %d", arrival, ahead, want)
+		}
+	}
+}
