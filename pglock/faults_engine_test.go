@@ -85,6 +85,7 @@ func terminateAll(t *testing.T, db *testenv.DB) {
 
 // Verify and similar calls return when their contexts end, even behind a statement that gets no answer.
 func TestFaultsQuestionsFollowTheirContexts(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, _ := openConfig(t, config, pglock.WithLease(30*time.Second))

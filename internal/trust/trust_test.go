@@ -47,6 +47,7 @@ func find(t *testing.T, conn *pgx.Conn, named ...string) []trust.Finding {
 // What a tenant can do to an administrator's schema that gave away a right, also if the right was taken away again, and
 // what an administrator can do by mistake. Each is found, and the statements that are printed end it.
 func TestTrustOfASchemaThatIsInfected(t *testing.T) {
+	t.Parallel()
 	const maker = `
 		CREATE FUNCTION trap.fixed(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN $1; END';
 		CREATE DOMAIN trap.d AS text CHECK (trap.spring());
@@ -137,6 +138,7 @@ func TestTrustOfASchemaThatIsInfected(t *testing.T) {
 }
 
 func TestTrustOfOwners(t *testing.T) {
+	t.Parallel()
 	db := testenv.Installed(t)
 	admin, owner, app := db.Connect(t), connect(t, db.Role(t, "owner")), connect(t, db.Role(t, "app"))
 	want := func(what string, conn *pgx.Conn, trusted bool, named ...string) {
@@ -174,6 +176,7 @@ func TestTrustOfOwners(t *testing.T) {
 
 // An owner who is not trusted can make any number of objects, of which none is looked at.
 func TestTrustOfAPlantedSchemaIsFoundWithoutALookInside(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
@@ -193,6 +196,7 @@ func TestTrustOfAPlantedSchemaIsFoundWithoutALookInside(t *testing.T) {
 
 // A use finds a schema that took the place of the one that was looked at, in an old snapshot too.
 func TestTrustOfASchemaThatIsReplacedAfterTheLook(t *testing.T) {
+	t.Parallel()
 	db := testenv.Installed(t)
 	tenant, admin := db.Tenant(t), db.Connect(t)
 	checker := &trust.Checker{}
@@ -222,6 +226,7 @@ func TestTrustOfASchemaThatIsReplacedAfterTheLook(t *testing.T) {
 
 // The traps of these tests do spring.
 func TestTrapsSpring(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		plant func(*testenv.Tenant)
 		sql   string
