@@ -16,7 +16,7 @@
 // This package does not decide when a job is due. A library such as robfig/cron does, or [Every] in a loop of your own.
 // Processes must agree on the due time, so it must not depend on when they started; their clocks need not agree.
 //
-// What holds:
+// What is guaranteed:
 //
 //   - No two runs of a job at a time, as far as a lock can ensure that: see the package comment of pglock for what a
 //     lock means when the network or the process fails.
