@@ -297,7 +297,7 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	taken := take(t, pool)
 	c := inspect(t, pool, pidOf(owner))
 	if c.Application != "ddl-owner" || c.Effect("terminate") != (monitor.Effect{Frees: 1, Then: 1, AtMost: 2}) || len(c.Holds) != 0 || len(c.OtherWaiters) != 1 ||
-		c.OtherWaiters[0].PID != job || c.OtherWaiters[0].Lock.String() != "relation t" {
+		c.OtherWaiters[0].PID != job || c.OtherWaiters[0].Label() != "relation t" {
 		t.Fatalf("the root is %+v", c)
 	}
 	if behind := taken.Tree().Node(monitor.SessionID{PID: job}).Behind; behind != 1 {
@@ -305,7 +305,7 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	}
 	o, err := monitor.Terminate(t.Context(), pool, c)
 	must.Succeed(t, err)
-	if !o.Effective() || !strings.Contains(o.String(), "of 1 session that waited for its other locks 1 can go on") {
+	if !o.Effective() || !strings.Contains(o.String(), "of 1 session that waited behind it 1 can go on") {
 		t.Errorf("the outcome is %+v", o)
 	}
 }
@@ -322,7 +322,7 @@ func TestChainTheOutcomeSaysWhoIsNextInTheWay(t *testing.T) {
 	o, err := monitor.Terminate(t.Context(), pool, inspect(t, pool, first.PID))
 	must.Succeed(t, err)
 	next := take(t, pool).Tree().Node(monitor.SessionID{PID: waiter}).Blocker
-	if want := "of 1 session that waited for its other locks 0 can go on, next in the way is " + next.Who(); next.PID == first.PID || !strings.HasSuffix(o.String(), want) {
+	if want := "of 1 session that waited behind it 0 can go on, next in the way is " + next.Who(); next.PID == first.PID || !strings.HasSuffix(o.String(), want) {
 		t.Errorf("%s; want %s", o, want)
 	}
 }

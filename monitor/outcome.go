@@ -154,7 +154,7 @@ func (o Outcome) String() string {
 		parts = append(parts, "it held no advisory lock")
 	}
 	if all := len(o.Target.OtherWaiters); all > 0 {
-		parts = append(parts, fmt.Sprintf("of %s for its other locks %d can go on",
+		parts = append(parts, fmt.Sprintf("of %s behind it %d can go on",
 			plural(all, "session that waited", "sessions that waited"), all-o.stillWait))
 		if o.next != "" {
 			parts = append(parts, "next in the way is "+o.next)

@@ -40,8 +40,8 @@ type Target struct {
 	Holds []Lock
 	// Waits are its waits: one at most, unless it has parallel workers or the lock table changed while it was read.
 	Waits []Wait
-	// OtherWaiters are the sessions that it blocks directly with locks that are not advisory.
-	OtherWaiters []OtherWait
+	// OtherWaiters are the waits that it blocks directly, besides those for Holds: for other locks of it, or behind it in a queue.
+	OtherWaiters []Wait
 	// Siblings are the other sessions of the same pglock process, by process ID. They are not signalled.
 	Siblings []Session
 	// Server is the server of the snapshot.
@@ -75,7 +75,7 @@ func (s *Snapshot) target(id SessionID) (Target, error) {
 	if id.Holder == "" && id.PID <= 0 {
 		return Target{}, fmt.Errorf("%w (a prepared transaction has no process; COMMIT PREPARED or ROLLBACK PREPARED ends it)", ErrNoSession)
 	}
-	t := Target{Holds: []Lock{}, Waits: []Wait{}, OtherWaiters: []OtherWait{}, Siblings: []Session{}, Server: s.Server, snapshot: s}
+	t := Target{Holds: []Lock{}, Waits: []Wait{}, OtherWaiters: []Wait{}, Siblings: []Session{}, Server: s.Server, snapshot: s}
 	found := false
 	for session := range s.Sessions() {
 		if session.ID() == id {
@@ -102,9 +102,7 @@ func (s *Snapshot) target(id SessionID) (Target, error) {
 		if wait.ID() == id {
 			t.Waits = append(t.Waits, wait)
 		}
-	}
-	for _, wait := range s.OtherWaits {
-		if slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == id }) {
+		if slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == id && (wait.Other != nil || b.Kind == blockSoft) }) {
 			t.OtherWaiters = append(t.OtherWaiters, wait)
 		}
 	}

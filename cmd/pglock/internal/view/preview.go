@@ -36,7 +36,7 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 	for _, wait := range c.Waits {
 		text := "It waits for " + Printable(wait.Label())
 		if wait.Other != nil {
-			text = "It waits for " + inMode(*wait.Other, wait.Mode) + blockedBy(s, *wait.Waiter)
+			text = "It waits for " + inMode(wait.Label(), wait.Mode) + blockedBy(s, *wait.Waiter)
 		}
 		lines = append(lines, Wrap(text+".", width, indent)...)
 	}
@@ -184,25 +184,25 @@ func heldLocks(s *monitor.Snapshot, c monitor.Target, width int) []string {
 // maxKeys is how many keys, and how many waiters for each, a preview shows.
 const maxKeys = 10
 
-// otherWaiters lists the sessions that wait for other locks of the session.
+// otherWaiters lists the sessions that wait for other locks of the session, or behind it in a queue.
 func otherWaiters(s *monitor.Snapshot, c monitor.Target, width int) (lines []string) {
 	if len(c.OtherWaiters) == 0 {
 		return nil
 	}
-	lines = append(lines, sessions(c, len(c.OtherWaiters), "waits", "wait")+" for its other locks:")
+	lines = append(lines, sessions(c, len(c.OtherWaiters), "waits", "wait")+" behind it:")
 	for i, waiter := range c.OtherWaiters {
 		if i == maxKeys {
 			return append(lines, fmt.Sprintf("%s… and %d more", indent, len(c.OtherWaiters)-maxKeys))
 		}
-		lock := inMode(waiter.Lock, "")
+		lock := inMode(waiter.Label(), "")
 		for _, b := range waiter.BlockedBy {
 			if b.ID() == c.ID() {
-				lock = inMode(waiter.Lock, b.Mode)
+				lock = inMode(waiter.Label(), b.Mode)
 			}
 		}
-		text := fmt.Sprintf("%s: %s", lock, wait(s, waiter.Waiter))
+		text := fmt.Sprintf("%s: %s", lock, wait(s, *waiter.Waiter))
 		if waiter.Mode != "" {
-			text = fmt.Sprintf("%s, wanted %s: %s", lock, Short(waiter.Mode), wait(s, waiter.Waiter))
+			text = fmt.Sprintf("%s, wanted %s: %s", lock, Short(waiter.Mode), wait(s, *waiter.Waiter))
 		}
 		for _, line := range Wrap(text, width-len(indent), indent) {
 			lines = append(lines, indent+line)

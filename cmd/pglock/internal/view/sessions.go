@@ -139,9 +139,9 @@ func Lease(l *monitor.Lease, at time.Time) string {
 }
 
 // inMode returns a lock and how it is held or wanted, printable. The mode can be unknown.
-func inMode(lock monitor.OtherLock, mode string) string {
+func inMode(label, mode string) string {
 	if mode == "" {
-		return Printable(lock.String())
+		return Printable(label)
 	}
-	return fmt.Sprintf("%s (%s)", Printable(lock.String()), Short(mode))
+	return fmt.Sprintf("%s (%s)", Printable(label), Short(mode))
 }
