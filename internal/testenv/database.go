@@ -154,16 +154,6 @@ func closeConn(t testing.TB, conn *pgx.Conn) {
 	}
 }
 
-// Knows reports whether the server has a setting: some came with later versions.
-func (db *DB) Knows(t testing.TB, setting string) (known bool) {
-	t.Helper()
-	row := db.Connect(t).QueryRow(t.Context(), "SELECT current_setting($1, true) IS NOT NULL", setting)
-	if err := row.Scan(&known); err != nil {
-		t.Fatal(err)
-	}
-	return known
-}
-
 // Role makes a role that can log in and has only the rights of PUBLIC, and returns its connection string. Its name
 // begins with prefix. The role is dropped after the database, with everything that it owned there.
 func (db *DB) Role(t testing.TB, prefix string) (connString string) {

@@ -176,7 +176,7 @@ func TestScheduleTheConnectionForRecordsIsIndependentOfTheRole(t *testing.T) {
 	settings := map[string]string{"synchronous_commit": "off", "client_min_messages": "error", "lock_timeout": "1ms",
 		"idle_in_transaction_session_timeout": "1ms"}
 	for _, setting := range []string{"idle_session_timeout", "transaction_timeout"} {
-		if db.Knows(t, setting) {
+		if one[bool](t, owner, "SELECT current_setting($1, true) IS NOT NULL", setting) { // some came with later versions
 			settings[setting] = "1s" // enough to set up a session on a busy machine
 		}
 	}

@@ -28,7 +28,6 @@ func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 		"WaitsAreSpaced":                       (*suite).wait,
 		"AWaitThatIsTooLongCostsNothing":       (*suite).tooLong,
 		"AWaitThatIsCancelledLastCostsNothing": (*suite).cancel,
-		"AnEndedContextCostsNothing":           (*suite).ended,
 		"KeysOfAllKinds":                       (*suite).keys,
 	})
 }
@@ -250,18 +249,6 @@ func (s *suite) cancel() {
 	owes(2)
 	third()
 	owes(1)
-}
-
-func (s *suite) ended() {
-	l, key := s.open(), s.key("k")
-	ctx, cancel := context.WithCancel(s.Ctx)
-	cancel()
-	for range 10 {
-		if _, err := Allow(ctx, l, key, slow); !errors.Is(err, context.Canceled) {
-			s.Errorf("with an ended context: %v", err)
-		}
-	}
-	s.want(s.allow(l, key, slow, slow.Burst), true, 0)
 }
 
 func (s *suite) keys() {
