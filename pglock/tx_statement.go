@@ -20,15 +20,11 @@ func (c txConfig) isPlain(keys []Key) bool {
 
 // lockStatement returns the statement that takes locks, and its arguments. Several locks are always waited for.
 func (c txConfig) lockStatement(keys []Key, waits bool) (sql string, args []any) {
-	args = []any{c.allowStandby, c.allowStale}
-	switch {
-	case !c.isPlain(keys):
-		spaces, numbers := arrays(keys)
-		return lockdb.LocksTx, append([]any{waits, c.shared, numbers, spaces}, args...)
-	case waits:
-		return lockdb.LockTx, append(args, keys[0].k.Number)
+	if c.isPlain(keys) {
+		return lockdb.LockTx, []any{c.allowStandby, c.allowStale, waits, keys[0].k.Number}
 	}
-	return lockdb.TryLockTx, append(args, keys[0].k.Number)
+	spaces, numbers := arrays(keys)
+	return lockdb.LocksTx, []any{waits, c.shared, numbers, spaces, c.allowStandby, c.allowStale}
 }
 
 // queuedStatement is lockStatement for a batch.

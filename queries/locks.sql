@@ -22,17 +22,10 @@ SELECT (CASE
     WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8) IS NOT NULL THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome;
-
--- name: TryLockTx :one
-SELECT (CASE
-    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock(@number::pg_catalog.int8) THEN 'granted'
+    WHEN CASE
+        WHEN @waits::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8) IS NOT NULL
+        ELSE pg_catalog.pg_try_advisory_xact_lock(@number::pg_catalog.int8)
+    END THEN 'granted'
     ELSE 'held'
 END)::pg_catalog.text AS outcome;
 

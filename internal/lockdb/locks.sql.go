@@ -131,7 +131,10 @@ SELECT (CASE
     WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock($3::pg_catalog.int8) IS NOT NULL THEN 'granted'
+    WHEN CASE
+        WHEN $3::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock($4::pg_catalog.int8) IS NOT NULL
+        ELSE pg_catalog.pg_try_advisory_xact_lock($4::pg_catalog.int8)
+    END THEN 'granted'
     ELSE 'held'
 END)::pg_catalog.text AS outcome
 `
@@ -139,6 +142,7 @@ END)::pg_catalog.text AS outcome
 type LockTxParams struct {
 	AllowStandby bool
 	AllowStale   bool
+	Waits        bool
 	Number       int64
 }
 
@@ -160,7 +164,12 @@ type LockTxParams struct {
 // These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
 // most of what they cost, so there are short ones for exclusive locks of the bigint space.
 func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, LockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
+	row := q.db.QueryRow(ctx, LockTx,
+		arg.AllowStandby,
+		arg.AllowStale,
+		arg.Waits,
+		arg.Number,
+	)
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
@@ -312,28 +321,4 @@ func (q *Queries) QueueLocksTx(ctx context.Context, arg QueueLocksTxParams) erro
 		arg.Spaces,
 	)
 	return err
-}
-
-const TryLockTx = `-- name: TryLockTx :one
-SELECT (CASE
-    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-        THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock($3::pg_catalog.int8) THEN 'granted'
-    ELSE 'held'
-END)::pg_catalog.text AS outcome
-`
-
-type TryLockTxParams struct {
-	AllowStandby bool
-	AllowStale   bool
-	Number       int64
-}
-
-func (q *Queries) TryLockTx(ctx context.Context, arg TryLockTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, TryLockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
 }
