@@ -327,7 +327,7 @@ func TestFaultsAStatementOfAnotherSessionChangesNothing(t *testing.T) {
 		lockdb.UnlockOne:   {keys[0], elsewhere},
 		lockdb.PlainBatch:  {keys[:1], keys[1:], elsewhere},
 		lockdb.Batch:       {kinds, keys, elsewhere},
-		lockdb.LockSession: {false, []int16{1, 1}, keys, elsewhere, false},
+		lockdb.LockSession: {elsewhere, kinds[1], keys[1]},
 	} {
 		if _, err := conn.Exec(t.Context(), name, args...); err != nil {
 			t.Errorf("%s\n%v", name, err)

@@ -93,27 +93,16 @@ FROM pg_catalog.pg_settings AS s
 WHERE s.name OPERATOR(pg_catalog.=) ANY (ARRAY['synchronous_commit', 'client_min_messages', 'lock_timeout', 'idle_session_timeout',
                  'idle_in_transaction_session_timeout', 'transaction_timeout']);
 
--- Takes the locks in the order of the arrays, waiting for each.
+-- Takes a lock, waiting for it. The operations are those of Batch.
 -- name: LockSession :one
-SELECT coalesce(max(guard.refusal), 'granted')::text AS outcome,
-       count(CASE
-           WHEN guard.refusal IS NOT NULL THEN NULL
-           WHEN @shared::bool THEN
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_lock_shared((@numbers::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_lock_shared(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
-           ELSE
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_lock((@numbers::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_lock(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
-       END) AS granted
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 THEN 'pglock_pooler'
-                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-             END AS refusal) AS guard;
+SELECT (CASE
+    WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 THEN 'pglock_pooler'
+    WHEN CASE @operation::int2
+        WHEN 0 THEN pg_catalog.pg_advisory_lock(@number::int8)
+        WHEN 1 THEN pg_catalog.pg_advisory_lock((@number::int8 >> 32)::int4, (@number::int8 << 32 >> 32)::int4)
+        WHEN 2 THEN pg_catalog.pg_advisory_lock_shared(@number::int8)
+        WHEN 3 THEN pg_catalog.pg_advisory_lock_shared((@number::int8 >> 32)::int4, (@number::int8 << 32 >> 32)::int4)
+    END IS NOT NULL THEN 'granted' END)::text AS outcome;
 
 -- Releases everything that the session holds but its identity, 0 if it has none, which it takes again at once. False says that
 -- another session was faster.
@@ -265,8 +254,8 @@ CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE
 -- name: PrepareWait :one
 SELECT (CASE WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 THEN 'pglock_pooler'
         WHEN (pg_catalog.set_config('pglock.operation', '', false)
-              || pg_catalog.set_config('pglock.operations', (@operations::int2[])::text, false)
-              || pg_catalog.set_config('pglock.numbers', (@numbers::int8[])::text, false)) <> '' THEN 'granted'
+              || pg_catalog.set_config('pglock.next', @operation::text, false)
+              || pg_catalog.set_config('pglock.number', (@number::int8)::text, false)) <> '' THEN 'granted'
         ELSE 'pglock_settings' END)::text AS outcome;
 
 -- A procedure instead of a DO block: the server compiles a DO block each time, and frees it before it reports the end
@@ -275,17 +264,10 @@ SELECT (CASE WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 
 CREATE PROCEDURE pg_temp.pglock_wait() LANGUAGE plpgsql AS $pglock$
 DECLARE
     value pg_temp.pglock_wait;
-    operations int2[];
-    numbers int8[];
 BEGIN
-    operations := pg_catalog.current_setting('pglock.operations');
-    numbers := pg_catalog.current_setting('pglock.numbers');
-    FOR i IN 1 .. pg_catalog.cardinality(numbers) LOOP
-        PERFORM pg_catalog.set_config('pglock.operation', operations[i]::text, false),
-                pg_catalog.set_config('pglock.number', numbers[i]::text, false);
-        COMMIT;
-        GET DIAGNOSTICS value = ROW_COUNT;
-    END LOOP;
+    PERFORM pg_catalog.set_config('pglock.operation', pg_catalog.current_setting('pglock.next'), false);
+    COMMIT;
+    GET DIAGNOSTICS value = ROW_COUNT;
 END
 $pglock$;
 

@@ -133,17 +133,10 @@ const CreateWaitProcedure = `-- name: CreateWaitProcedure :exec
 CREATE PROCEDURE pg_temp.pglock_wait() LANGUAGE plpgsql AS $pglock$
 DECLARE
     value pg_temp.pglock_wait;
-    operations int2[];
-    numbers int8[];
 BEGIN
-    operations := pg_catalog.current_setting('pglock.operations');
-    numbers := pg_catalog.current_setting('pglock.numbers');
-    FOR i IN 1 .. pg_catalog.cardinality(numbers) LOOP
-        PERFORM pg_catalog.set_config('pglock.operation', operations[i]::text, false),
-                pg_catalog.set_config('pglock.number', numbers[i]::text, false);
-        COMMIT;
-        GET DIAGNOSTICS value = ROW_COUNT;
-    END LOOP;
+    PERFORM pg_catalog.set_config('pglock.operation', pg_catalog.current_setting('pglock.next'), false);
+    COMMIT;
+    GET DIAGNOSTICS value = ROW_COUNT;
 END
 $pglock$
 `
@@ -220,52 +213,28 @@ func (q *Queries) Holders(ctx context.Context, arg HoldersParams) (string, error
 }
 
 const LockSession = `-- name: LockSession :one
-SELECT coalesce(max(guard.refusal), 'granted')::text AS outcome,
-       count(CASE
-           WHEN guard.refusal IS NOT NULL THEN NULL
-           WHEN $1::bool THEN
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_lock_shared(($3::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_lock_shared(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
-           ELSE
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_lock(($3::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_lock(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
-       END) AS granted
-FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN $4::int4 <> 0 AND pg_catalog.pg_backend_pid() <> $4::int4 THEN 'pglock_pooler'
-                 WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-             END AS refusal) AS guard
+SELECT (CASE
+    WHEN $1::int4 <> 0 AND pg_catalog.pg_backend_pid() <> $1::int4 THEN 'pglock_pooler'
+    WHEN CASE $2::int2
+        WHEN 0 THEN pg_catalog.pg_advisory_lock($3::int8)
+        WHEN 1 THEN pg_catalog.pg_advisory_lock(($3::int8 >> 32)::int4, ($3::int8 << 32 >> 32)::int4)
+        WHEN 2 THEN pg_catalog.pg_advisory_lock_shared($3::int8)
+        WHEN 3 THEN pg_catalog.pg_advisory_lock_shared(($3::int8 >> 32)::int4, ($3::int8 << 32 >> 32)::int4)
+    END IS NOT NULL THEN 'granted' END)::text AS outcome
 `
 
 type LockSessionParams struct {
-	Shared       bool
-	Spaces       []int16
-	Numbers      []int64
-	Pid          int32
-	AllowStandby bool
+	Pid       int32
+	Operation int16
+	Number    int64
 }
 
-type LockSessionRow struct {
-	Outcome string
-	Granted int64
-}
-
-// Takes the locks in the order of the arrays, waiting for each.
-func (q *Queries) LockSession(ctx context.Context, arg LockSessionParams) (LockSessionRow, error) {
-	row := q.db.QueryRow(ctx, LockSession,
-		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
-		arg.Pid,
-		arg.AllowStandby,
-	)
-	var i LockSessionRow
-	err := row.Scan(&i.Outcome, &i.Granted)
-	return i, err
+// Takes a lock, waiting for it. The operations are those of Batch.
+func (q *Queries) LockSession(ctx context.Context, arg LockSessionParams) (string, error) {
+	row := q.db.QueryRow(ctx, LockSession, arg.Pid, arg.Operation, arg.Number)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
 }
 
 const PlainBatch = `-- name: PlainBatch :one
@@ -293,19 +262,19 @@ func (q *Queries) PlainBatch(ctx context.Context, arg PlainBatchParams) ([]bool,
 const PrepareWait = `-- name: PrepareWait :one
 SELECT (CASE WHEN $1::int4 <> 0 AND pg_catalog.pg_backend_pid() <> $1::int4 THEN 'pglock_pooler'
         WHEN (pg_catalog.set_config('pglock.operation', '', false)
-              || pg_catalog.set_config('pglock.operations', ($2::int2[])::text, false)
-              || pg_catalog.set_config('pglock.numbers', ($3::int8[])::text, false)) <> '' THEN 'granted'
+              || pg_catalog.set_config('pglock.next', $2::text, false)
+              || pg_catalog.set_config('pglock.number', ($3::int8)::text, false)) <> '' THEN 'granted'
         ELSE 'pglock_settings' END)::text AS outcome
 `
 
 type PrepareWaitParams struct {
-	Pid        int32
-	Operations []int16
-	Numbers    []int64
+	Pid       int32
+	Operation string
+	Number    int64
 }
 
 func (q *Queries) PrepareWait(ctx context.Context, arg PrepareWaitParams) (string, error) {
-	row := q.db.QueryRow(ctx, PrepareWait, arg.Pid, arg.Operations, arg.Numbers)
+	row := q.db.QueryRow(ctx, PrepareWait, arg.Pid, arg.Operation, arg.Number)
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err

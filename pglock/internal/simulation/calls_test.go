@@ -52,20 +52,13 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		}
 		return nil, ""
 	case "PrepareWait":
-		p.operations, p.numbers = wiretest.Numbers(args[2]), wiretest.Numbers(args[3])
+		p.operation, p.number = args[2], args[3]
 		return row("granted"), ""
 	case "WaitWithoutSnapshot":
-		for i, number := range p.numbers {
-			if code := p.waitFor(keyOf(p.operations[i], number), p.operations[i]&2 != 0); code != "" {
-				return nil, code
-			}
-		}
-		return nil, ""
+		return nil, p.waitToLock(p.operation, p.number)
 	case "LockSession":
-		for _, key := range keysOf(args[3], args[2]) {
-			if code := p.waitFor(key, args[1] == "true"); code != "" {
-				return nil, code
-			}
+		if code := p.waitToLock(args[2], args[3]); code != "" {
+			return nil, code
 		}
 		return row("granted"), ""
 	case "UnlockAllSession":

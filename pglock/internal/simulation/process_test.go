@@ -25,8 +25,8 @@ type process struct {
 	signal chan struct{} // has a message when cancelled or terminated has been set
 
 	// Used by its goroutine only:
-	operations  []int64 // of the next wait
-	numbers     []int64
+	operation   string // of the next wait
+	number      string
 	lockTimeout time.Duration
 
 	// Under the simulation's mu:
@@ -362,6 +362,16 @@ func keyOf(op, number int64) driver.KeyID {
 		space = driver.SpacePair
 	}
 	return driver.KeyID{Space: space, Number: number}
+}
+
+// waitToLock waits for the lock of an operation.
+func (p *process) waitToLock(operation, number string) failure {
+	op, _ := strconv.ParseInt(operation, 10, 64)
+	n, _ := strconv.ParseInt(number, 10, 64)
+	if operation == "" {
+		return ""
+	}
+	return p.waitFor(keyOf(op, n), op&int64(wire.Shared) != 0)
 }
 
 // waitFor waits for a lock. A cancel request may hit the statement after the lock was granted: then it fails, and the

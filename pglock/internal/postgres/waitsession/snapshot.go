@@ -19,7 +19,7 @@ func (p *Pool) prepare(ctx context.Context, s *session) error {
 	const create = lockdb.CreateSettleFunction + ";\n" + lockdb.CreateWaitDomain + ";\n" + lockdb.CreateWaitProcedure
 	_, _, err := s.Call(ctx, create)
 	if err == nil {
-		err = s.announce(ctx, nil, nil)
+		err = s.announce(ctx, "", 0)
 	}
 	if err == nil {
 		_, _, err = s.Call(ctx, lockdb.WaitWithoutSnapshot)
@@ -45,49 +45,39 @@ func (p *Pool) warn(why error) {
 	}
 }
 
-// announce tells the session what the next wait is for.
-func (s *session) announce(ctx context.Context, operations []wire.Operation, numbers []int64) error {
-	outcome, _, err := s.Call(ctx, lockdb.PrepareWait, s.GuardPID(), wire.ArrayText(operations), wire.ArrayText(numbers))
+// announce tells the session what the next wait is for; without an operation it is for nothing.
+func (s *session) announce(ctx context.Context, operation string, number int64) error {
+	outcome, _, err := s.Call(ctx, lockdb.PrepareWait, s.GuardPID(), operation, strconv.FormatInt(number, 10))
 	if err != nil {
 		return err
 	}
 	return wire.Refusal(outcome)
 }
 
-func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, g *mux.Grant) error {
-	_, numbers := g.Arrays()
-	var operations []wire.Operation
-	for _, id := range g.Keys() {
-		operations = append(operations, g.Operation(id, false))
-	}
-	if err := s.announce(context.Background(), operations, numbers); err != nil {
+func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, operation string, number int64) error {
+	if err := s.announce(context.Background(), operation, number); err != nil {
 		return err
 	}
 	_, _, err := s.Call(context.Background(), lockdb.WaitWithoutSnapshot)
 	if code := sqlstate.Of(err); code == sqlstate.UndefinedFunction || code == sqlstate.InvalidSchemaName {
 		s.sliced = true // as after DISCARD by a proxy
 		p.warn(err)
-		return p.waitSliced(ctx, s, g)
+		return p.waitSliced(ctx, s, operation, number)
 	}
 	return err
 }
 
 // waitSliced waits in slices, each of them one statement, since a statement keeps its snapshot until it ends.
-func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
+func (p *Pool) waitSliced(ctx context.Context, s *session, operation string, number int64) error {
 	if _, _, err := s.Call(context.Background(), lockdb.SliceWaits); err != nil {
 		return err
 	}
-	spaces, numbers := g.Arrays()
 	for {
-		outcome, _, err := s.Call(context.Background(), lockdb.LockSession, strconv.FormatBool(g.Shared()),
-			wire.ArrayText(spaces), wire.ArrayText(numbers), s.GuardPID(), "true")
+		outcome, _, err := s.Call(context.Background(), lockdb.LockSession, s.GuardPID(), operation, strconv.FormatInt(number, 10))
 		switch {
 		case err == nil:
 			return wire.Refusal(outcome)
 		case sqlstate.Of(err) != sqlstate.LockNotAvailable || ctx.Err() != nil:
-			return err
-		}
-		if err := s.unlockAll(context.Background()); err != nil { // of several keys it holds those before the one that is held elsewhere
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ type Grant struct {
 	owner   driver.LossHandler
 }
 
-// Lock waits in the server's queue until all of r.Keys are held. turn must have a place, which the grant keeps.
+// Lock waits in the server's queue until r's key is held. turn must have a place, which the grant keeps.
 //
 // A session that ends while it waits held nothing, and an idle one may have ended long ago. In both cases the wait
 // continues on another session, as long as the server accepts one.
@@ -62,14 +62,14 @@ func (g *Grant) Lost(why driver.LostReason, err error) {
 	g.leave()
 }
 
-// Release releases the keys, and gives the session and its place to the next waiter.
+// Release releases the key, and gives the session and its place to the next waiter.
 func (g *Grant) Release(ctx context.Context) error {
 	err := g.Grant.Release(ctx)
 	mux.WhenSettled(err, g.leave)
 	return err
 }
 
-// Check asks the server whether the keys are held. If some are not, it releases the others.
+// Check asks the server whether the key is held.
 func (g *Grant) Check(ctx context.Context) error {
 	err := g.Grant.Check(ctx)
 	if errors.Is(err, driver.ErrLost) {
@@ -109,8 +109,7 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 }
 
-// unlockAll releases the keys that a failed wait has left: a statement can stop in the middle, and the keys that it had
-// locked by then stay locked. If that fails too the session ends, which frees everything.
+// unlockAll releases the key that a failed wait may have left: it may have been granted just when the statement was cancelled. If that fails too the session ends, which frees everything.
 func (s *session) unlockAll(caller context.Context) error {
 	end := time.AfterFunc(s.cleanUpWithin(caller), func() {
 		s.End(driver.LostSession, errors.New("clean up after a wait: no answer in time"))
@@ -145,7 +144,7 @@ func (s *session) cleanUpWithin(caller context.Context) time.Duration {
 	return cancelWithin - time.Since(s.left)
 }
 
-// wait asks for the keys and waits for them. When ctx ends, it cancels the statement on the server.
+// wait asks for the key and waits for it. When ctx ends, it cancels the statement on the server.
 func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -159,12 +158,12 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 		defer close(watched)
 		p.watch(watching, s)
 	})
-	var err error
+	id := g.Keys()[0]
+	lock, operation := p.waitWithoutSnapshot, strconv.Itoa(int(g.Operation(id, false)))
 	if s.sliced {
-		err = p.waitSliced(ctx, s, g)
-	} else {
-		err = p.waitWithoutSnapshot(ctx, s, g)
+		lock = p.waitSliced
 	}
+	err := lock(ctx, s, operation, id.Number)
 	close(ended)
 	stopWatching()
 	if !watcher.Stop() {
