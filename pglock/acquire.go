@@ -51,7 +51,7 @@ func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption)
 type request struct {
 	keys   []driver.Key // in order
 	groups groupSet     // of the keys
-	try    bool         // never waits
+	try    bool         // does not wait
 	config lockConfig
 	token  string
 	since  driver.Instant
@@ -60,18 +60,17 @@ type request struct {
 	of     *request        // the LockAll that takes the key as one of several; nil if there is none
 
 	attempt
-	oneKey   [1]driver.Key // room for the usual one
-	oneEntry [1]*entry
+	oneKey [1]driver.Key // room for the usual one
 }
 
 // attempt is what a request does, once or, with RetryUnavailable, several times. While the request waits in a queue, that queue's
 // group guards it.
 type attempt struct {
-	entries []*entry      // of the keys that the request has reached
-	queued  bool          // it waits at the entry of its only key
-	ready   chan struct{} // closed when that wait is over
-	lock    *Lock         // the result, if it need not ask the backend
-	asked   bool          // it waited for the backend
+	entry  *entry        // of its only key, if it is there
+	queued bool          // it waits there
+	ready  chan struct{} // closed when that wait is over
+	lock   *Lock         // the result, if it need not ask the backend
+	asked  bool          // it waited for the backend
 }
 
 // acquire takes keys, which are in order.
@@ -113,7 +112,7 @@ func (l *Locker) newRequest(ctx context.Context, keys []Key, try bool, opts []Lo
 		return nil, failed("lock", keys[0], len(keys)-1, err)
 	}
 	r := &request{since: driver.Now(), caller: ctx}
-	r.keys, r.entries = r.oneKey[:0], r.oneEntry[:0]
+	r.keys = r.oneKey[:0]
 	for _, key := range keys {
 		r.keys = append(r.keys, key.k)
 		r.groups |= 1 << groupOf(key.k.KeyID)
@@ -135,25 +134,18 @@ func (l *Locker) newRequest(ctx context.Context, keys []Key, try bool, opts []Lo
 
 // take takes r's keys.
 func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
 	switch {
-	case len(r.keys) == 1:
-		return l.takeTogether(ctx, r, !r.try)
-	case r.config.shared:
-		return l.takeEach(ctx, r)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case len(r.keys) > 1:
+		return l.takeAll(ctx, r)
 	}
-	lock, err := l.takeTogether(ctx, r, false)
-	if r.try || !errors.Is(err, ErrNotAcquired) {
-		return lock, err
-	}
-	return l.takeEach(ctx, r)
+	return l.takeOne(ctx, r)
 }
 
-// takeTogether passes r through the queues of this process and then through the backend's; with wait r has one key, and waits
-// there. If it fails, or the Observer panics, r leaves them, as soon as the backend knows that its keys are not locked.
-func (l *Locker) takeTogether(ctx context.Context, r *request, wait bool) (lock *Lock, err error) {
+// takeOne passes r, which has one key, through the queue of this process and then through the backend's. If it fails, or the
+// Observer panics, r leaves them, as soon as the backend knows that its key is not locked.
+func (l *Locker) takeOne(ctx context.Context, r *request) (lock *Lock, err error) {
 	defer func() {
 		if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 			left := *r // r may begin another attempt
@@ -165,31 +157,21 @@ func (l *Locker) takeTogether(ctx context.Context, r *request, wait bool) (lock 
 			l.leave(r)
 		}
 	}()
-	if err := l.passQueues(ctx, r, wait); err != nil {
+	waits, err := l.enter(r)
+	if err == nil && waits {
+		err = l.awaitTurn(ctx, r)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if r.lock != nil {
 		return r.lock, nil
 	}
 	lock, err = l.ask(ctx, r, false)
-	if !wait || !errors.Is(err, ErrNotAcquired) {
+	if r.try || !errors.Is(err, ErrNotAcquired) {
 		return lock, err
 	}
 	return l.askAndWait(ctx, r)
-}
-
-// passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock.
-func (l *Locker) passQueues(ctx context.Context, r *request, wait bool) error {
-	for _, key := range r.keys {
-		waits, err := l.enter(r, l.identityOf(key), wait)
-		if err == nil && waits {
-			err = l.awaitTurn(ctx, r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // awaitTurn waits for r's turn at its entry, or the end of ctx, and not at all if that would be for ever.
@@ -217,12 +199,12 @@ func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 	return err
 }
 
-// ask gets the locks from the backend for r, which is busy at all its entries.
+// ask gets the lock from the backend for r, which is busy at its entry.
 func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) {
 	for {
 		h := l.newHold(r)
 		grant, err := l.backend.Acquire(ctx, driver.Request{
-			Keys: r.keys, Shared: r.config.shared, Wait: wait, LossHandler: h,
+			Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h,
 			Token: r.token, Chosen: r.config.token != "",
 		})
 		if err != nil {
@@ -273,13 +255,10 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	}
 	h.since = now
 	h.grants = append(h.grants, grant)
-	for _, e := range r.entries {
-		e.busy--
-		e.holds = append(e.holds, h)
-	}
+	e := r.entry
+	e.busy--
+	e.holds = append(e.holds, h)
 	lock := l.attachLocked(h, r, &h.first, now)
-	for _, e := range r.entries { // others may join it
-		l.wakeQueueLocked(e)
-	}
+	l.wakeQueueLocked(e) // others may join it
 	return lock
 }

@@ -5,25 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file takes several keys that are shared, or not all free. They are taken one after another, in the order of all
-// processes, each as a Lock of its own, a part, under the contexts of the earlier ones. So the call stands in one queue at a
-// time, and keeps from others only what it holds: if it stood in line for later keys already, callers that keep the order
-// could wait for each other. When all are held, one Lock takes over what the parts have got.
+// This file takes several keys, each as a Lock of its own, a part. First they are tried at the same time, so that the backend
+// can send the tries together. If not all are free, a call that waits takes them one after another, in the order of all
+// processes, each under the contexts of the earlier ones. So the call stands in one queue at a time, and keeps from others only
+// what it holds: if it stood in line for later keys already, callers that keep the order could wait for each other. When all
+// are held, one Lock takes over what the parts have got.
 //
 // A part that is lost ends the wait for the next one, and the call begins again. If the loss comes with the last grant, either
 // join finds it, or it ends the new Lock.
 
-// takeEach takes r's keys one after another.
-func (l *Locker) takeEach(ctx context.Context, r *request) (*Lock, error) {
+// takeAll takes r's keys, several.
+func (l *Locker) takeAll(ctx context.Context, r *request) (*Lock, error) {
 	for {
-		lock, err := l.takeParts(ctx, r)
+		lock, err := l.takeParts(ctx, r, l.tryTogether)
+		if !r.try && errors.Is(err, ErrNotAcquired) {
+			lock, err = l.takeParts(ctx, r, l.takeInOrder)
+		}
 		switch {
-		case lock == nil && ctx.Err() != nil && errors.Is(err, ErrLost):
+		case err != nil && errors.Is(err, ErrLost) && ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case !errors.Is(err, ErrLost):
 			return lock, err
@@ -34,46 +39,75 @@ func (l *Locker) takeEach(ctx context.Context, r *request) (*Lock, error) {
 
 // takeParts takes all parts once. The error matches ErrLost if one was lost meanwhile. After an error, or if the Observer
 // panics, none is held.
-func (l *Locker) takeParts(ctx context.Context, r *request) (lock *Lock, err error) {
-	var parts []*Lock
+func (l *Locker) takeParts(
+	ctx context.Context, r *request, take func(context.Context, *request, []*Lock) error,
+) (lock *Lock, err error) {
+	parts := make([]*Lock, len(r.keys))
 	defer func() {
 		if lock == nil && !l.giveBackAll(parts) {
 			err = notGivenBack(err)
 		}
 	}()
-	for i := range r.keys {
-		part, err := l.takePart(ctx, r, r.keys[i:i+1])
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
-		ctx = part.newContext(ctx)
+	if err := take(ctx, r, parts); err != nil {
+		return nil, err
 	}
 	return l.join(r, parts)
 }
 
-// takePart takes one of r's keys.
-func (l *Locker) takePart(ctx context.Context, r *request, key []driver.Key) (*Lock, error) {
-	part := &request{
-		keys: key, groups: 1 << groupOf(key[0].KeyID), config: r.config, token: r.token, since: r.since, caller: r.caller, of: r, try: r.try,
+// tryTogether tries all keys at the same time. Of several errors it returns one after which the server may still hold a key, if
+// there is one, or else one that is no refusal.
+func (l *Locker) tryTogether(ctx context.Context, r *request, parts []*Lock) (worst error) {
+	errs := make([]error, len(parts))
+	var tries sync.WaitGroup
+	for i := range parts {
+		tries.Go(func() { parts[i], errs[i] = l.takeOne(ctx, r.part(i, true)) })
 	}
-	lock, err := l.takeTogether(ctx, part, !r.try)
-	r.asked = r.asked || part.asked
-	if part.ready != nil {
-		r.ready = part.ready
+	tries.Wait()
+	for _, err := range errs {
+		if err != nil && (worst == nil || errors.Is(worst, ErrNotAcquired) || errors.Is(err, ErrUnavailable)) {
+			worst = err
+		}
 	}
-	if deadlock, ok := errors.AsType[*DeadlockError](err); ok {
-		deadlock.Keys = publicKeys(r.keys)
-	}
-	return lock, err
+	return worst
 }
 
-// giveBackAll releases parts, and reports whether the server has confirmed it in time.
+// takeInOrder takes one key after another.
+func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (err error) {
+	for i := range parts {
+		part := r.part(i, false)
+		parts[i], err = l.takeOne(ctx, part)
+		r.asked = r.asked || part.asked
+		if part.ready != nil {
+			r.ready = part.ready
+		}
+		if deadlock, ok := errors.AsType[*DeadlockError](err); ok {
+			deadlock.Keys = publicKeys(r.keys)
+		}
+		if err != nil {
+			return err
+		}
+		ctx = parts[i].newContext(ctx)
+	}
+	return nil
+}
+
+// part is a request for one of r's keys.
+func (r *request) part(i int, try bool) *request {
+	return &request{
+		keys: r.keys[i : i+1], groups: 1 << groupOf(r.keys[i].KeyID), try: try,
+		config: r.config, token: r.token, since: r.since, caller: r.caller, of: r,
+	}
+}
+
+// giveBackAll releases the parts that are held, and reports whether the server has confirmed it in time.
 func (l *Locker) giveBackAll(parts []*Lock) bool {
 	failed := make(chan bool, len(parts))
 	for _, part := range parts {
 		go func() {
-			err := l.giveBack(part)
+			var err error
+			if part != nil {
+				err = l.giveBack(part)
+			}
 			failed <- err != nil && !errors.Is(err, ErrLost)
 		}()
 	}
@@ -108,7 +142,7 @@ const giveBackWithin = time.Second
 func (l *Locker) join(r *request, parts []*Lock) (*Lock, error) {
 	now := driver.Now()
 	whole := l.newHold(r)
-	whole.entries, whole.since = nil, now
+	whole.since = now
 	l.lock(r.groups)
 	defer l.unlock(r.groups)
 	if slices.ContainsFunc(parts, func(part *Lock) bool { return part.hold.over }) {

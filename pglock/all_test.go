@@ -115,7 +115,7 @@ func (*halting) Close(context.Context) error { return nil }
 func (*halting) Deadline() driver.Instant    { return driver.Never }
 
 func (h *halting) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
-	if r.Keys[0].KeyID == h.free {
+	if r.Key.KeyID == h.free {
 		return h, nil
 	}
 	return nil, driver.ErrNotAcquired

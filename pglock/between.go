@@ -271,15 +271,9 @@ func (o *lookout) textLocked(w *wait) between.Wait {
 
 // claims returns what others see that the Lock holds.
 func (l *Lock) claims() (claims []between.Claim) {
-	b, keys := l.hold.locker.lookout.backend, l.keys()
-	for i, grant := range l.hold.grants {
-		of := keys
-		if len(l.hold.grants) > 1 {
-			of = keys[i : i+1]
-		}
-		for _, key := range of {
-			claims = append(claims, between.Claim{Key: b.Published(key.KeyID), Owner: b.Owner(grant)})
-		}
+	b := l.hold.locker.lookout.backend
+	for i, key := range l.keys() {
+		claims = append(claims, between.Claim{Key: b.Published(key.KeyID), Owner: b.Owner(l.hold.grants[i])})
 	}
 	return claims
 }

@@ -195,11 +195,11 @@ func (l *Locker) drainLocked(g *group) {
 	}
 }
 
-// locks returns all Locks.
+// locks returns the Locks that callers have. The parts of a LockAll end with its call.
 func (l *Locker) locks() (all []*Lock) {
 	l.eachEntry(func(e *entry) {
 		for _, h := range e.holds {
-			if h.entries[0] == e {
+			if h.entries[0] == e && !h.part {
 				all = append(all, h.locks...)
 			}
 		}

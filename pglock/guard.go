@@ -75,18 +75,15 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	if !guard.GuardsInOrder() {
 		l.hold.keep()
 	}
-	call := func(first bool) error {
-		return l.hold.each(func(g driver.Grant) error { return guard.GuardTx(ctx, tx, g, first) })
-	}
 	if l.guarded.Load() {
-		return call(false)
+		return guard.GuardTx(ctx, tx, l.hold.grants, false)
 	}
 	unlock, err := l.lockMutex(ctx, &l.guarding)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := call(!l.guarded.Load()); err != nil {
+	if err := guard.GuardTx(ctx, tx, l.hold.grants, !l.guarded.Load()); err != nil {
 		return err
 	}
 	l.guarded.Store(true)

@@ -10,8 +10,8 @@ import (
 // hold is what a request has got from the backend, and its Locks: several if they are shared. The groups of its keys guard it.
 type hold struct {
 	locker  *Locker
-	grants  []driver.Grant // one, or one for each key
-	entries []*entry       // of its keys
+	grants  []driver.Grant // one for each key
+	entries []*entry       // of the keys
 	groups  groupSet
 	shared  bool
 	since   driver.Instant
@@ -26,7 +26,8 @@ type hold struct {
 
 	first    Lock            // the first Lock on the hold, so that both are one allocation,
 	room     [1]*Lock        // and so is the list of locks,
-	oneGrant [1]driver.Grant // and that of grants
+	oneGrant [1]driver.Grant // and those of grants
+	oneEntry [1]*entry       // and entries
 }
 
 // deadline is the instant until which all grants can be trusted.
@@ -38,16 +39,6 @@ func (h *hold) deadline() driver.Instant {
 	return first
 }
 
-// each calls do for each grant, until one fails.
-func (h *hold) each(do func(driver.Grant) error) error {
-	for _, g := range h.grants {
-		if err := do(g); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // mayHandOffLocked reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayHandOffLocked(h *hold) bool {
 	return !h.over && !h.kept && !h.part && !l.closed.Load() && len(h.entries) == 1 && h.passed < l.config.handoffs &&
@@ -57,7 +48,7 @@ func (l *Locker) mayHandOffLocked(h *hold) bool {
 // successorLocked returns the request that h can be handed off to when its last Lock ends, or nil.
 func (l *Locker) successorLocked(h *hold) *request {
 	e := h.entries[0]
-	if h.shared || len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 || !l.mayHandOffLocked(h) {
+	if h.shared || len(e.queue) == 0 || e.queue[0].config.shared || !l.mayHandOffLocked(h) {
 		return nil
 	}
 	return e.queue[0]
@@ -83,8 +74,11 @@ func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 
 // newHold returns a hold for r, without a grant.
 func (l *Locker) newHold(r *request) *hold {
-	h := &hold{locker: l, entries: r.entries, groups: r.groups, shared: r.config.shared, part: r.of != nil}
-	h.locks, h.grants = h.room[:0], h.oneGrant[:0]
+	h := &hold{locker: l, groups: r.groups, shared: r.config.shared, part: r.of != nil}
+	h.locks, h.grants, h.entries = h.room[:0], h.oneGrant[:0], h.oneEntry[:0]
+	if r.entry != nil {
+		h.entries = append(h.entries, r.entry)
+	}
 	return h
 }
 

@@ -101,11 +101,12 @@ func (l *Lock) Verify(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.says("verify", err)
 	}
-	err := l.hold.each(func(g driver.Grant) error { return l.hold.locker.backend.Check(ctx, g) })
-	if err == nil {
-		return nil
+	for _, g := range l.hold.grants {
+		if err := l.hold.locker.backend.Check(ctx, g); err != nil {
+			return l.failed("verify", err)
+		}
 	}
-	return l.failed("verify", err)
+	return nil
 }
 
 // Extend sets the deadline of [MaxHold] to d from now. It has no effect on the server. It is an error if d is not

@@ -64,16 +64,16 @@ const (
 	shareHold
 )
 
-// decideLocked decides what r, the first in e's queue, may do. wait says that it can wait here.
-func (l *Locker) decideLocked(e *entry, r *request, wait bool) decision {
+// decideLocked decides what r, the first in e's queue, may do.
+func (l *Locker) decideLocked(e *entry, r *request) decision {
 	switch {
 	case len(e.holds)+e.busy == 0:
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case len(r.keys) == 1 && r.of == nil && len(e.holds) > 0 && l.mayHandOffLocked(e.last()):
+	case r.of == nil && len(e.holds) > 0 && l.mayHandOffLocked(e.last()):
 		return shareHold
-	case e.busy > 0 && wait:
+	case e.busy > 0 && !r.try:
 		return waitHere // for the shared hold that is being asked for, to join it
 	}
 	return askBackend
@@ -81,9 +81,10 @@ func (l *Locker) decideLocked(e *entry, r *request, wait bool) decision {
 
 func (e *entry) last() *hold { return e.holds[len(e.holds)-1] }
 
-// enter brings r to the entry of its next key, and reports whether r must wait there. Without wait it fails if it would
-// have to. After an error r is not at the entry.
-func (l *Locker) enter(r *request, id identity, wait bool) (waits bool, err error) {
+// enter brings r to the entry of its key, and reports whether r must wait there. A request that does not wait (try) fails if it
+// would have to. After an error r is not at the entry.
+func (l *Locker) enter(r *request) (waits bool, err error) {
+	id := l.identityOf(r.keys[0])
 	g := &l.groups[groupOf(id.KeyID)]
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,13 +96,13 @@ func (l *Locker) enter(r *request, id identity, wait bool) (waits bool, err erro
 		e = g.addLocked(id)
 	}
 	v := waitHere
-	if len(e.queue) == 0 || !wait && r.config.shared && e.writers == 0 {
-		v = l.decideLocked(e, r, wait)
+	if len(e.queue) == 0 || r.try && r.config.shared && e.writers == 0 {
+		v = l.decideLocked(e, r)
 	}
-	if v == waitHere && !wait {
+	if v == waitHere && r.try {
 		return false, ErrNotAcquired
 	}
-	r.entries = append(r.entries, e)
+	r.entry = e
 	if v != waitHere {
 		l.applyLocked(e, r, v)
 		return false, nil
@@ -128,7 +129,7 @@ func (l *Locker) applyLocked(e *entry, r *request, v decision) {
 func (l *Locker) wakeQueueLocked(e *entry) {
 	for len(e.queue) > 0 {
 		r := e.queue[0]
-		v := l.decideLocked(e, r, true)
+		v := l.decideLocked(e, r)
 		if v == waitHere {
 			return
 		}
@@ -156,15 +157,14 @@ func (l *Locker) withdrawLocked(r *request) bool {
 	if !r.queued {
 		return false
 	}
-	e := r.entries[0]
-	r.entries = nil
+	e := r.entry
+	r.entry = nil
 	e.dequeueLocked(r)
 	l.wakeQueueLocked(e)
 	return true
 }
 
-// leave removes r from the entries that it has reached. After a panic of the Observer it may wait at one, or have got a Lock
-// there, which it gives back.
+// leave removes r from its entry. After a panic of the Observer it may wait there, or have got a Lock, which it gives back.
 func (l *Locker) leave(r *request) {
 	l.lock(r.groups)
 	defer l.unlock(r.groups)
@@ -173,7 +173,7 @@ func (l *Locker) leave(r *request) {
 		return
 	}
 	l.withdrawLocked(r)
-	for _, e := range r.entries {
+	if e := r.entry; e != nil {
 		e.busy--
 		l.wakeQueueLocked(e)
 	}

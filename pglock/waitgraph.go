@@ -225,7 +225,7 @@ func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (contex
 	}
 	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, txs: txs}
 	if queued {
-		w.req, w.queue = r, r.entries[0]
+		w.req, w.queue = r, r.entry
 	}
 	ctx, err := w.begin(ctx)
 	if err != nil {

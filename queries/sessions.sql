@@ -112,16 +112,13 @@ SELECT (CASE
     WHEN @object::int4 = 0 THEN true
     ELSE pg_catalog.pg_try_advisory_lock(@class::int4, @object::int4) END)::bool AS kept;
 
--- What the session holds of the keys, as the lock manager has it.
+-- Whether the session holds the key, as the lock manager has it.
 -- name: CheckSession :one
-SELECT count(*) AS held
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
-WHERE EXISTS (
+SELECT EXISTS (
     SELECT FROM pg_catalog.pg_locks AS l
     WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid() AND l.granted
-      AND l.objsubid = (@spaces::int2[])[i]
-      AND l.classid = (((@numbers::int8[])[i] >> 32) & 4294967295)::oid
-      AND l.objid = ((@numbers::int8[])[i] & 4294967295)::oid);
+      AND l.objsubid = @space::int2
+      AND l.classid = ((@number::int8 >> 32) & 4294967295)::oid AND l.objid = (@number::int8 & 4294967295)::oid) AS held;
 
 -- Any answer shows that the session lives.
 -- name: Heartbeat :exec
@@ -130,13 +127,11 @@ SELECT 1;
 -- Whether a session waits for an exclusive lock of a key.
 -- name: WriterWaits :one
 SELECT EXISTS (
-    SELECT FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
-    JOIN pg_catalog.pg_locks AS l
-        ON l.locktype = 'advisory' AND NOT l.granted AND l.mode = 'ExclusiveLock'
-       AND l.objsubid = (@spaces::int2[])[i]
-       AND l.classid = (((@numbers::int8[])[i] >> 32) & 4294967295)::oid
-       AND l.objid = ((@numbers::int8[])[i] & 4294967295)::oid
-    WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
+    SELECT FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND NOT l.granted AND l.mode = 'ExclusiveLock'
+      AND l.objsubid = @space::int2
+      AND l.classid = ((@number::int8 >> 32) & 4294967295)::oid AND l.objid = (@number::int8 & 4294967295)::oid
+      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
     AS waits;
 
 -- The holders of the keys in this database, as JSON, so that the result is one value on every kind of connection. A

@@ -26,7 +26,7 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 			for _, node := range nodes[:2] {
 				node.Must(t, "SET", "pglock:k", "theirs")
 			}
-			r.Keys = []driver.Key{{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "k", Named: true}}
+			r.Key = driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "k", Named: true}
 			g := b.newGrant(r)
 			late := b.releaseCalls(g, 0, releaseSilent, false)
 			if a := b.attempt(t.Context(), g, 0, b.takeCalls(g, 0, noLine, false), true); !a.refused() {
@@ -42,7 +42,7 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 			if err := b.Check(t.Context(), g); err != nil {
 				t.Errorf("after the release of the attempt before: %v", err)
 			}
-			if holders, err := b.Holders(t.Context(), r.Keys[0]); err != nil || len(holders) != 1 || holders[0].Token != r.Token {
+			if holders, err := b.Holders(t.Context(), r.Key); err != nil || len(holders) != 1 || holders[0].Token != r.Token {
 				t.Errorf("the holders are %v, %v", holders, err)
 			}
 		})

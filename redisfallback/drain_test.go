@@ -20,24 +20,22 @@ func TestLockThatIsGrantedAfterCloseIsReleased(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	key := func(name string) driver.Key {
-		return driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: name, Named: true}
+	b := newBackend([]redis.UniversalClient{client}, config{prefix: defaultKeyPrefix})
+	if err := b.Start(driver.Config{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
 	}
-	for _, keys := range [][]driver.Key{{key("a")}, {key("a"), key("b")}} {
-		b := newBackend([]redis.UniversalClient{client}, config{prefix: defaultKeyPrefix})
-		if err := b.Start(driver.Config{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r := driver.Request{Keys: keys, Token: "AAAAAAAAAAAAAAAAAAAAAAAAAA-1", LossHandler: unlost{t}}
-		if _, err := b.Acquire(t.Context(), r); !errors.Is(err, driver.ErrClosed) {
-			t.Errorf("%d keys: the error is %v, want ErrClosed", len(keys), err)
-		}
-		if left := server.Must(t, "DBSIZE"); left != "0" {
-			t.Errorf("%d keys: %s keys are left", len(keys), left)
-		}
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := driver.Request{
+		Key:   driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "a", Named: true},
+		Token: "AAAAAAAAAAAAAAAAAAAAAAAAAA-1", LossHandler: unlost{t},
+	}
+	if _, err := b.Acquire(t.Context(), r); !errors.Is(err, driver.ErrClosed) {
+		t.Errorf("the error is %v, want ErrClosed", err)
+	}
+	if left := server.Must(t, "DBSIZE"); left != "0" {
+		t.Errorf("%s keys are left", left)
 	}
 }
 

@@ -41,12 +41,8 @@ func (b *backend) newGrant(r driver.Request) *grant {
 	if r.Chosen {
 		g.id = g.token + "/" + b.instance + "-" + strconv.FormatUint(g.serial, 10)
 	}
-	if g.keys = g.only[:]; len(r.Keys) > 1 {
-		g.keys = make([]holding, len(r.Keys))
-	}
-	for i, key := range r.Keys {
-		g.keys[i].names = namesOf(b.prefix, key)
-	}
+	g.keys = g.only[:]
+	g.keys[0].names = namesOf(b.prefix, r.Key)
 	return g
 }
 

@@ -131,7 +131,7 @@ type Placed interface {
 type Recorder interface {
 	// Record writes the names of keys into the registry, in the background, if the Locker records names. A backend
 	// records the keys of Acquire itself; Record is for other names, such as that of a semaphore.
-	Record(keys []driver.Key)
+	Record(key driver.Key)
 }
 
 // Queue is implemented by backends whose queue outlasts a release: a lock may be free, and the first in line not have it yet.

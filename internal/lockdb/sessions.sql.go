@@ -61,25 +61,22 @@ func (q *Queries) CancelWait(ctx context.Context, pid int32) (bool, error) {
 }
 
 const CheckSession = `-- name: CheckSession :one
-SELECT count(*) AS held
-FROM pg_catalog.generate_subscripts($1::int8[], 1) AS i
-WHERE EXISTS (
+SELECT EXISTS (
     SELECT FROM pg_catalog.pg_locks AS l
     WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid() AND l.granted
-      AND l.objsubid = ($2::int2[])[i]
-      AND l.classid = ((($1::int8[])[i] >> 32) & 4294967295)::oid
-      AND l.objid = (($1::int8[])[i] & 4294967295)::oid)
+      AND l.objsubid = $1::int2
+      AND l.classid = (($2::int8 >> 32) & 4294967295)::oid AND l.objid = ($2::int8 & 4294967295)::oid) AS held
 `
 
 type CheckSessionParams struct {
-	Numbers []int64
-	Spaces  []int16
+	Space  int16
+	Number int64
 }
 
-// What the session holds of the keys, as the lock manager has it.
-func (q *Queries) CheckSession(ctx context.Context, arg CheckSessionParams) (int64, error) {
-	row := q.db.QueryRow(ctx, CheckSession, arg.Numbers, arg.Spaces)
-	var held int64
+// Whether the session holds the key, as the lock manager has it.
+func (q *Queries) CheckSession(ctx context.Context, arg CheckSessionParams) (bool, error) {
+	row := q.db.QueryRow(ctx, CheckSession, arg.Space, arg.Number)
+	var held bool
 	err := row.Scan(&held)
 	return held, err
 }
@@ -586,24 +583,22 @@ func (q *Queries) WaitWithoutSnapshot(ctx context.Context) error {
 
 const WriterWaits = `-- name: WriterWaits :one
 SELECT EXISTS (
-    SELECT FROM pg_catalog.generate_subscripts($1::int8[], 1) AS i
-    JOIN pg_catalog.pg_locks AS l
-        ON l.locktype = 'advisory' AND NOT l.granted AND l.mode = 'ExclusiveLock'
-       AND l.objsubid = ($2::int2[])[i]
-       AND l.classid = ((($1::int8[])[i] >> 32) & 4294967295)::oid
-       AND l.objid = (($1::int8[])[i] & 4294967295)::oid
-    WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
+    SELECT FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND NOT l.granted AND l.mode = 'ExclusiveLock'
+      AND l.objsubid = $1::int2
+      AND l.classid = (($2::int8 >> 32) & 4294967295)::oid AND l.objid = ($2::int8 & 4294967295)::oid
+      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
     AS waits
 `
 
 type WriterWaitsParams struct {
-	Numbers []int64
-	Spaces  []int16
+	Space  int16
+	Number int64
 }
 
 // Whether a session waits for an exclusive lock of a key.
 func (q *Queries) WriterWaits(ctx context.Context, arg WriterWaitsParams) (bool, error) {
-	row := q.db.QueryRow(ctx, WriterWaits, arg.Numbers, arg.Spaces)
+	row := q.db.QueryRow(ctx, WriterWaits, arg.Space, arg.Number)
 	var waits bool
 	err := row.Scan(&waits)
 	return waits, err

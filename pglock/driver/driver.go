@@ -2,8 +2,8 @@
 // is for databases. Import it to write a backend; to use locks, import package pglock.
 //
 // The front end (package pglock) owns everything that is the same on every server: the queue among the goroutines of
-// a process, deadlines, contexts, options and error texts. A backend owns sessions and wires: it takes a set of keys,
-// releases them, reports their holders, and reports their loss.
+// a process, deadlines, contexts, options and error texts. A backend owns sessions and wires: it takes keys, releases them,
+// reports their holders, and reports their loss.
 //
 // Not every server can do everything. What only some can do has an interface of its own, which a backend may implement:
 // [NamedLocks], [Fencer], [TxGuard] and [Drainer].
@@ -32,9 +32,10 @@ type Backend interface {
 	// ([ErrUnavailable], [ErrPooler], [ErrStandby], [ErrUnsupported], [ErrSchemaMissing]).
 	Ping(ctx context.Context) error
 
-	// Acquire takes all of r.Keys or none. With r.Wait, for one key, it waits until ctx ends, and then returns context.Cause(ctx), or
-	// [ErrUnavailable] as well if the server has not confirmed the end of the wait; without, it answers at once, with
-	// [ErrNotAcquired] if another session holds a key or waits for it. The front end always asks without waiting first.
+	// Acquire takes r.Key. With r.Wait it waits until ctx ends, and then returns context.Cause(ctx), or [ErrUnavailable]
+	// as well if the server has not confirmed the end of the wait; without, it answers at once, with [ErrNotAcquired] if another
+	// session holds the key or waits for it. The front end always asks without waiting first. For a lock of several keys it asks
+	// for all of them at the same time.
 	// If it returns an error, the caller holds nothing: if a grant and the end of ctx race, Acquire either returns the
 	// grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one new
 	// attempt; Acquire does not wait for it. Only after that error may the server still grant the request, and then it
@@ -69,20 +70,20 @@ type NamedLocks interface {
 
 // Fencer is implemented by backends that can number the holders of a lock, for Lock.Fence.
 type Fencer interface {
-	// Fence returns a number that is larger than that of every earlier holder of any of the keys of grants, all of which were held
-	// when it was drawn. The error matches [ErrSchemaMissing] if the server lacks the schema for it.
+	// Fence returns a number that is larger than that of every earlier holder of any of the grants' keys, drawn while all of
+	// them were held. The error matches [ErrSchemaMissing] if the server lacks the schema for it.
 	Fence(ctx context.Context, grants []Grant) (int64, error)
 }
 
 // TxGuard is implemented by backends whose server also has the transactions that write under a lock, for Lock.GuardTx.
 type TxGuard interface {
-	// GuardTx ensures that tx cannot commit if g was already lost, and makes later holders' guarded transactions wait
-	// for tx. Guarded transactions of one holder run side by side. The front end sets first until a call for a Lock has
-	// succeeded: guarded transactions of earlier holders may still run then, and the backend has to wait for them. It
+	// GuardTx ensures that tx cannot commit if one of grants, those of a Lock, was already lost, and makes later holders' guarded
+	// transactions wait for tx. Guarded transactions of one holder run side by side. The front end sets first until a call for
+	// a Lock has succeeded: guarded transactions of earlier holders may still run then, and the backend has to wait for them. It
 	// never makes two such calls for one Lock at a time.
 	//
-	// The error matches [ErrLost] if g is lost. After any error except [ErrStaleSnapshot] the front end aborts tx.
-	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
+	// The error matches [ErrLost] if a grant is lost. After any error except [ErrStaleSnapshot] the front end aborts tx.
+	GuardTx(ctx context.Context, tx pgx.Tx, grants []Grant, first bool) error
 	// GuardsInOrder reports whether first also makes a call wait for guarded transactions of earlier Locks on the same
 	// grant. If not, the front end passes no exclusive grant that has guarded a transaction on to another Lock, but
 	// releases it.
@@ -99,10 +100,9 @@ type Config struct {
 
 // Request says what to acquire.
 type Request struct {
-	// Keys has at least one key, and just one if Shared or Wait is set. The keys are valid, of distinct locks, and in the order
-	// of [Key.Compare]. The backend must not keep the slice.
-	Keys []Key
-	// Shared asks for shared locks, of which a key may have many at once.
+	// Key is valid.
+	Key Key
+	// Shared asks for a shared lock, of which a key may have many at once.
 	Shared bool
 	// Wait asks to wait until the lock is granted; otherwise the answer comes at once.
 	Wait bool
@@ -129,7 +129,7 @@ type LossHandler interface {
 	Lost(why LostReason, err error)
 }
 
-// Grant is a set of keys that a backend holds. Its dynamic type belongs to the backend.
+// Grant is a key that a backend holds. Its dynamic type belongs to the backend.
 type Grant interface {
 	// Deadline is the instant until which the grant can be trusted without hearing from the server again; it moves
 	// while the server answers. [Never] means that the backend has no lease.

@@ -36,7 +36,6 @@ func (*backend) Close(context.Context) error { return nil }
 // Acquire implements [driver.Backend]. If it returns an error, the request neither holds nor waits.
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
 	s, g := b.server, &grant{request: r, application: b.application, ready: make(chan struct{})}
-	g.request.Keys = slices.Clone(r.Keys)
 	s.mu.Lock()
 	granted := s.add(g)
 	if !granted && !r.Wait {

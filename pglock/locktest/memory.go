@@ -67,14 +67,11 @@ type grant struct {
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Never }
 
-func (g *grant) has(id driver.KeyID) bool {
-	return slices.ContainsFunc(g.request.Keys, func(k driver.Key) bool { return k.KeyID == id })
-}
+func (g *grant) has(id driver.KeyID) bool { return g.request.Key.KeyID == id }
 
 // excludes reports whether the two cannot be granted together.
 func (g *grant) excludes(other *grant) bool {
-	return !(g.request.Shared && other.request.Shared) &&
-		slices.ContainsFunc(g.request.Keys, func(k driver.Key) bool { return other.has(k.KeyID) })
+	return !(g.request.Shared && other.request.Shared) && other.has(g.request.Key.KeyID)
 }
 
 // add grants g if nothing is in its way, and queues it otherwise.

@@ -14,7 +14,7 @@ import (
 
 // Acquire implements [driver.Backend].
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	b.Record(r.Keys)
+	b.Record(r.Key)
 	w := &want{grant: newGrant(r), wait: r.Wait}
 	acquire := b.try
 	if r.Wait {

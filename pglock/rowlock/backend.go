@@ -127,9 +127,9 @@ func (b *backend) Ping(ctx context.Context) error {
 }
 
 // Record implements [hooks.Recorder].
-func (b *backend) Record(keys []driver.Key) {
+func (b *backend) Record(key driver.Key) {
 	if b.names != nil {
-		b.names.Note(keys)
+		b.names.Note(key)
 	}
 }
 
@@ -179,7 +179,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	defer cancel()
 	holds, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
 		return q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
-			Holder: g.holder.id, Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(), Generation: g.generation,
+			Holder: g.holder.id, Shared: g.shared, Spaces: []int16{int16(g.key.Space)}, Numbers: []int64{g.key.Number}, Generation: g.generation,
 		})
 	})
 	switch {
@@ -243,8 +243,8 @@ func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (int64, erro
 		}
 		fenced = g.fenced.Swap(true) || fenced
 		params.Holder, params.Shared = g.holder.id, g.shared
-		params.Spaces, params.Numbers = append(params.Spaces, g.spaces()...), append(params.Numbers, g.numbers()...)
-		params.Generations = append(params.Generations, slices.Repeat([]int64{g.generation}, len(g.keys))...)
+		params.Spaces, params.Numbers = append(params.Spaces, int16(g.key.Space)), append(params.Numbers, g.key.Number)
+		params.Generations = append(params.Generations, g.generation)
 	}
 	if !fenced {
 		return slices.Max(params.Generations), nil

@@ -47,7 +47,7 @@ type drop struct {
 	value int64 // the generation or arrival
 }
 
-// want is a set of keys that is taken as a whole. One that waits is for one key.
+// want is a key that is to be taken.
 type want struct {
 	grant   *grant // that it becomes
 	wait    bool
@@ -56,11 +56,11 @@ type want struct {
 	place   place
 }
 
-// plain reports whether it is exclusive, for one key, and not in the queue, which pglock.lease_call has first.
-func (w *want) plain() bool { return !w.grant.shared && len(w.grant.keys) == 1 && w.arrival == 0 }
+// plain reports whether it is exclusive, and not in the queue, which pglock.lease_call has first.
+func (w *want) plain() bool { return !w.grant.shared && w.arrival == 0 }
 
 // turn is what is to be dropped to leave the queue.
-func (w *want) turn() drop { return drop{"w", w.grant.keys[0], w.arrival} }
+func (w *want) turn() drop { return drop{"w", w.grant.key, w.arrival} }
 
 // moveTo makes w a want of h. Its place in a queue is lost with an earlier holder.
 func (w *want) moveTo(h *holder) {
@@ -92,7 +92,7 @@ func (b *backend) submit(c *call) *call {
 
 func (c *call) items() int {
 	if c.want != nil {
-		return len(c.want.grant.keys)
+		return 1
 	}
 	return len(c.drops)
 }
@@ -221,12 +221,10 @@ func (s *statement) addWants() {
 		if w.plain() {
 			p.Plain++
 		}
-		for _, key := range w.grant.keys {
-			p.Tickets = append(p.Tickets, int32(i+1))
-			p.Spaces, p.Numbers = append(p.Spaces, int16(key.Space)), append(p.Numbers, key.Number)
-			p.Shared, p.Waits = append(p.Shared, w.grant.shared), append(p.Waits, w.wait)
-			p.Arrivals = append(p.Arrivals, w.arrival)
-		}
+		p.Tickets = append(p.Tickets, int32(i+1))
+		p.Spaces, p.Numbers = append(p.Spaces, int16(w.grant.key.Space)), append(p.Numbers, w.grant.key.Number)
+		p.Shared, p.Waits = append(p.Shared, w.grant.shared), append(p.Waits, w.wait)
+		p.Arrivals = append(p.Arrivals, w.arrival)
 	}
 }
 

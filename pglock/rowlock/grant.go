@@ -7,58 +7,31 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// grant is a set of keys that a holder holds.
+// grant is a key that a holder holds.
 type grant struct {
-	keys       []driver.KeyID  // in order
-	one        [1]driver.KeyID // most have one
+	key        driver.KeyID
 	shared     bool
 	listener   driver.LossHandler
 	holder     *holder // set when it is granted, as is
-	generation int64   // of all keys
+	generation int64
 
 	fenced  atomic.Bool // the generation was given away as a fencing token
 	guarded atomic.Bool // it has guarded a transaction, which may still be open
 }
 
 func newGrant(r driver.Request) *grant {
-	g := &grant{shared: r.Shared, listener: r.LossHandler}
-	g.keys = g.one[:0]
-	for _, key := range r.Keys {
-		g.keys = append(g.keys, key.KeyID)
-	}
-	return g
+	return &grant{key: r.Key.KeyID, shared: r.Shared, listener: r.LossHandler}
 }
 
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return g.holder.deadline() }
 
-func (g *grant) spaces() []int16 {
-	spaces := make([]int16, len(g.keys))
-	for i, key := range g.keys {
-		spaces[i] = int16(key.Space)
-	}
-	return spaces
-}
-
-func (g *grant) numbers() []int64 {
-	numbers := make([]int64, len(g.keys))
-	for i, key := range g.keys {
-		numbers[i] = key.Number
-	}
-	return numbers
-}
-
-// drops returns what is to be dropped to release the grant.
-func (g *grant) drops() []drop {
-	kind := "x"
+// drop returns what is to be dropped to release the grant.
+func (g *grant) drop() drop {
 	if g.shared {
-		kind = "s"
+		return drop{"s", g.key, g.generation}
 	}
-	drops := make([]drop, len(g.keys))
-	for i, key := range g.keys {
-		drops[i] = drop{kind, key, g.generation}
-	}
-	return drops
+	return drop{"x", g.key, g.generation}
 }
 
 // ours returns the grant behind held.

@@ -18,16 +18,26 @@ import (
 
 // GuardTx implements [driver.TxGuard]. The transaction locks the rows of the lock until it ends. Other holders pass over
 // locked rows, so transactions of earlier holders have ended when a lock is granted, and first does not matter.
-func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, _ bool) error {
-	g, err := ours(held)
-	if err != nil {
-		return err
+func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, grants []driver.Grant, _ bool) error {
+	for _, held := range grants {
+		g, err := ours(held)
+		if err == nil {
+			err = b.guardBy(ctx, tx, g)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// guardBy ensures that tx cannot commit if g was lost. Others see the companion of its key, and so that tx is guarded.
+func (b *backend) guardBy(ctx context.Context, tx pgx.Tx, g *grant) error {
 	g.guarded.Store(true)
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
-		Holder: g.holder.id, Shared: g.shared,
-		Spaces: g.spaces(), Numbers: g.numbers(), Generation: g.generation, Companions: g.companions(),
+		Holder: g.holder.id, Shared: g.shared, Spaces: []int16{int16(g.key.Space)}, Numbers: []int64{g.key.Number},
+		Generation: g.generation, Companions: []int64{lockkeys.Companion(published(g.key), g.shared)},
 	})
 	switch {
 	case isLost(err):
@@ -53,14 +63,6 @@ func (b *backend) heldElsewhere(ctx context.Context, g *grant, why error) error 
 		return err
 	}
 	return why
-}
-
-// companions returns the keys by which other processes see that a transaction is guarded.
-func (g *grant) companions() (numbers []int64) {
-	for _, key := range g.keys {
-		numbers = append(numbers, lockkeys.Companion(published(key), g.shared))
-	}
-	return numbers
 }
 
 // isLost reports whether the guard has found that the lock is not held.

@@ -272,7 +272,7 @@ func (h *holder) forget(w *want) (drops []drop) {
 	delete(h.waiting, w)
 	delete(h.grants, w.grant)
 	if w.grant.holder == h {
-		drops = w.grant.drops()
+		drops = append(drops, w.grant.drop())
 	}
 	if w.arrival != 0 {
 		drops = append(drops, w.turn())

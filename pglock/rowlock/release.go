@@ -21,7 +21,7 @@ func (b *backend) Release(_ context.Context, held driver.Grant) error {
 		return g.holder.lostError()
 	}
 	defer g.holder.released(g)
-	c := b.submit(&call{holder: g.holder, drops: g.drops()})
+	c := b.submit(&call{holder: g.holder, drops: []drop{g.drop()}})
 	timeout := time.NewTimer(driver.ReleaseTimeout)
 	defer timeout.Stop()
 	err = driver.ErrUnavailable

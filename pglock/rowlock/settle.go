@@ -37,8 +37,8 @@ func (b *backend) trySettle(s *statement) error {
 	defer cancel()
 	params := lockdb.SettleLeasesParams{Holder: s.holder.id, Attempt: s.params.Attempt, Spaces: []int16{}, Numbers: []int64{}}
 	for _, c := range s.wants {
-		params.Spaces = append(params.Spaces, c.want.grant.spaces()...)
-		params.Numbers = append(params.Numbers, c.want.grant.numbers()...)
+		key := c.want.grant.key
+		params.Spaces, params.Numbers = append(params.Spaces, int16(key.Space)), append(params.Numbers, key.Number)
 	}
 	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.SettleLeases(ctx, params) })
 }

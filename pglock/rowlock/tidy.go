@@ -68,12 +68,9 @@ func (h *holder) compare() {
 		}
 	}
 	for g := range before {
-		for _, d := range g.drops() {
-			if !found[d] && h.release(g) {
-				g.listener.Lost(driver.LostGone, errForgotten)
-				h.backend.later(func() { h.backend.dropUntilGone(h, g.drops()) })
-				h.released(g)
-			}
+		if !found[g.drop()] && h.release(g) {
+			g.listener.Lost(driver.LostGone, errForgotten)
+			h.released(g)
 		}
 	}
 	if len(unknown) > 0 {
@@ -89,9 +86,7 @@ func (h *holder) known() map[drop]bool {
 	defer h.mu.Unlock()
 	for _, grants := range []map[*grant]struct{}{h.grants, h.releasing} {
 		for g := range grants {
-			for _, d := range g.drops() {
-				known[d] = true
-			}
+			known[g.drop()] = true
 		}
 	}
 	for w := range h.waiting {

@@ -40,6 +40,6 @@ func (s *Semaphore) reportEnd(ctx context.Context, try, awaited bool, waited tim
 func (s *Semaphore) recordName() {
 	backend, err := hooks.Backend(s.locker)
 	if recorder, ok := backend.(hooks.Recorder); err == nil && ok {
-		recorder.Record([]driver.Key{{KeyID: pglock.NewKey(s.name).ID(), Name: s.name, Named: true}})
+		recorder.Record(driver.Key{KeyID: pglock.NewKey(s.name).ID(), Name: s.name, Named: true})
 	}
 }

@@ -19,7 +19,7 @@ import (
 //
 // A try is enough if the key is free; the server refuses a try that would overtake waiters in its queue.
 func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	b.Record(r.Keys)
+	b.Record(r.Key)
 	if !r.Wait {
 		return asGrant(b.try(ctx, r))
 	}
@@ -49,13 +49,13 @@ func asGrant(c carrier, err error) (driver.Grant, error) {
 // try takes the locks if that needs no waiting, on mux sessions.
 func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	if r.Shared {
-		share, err := b.mux.TryShared(ctx, r.Keys[0].KeyID, r.LossHandler)
+		share, err := b.mux.TryShared(ctx, r.Key.KeyID, r.LossHandler)
 		if err != nil {
 			return nil, err
 		}
 		return share, nil
 	}
-	g := mux.NewGrant(r.Keys, false, r.LossHandler)
+	g := mux.NewGrant(r.Key.KeyID, false, r.LossHandler)
 	if err := b.mux.Try(ctx, g); err != nil {
 		return nil, err
 	}

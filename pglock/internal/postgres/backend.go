@@ -166,9 +166,9 @@ func (b *Backend) Owner(held driver.Grant) string {
 }
 
 // Record implements [hooks.Recorder].
-func (b *Backend) Record(keys []driver.Key) {
+func (b *Backend) Record(key driver.Key) {
 	if b.names != nil {
-		b.names.Note(keys)
+		b.names.Note(key)
 	}
 }
 

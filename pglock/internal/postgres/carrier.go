@@ -9,13 +9,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 )
 
-// carrier holds a lock: keys on a mux session, a use of a shared key there, or a key on a wait session.
+// carrier holds a key: on a mux session, as a use of a shared key there, or on a wait session.
 type carrier interface {
 	driver.Grant // with a deadline
 	Release(context.Context) error
 	Check(context.Context) error
-	// Keys returns the keys that are held, and Shared reports whether they are held shared.
-	Keys() []driver.KeyID
+	// Key returns the key that is held, and Shared reports whether it is held shared.
+	Key() driver.KeyID
 	Shared() bool
 	// Session returns the session that holds the lock.
 	Session() *mux.Session

@@ -49,20 +49,18 @@ func NewNamesBy(register func(context.Context, []string) error, logger *slog.Log
 	return n
 }
 
-// Note queues the names that have not been written yet.
-func (n *Names) Note(keys []driver.Key) {
+// Note queues the name of the key, if it has one that has not been written yet.
+func (n *Names) Note(key driver.Key) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, key := range keys {
-		if _, known := n.known[key.Name]; known || n.closed || !key.Named || n.queue.Len() >= maxQueue {
-			continue
-		}
-		if len(n.known) >= maxKnown {
-			clear(n.known) // the names that are forgotten may be written again
-		}
-		n.known[key.Name] = struct{}{}
-		n.queue.Add(key.Name)
+	if _, known := n.known[key.Name]; known || n.closed || !key.Named || n.queue.Len() >= maxQueue {
+		return
 	}
+	if len(n.known) >= maxKnown {
+		clear(n.known) // the names that are forgotten may be written again
+	}
+	n.known[key.Name] = struct{}{}
+	n.queue.Add(key.Name)
 }
 
 func (n *Names) write(names []string) {

@@ -65,9 +65,9 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		p.unlockAll()
 		return row("t"), ""
 	case "CheckSession":
-		return row(strconv.Itoa(p.countHeld(keysOf(args[1], args[2])))), ""
+		return row(strconv.FormatBool(p.holds(keysOf(args[2], args[1])[0]))[:1]), ""
 	case "WriterWaits":
-		return p.writerWaits(keysOf(args[1], args[2])), ""
+		return p.writerWaits(keysOf(args[2], args[1])), ""
 	case "Holders":
 		return p.holders(keysOf(args[1], args[2])), ""
 	case "WaitStands", "CancelWait":

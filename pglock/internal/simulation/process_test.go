@@ -440,14 +440,9 @@ func (p *process) unlockAll() {
 	}
 }
 
-// countHeld counts which of the keys the session has, in any mode.
-func (p *process) countHeld(keys []driver.KeyID) (n int) {
+// holds reports whether the session has the key, in any mode.
+func (p *process) holds(key driver.KeyID) bool {
 	p.server.s.mu.Lock()
 	defer p.server.s.mu.Unlock()
-	for _, key := range keys {
-		if p.server.locks.holds(key, holding{p, true}) || p.server.locks.holds(key, holding{p, false}) {
-			n++
-		}
-	}
-	return n
+	return p.server.locks.holds(key, holding{p, true}) || p.server.locks.holds(key, holding{p, false})
 }

@@ -15,22 +15,23 @@ type Budget struct {
 // Limit sets the bound, if there is none yet.
 func (b *Budget) Limit(keys int) { b.limit.CompareAndSwap(0, int64(keys)) }
 
-// reserve counts the keys of a grant that is going to be asked for.
+// reserve counts the key of a grant that is going to be asked for.
 func (b *Budget) reserve(g *Grant) error {
-	n := len(g.Keys())
-	used, limit := b.used.Add(int64(n)), b.limit.Load()
+	used, limit := b.used.Add(1), b.limit.Load()
 	if limit > 0 && used > limit {
-		b.used.Add(int64(-n))
+		b.used.Add(-1)
 		return fmt.Errorf("%w: %d keys are held or asked for, and more than %d could fill the server's lock table, "+
 			"which breaks all of its sessions (raise max_locks_per_transaction, or see WithMaxHeld)",
-			driver.ErrTooManyLocks, used-int64(n), limit)
+			driver.ErrTooManyLocks, used-1, limit)
 	}
-	g.reserved = int32(n)
+	g.counted = true
 	return nil
 }
 
-// giveBack stops counting the keys of g.
+// giveBack stops counting the key of g.
 func (b *Budget) giveBack(g *Grant) {
-	b.used.Add(int64(-g.reserved))
-	g.reserved = 0
+	if g.counted {
+		g.counted = false
+		b.used.Add(-1)
+	}
 }

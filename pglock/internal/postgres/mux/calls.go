@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
 
-// Try locks g's keys, all or none, without waiting for their holders (driver.ErrNotAcquired).
+// Try locks g's key, without waiting for its holder (driver.ErrNotAcquired).
 func (s *Session) Try(ctx context.Context, g *Grant) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err
@@ -16,7 +16,7 @@ func (s *Session) Try(ctx context.Context, g *Grant) error {
 	return s.do(ctx, s.newOp(try, g))
 }
 
-// release releases g's keys.
+// release releases g's key.
 func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.newOp(release, g)) }
 
 // Call runs a statement, and returns the first column of its answer; some reports whether there was a row. A

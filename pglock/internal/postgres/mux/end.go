@@ -55,10 +55,8 @@ func (s *Session) abandonLocked(left []*op) {
 		case o.state == answered:
 		case o.kind == call:
 			s.finishLocked(o, errEnded{s.cause})
-		case o.kind == release && o.failure == nil:
+		case o.kind == release:
 			s.endLocked(o, wire.LostBecause(s.cause))
-		case o.kind == release: // of the keys that a try got: the try must not be repeated for these alone
-			s.endLocked(o, o.failure)
 		default:
 			s.endLocked(o, errEnded{s.cause})
 		}

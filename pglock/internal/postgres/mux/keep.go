@@ -54,7 +54,7 @@ func (s *Session) giveUpLocked(waiting []*op, now driver.Instant) {
 		if o.query != nil && o.query.about != nil { // the question about a batch that is being reconciled
 			s.giveUpLocked(o.query.about.ops, now)
 		}
-		if o.kind == release && o.failure == nil && o.left == nil && now.Sub(o.since) >= driver.ReleaseTimeout-lookEvery {
+		if o.kind == release && o.left == nil && now.Sub(o.since) >= driver.ReleaseTimeout-lookEvery {
 			s.interruptLocked(o)
 			o.err = o.leaveBehindLocked(errReleasing)
 			s.woken = append(s.woken, o)

@@ -195,20 +195,20 @@ func (s *schedule) call() {
 		_, _, _ = s.session.Call(ctx, "select 1") // any error is allowed
 		return
 	}
-	keys := s.enter(1 + s.below(3)*s.below(2))
-	if len(keys) == 0 {
+	key, free := s.enter()
+	if !free {
 		time.Sleep(s.upTo(500))
 		return
 	}
 	o := new(owner)
-	g := grantOf(o, keys...)
+	g := grantOf(o, key)
 	ctx, cancel := s.context()
 	defer cancel()
 	err := s.session.Try(ctx, g)
 	if err == nil {
-		s.wantHeld(o, keys)
+		s.wantHeld(o, key)
 		time.Sleep(s.upTo(1000))
-		s.wantHeld(o, keys)
+		s.wantHeld(o, key)
 		err = g.Release(ctx)
 		if err != nil && !errors.Is(err, driver.ErrLost) && !errors.Is(err, driver.ErrUnavailable) {
 			s.wrong("release: %v", err)
@@ -217,14 +217,10 @@ func (s *schedule) call() {
 	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 		<-open.Done
 	}
-	if !s.session.Ended() {
-		for _, key := range keys {
-			if s.locks.Holder(key) == s.server && !s.session.Ended() {
-				s.wrong("key %d is held after %v", key, err)
-			}
-		}
+	if s.locks.Holder(key) == s.server && !s.session.Ended() {
+		s.wrong("key %d is held after %v", key, err)
 	}
-	s.leave(keys)
+	s.leave(key)
 }
 
 // context returns a context that may end at any time.
@@ -235,32 +231,25 @@ func (s *schedule) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.upTo(2000))
 }
 
-// wantHeld checks that the keys are held on the server, unless the owner has been notified of a loss.
-func (s *schedule) wantHeld(o *owner, keys []int64) {
-	for _, key := range keys {
-		if s.locks.Holder(key) != s.server && len(o.losses()) == 0 && !s.session.Ended() {
-			s.wrong("key %d was granted but is not held", key)
-		}
+// wantHeld checks that the key is held on the server, unless the owner has been notified of a loss.
+func (s *schedule) wantHeld(o *owner, key int64) {
+	if s.locks.Holder(key) != s.server && len(o.losses()) == 0 && !s.session.Ended() {
+		s.wrong("key %d was granted but is not held", key)
 	}
 }
 
-// enter chooses up to n keys that no other caller uses.
-func (s *schedule) enter(n int) (keys []int64) {
+// enter chooses a key, and reports whether no other caller uses it.
+func (s *schedule) enter() (key int64, free bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range n {
-		if key := int64(1 + s.random.IntN(6)); !s.busy[key] {
-			s.busy[key] = true
-			keys = append(keys, key)
-		}
-	}
-	return keys
+	key = int64(1 + s.random.IntN(6))
+	free = !s.busy[key]
+	s.busy[key] = true
+	return key, free
 }
 
-func (s *schedule) leave(keys []int64) {
+func (s *schedule) leave(key int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range keys {
-		delete(s.busy, key)
-	}
+	delete(s.busy, key)
 }

@@ -21,7 +21,6 @@ type op struct {
 	// Under the session's mu:
 	state   state
 	left    chan struct{}  // made when its caller leaves without the answer; closed when nothing is left to be done
-	failure error          // of a try that got only some of its keys, which are being released
 	retried bool           // after a cancelled statement
 	since   driver.Instant // when the caller of a release began to wait
 	err     error          // the answer

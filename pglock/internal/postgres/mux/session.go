@@ -213,9 +213,7 @@ func (b *batch) fill() {
 		return
 	}
 	for _, o := range b.ops {
-		for _, id := range o.grant.Keys() {
-			b.Add(o.grant.Operation(id, o.kind == release), id.Number)
-		}
+		b.Add(o.grant.Operation(o.kind == release), o.grant.key.Number)
 	}
 }
 

@@ -37,17 +37,9 @@ func (o *owner) losses() []driver.LostReason {
 	return slices.Clone(o.lost)
 }
 
-func key(n int64) driver.Key {
-	return driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: n}}
-}
+func key(n int64) driver.KeyID { return driver.KeyID{Space: driver.SpaceBigint, Number: n} }
 
-func grantOf(o driver.LossHandler, keys ...int64) *Grant {
-	var all []driver.Key
-	for _, n := range keys {
-		all = append(all, key(n))
-	}
-	return NewGrant(all, false, o)
-}
+func grantOf(o driver.LossHandler, n int64) *Grant { return NewGrant(key(n), false, o) }
 
 // rig is a session on a scripted server.
 type rig struct {

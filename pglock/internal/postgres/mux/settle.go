@@ -53,49 +53,39 @@ func (s *Session) settleAllLocked(b *batch, a *wire.Answer, failure error) error
 	if s.results, err = a.Bools(s.results, len(b.Numbers)); err != nil {
 		return err
 	}
-	results := s.results
-	for _, o := range b.ops {
-		n := len(o.grant.Keys())
+	for i, o := range b.ops {
 		if failure == nil {
-			s.settleOpLocked(o, results[:n])
+			s.settleOpLocked(o, s.results[i])
 		} else {
-			s.settleFailedLocked(o, results[:n], failure)
+			s.settleFailedLocked(o, s.results[i], failure)
 		}
-		results = results[n:]
 	}
 	return nil
 }
 
-// settleOpLocked settles one op; done[i] says whether its key i was processed.
-func (s *Session) settleOpLocked(o *op, done []bool) {
-	all, some := !slices.Contains(done, false), slices.Contains(done, true)
+// settleOpLocked settles one op; done says whether it was carried out.
+func (s *Session) settleOpLocked(o *op, done bool) {
 	switch {
-	case o.kind == release && all, o.kind == release && o.failure != nil:
-		s.endLocked(o, o.failure)
+	case o.kind == release && done:
+		s.endLocked(o, nil)
 	case o.kind == release:
 		s.endLocked(o, wire.LostBecause(errNotHeld))
-	case all && o.left == nil:
-		s.grantLocked(o)
-	case some: // it got only some of its keys, or its caller has left
-		s.takeBackLocked(o, done, driver.ErrNotAcquired)
+	case done:
+		s.gotLocked(o)
 	default:
 		s.endLocked(o, driver.ErrNotAcquired)
 	}
 }
 
-// settleFailedLocked settles one op of a statement that failed; held says which of its keys the session holds now.
-func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
-	all, some := !slices.Contains(held, false), slices.Contains(held, true)
+// settleFailedLocked settles one op of a statement that failed; held says whether the session holds its key now.
+func (s *Session) settleFailedLocked(o *op, held bool, failure error) {
 	switch {
-	case o.kind == release && !some: // done before the failure
-		s.endLocked(o, o.failure)
-	case o.kind == release: // not done, or only in part: repeat it for the keys that are left
-		o.grant.reduce(held)
+	case o.kind == release && !held: // done before the failure
+		s.endLocked(o, nil)
+	case o.kind == release:
 		s.queueLocked(o)
-	case all && o.left == nil:
-		s.grantLocked(o)
-	case some:
-		s.takeBackLocked(o, held, wire.Classify(failure))
+	case held:
+		s.gotLocked(o)
 	case !o.retried && o.left == nil && !s.refusing && sqlstate.Of(failure) == sqlstate.QueryCanceled: // pg_cancel_backend
 		o.retried = true
 		s.queueLocked(o)
@@ -104,21 +94,18 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 	}
 }
 
-// grantLocked gives the op's caller the grant.
-func (s *Session) grantLocked(o *op) {
-	s.addLocked(o.grant)
-	s.finishLocked(o, nil)
-}
-
-// takeBackLocked turns a try into a release of the keys that it got but must not keep. After that its caller, unless it
-// has left, gets the error why.
-func (s *Session) takeBackLocked(o *op, got []bool, why error) {
-	o.grant.reduce(got)
-	o.kind, o.failure = release, why
+// gotLocked gives the op's caller the grant. If the caller has left, it releases the key.
+func (s *Session) gotLocked(o *op) {
+	if o.left == nil {
+		s.addLocked(o.grant)
+		s.finishLocked(o, nil)
+		return
+	}
+	o.kind = release
 	s.queueLocked(o)
 }
 
-// endLocked answers an op whose keys the session does not hold any more, or never did.
+// endLocked answers an op whose key the session does not hold any more, or never did.
 func (s *Session) endLocked(o *op, err error) {
 	s.budget.giveBack(o.grant)
 	s.finishLocked(o, err)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
 // sharedKeys has the shared keys that the sessions hold, or have been asked to lock.
@@ -81,7 +81,7 @@ func (keys *sharedKeys) enter(id driver.KeyID) (k *sharedKey, wait <-chan struct
 	switch {
 	case k == nil:
 		k = &sharedKey{keys: keys, id: id, users: 1, changing: make(chan struct{}), probing: make(chan struct{}, 1)}
-		k.grant = NewGrant([]driver.Key{{KeyID: id}}, true, k)
+		k.grant = NewGrant(id, true, k)
 		keys.all[id] = k
 		return k, nil, true
 	case k.changing != nil:
@@ -118,7 +118,7 @@ func (m *Mux) join(ctx context.Context, k *sharedKey) error {
 		defer asked()
 		return m.askForWriter(ctx, k)
 	}
-	probe := NewGrant([]driver.Key{{KeyID: k.id}}, true, noOwner{})
+	probe := NewGrant(k.id, true, noOwner{})
 	err := open[i].Try(ctx, probe)
 	if err != nil {
 		WhenSettled(err, asked)
@@ -134,8 +134,7 @@ func (m *Mux) askForWriter(ctx context.Context, k *sharedKey) error {
 		m.dialMore()
 	}
 	s := k.grant.session
-	value, _, err := s.Call(ctx, lockdb.WriterWaits,
-		wire.ArrayText([]int64{k.id.Number}), wire.ArrayText([]int16{int16(k.id.Space)}))
+	value, _, err := s.Call(ctx, lockdb.WriterWaits, strconv.Itoa(int(k.id.Space)), strconv.FormatInt(k.id.Number, 10))
 	switch {
 	case err == nil && value == "t":
 		return driver.ErrNotAcquired
@@ -256,5 +255,5 @@ func (s *Share) Session() *Session { return s.key.grant.session }
 // Shared returns true.
 func (s *Share) Shared() bool { return true }
 
-// Keys returns the key.
-func (s *Share) Keys() []driver.KeyID { return s.key.grant.keys }
+// Key returns the key.
+func (s *Share) Key() driver.KeyID { return s.key.id }

@@ -44,11 +44,11 @@ func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 				})
 				m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
 				m.open.Store(&[]*Session{r.session})
-				first, err := m.TryShared(t.Context(), key(1).KeyID, noOwner{})
+				first, err := m.TryShared(t.Context(), key(1), noOwner{})
 				r.must(err)
 				ctx, cancel := c.ctx()
 				defer cancel()
-				_, err = m.TryShared(ctx, key(1).KeyID, noOwner{})
+				_, err = m.TryShared(ctx, key(1), noOwner{})
 				if !errors.Is(err, c.want) || errors.Is(err, driver.ErrUnavailable) != c.silent {
 					t.Errorf("got %v", err)
 				}

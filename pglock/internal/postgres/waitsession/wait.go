@@ -38,7 +38,7 @@ func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, 
 			return nil, err
 		}
 		g := &Grant{pool: p, session: s, turn: turn, owner: r.LossHandler}
-		g.Grant = mux.NewGrant(r.Keys, r.Shared, g)
+		g.Grant = mux.NewGrant(r.Key.KeyID, r.Shared, g)
 		s.left = time.Time{}
 		err = s.Carry(ctx, g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
 		if err == nil {
@@ -66,15 +66,6 @@ func (g *Grant) Lost(why driver.LostReason, err error) {
 func (g *Grant) Release(ctx context.Context) error {
 	err := g.Grant.Release(ctx)
 	mux.WhenSettled(err, g.leave)
-	return err
-}
-
-// Check asks the server whether the key is held.
-func (g *Grant) Check(ctx context.Context) error {
-	err := g.Grant.Check(ctx)
-	if errors.Is(err, driver.ErrLost) {
-		g.leave()
-	}
 	return err
 }
 
@@ -158,12 +149,11 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 		defer close(watched)
 		p.watch(watching, s)
 	})
-	id := g.Keys()[0]
-	lock, operation := p.waitWithoutSnapshot, strconv.Itoa(int(g.Operation(id, false)))
+	lock, operation := p.waitWithoutSnapshot, strconv.Itoa(int(g.Operation(false)))
 	if s.sliced {
 		lock = p.waitSliced
 	}
-	err := lock(ctx, s, operation, id.Number)
+	err := lock(ctx, s, operation, g.Key().Number)
 	close(ended)
 	stopWatching()
 	if !watcher.Stop() {

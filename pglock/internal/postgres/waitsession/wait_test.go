@@ -54,7 +54,7 @@ func TestWaitOfACallerThatHasLeftEndsInTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, err := pool.Lock(ctx, driver.Request{Keys: []driver.Key{{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: 1}}}}, turn)
+		_, err := pool.Lock(ctx, driver.Request{Key: driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: 1}}}, turn)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
