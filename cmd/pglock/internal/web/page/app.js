@@ -92,7 +92,6 @@ function showHeadline(s) {
   at("calm").classList.toggle("waits", Boolean(s.lost));
   say(at("quiet"), printable(s.headline));
   if (!acts) return;
-  at("root").classList.toggle("dead", s.deadlocks.length > 0);
   const [first, ...others] = printable(s.headline).split("; or ");
   say(at("root-what"), first);
   say(at("root-or"), others.length ? "or " + others.join("; or ") : "");
@@ -101,7 +100,6 @@ function showHeadline(s) {
     at(id).hidden = !s.commands[i] || Boolean(moment);
     say(at("command-" + i), printable(s.commands[i] || ""));
   }
-  say(at("root-more"), s.deadlocks.slice(0, 2).map(printable).join(" · "));
 }
 
 // showStale greys the page out while there are no snapshots, and says what is seen.

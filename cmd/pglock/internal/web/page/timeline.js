@@ -12,8 +12,7 @@ const minute = 60, hour = 3600, day = 86400;
 const steps = [1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
   hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day, 28 * day];
 const spansOf = { "15 min": 15 * minute, "1 h": hour, "6 h": 6 * hour, "24 h": day, "All": 0 };
-let span = null, seconds = -1; // seconds is the length of the shown part; 0 is all, and -1 has not been chosen
-let drawn = 0; // when it was last asked for
+let span = null, drawn = 0, seconds = -1; // drawn is when it was asked for; seconds how long it is, 0 all, -1 not chosen
 
 async function timeline() {
   drawn = Date.now();

@@ -25,7 +25,6 @@ const tree = new List(at("tree"), n => {
   row.tabIndex = -1;
   row.style.setProperty("--depth", Math.min(n.depth, 16));
   if (!n.wait) row.classList.add("top");
-  if (n.deadlock) row.classList.add("dead");
   if (n.fold) row.setAttribute("aria-expanded", String(opened.has(n.id)));
   row.append(nameCell(n), waitsFor(n), cell("mode", printable(n.mode)), waitedCell(n),
     cell("n behind", n.behind ? String(n.behind) : ""));
