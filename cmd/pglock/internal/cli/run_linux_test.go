@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,6 +29,9 @@ func TestRunNothingOfTheCommandOutlivesAKilledProcess(t *testing.T) {
 			"pglock is killed":    func(p *process) error { return syscall.Kill(p.Process.Pid, syscall.SIGKILL) },
 			"pglock is frozen":    func(p *process) error { return syscall.Kill(p.Process.Pid, syscall.SIGSTOP) },
 			"its guard is killed": func(p *process) error { return syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGKILL) },
+			"Ctrl-Z": func(p *process) error { // a terminal sends SIGTSTP to both
+				return errors.Join(syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGTSTP), syscall.Kill(p.Process.Pid, syscall.SIGSTOP))
+			},
 		} {
 			if name != "a session below" && what != "pglock is killed" {
 				continue // the guard ends all of them in the same way

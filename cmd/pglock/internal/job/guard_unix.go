@@ -48,6 +48,7 @@ func Guard(args []string) int {
 		syscall.CloseOnExec(fd)
 	}
 	Catch() // the process that started the guard passes on what is meant for the command
+	surviveStop()
 	adoptOrphans()
 	path, argv := args[3], args[4:]
 	command, err := os.StartProcess(path, argv, &os.ProcAttr{
@@ -121,8 +122,8 @@ func (g *guard) reap(events chan<- event) {
 }
 
 // listen reports orders, and the end of the process that gives them. That process renews the lock, and ends the command when
-// it is lost. If it is frozen it does neither, and others can have the lock after two thirds of a lease: the guard ends the
-// command before that. If both were frozen, as by Ctrl-Z, the other one has a moment to show that it is awake again.
+// it is lost. If it is frozen, as by Ctrl-Z, it does neither, and others can have the lock after two thirds of a lease: the guard
+// ends the command before that. If both were frozen, the other one has a moment to show that it is awake again.
 func (g *guard) listen(events chan<- event) {
 	order := make([]byte, 1)
 	for silent := 0; ; {

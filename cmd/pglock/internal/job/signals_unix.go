@@ -34,3 +34,9 @@ var (
 func surviveBrokenPipe() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
+
+// surviveStop keeps Ctrl-Z from stopping this process, which has the same process group as the command, without the command
+// inheriting that.
+func surviveStop() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
+}
