@@ -17,8 +17,7 @@ import (
 func TestWatchPrintsWhatHappensAndTellsACommand(t *testing.T) {
 	t.Parallel()
 	for format, waits := range map[string][2]string{"ndjson": {`"wait-began"`, `"passed-on"`}, "text": {"@42: ", "@42: passed from "}} {
-		t.Run(format, func(t *testing.T) {
-			t.Parallel()
+		t.Run(format, func(t *testing.T) { // one after the other, as the command hears of all databases
 			db := testenv.Database(t)
 			directory := t.TempDir()
 			output, script := filepath.Join(directory, "events"), filepath.Join(directory, "told")
