@@ -130,7 +130,7 @@ func (h *halting) Release(context.Context, driver.Grant) error {
 func TestLockAllThatMayStillHoldAKeyIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free, busy := pglock.Int64Key(1), pglock.Int64Key(2)
-		h := &halting{free: driver.KeyID(free.ID()), released: make(chan struct{})}
+		h := &halting{free: free.ID(), released: make(chan struct{})}
 		l, err := pglock.NewWithBackend(h)
 		txCheck(t, err)
 		_, err = l.TryLockAll(t.Context(), []pglock.Key{free, busy}, pglock.Shared())

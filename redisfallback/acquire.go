@@ -11,75 +11,34 @@ import (
 
 // Acquire implements [driver.Backend].
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	for again := false; ; again = true {
-		g := b.newGrant(r)
-		if again {
-			b.attemptAnew(g.keys) // what gave the last one back may arrive late
-		}
-		err := g.check()
-		if err == nil {
-			err = b.acquire(ctx, g, r)
-		}
-		if err == nil {
-			return g, nil
-		}
-		if !errors.Is(err, errLostEarly) {
-			return nil, err
-		}
+	g := b.newGrant(r)
+	err := g.check()
+	if err == nil {
+		err = b.take(ctx, g, r.Wait)
 	}
-}
-
-// errLostEarly means that a key was lost while the grant was waiting for another one.
-var errLostEarly = errors.New("one of the keys was lost before all were held")
-
-// acquire takes the keys one after the other, in their order. What it has is renewed while it waits for the next one.
-func (b *backend) acquire(ctx context.Context, g *grant, r driver.Request) error {
-	g.setListener(r.LossHandler.Lost)
-	if len(g.keys) > 1 {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
-		g.setListener(func(driver.LostReason, error) { cancel(errLostEarly) })
+	if err != nil {
+		return nil, err
 	}
-	for i := range g.keys {
-		if err := b.take(ctx, g, i, r.Wait); err != nil {
-			b.giveBack(g)
-			return err
-		}
-		if i == 0 && !b.renewer.add(g) { // the Locker has been closed meanwhile
-			_ = b.release(g, settleWithin) // if that fails, the lock ends with its lease
-			return driver.ErrClosed
-		}
+	if !b.renewer.add(g) { // the Locker has been closed meanwhile
+		_ = b.release(g, settleWithin) // if that fails, the lock ends with its lease
+		return nil, driver.ErrClosed
 	}
-	if len(g.keys) > 1 {
-		g.setListener(r.LossHandler.Lost)
-		if !b.renewer.has(g) {
-			return errLostEarly
-		}
-	}
-	return nil
-}
-
-// giveBack releases the keys that g has, because it cannot get the next one.
-func (b *backend) giveBack(g *grant) {
-	if b.renewer.remove(g) {
-		_ = b.release(g, settleWithin) // the caller gets the first error; a key that is left ends with its lease
-	}
+	return g, nil
 }
 
 // settleWithin is how long a failed acquisition waits for the server to confirm that nothing is left of it.
 const settleWithin = time.Second
 
-// take acquires the grant's key i.
-func (b *backend) take(ctx context.Context, g *grant, i int, wait bool) error {
+// take acquires the grant's key.
+func (b *backend) take(ctx context.Context, g *grant, wait bool) error {
 	if wait {
-		return b.wait(ctx, g, i)
+		return b.wait(ctx, g)
 	}
-	a := b.attempt(ctx, g, i, b.takeCalls(g, i, noLine, false), false)
+	a := b.attempt(ctx, g, b.takeCalls(g, noLine, false), false)
 	if a.repeatable() && ctx.Err() == nil {
 		// The connection may have been dead for a while. The first attempt may have succeeded, so this one is marked as
 		// a repetition.
-		a = b.attempt(ctx, g, i, b.takeCalls(g, i, noLine, true), false)
+		a = b.attempt(ctx, g, b.takeCalls(g, noLine, true), false)
 	}
 	return a.err
 }
@@ -99,7 +58,7 @@ func (a attempt) repeatable() bool { return errors.Is(a.err, driver.ErrUnavailab
 
 // attempt asks once; goOn reports whether the caller asks again after a refusal. A failed attempt leaves nothing
 // behind, except a place in the line if there is only one node.
-func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, goOn bool) attempt {
+func (b *backend) attempt(ctx context.Context, g *grant, calls []call, goOn bool) attempt {
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
@@ -107,7 +66,7 @@ func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 	}
 	if until := sent.Add(b.trusted()); err == nil {
 		if driver.Now() < until {
-			g.add(sent, until)
+			g.extend(sent, until)
 			return attempt{}
 		}
 		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errTooLate)
@@ -120,14 +79,14 @@ func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 		}
 	}
 	if a.refused() && goOn { // it stays in the lines and is woken, but may have got the lock on a node since
-		released, _ := b.undo(ctx, b.releaseCalls(g, i, releaseSilent, false), t)
+		released, _ := b.undo(ctx, b.releaseCalls(g, releaseSilent, false), t)
 		a.split = released || a.split
 	} else {
-		_, answered := b.undo(ctx, b.releaseCalls(g, i, b.offerMillis, true), t)
+		_, answered := b.undo(ctx, b.releaseCalls(g, b.offerMillis, true), t)
 		a.late = !answered && !b.redlock()
 	}
 	if b.redlock() {
-		b.attemptAnew(g.keys[i : i+1])
+		g.attempt = b.serial.Add(1) // a release that undoes this attempt may reach a node late, when the next one has succeeded there
 	}
 	return a
 }

@@ -28,12 +28,12 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 			}
 			r.Key = driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "k", Named: true}
 			g := b.newGrant(r)
-			late := b.releaseCalls(g, 0, releaseSilent, false)
-			if a := b.attempt(t.Context(), g, 0, b.takeCalls(g, 0, noLine, false), true); !a.refused() {
+			late := b.releaseCalls(g, releaseSilent, false)
+			if a := b.attempt(t.Context(), g, b.takeCalls(g, noLine, false), true); !a.refused() {
 				t.Fatalf("while another client has a majority: %v", a.err)
 			}
 			nodes[0].Must(t, "DEL", "pglock:k")
-			if a := b.attempt(t.Context(), g, 0, b.takeCalls(g, 0, noLine, true), true); a.err != nil {
+			if a := b.attempt(t.Context(), g, b.takeCalls(g, noLine, true), true); a.err != nil {
 				t.Fatal(a.err)
 			}
 			if _, err := b.roundUntil(t.Context(), late, (*tally).over); err != nil {

@@ -159,10 +159,8 @@ func (b *backend) releaseWithin(d time.Duration, g *grant) error {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	return b.each(ctx, g, func(g *grant, i int) []call {
-		waits := g.keys[i].attempt != 0 // on nodes that refused it, it is still in line
-		return b.releaseCalls(g, i, b.offerMillis, waits)
-	})
+	waits := g.attempt != 0 // on nodes that refused it, it is still in line
+	return b.ask(ctx, b.releaseCalls(g, b.offerMillis, waits))
 }
 
 // Check implements [driver.Backend]. To renew a lease is to ask whether it is held.
@@ -171,27 +169,11 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	if err != nil {
 		return err
 	}
-	return b.each(ctx, g, b.renewCalls)
+	return b.ask(ctx, b.renewCalls(g))
 }
 
-// each sends the calls for every key of g concurrently and joins the errors.
-func (b *backend) each(ctx context.Context, g *grant, ask func(*grant, int) []call) error {
-	held := g.holdings()
-	if len(held) == 1 {
-		return b.one(ctx, ask(g, 0))
-	}
-	errs := make(chan error, len(held))
-	for i := range held {
-		go func() { errs <- b.one(ctx, ask(g, i)) }()
-	}
-	var err error
-	for range held {
-		err = errors.Join(err, <-errs)
-	}
-	return err
-}
-
-func (b *backend) one(ctx context.Context, calls []call) error {
+// ask sends the calls, and returns an error unless a quorum says yes.
+func (b *backend) ask(ctx context.Context, calls []call) error {
 	t, err := b.round(ctx, calls)
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)

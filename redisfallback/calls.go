@@ -1,6 +1,6 @@
 package redisfallback
 
-// What is sent about one key of a grant.
+// What is sent about the key of a grant.
 
 // How long a line lasts without being renewed, in milliseconds; with noLine the caller does not enter it.
 const (
@@ -16,51 +16,51 @@ const (
 
 // takeCalls take a key, or enter its line. again says that an earlier attempt may have succeeded, or that the grant may be
 // in the line.
-func (b *backend) takeCalls(g *grant, i int, line int, again bool) []call {
+func (b *backend) takeCalls(g *grant, line int, again bool) []call {
 	if g.shared {
-		return b.callsAbout(g, i, share, b.leaseMillis, g.holder(i), g.place(), line)
+		return b.callsAbout(g, share, b.leaseMillis, g.holder(), g.place(), line)
 	}
 	place := ""
 	if line != noLine || again {
 		place = g.place()
 	}
-	calls := b.callsAbout(g, i, take, g.value(i), b.leaseMillis, place, line, again)
+	calls := b.callsAbout(g, take, g.value(), b.leaseMillis, place, line, again)
 	if b.cluster {
-		calls[0].alone = &request{args: []any{"set", g.keys[i].lock, g.value(i), "px", b.leaseMillis, "nx"}}
+		calls[0].alone = &request{args: []any{"set", g.lock, g.value(), "px", b.leaseMillis, "nx"}}
 	}
 	return calls
 }
 
 // releaseCalls release a key; an offer to the next in line lasts for offer milliseconds. If waits is true they also end the
 // grant's wait in the line.
-func (b *backend) releaseCalls(g *grant, i int, offer int64, waits bool) []call {
+func (b *backend) releaseCalls(g *grant, offer int64, waits bool) []call {
 	place := ""
 	if waits {
 		place = g.place()
 	}
 	if g.shared {
-		return b.callsAbout(g, i, releaseShared, g.holder(i), offer, place)
+		return b.callsAbout(g, releaseShared, g.holder(), offer, place)
 	}
-	calls := b.callsAbout(g, i, release, g.value(i), offer, place)
+	calls := b.callsAbout(g, release, g.value(), offer, place)
 	if b.cluster {
-		calls[0].alone = &request{script: releaseAlone, keys: g.keys[i].keys(1), args: []any{g.value(i)}}
+		calls[0].alone = &request{script: releaseAlone, keys: g.keys(1), args: []any{g.value()}}
 	}
 	return calls
 }
 
 // renewCalls renew the lease of a key.
-func (b *backend) renewCalls(g *grant, i int) []call {
+func (b *backend) renewCalls(g *grant) []call {
 	if g.shared {
-		return b.callsAbout(g, i, renewShared, g.holder(i), b.leaseMillis)
+		return b.callsAbout(g, renewShared, g.holder(), b.leaseMillis)
 	}
-	return b.callsAbout(g, i, renew, g.value(i), b.leaseMillis)
+	return b.callsAbout(g, renew, g.value(), b.leaseMillis)
 }
 
-// callsAbout makes a script call about one of g's keys for every node.
-func (b *backend) callsAbout(g *grant, i int, s *script, args ...any) []call {
-	calls := b.calls(s, g.keys[i].keys(s.keys), args...)
+// callsAbout makes a script call about g's key for every node.
+func (b *backend) callsAbout(g *grant, s *script, args ...any) []call {
+	calls := b.calls(s, g.keys(s.keys), args...)
 	for n := range calls {
-		calls[n].lane = slotOf(g.keys[i].lock)
+		calls[n].lane = slotOf(g.lock)
 	}
 	return calls
 }

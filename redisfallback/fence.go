@@ -14,38 +14,21 @@ func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (int64, erro
 	if b.redlock() {
 		return 0, fmt.Errorf("%w on Redlock, whose nodes have separate counters", driver.ErrUnsupported)
 	}
-	var draws []draw
+	largest, err := b.largest(ctx, grants, 0)
+	if err == nil && len(grants) > 1 {
+		_, err = b.largest(ctx, grants, largest)
+	}
+	return largest, err
+}
+
+// largest advances the counters of the grants' slots to floor at least, and returns the largest.
+func (b *backend) largest(ctx context.Context, grants []driver.Grant, floor int64) (largest int64, err error) {
 	for _, held := range grants {
 		g, err := ours(held)
 		if err != nil {
 			return 0, err
 		}
-		counters, keys := map[string]bool{}, g.holdings()
-		for i := range keys {
-			if counter := keys[i].fence(); !counters[counter] {
-				counters[counter] = true
-				draws = append(draws, draw{g, &keys[i], counter})
-			}
-		}
-	}
-	largest, err := b.largest(ctx, draws, 0)
-	if err == nil && len(draws) > 1 {
-		_, err = b.largest(ctx, draws, largest)
-	}
-	return largest, err
-}
-
-// draw advances the counter of a slot, while the grant holds a key there.
-type draw struct {
-	grant   *grant
-	key     *holding
-	counter string
-}
-
-// largest advances the counters to floor at least, and returns the largest.
-func (b *backend) largest(ctx context.Context, draws []draw, floor int64) (largest int64, err error) {
-	for _, d := range draws {
-		number, err := b.advance(ctx, d, floor)
+		number, err := b.advance(ctx, g, floor)
 		if err != nil {
 			return 0, err
 		}
@@ -54,13 +37,13 @@ func (b *backend) largest(ctx context.Context, draws []draw, floor int64) (large
 	return largest, nil
 }
 
-func (b *backend) advance(ctx context.Context, d draw, floor int64) (int64, error) {
-	g := d.grant
-	owner := g.value(0)
+// advance advances the counter of the slot, if the grant holds its key there.
+func (b *backend) advance(ctx context.Context, g *grant, floor int64) (int64, error) {
+	owner := g.value()
 	if g.shared {
-		owner = g.holder(0)
+		owner = g.holder()
 	}
-	calls := b.calls(nextFence, append(d.key.keys(2), d.counter), owner, g.shared, floor)
+	calls := b.calls(nextFence, append(g.keys(2), g.fence()), owner, g.shared, floor)
 	t, err := b.round(ctx, calls)
 	if err == nil {
 		err = t.result(errGone)

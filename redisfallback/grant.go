@@ -10,56 +10,37 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// grant is a set of keys that are held or being acquired.
+// grant is a key that is held or being acquired.
 type grant struct {
-	shared bool
-	token  string // as the caller knows it
-	id     string // what its exclusive locks contain, which no other acquisition's do: the token, or TOKEN/ID if it was chosen
-	locker string // the Locker's name
-	serial uint64 // identifies the grant within the Locker
-
-	until atomic.Int64 // a driver.Instant
-	sent  atomic.Int64 // when the last renewal was, or the acquisition
-
-	keys []holding // all keys that are wanted
-	only [1]holding
-
-	mu   sync.Mutex
-	held int // how many of the keys, from the first on, are held
-	lost func(driver.LostReason, error)
-}
-
-// holding is one key of a grant.
-type holding struct {
 	names
 	attempt uint64 // the number of an attempt that follows another one, otherwise 0
+	shared  bool
+	token   string // as the caller knows it
+	id      string // what its exclusive lock contains, which no other acquisition's does: the token, or TOKEN/ID if it was chosen
+	locker  string // the Locker's name
+	serial  uint64 // identifies the grant within the Locker
+	owner   driver.LossHandler
+
+	mu    sync.Mutex   // for changes of
+	until atomic.Int64 // a driver.Instant
+	sent  atomic.Int64 // when the last renewal was, or the acquisition
 }
 
 func (b *backend) newGrant(r driver.Request) *grant {
-	g := &grant{shared: r.Shared, token: r.Token, locker: b.locker, serial: b.serial.Add(1)}
+	g := &grant{
+		names: namesOf(b.prefix, r.Key), shared: r.Shared, token: r.Token, locker: b.locker, serial: b.serial.Add(1), owner: r.LossHandler,
+	}
 	g.id = g.token
 	if r.Chosen {
 		g.id = g.token + "/" + b.instance + "-" + strconv.FormatUint(g.serial, 10)
 	}
-	g.keys = g.only[:]
-	g.keys[0].names = namesOf(b.prefix, r.Key)
 	return g
 }
 
-// check refuses keys that collide with this package's own.
-func (g *grant) check() error {
-	for i := range g.keys {
-		if err := g.keys[i].names.check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// value is what the key of lock i contains while it is held exclusively: the grant's id, or "ID-ATTEMPT".
-func (g *grant) value(i int) string {
-	if attempt := g.keys[i].attempt; attempt != 0 {
-		return g.id + "-" + strconv.FormatUint(attempt, 10)
+// value is what the lock's key contains while it is held exclusively: the grant's id, or "ID-ATTEMPT".
+func (g *grant) value() string {
+	if g.attempt != 0 {
+		return g.id + "-" + strconv.FormatUint(g.attempt, 10)
 	}
 	return g.id
 }
@@ -70,21 +51,13 @@ func (g *grant) place() string { return g.locker + " " + g.number() + " " + g.id
 // number is what messages to the Locker call the waiter.
 func (g *grant) number() string { return strconv.FormatUint(g.serial, 10) }
 
-// holder names the grant as a shared holder of key i: as its place, so that an offer to it is one to the holder, or
+// holder names the grant as a shared holder: as its place, so that an offer to it is one to the holder, or
 // "LOCKER NUMBER.ATTEMPT ID".
-func (g *grant) holder(i int) string {
-	if attempt := g.keys[i].attempt; attempt != 0 {
-		return g.locker + " " + g.number() + "." + strconv.FormatUint(attempt, 10) + " " + g.id
+func (g *grant) holder() string {
+	if g.attempt != 0 {
+		return g.locker + " " + g.number() + "." + strconv.FormatUint(g.attempt, 10) + " " + g.id
 	}
 	return g.place()
-}
-
-// attemptAnew tells the next attempt to acquire keys apart from the last one: a release that undoes the last one may reach a
-// node late, when the next one has succeeded there.
-func (b *backend) attemptAnew(keys []holding) {
-	for i := range keys {
-		keys[i].attempt = b.serial.Add(1)
-	}
 }
 
 // tokenIn returns the token in an exclusive lock's value. A value of another library is its own token.
@@ -123,24 +96,6 @@ func isOurs(value string) bool {
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()) }
 
-// holdings returns the keys that are held.
-func (g *grant) holdings() []holding {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.keys[:g.held]
-}
-
-// add counts the next key as held, trusted until then.
-func (g *grant) add(sent, until driver.Instant) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.held == 0 || until < g.Deadline() {
-		g.until.Store(int64(until))
-		g.sent.Store(int64(sent))
-	}
-	g.held++
-}
-
 // extend moves the deadline, never backwards.
 func (g *grant) extend(sent, until driver.Instant) {
 	g.mu.Lock()
@@ -151,19 +106,6 @@ func (g *grant) extend(sent, until driver.Instant) {
 
 // renewSoon makes the next tick renew the lease, because the last attempt failed.
 func (g *grant) renewSoon() { g.sent.Store(0) }
-
-// setListener sets the function that is called when the grant is lost.
-func (g *grant) setListener(lost func(driver.LostReason, error)) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.lost = lost
-}
-
-func (g *grant) listener() func(driver.LostReason, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.lost
-}
 
 // lostError is the error of a grant that was lost before.
 func (g *grant) lostError() error {

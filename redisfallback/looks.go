@@ -74,14 +74,14 @@ type looks struct {
 }
 
 // looks returns the looks of a waiter after a refusal; nil if it is not to look. On Redlock it asks instead.
-func (b *backend) looks(g *grant, i int, r *rhythm, after refusal) *looks {
+func (b *backend) looks(g *grant, r *rhythm, after refusal) *looks {
 	if b.redlock() || !after.foreign || after.ahead > 0 {
 		return nil
 	}
 	r.observe(driver.Now(), after.busy)
-	ask := func() []call { return b.callsAbout(g, i, look, g.value(i), b.leaseMillis) }
+	ask := func() []call { return b.callsAbout(g, look, g.value(), b.leaseMillis) }
 	if g.shared { // a lock that is taken alone is not its own
-		ask = func() []call { return b.takeCalls(g, i, lineFor, true) }
+		ask = func() []call { return b.takeCalls(g, lineFor, true) }
 	}
 	return &looks{backend: b, call: ask, rhythm: r, timer: time.NewTimer(time.Hour)}
 }

@@ -59,13 +59,6 @@ func (r *renewer) remove(g *grant) bool {
 	return kept
 }
 
-func (r *renewer) has(g *grant) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, kept := r.grants[g]
-	return kept
-}
-
 func (r *renewer) close(ctx context.Context) (err error) {
 	r.mu.Lock()
 	if !r.closed && r.stop != nil {
@@ -135,13 +128,11 @@ func (r *renewer) lose(g *grant, why driver.LostReason, err error) {
 	if !r.remove(g) {
 		return
 	}
-	g.listener()(why, err)
+	g.owner.Lost(why, err)
 	b := r.backend
-	for i := range g.holdings() {
-		calls := b.releaseCalls(g, i, b.offerMillis, true)
-		for n := range calls {
-			b.nodes[n].submit(&calls[n])
-		}
+	calls := b.releaseCalls(g, b.offerMillis, true)
+	for n := range calls {
+		b.nodes[n].submit(&calls[n])
 	}
 }
 
@@ -150,19 +141,15 @@ func (r *renewer) renew(due []*grant) {
 	b := r.backend
 	batches := make([][]*call, len(b.nodes))
 	for _, g := range due {
-		held := g.holdings()
-		a := &renewal{renewer: r, grant: g, sent: driver.Now(), missing: len(held)}
+		a := &renewal{renewer: r, grant: g, sent: driver.Now(), tally: b.newTally()}
 		g.sent.Store(int64(a.sent))
-		for i := range held {
-			t := b.newTally()
-			calls := b.renewCalls(g, i)
-			for n := range calls {
-				calls[n].then = func(c *call) {
-					yes, err := c.said()
-					a.count(t, n, yes, err)
-				}
-				batches[n] = append(batches[n], &calls[n])
+		calls := b.renewCalls(g)
+		for n := range calls {
+			calls[n].then = func(c *call) {
+				yes, err := c.said()
+				a.count(n, yes, err)
 			}
+			batches[n] = append(batches[n], &calls[n])
 		}
 	}
 	for i, batch := range batches {
@@ -170,25 +157,22 @@ func (r *renewer) renew(due []*grant) {
 	}
 }
 
-// renewal is one attempt to renew a grant. Each of its keys needs a quorum.
+// renewal is one attempt to renew a grant.
 type renewal struct {
 	renewer *renewer
 	grant   *grant
 	sent    driver.Instant
 
-	mu      sync.Mutex
-	missing int // keys that have no quorum yet
+	mu    sync.Mutex
+	tally *tally
 }
 
-// count adds a node's answer about one key.
-func (a *renewal) count(t *tally, node int, yes bool, err error) {
+// count adds a node's answer.
+func (a *renewal) count(node int, yes bool, err error) {
 	a.mu.Lock()
-	before := t.hasQuorum()
+	t := a.tally
 	t.count(node, yes, err)
-	if t.hasQuorum() && !before {
-		a.missing--
-	}
-	done, gone, failed := a.missing == 0, t.gone(), t.over() && !t.hasQuorum() && !t.gone()
+	done, gone, failed := t.hasQuorum(), t.gone(), t.over() && !t.hasQuorum() && !t.gone()
 	a.mu.Unlock()
 	switch {
 	case gone:

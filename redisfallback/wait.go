@@ -79,15 +79,15 @@ func (ws *waiters) remember(r *rhythm) {
 }
 
 // wait waits in line until it has the key or ctx ends.
-func (b *backend) wait(ctx context.Context, g *grant, i int) error {
+func (b *backend) wait(ctx context.Context, g *grant) error {
 	w := b.waiters.enter(g)
 	defer b.waiters.leave(g)
-	rhythm := b.waiters.recall(g.keys[i].lock)
+	rhythm := b.waiters.recall(g.lock)
 	defer b.waiters.remember(rhythm)
 	failed, splits := false, 0
 	for asked := false; ; asked = true {
 		b.waiters.listen()
-		a := b.attempt(ctx, g, i, b.takeCalls(g, i, lineFor, asked), true)
+		a := b.attempt(ctx, g, b.takeCalls(g, lineFor, asked), true)
 		switch {
 		case a.err == nil:
 			return nil
@@ -101,8 +101,8 @@ func (b *backend) wait(ctx context.Context, g *grant, i int) error {
 		if splits++; !a.split {
 			splits = 0 // a long wait must not make the next pauses long
 		}
-		if !b.pause(ctx, w, b.rest(a, splits), b.looks(g, i, rhythm, a.refusal)) {
-			b.undo(ctx, b.releaseCalls(g, i, b.offerMillis, true), b.newTally())
+		if !b.pause(ctx, w, b.rest(a, splits), b.looks(g, rhythm, a.refusal)) {
+			b.undo(ctx, b.releaseCalls(g, b.offerMillis, true), b.newTally())
 			return context.Cause(ctx)
 		}
 	}
