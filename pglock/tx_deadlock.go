@@ -110,6 +110,8 @@ type txVictim struct {
 	why  error
 }
 
+// giveUp cancels the wait, and again after a while if it has not ended by then: a request that overtakes the statement finds
+// an idle session, and does nothing.
 func (v *txVictim) giveUp(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,7 +123,9 @@ func (v *txVictim) giveUp(why error) {
 	defer cancel()
 	if v.conn == nil || v.conn.PgConn().CancelRequest(ctx) != nil {
 		v.cancel(why)
+		return
 	}
+	time.AfterFunc(cancelTxAgain, func() { v.giveUp(why) })
 }
 
 // result returns the result of the wait, whose error is err. A grant that came first wins.
@@ -135,4 +139,7 @@ func (v *txVictim) result(err error) error {
 	return err
 }
 
-const cancelTxWithin = 5 * time.Second
+const (
+	cancelTxWithin = 5 * time.Second
+	cancelTxAgain  = 200 * time.Millisecond
+)
