@@ -557,16 +557,15 @@ LANGUAGE sql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Drops and takes locks of one holder, for many calls of its process at once. A drop is a lock (x), a share (s) or a
--- wait (w), with its generation or arrival. A want is a key of a ticket (1, 2, ...), which gets all its keys or none.
--- One of several keys, which are in order, is exclusive and does not wait. One that waits stands in the queue of its key
--- from the first call on, and asks again with its arrival there. The first wants are plain: exclusive, not in the
--- queue, and want and ticket have the same number. A key of an exclusive ticket is in no other.
+-- wait (w), with its generation or arrival. A want that waits stands in the queue of its key from the first call on, and
+-- asks again with its arrival there. The first wants are plain: exclusive, and not in the queue. The key of an exclusive
+-- want is that of no other.
 --
 -- The outcome is done, over (the holder is, and nothing was done) or settled (lease_settle was first). There is a
 -- letter for each drop: d (it is), g (it was not held any more) or b (busy: another transaction has the row locked,
--- nothing was done). And one for each ticket: g (granted), h (held by others), w (only waited for by others, if the ticket
--- does not wait) or b. The result of a ticket is its generation, or else its arrival. If it waits, ahead is how many are in
--- its way, and held for how many microseconds the key was held lately.
+-- nothing was done). And one for each want: g (granted), h (held by others), w (only waited for by others, if it does not
+-- wait) or b. The result of a want is its generation, or else its arrival. If it waits, ahead is how many are in its way, and
+-- held for how many microseconds the key was held lately.
 --
 -- Lock first, look later: each statement here has a snapshot of its own, and what decides is read after the rows are
 -- locked. In a single statement the look is as old as its beginning: it steals a lock whose holder was renewed
@@ -574,8 +573,8 @@ $$;
 -- statement that locks it. A generation is drawn when the rows are locked, so it is larger than those of the earlier
 -- holders of these keys, whose drops were committed before.
 --
--- A look without locks comes before that: a ticket that cannot win only reads, so that it delays no other, and a call
--- of such tickets writes nothing. What it has missed it finds when it looks again.
+-- A look without locks comes before that: a want that cannot win only reads, so that it delays no other, and a call of
+-- such wants writes nothing. What it has missed it finds when it looks again.
 --
 -- The order of locks: first the own holder, which waits for pglock.lease_settle only, so that this finds all of a call
 -- done or nothing. Rows of keys that are locked are passed over, so that no transaction that has one locked stalls the
@@ -587,7 +586,7 @@ $$;
 CREATE FUNCTION pglock.lease_call(
     holder uuid, attempt bigint,
     drop_kinds text[], drop_spaces smallint[], drop_numbers bigint[], drop_values bigint[], plain integer,
-    tickets integer[], spaces smallint[], numbers bigint[], shared boolean[], waits boolean[], arrivals bigint[],
+    spaces smallint[], numbers bigint[], shared boolean[], waits boolean[], arrivals bigint[],
     OUT outcome text, OUT dropped text, OUT taken text, OUT results bigint[], OUT ahead bigint[], OUT held bigint[]
 )
 LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -597,9 +596,9 @@ DECLARE
     writes boolean;
     places tid[];        -- of the plain wants whose rows are locked, and have no holder
     drawn bigint;        -- the generation of those of them that are granted
-    n integer;           -- tickets
+    n integer := cardinality(numbers);
     granted bigint;
-    letters text[];      -- of each ticket
+    letters text[];      -- of each want
     one record;
     t record;
 BEGIN
@@ -607,7 +606,7 @@ BEGIN
     -- Of a try of one plain key, which most are: held, or else busy if its row cannot be locked below.
     SELECT CASE WHEN l.holder IS NULL THEN 'b' WHEN NOT h.ended AND h.expires > clock_timestamp() THEN 'h' END
     INTO taken FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
-    WHERE cardinality(drop_kinds) = 0 AND plain = 1 AND cardinality(numbers) = 1 AND NOT lease_call.waits[1]
+    WHERE cardinality(drop_kinds) = 0 AND plain = 1 AND n = 1 AND NOT lease_call.waits[1]
       AND l.space = spaces[1] AND l.number = numbers[1];
     IF taken = 'h' THEN -- whatever has become of the own holder
         RETURN;
@@ -619,8 +618,7 @@ BEGIN
         RETURN;
     END IF;
     lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
-    n := (SELECT max(t.ticket) FROM unnest(tickets) AS t (ticket));
-    IF n IS NULL THEN
+    IF n = 0 THEN
         PERFORM set_config('synchronous_commit', 'off', true); -- a drop that is forgotten is repeated
         RETURN;
     END IF;
@@ -665,22 +663,19 @@ BEGIN
     SELECT array_fill(drawn, ARRAY[n]), empty.list, empty.list INTO results, ahead, held
     FROM array_fill(0::bigint, ARRAY[n]) AS empty (list);
     FOR one IN
-        SELECT w.ticket, array_agg(w.space ORDER BY w.i) AS spaces, array_agg(w.number ORDER BY w.i) AS numbers,
-               bool_or(w.shared) AS shared, bool_or(w.waits) AS waits, max(w.arrival) AS arrival
-        FROM unnest(tickets, spaces, numbers, shared, waits, arrivals) WITH ORDINALITY
-            AS w (ticket, space, number, shared, waits, arrival, i)
-        WHERE letters[w.ticket] IS NULL
-        GROUP BY w.ticket
+        SELECT w.* FROM unnest(spaces, numbers, shared, waits, arrivals) WITH ORDINALITY
+            AS w (space, number, shared, waits, arrival, i)
+        WHERE letters[w.i] IS NULL
     LOOP
-        SELECT * INTO t FROM pglock.lease_take(me, attempt, one.spaces, one.numbers, one.shared, one.waits, one.arrival);
+        SELECT * INTO t FROM pglock.lease_take(me, attempt, one.space, one.number, one.shared, one.waits, one.arrival);
         IF t.letter IS NULL THEN
             lease_call.outcome := 'over';
             RETURN;
         END IF;
-        letters[one.ticket] := t.letter;
-        lease_call.results[one.ticket] := t.value;
-        lease_call.ahead[one.ticket] := t.ahead;
-        lease_call.held[one.ticket] := t.held;
+        letters[one.i] := t.letter;
+        lease_call.results[one.i] := t.value;
+        lease_call.ahead[one.i] := t.ahead;
+        lease_call.held[one.i] := t.held;
     END LOOP;
     lease_call.taken := array_to_string(letters, '');
     PERFORM set_config('synchronous_commit', 'off', true) WHERE drawn IS NULL AND 'g' <> ALL (letters); -- and so is a place
@@ -753,28 +748,23 @@ BEGIN
 END
 $$;
 
--- Takes a ticket, see lease_call. No letter says that the holder is over.
+-- Takes a key, see lease_call. No letter says that the holder is over.
 CREATE FUNCTION pglock.lease_take(
-    me uuid, attempt bigint, spaces smallint[], numbers bigint[], shared boolean, waits boolean, arrival bigint,
+    me uuid, attempt bigint, space smallint, number bigint, shared boolean, waits boolean, arrival bigint,
     OUT letter text, OUT value bigint, OUT ahead bigint, OUT held bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    i integer := 0; -- the key that it looks at
+#variable_conflict use_variable
 BEGIN
-    SELECT 'h', arrival, 0 INTO letter, value, ahead;
-    WHILE ahead = 0 AND i < cardinality(numbers) LOOP
-        i := i + 1;
-        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, true);
-    END LOOP;
-    held := coalesce((SELECT l.held FROM pglock.leases AS l WHERE waits AND l.space = spaces[1] AND l.number = numbers[1]), 0);
+    SELECT 'h', arrival, pglock.lease_ahead(space, number, shared, arrival, true) INTO letter, value, ahead;
+    held := coalesce((SELECT l.held FROM pglock.leases AS l WHERE waits AND l.space = lease_take.space AND l.number = lease_take.number), 0);
     IF ahead > 0 AND (NOT waits OR EXISTS (
         SELECT FROM pglock.lease_waiters AS q
-        WHERE q.space = spaces[1] AND q.number = numbers[1] AND q.arrival = lease_take.arrival AND q.holder = me)
+        WHERE q.space = lease_take.space AND q.number = lease_take.number AND q.arrival = lease_take.arrival AND q.holder = me)
     ) THEN
         IF NOT waits AND EXISTS (
             SELECT FROM pglock.leases AS l
-            WHERE l.space = spaces[i] AND l.number = numbers[i] AND l.holder IS NULL
+            WHERE l.space = lease_take.space AND l.number = lease_take.number AND l.holder IS NULL
               AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number)
         ) THEN
             letter := 'w';
@@ -785,39 +775,32 @@ BEGIN
         RETURN;
     END IF;
     IF ahead = 0 THEN
-        PERFORM pglock.lease_insert(spaces, numbers);
-        i := 0;
-    END IF;
-    WHILE ahead = 0 AND i < cardinality(numbers) LOOP
-        i := i + 1;
+        PERFORM pglock.lease_insert(ARRAY[space], ARRAY[number]);
         PERFORM FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
-        WHERE l.space = spaces[i] AND l.number = numbers[i] -- its holder may be about to drop one that is held
+        WHERE l.space = lease_take.space AND l.number = lease_take.number -- its holder may be about to drop one that is held
           AND (l.holder IS NULL OR h.ended OR h.expires <= clock_timestamp()) FOR NO KEY UPDATE OF l SKIP LOCKED;
         IF NOT FOUND THEN
-            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, true);
+            ahead := pglock.lease_ahead(space, number, shared, arrival, true);
             letter := CASE ahead WHEN 0 THEN 'b' ELSE 'h' END;
-            EXIT;
+        ELSIF pglock.lease_ahead(space, number, shared, arrival, false) > 0 THEN
+            PERFORM pglock.lease_expire(me, space, number);
+            ahead := pglock.lease_ahead(space, number, shared, arrival, false);
         END IF;
-        ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, false);
-        IF ahead > 0 THEN
-            PERFORM pglock.lease_expire(me, spaces[i], numbers[i]);
-            ahead := pglock.lease_ahead(spaces[i], numbers[i], shared, arrival, false);
-        END IF;
-    END LOOP;
+    END IF;
     IF letter = 'h' AND ahead = 0 THEN
         SELECT 'g', nextval('pglock.fence') INTO letter, value;
         DELETE FROM pglock.lease_waiters AS q
-        WHERE q.space = spaces[1] AND q.number = numbers[1] AND q.arrival = lease_take.arrival AND q.holder = me;
-        INSERT INTO pglock.lease_shares AS s (space, number, generation, holder, attempt)
-        SELECT spaces[1], numbers[1], value, me, lease_take.attempt WHERE shared;
-        UPDATE pglock.leases AS l
-        SET holder = me, generation = value, attempt = lease_take.attempt, since = clock_timestamp()
-        FROM unnest(spaces, numbers) AS w (space, number)
-        WHERE NOT shared AND l.space = w.space AND l.number = w.number;
+        WHERE q.space = lease_take.space AND q.number = lease_take.number AND q.arrival = lease_take.arrival AND q.holder = me;
+        IF shared THEN
+            INSERT INTO pglock.lease_shares (space, number, generation, holder, attempt) VALUES (space, number, value, me, attempt);
+        ELSE
+            UPDATE pglock.leases AS l SET holder = me, generation = value, attempt = lease_take.attempt, since = clock_timestamp()
+            WHERE l.space = lease_take.space AND l.number = lease_take.number;
+        END IF;
     ELSIF waits THEN
         value := CASE arrival WHEN 0 THEN nextval('pglock.fence') ELSE arrival END;
-        INSERT INTO pglock.lease_waiters AS q (space, number, arrival, holder, attempt, shared)
-        VALUES (spaces[1], numbers[1], value, me, lease_take.attempt, lease_take.shared)
+        INSERT INTO pglock.lease_waiters (space, number, arrival, holder, attempt, shared)
+        VALUES (space, number, value, me, attempt, shared)
         ON CONFLICT ON CONSTRAINT lease_waiters_pkey DO NOTHING; -- a busy key, whose queue it stands in
     END IF;
 END
@@ -910,33 +893,31 @@ BEGIN
 END
 $$;
 
--- Whether a holder holds keys, all with one generation. It only reads.
-CREATE FUNCTION pglock.lease_holds(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
+-- Whether a holder holds a key with that generation. It only reads.
+CREATE FUNCTION pglock.lease_holds(holder uuid, generation bigint, shared boolean, space smallint, number bigint)
 RETURNS boolean LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (
         SELECT FROM pglock.holders AS h
         WHERE h.id = lease_holds.holder AND NOT h.ended AND h.expires > clock_timestamp()
-    ) AND NOT EXISTS (
-        SELECT FROM unnest(spaces, numbers) AS w (space, number)
-        WHERE NOT EXISTS (
-            SELECT FROM pglock.leases AS l
-            WHERE NOT lease_holds.shared AND l.space = w.space AND l.number = w.number
-              AND l.holder = lease_holds.holder AND l.generation = lease_holds.generation
-        ) AND NOT EXISTS (
-            SELECT FROM pglock.lease_shares AS s
-            WHERE lease_holds.shared AND s.space = w.space AND s.number = w.number
-              AND s.holder = lease_holds.holder AND s.generation = lease_holds.generation))
+    ) AND (EXISTS (
+        SELECT FROM pglock.leases AS l
+        WHERE NOT lease_holds.shared AND l.space = lease_holds.space AND l.number = lease_holds.number
+          AND l.holder = lease_holds.holder AND l.generation = lease_holds.generation
+    ) OR EXISTS (
+        SELECT FROM pglock.lease_shares AS s
+        WHERE lease_holds.shared AND s.space = lease_holds.space AND s.number = lease_holds.number
+          AND s.holder = lease_holds.holder AND s.generation = lease_holds.generation))
 $$;
 
 -- Draws one more fencing token for a lock. 0 says that it is not held. The holder's row stays locked until the commit,
 -- so that it cannot be found to have expired before: the next holder draws a larger number. The lock on the row makes
 -- the commit write to the log, and wait (see pglock.fence_rows).
-CREATE FUNCTION pglock.lease_fence(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
+CREATE FUNCTION pglock.lease_fence(holder uuid, generation bigint, shared boolean, space smallint, number bigint)
 RETURNS bigint LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pglock.lease_durable();
     PERFORM FROM pglock.holders AS h WHERE h.id = lease_fence.holder FOR SHARE;
-    IF NOT pglock.lease_holds(holder, generation, shared, spaces, numbers) THEN
+    IF NOT pglock.lease_holds(holder, generation, shared, space, number) THEN
         RETURN 0;
     END IF;
     RETURN nextval('pglock.fence');
@@ -946,29 +927,22 @@ $$;
 -- Ties the caller's transaction to a lock: its row stays locked until the transaction ends, and a row that is locked is
 -- not taken by any other holder. If there is no row of the holder and generation, a READ COMMITTED transaction fails. A
 -- transaction with an older snapshot is told so, since the row may be newer than that.
-CREATE FUNCTION pglock.lease_guard(holder uuid, generation bigint, shared boolean, spaces smallint[], numbers bigint[])
+CREATE FUNCTION pglock.lease_guard(holder uuid, generation bigint, shared boolean, space smallint, number bigint)
 RETURNS text LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    locked bigint;
 BEGIN
     IF current_setting('transaction_read_only')::boolean THEN
         RETURN 'read only';
     END IF;
     IF lease_guard.shared THEN
-        PERFORM FROM unnest(spaces, numbers) AS w (space, number)
-        JOIN pglock.lease_shares AS s ON s.space = w.space AND s.number = w.number
-        WHERE s.holder = lease_guard.holder AND s.generation = lease_guard.generation
-        ORDER BY s.space, s.number FOR SHARE OF s;
+        PERFORM FROM pglock.lease_shares AS s
+        WHERE s.space = lease_guard.space AND s.number = lease_guard.number
+          AND s.holder = lease_guard.holder AND s.generation = lease_guard.generation FOR SHARE;
     ELSE
-        PERFORM FROM unnest(spaces, numbers) AS w (space, number)
-        JOIN pglock.leases AS l ON l.space = w.space AND l.number = w.number
-        WHERE l.holder = lease_guard.holder AND l.generation = lease_guard.generation
-        ORDER BY l.space, l.number FOR SHARE OF l;
+        PERFORM FROM pglock.leases AS l
+        WHERE l.space = lease_guard.space AND l.number = lease_guard.number
+          AND l.holder = lease_guard.holder AND l.generation = lease_guard.generation FOR SHARE;
     END IF;
-    GET DIAGNOSTICS locked = ROW_COUNT;
-    IF locked = cardinality(spaces) AND NOT EXISTS (
-        SELECT FROM pglock.holders AS h WHERE h.id = lease_guard.holder AND h.ended
-    ) THEN
+    IF FOUND AND NOT EXISTS (SELECT FROM pglock.holders AS h WHERE h.id = lease_guard.holder AND h.ended) THEN
         RETURN 'guarded';
     ELSIF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'pglock_lost: the lock is not held by this holder any more';

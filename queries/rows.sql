@@ -23,20 +23,19 @@ SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalo
        r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
 FROM pglock.lease_call(@holder::pg_catalog.uuid, @attempt::bigint,
     pg_catalog.string_to_array(@drop_kinds::pg_catalog.text, NULL), @drop_spaces::smallint[], @drop_numbers::bigint[],
-    @drop_values::bigint[], @plain::integer, @tickets::integer[], @spaces::smallint[], @numbers::bigint[],
-    @shared::boolean[], @waits::boolean[], @arrivals::bigint[]) AS r;
+    @drop_values::bigint[], @plain::integer, @spaces::smallint[], @numbers::bigint[], @shared::boolean[], @waits::boolean[], @arrivals::bigint[]) AS r;
 
 -- name: SettleLeases :exec
 SELECT FROM pglock.lease_settle(@holder::pg_catalog.uuid, @attempt::bigint, @spaces::smallint[], @numbers::bigint[]);
 
 -- name: HoldsLeases :one
-SELECT pglock.lease_holds(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
-                          @numbers::bigint[])::boolean AS held;
+SELECT pglock.lease_holds(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @space::smallint,
+                          @number::bigint)::boolean AS held;
 
 -- The keys of a lock may have different generations. A token of 0 says that one is not held.
 -- name: FenceLeases :one
 SELECT pg_catalog.array_agg(pglock.lease_fence(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
-    (@spaces::smallint[])[i:i], (@numbers::bigint[])[i:i]))::bigint[] AS tokens
+    (@spaces::smallint[])[i], (@numbers::bigint[])[i]))::bigint[] AS tokens
 FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i;
 
 -- name: LeaseHolders :many
@@ -59,10 +58,8 @@ SELECT pglock.lease_prune(@keep_ms::bigint, @most::integer)::bigint AS pruned;
 -- Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded.
 -- name: GuardByLeases :one
 SELECT CASE
-    WHEN (SELECT pg_catalog.count(pg_catalog.pg_try_advisory_xact_lock_shared(c))
-          FROM pg_catalog.unnest(@companions::bigint[]) AS c) IS NULL THEN ''
-    ELSE pglock.lease_guard(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @spaces::smallint[],
-                            @numbers::bigint[])
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@companion::bigint) IS NULL THEN ''
+    ELSE pglock.lease_guard(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @space::smallint, @number::bigint)
 END::pg_catalog.text AS outcome;
 
 -- A run of a job is recorded durably, whatever synchronous_commit is.

@@ -29,8 +29,7 @@ SELECT r.outcome::pg_catalog.text AS outcome, COALESCE(r.dropped, '')::pg_catalo
        r.ahead::bigint[] AS ahead, r.held::bigint[] AS held
 FROM pglock.lease_call($1::pg_catalog.uuid, $2::bigint,
     pg_catalog.string_to_array($3::pg_catalog.text, NULL), $4::smallint[], $5::bigint[],
-    $6::bigint[], $7::integer, $8::integer[], $9::smallint[], $10::bigint[],
-    $11::boolean[], $12::boolean[], $13::bigint[]) AS r
+    $6::bigint[], $7::integer, $8::smallint[], $9::bigint[], $10::boolean[], $11::boolean[], $12::bigint[]) AS r
 `
 
 type CallLeasesParams struct {
@@ -41,7 +40,6 @@ type CallLeasesParams struct {
 	DropNumbers []int64
 	DropValues  []int64
 	Plain       int32
-	Tickets     []int32
 	Spaces      []int16
 	Numbers     []int64
 	Shared      []bool
@@ -67,7 +65,6 @@ func (q *Queries) CallLeases(ctx context.Context, arg CallLeasesParams) (CallLea
 		arg.DropNumbers,
 		arg.DropValues,
 		arg.Plain,
-		arg.Tickets,
 		arg.Spaces,
 		arg.Numbers,
 		arg.Shared,
@@ -97,7 +94,7 @@ func (q *Queries) EndHolder(ctx context.Context, holder pgtype.UUID) error {
 
 const FenceLeases = `-- name: FenceLeases :one
 SELECT pg_catalog.array_agg(pglock.lease_fence($1::pg_catalog.uuid, ($2::bigint[])[i], $3::boolean,
-    ($4::smallint[])[i:i], ($5::bigint[])[i:i]))::bigint[] AS tokens
+    ($4::smallint[])[i], ($5::bigint[])[i]))::bigint[] AS tokens
 FROM pg_catalog.generate_subscripts($5::bigint[], 1) AS i
 `
 
@@ -125,31 +122,29 @@ func (q *Queries) FenceLeases(ctx context.Context, arg FenceLeasesParams) ([]int
 
 const GuardByLeases = `-- name: GuardByLeases :one
 SELECT CASE
-    WHEN (SELECT pg_catalog.count(pg_catalog.pg_try_advisory_xact_lock_shared(c))
-          FROM pg_catalog.unnest($1::bigint[]) AS c) IS NULL THEN ''
-    ELSE pglock.lease_guard($2::pg_catalog.uuid, $3::bigint, $4::boolean, $5::smallint[],
-                            $6::bigint[])
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($1::bigint) IS NULL THEN ''
+    ELSE pglock.lease_guard($2::pg_catalog.uuid, $3::bigint, $4::boolean, $5::smallint, $6::bigint)
 END::pg_catalog.text AS outcome
 `
 
 type GuardByLeasesParams struct {
-	Companions []int64
+	Companion  int64
 	Holder     pgtype.UUID
 	Generation int64
 	Shared     bool
-	Spaces     []int16
-	Numbers    []int64
+	Space      int16
+	Number     int64
 }
 
 // Searches for deadlocks see by the companions (queries/waits.sql) that the transaction is guarded.
 func (q *Queries) GuardByLeases(ctx context.Context, arg GuardByLeasesParams) (string, error) {
 	row := q.db.QueryRow(ctx, GuardByLeases,
-		arg.Companions,
+		arg.Companion,
 		arg.Holder,
 		arg.Generation,
 		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
+		arg.Space,
+		arg.Number,
 	)
 	var outcome string
 	err := row.Scan(&outcome)
@@ -157,16 +152,16 @@ func (q *Queries) GuardByLeases(ctx context.Context, arg GuardByLeasesParams) (s
 }
 
 const HoldsLeases = `-- name: HoldsLeases :one
-SELECT pglock.lease_holds($1::pg_catalog.uuid, $2::bigint, $3::boolean, $4::smallint[],
-                          $5::bigint[])::boolean AS held
+SELECT pglock.lease_holds($1::pg_catalog.uuid, $2::bigint, $3::boolean, $4::smallint,
+                          $5::bigint)::boolean AS held
 `
 
 type HoldsLeasesParams struct {
 	Holder     pgtype.UUID
 	Generation int64
 	Shared     bool
-	Spaces     []int16
-	Numbers    []int64
+	Space      int16
+	Number     int64
 }
 
 func (q *Queries) HoldsLeases(ctx context.Context, arg HoldsLeasesParams) (bool, error) {
@@ -174,8 +169,8 @@ func (q *Queries) HoldsLeases(ctx context.Context, arg HoldsLeasesParams) (bool,
 		arg.Holder,
 		arg.Generation,
 		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
+		arg.Space,
+		arg.Number,
 	)
 	var held bool
 	err := row.Scan(&held)

@@ -179,7 +179,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	defer cancel()
 	holds, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
 		return q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
-			Holder: g.holder.id, Shared: g.shared, Spaces: []int16{int16(g.key.Space)}, Numbers: []int64{g.key.Number}, Generation: g.generation,
+			Holder: g.holder.id, Shared: g.shared, Space: int16(g.key.Space), Number: g.key.Number, Generation: g.generation,
 		})
 	})
 	switch {

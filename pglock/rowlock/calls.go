@@ -172,14 +172,14 @@ const maxTries = 2
 type statement struct {
 	holder *holder
 	batch  []*call
-	wants  []*call // those of them that want something, in the order of their tickets
+	wants  []*call // those of them that want something, the plain ones first
 	params lockdb.CallLeasesParams
 }
 
 func newStatement(h *holder, batch []*call) *statement {
 	s := &statement{holder: h, batch: batch, params: lockdb.CallLeasesParams{
 		Holder: h.id, Attempt: h.nextAttempt(), DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
-		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+		Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
 	}}
 	s.addDrops()
 	s.addWants()
@@ -216,19 +216,18 @@ func (s *statement) addWants() {
 		return 1
 	})
 	p := &s.params
-	for i, c := range s.wants {
+	for _, c := range s.wants {
 		w := c.want
 		if w.plain() {
 			p.Plain++
 		}
-		p.Tickets = append(p.Tickets, int32(i+1))
 		p.Spaces, p.Numbers = append(p.Spaces, int16(w.grant.key.Space)), append(p.Numbers, w.grant.key.Number)
 		p.Shared, p.Waits = append(p.Shared, w.grant.shared), append(p.Waits, w.wait)
 		p.Arrivals = append(p.Arrivals, w.arrival)
 	}
 }
 
-// taken is the answer to a ticket.
+// taken is the answer to a want.
 type taken struct {
 	letter byte
 	value  int64 // the generation, or the arrival
@@ -236,7 +235,7 @@ type taken struct {
 	held   time.Duration
 }
 
-// takenBy returns the answer to the ticket at i. If all are granted there are no lists but that of the generations.
+// takenBy returns the answer to the want at i. If all are granted there are no lists but that of the generations.
 func takenBy(answer lockdb.CallLeasesRow, i int) taken {
 	at := func(list []int64) int64 {
 		if i < len(list) {

@@ -36,8 +36,8 @@ func (b *backend) guardBy(ctx context.Context, tx pgx.Tx, g *grant) error {
 	g.guarded.Store(true)
 	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
-		Holder: g.holder.id, Shared: g.shared, Spaces: []int16{int16(g.key.Space)}, Numbers: []int64{g.key.Number},
-		Generation: g.generation, Companions: []int64{lockkeys.Companion(published(g.key), g.shared)},
+		Holder: g.holder.id, Shared: g.shared, Space: int16(g.key.Space), Number: g.key.Number,
+		Generation: g.generation, Companion: lockkeys.Companion(published(g.key), g.shared),
 	})
 	switch {
 	case isLost(err):

@@ -58,7 +58,7 @@ func (p *process) call() call {
 	p.attempt++
 	return call{
 		Holder: p.id, Attempt: p.attempt, DropSpaces: []int16{}, DropNumbers: []int64{}, DropValues: []int64{},
-		Tickets: []int32{}, Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
+		Spaces: []int16{}, Numbers: []int64{}, Shared: []bool{}, Waits: []bool{}, Arrivals: []int64{},
 	}
 }
 
@@ -71,8 +71,8 @@ func (p *process) try(c call) error {
 // taking is a call that wants each of the keys by itself.
 func (p *process) taking(shared, wait bool, numbers ...int64) call {
 	c := p.call()
-	for i, n := range numbers {
-		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, int32(i+1)), append(c.Spaces, 1), append(c.Numbers, n)
+	for _, n := range numbers {
+		c.Spaces, c.Numbers = append(c.Spaces, 1), append(c.Numbers, n)
 		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, 0)
 		if !shared {
 			c.Plain++
@@ -403,13 +403,11 @@ func TestLeasePruningFreesWhatHoldersThatEndedLongAgoLeft(t *testing.T) {
 	}
 }
 
-// ask is a call for one ticket. Its key may be waited for already.
-func (p *process) ask(shared, wait bool, arrival int64, numbers ...int64) call {
+// ask is a call for one key, which may be waited for already.
+func (p *process) ask(shared, wait bool, arrival, number int64) call {
 	c := p.call()
-	for _, n := range numbers {
-		c.Tickets, c.Spaces, c.Numbers = append(c.Tickets, 1), append(c.Spaces, 1), append(c.Numbers, n)
-		c.Shared, c.Waits, c.Arrivals = append(c.Shared, shared), append(c.Waits, wait), append(c.Arrivals, arrival)
-	}
+	c.Spaces, c.Numbers = []int16{1}, []int64{number}
+	c.Shared, c.Waits, c.Arrivals = []bool{shared}, []bool{wait}, []int64{arrival}
 	return c
 }
 
@@ -426,7 +424,6 @@ func TestLeaseCallThatCannotWinDrawsNoTransactionID(t *testing.T) {
 	for what, c := range map[string]call{
 		"a key that is held":            other.ask(false, false, 0, 7),
 		"that, shared":                  other.ask(true, false, 0, 7),
-		"a free key and one held":       other.ask(false, false, 0, 8, 7),
 		"a key that readers have":       other.ask(false, false, 0, 9),
 		"a reader behind a writer":      other.ask(true, false, 0, 9),
 		"a waiter that is not the next": waiter.ask(false, true, arrivals[0], 7),
@@ -464,11 +461,8 @@ func TestLeaseWaiterKeepsItsPlaceWhenALaterCallIsSettled(t *testing.T) {
 	c.DropKinds, c.DropSpaces, c.DropNumbers, c.DropValues = "x", []int16{1}, []int64{7}, []int64{generation}
 	got, _ = holder.outcomes(c)
 	holder.want(got, "dropped")
-	got, _ = waiter.outcomes(waiter.ask(false, false, 0, 8, 7)) // all or none
+	got, _ = waiter.outcomes(waiter.ask(false, false, 0, 7))
 	waiter.want(got, "waited for")
-	if waiter.holds(8) {
-		t.Error("a ticket has got one of its keys")
-	}
 	got, _ = waiter.outcomes(waiter.ask(false, true, place[0], 7)) // the answer is lost
 	waiter.want(got, "granted")
 	waiter.must(waiter.q.SettleLeases(t.Context(), lockdb.SettleLeasesParams{

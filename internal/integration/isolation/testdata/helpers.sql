@@ -10,15 +10,15 @@ end $$;
 create or replace function take(h int, a bigint, sh bool default false, wt bool default false, arr bigint default 0) returns text language plpgsql as $$
 declare r record;
 begin
-  select * into r from pglock.lease_call(u(h), a, '{}', '{}', '{}', '{}', case when not sh and arr = 0 then 1 else 0 end, '{1}', '{1}', '{77}', array[sh], array[wt], array[arr]);
+  select * into r from pglock.lease_call(u(h), a, '{}', '{}', '{}', '{}', case when not sh and arr = 0 then 1 else 0 end, '{1}', '{77}', array[sh], array[wt], array[arr]);
   perform set_config('t.letter', coalesce(r.taken, r.outcome), false), set_config('t.value', coalesce(r.results[1], 0)::text, false);
   return coalesce(r.taken, r.outcome);
 end $$;
-create or replace function take2(h int, a bigint, n1 bigint, n2 bigint) returns text language plpgsql as $$ -- one ticket of two keys
+create or replace function take2(h int, a bigint, n1 bigint, n2 bigint) returns text language plpgsql as $$
 declare r record;
 begin
-  select * into r from pglock.lease_call(u(h), a, '{}', '{}', '{}', '{}', 0, '{1,1}', '{1,1}', array[n1, n2], '{f,f}', '{f,f}', '{0,0}');
-  perform set_config('t.letter', coalesce(r.taken, r.outcome), false), set_config('t.value', coalesce(r.results[1], 0)::text, false);
+  select * into r from pglock.lease_call(u(h), a, '{}', '{}', '{}', '{}', 0, '{1,1}', array[n1, n2], '{f,f}', '{f,f}', '{0,0}');
+  perform set_config('t.letter', left(coalesce(r.taken, r.outcome), 1), false), set_config('t.value', coalesce(r.results[1], 0)::text, false);
   return coalesce(r.taken, r.outcome);
 end $$;
 -- claim: called after the commit of a call
@@ -36,13 +36,13 @@ begin
   if current_setting('t.letter', true) is distinct from 'g' then return 'nothing'; end if;
   if sh then perform pg_advisory_unlock_shared(1); else perform pg_advisory_unlock(1); end if;
   perform set_config('t.letter', '', false);
-  select * into r from pglock.lease_call(u(h), a, case when sh then '{s}' else '{x}' end::text[], '{1}', '{77}', array[current_setting('t.value')::bigint], 0, '{}', '{}', '{}', '{}', '{}', '{}');
+  select * into r from pglock.lease_call(u(h), a, case when sh then '{s}' else '{x}' end::text[], '{1}', '{77}', array[current_setting('t.value')::bigint], 0, '{}', '{}', '{}', '{}', '{}');
   return coalesce(r.dropped, r.outcome);
 end $$;
 create or replace function guard(h int, sh bool default false) returns text language plpgsql as $$
 declare s text;
 begin
-  s := pglock.lease_guard(u(h), current_setting('t.gen', true)::bigint, sh, '{1}', '{77}');
+  s := pglock.lease_guard(u(h), current_setting('t.gen', true)::bigint, sh, 1::smallint, 77);
   -- a guarded transaction: no other session may hold the lock until it ends
   if s = 'guarded' and not pg_try_advisory_xact_lock(1) then raise exception 'VIOLATION: guarded while another holds'; end if;
   return s;
@@ -67,5 +67,5 @@ begin
 end $$;
 create table if not exists gen (g bigint); create table if not exists told (until timestamptz);
 create or replace function drop_gen(h int, a bigint) returns text language sql volatile as $$
-  select r.dropped from pglock.lease_call(u(h), a, '{x}', '{1}', '{77}', (select array_agg(g) from gen), 0, '{}', '{}', '{}', '{}', '{}', '{}') r $$;
+  select r.dropped from pglock.lease_call(u(h), a, '{x}', '{1}', '{77}', (select array_agg(g) from gen), 0, '{}', '{}', '{}', '{}', '{}') r $$;
 create or replace function settle(h int, a bigint) returns void language sql volatile as $$ select pglock.lease_settle(u(h), a, '{1}', '{77}') $$;
