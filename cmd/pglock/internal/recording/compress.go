@@ -24,7 +24,7 @@ func newCompressor(size int) (*compressor, error) {
 	window := min(max(1<<bits.Len(uint(4*size)), least), maxWindow)
 	c := &compressor{}
 	var err error
-	c.encoder, err = zstd.NewWriter(&c.out, zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	c.encoder, err = zstd.NewWriter(&c.out, zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 	return c, err
 }
 
