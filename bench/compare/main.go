@@ -26,17 +26,10 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/peer"
 )
 
-// kind is a line of the table.
-type kind struct {
-	name string
-	most int // goroutines, if it needs a connection for each; 0 is any number
-}
-
-var kinds = []kind{
-	{name: peer.Transaction}, {name: peer.Session}, {name: peer.Row},
-	{name: peer.Pool}, {name: peer.Goose}, {name: peer.GooseTable, most: 64}, {name: peer.Migrate, most: 8},
-	{name: peer.Redis}, {name: peer.Sentinel}, {name: peer.Cluster}, {name: peer.Redlock3},
-	{name: peer.Redlock5}, {name: peer.Rueidislock}, {name: peer.Redsync}, {name: peer.Redislock},
+// kinds are the lines of the table.
+var kinds = []string{
+	peer.Transaction, peer.Session, peer.Row, peer.Pool, peer.Goose, peer.Redis, peer.Sentinel, peer.Cluster,
+	peer.Redlock3, peer.Redlock5, peer.Rueidislock, peer.Redsync, peer.Redislock,
 }
 
 func main() {
@@ -62,7 +55,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := servers.StartDeployments(ctx); err != nil {
 		return err
 	}
-	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return !only.MatchString(k.name) })
+	chosen := slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !only.MatchString(kind) })
 	results, err := compare(ctx, servers.At, plan, chosen)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // result is what was measured of a kind, by a peer for each of two processes.
 type result struct {
-	kind
+	name      string
 	processes [2]*peer.Peer
 	pair      []time.Duration
 	handoff   []time.Duration
@@ -24,11 +24,11 @@ type result struct {
 var goroutines = []int{1, 8, 64, 512}
 
 // compare measures the chosen kinds.
-func compare(ctx context.Context, at peer.Addresses, plan contest.Plan, chosen []kind) (results []*result, err error) {
-	for _, k := range chosen {
-		r := &result{kind: k, rates: map[int]float64{}}
+func compare(ctx context.Context, at peer.Addresses, plan contest.Plan, chosen []string) (results []*result, err error) {
+	for _, name := range chosen {
+		r := &result{name: name, rates: map[int]float64{}}
 		for i := range r.processes {
-			if r.processes[i], err = peer.Open(ctx, k.name, at); err != nil {
+			if r.processes[i], err = peer.Open(ctx, name, at); err != nil {
 				return nil, err
 			}
 			defer func() { err = errors.Join(err, r.processes[i].Close()) }()
@@ -52,13 +52,8 @@ func compare(ctx context.Context, at peer.Addresses, plan contest.Plan, chosen [
 // rates lets n goroutines of one process lock and unlock a lock each.
 func rates(ctx context.Context, plan contest.Plan, all []*result, n int) error {
 	fmt.Fprintf(os.Stderr, "· pairs a second, %d goroutines\n", n)
-	var able []*result
 	var contestants []contest.Contestant
 	for _, r := range all {
-		if r.most > 0 && n > r.most {
-			continue
-		}
-		able = append(able, r)
 		work := func(ctx context.Context, worker, _ int) error {
 			began := time.Now()
 			err := r.processes[0].Pair(ctx, worker, int64(worker))
@@ -73,7 +68,7 @@ func rates(ctx context.Context, plan contest.Plan, all []*result, n int) error {
 	if err != nil {
 		return err
 	}
-	for i, r := range able {
+	for i, r := range all {
 		if n == 1 {
 			r.pair = r.pair[1:] // the first one opened connections
 		}

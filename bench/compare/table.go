@@ -33,9 +33,6 @@ func printTable(out io.Writer, results []*result) {
 }
 
 func perSecond(rate float64) string {
-	if rate == 0 {
-		return "-"
-	}
 	return strings.TrimSuffix(report.Figure{Value: rate, Unit: report.PerSecond}.String(), "/s")
 }
 

@@ -120,8 +120,7 @@ func (l *Lab) About() map[string]string {
 
 var modules = map[string]string{
 	"github.com/jackc/pgx/v5": "pgx", "github.com/pressly/goose/v3": "goose",
-	"github.com/golang-migrate/migrate/v4": "golang-migrate", "github.com/redis/go-redis/v9": "go-redis",
-	"github.com/redis/rueidis": "rueidislock", "github.com/go-redsync/redsync/v4": "redsync",
+	"github.com/redis/go-redis/v9": "go-redis", "github.com/redis/rueidis": "rueidislock", "github.com/go-redsync/redsync/v4": "redsync",
 	"github.com/bsm/redislock": "bsm/redislock", "github.com/go-redis/redis_rate/v10": "redis_rate",
 }
 

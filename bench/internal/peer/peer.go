@@ -63,8 +63,6 @@ const (
 	Connections = "plain connections"
 	Table       = "a commit for each"
 	Goose       = "goose"
-	GooseTable  = "goose, table"
-	Migrate     = "migrate"
 	Redis       = "Redis"
 	Sentinel    = "Sentinel"
 	Cluster     = "Cluster"
@@ -80,7 +78,7 @@ var opens = map[string]func(context.Context, Addresses) (*Peer, error){
 	Session: onPostgres(false, pglock.New), Transaction: openTransaction,
 	Row: onPostgres(false, rowlock.New), RowPooled: onPostgres(true, rowlock.New),
 	Pool: openPlain, Connections: openConnections, Table: openTable,
-	Goose: openGoose, GooseTable: openGooseTable, Migrate: openMigrate,
+	Goose: openGoose,
 	Redis: openRedis, Sentinel: openSentinel, Cluster: openCluster,
 	Redlock3: openRedlock(3), Redlock5: openRedlock(5),
 	BareRedis: openBareRedis, Rueidislock: openRueidislock, Redsync: openRedsync, Redislock: openRedislock,
