@@ -147,14 +147,8 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 // Observer panics, r leaves them, as soon as the backend knows that its key is not locked.
 func (l *Locker) takeOne(ctx context.Context, r *request) (lock *Lock, err error) {
 	defer func() {
-		if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
-			left := *r // r may begin another attempt
-			go func() {
-				<-open.Done
-				l.leave(&left)
-			}()
-		} else if lock == nil {
-			l.leave(r)
+		if lock == nil {
+			l.leaveAfter(r, err)
 		}
 	}()
 	waits, err := l.enter(r)
@@ -203,10 +197,7 @@ func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) {
 	for {
 		h := l.newHold(r)
-		grant, err := l.backend.Acquire(ctx, driver.Request{
-			Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h,
-			Token: r.token, Chosen: r.config.token != "",
-		})
+		grant, err := l.backend.Acquire(ctx, r.driverRequest(h, wait))
 		if err != nil {
 			return nil, err
 		}
@@ -214,6 +205,13 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 			return lock, nil
 		}
 		// The grant was lost before it was returned, so no caller has seen it: ask again.
+	}
+}
+
+// driverRequest is what r asks the backend for.
+func (r *request) driverRequest(h *hold, wait bool) driver.Request {
+	return driver.Request{
+		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: r.token, Chosen: r.config.token != "",
 	}
 }
 

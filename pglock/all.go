@@ -57,18 +57,51 @@ func (l *Locker) takeParts(
 // tryTogether tries all keys at the same time. Of several errors it returns one after which the server may still hold a key, if
 // there is one, or else one that is no refusal.
 func (l *Locker) tryTogether(ctx context.Context, r *request, parts []*Lock) (worst error) {
-	errs := make([]error, len(parts))
-	var tries sync.WaitGroup
-	for i := range parts {
-		tries.Go(func() { parts[i], errs[i] = l.takeOne(ctx, r.part(i, true)) })
+	tries := make([]*request, len(parts))
+	for i := range tries {
+		tries[i] = r.part(i, true)
+		if _, err := l.enter(tries[i]); err != nil {
+			for _, try := range tries[:i] {
+				l.leave(try)
+			}
+			return err
+		}
 	}
-	tries.Wait()
-	for _, err := range errs {
+	holds, requests := make([]*hold, len(tries)), make([]driver.Request, len(tries))
+	for i, try := range tries {
+		holds[i] = l.newHold(try)
+		requests[i] = try.driverRequest(holds[i], false)
+	}
+	grants, errs := l.acquireTogether(ctx, requests)
+	for i, err := range errs {
+		switch {
+		case err != nil:
+			l.leaveAfter(tries[i], err)
+		default:
+			if parts[i] = l.granted(tries[i], holds[i], grants[i]); parts[i] == nil {
+				l.leave(tries[i])
+				err = ErrLost
+			}
+		}
 		if err != nil && (worst == nil || errors.Is(worst, ErrNotAcquired) || errors.Is(err, ErrUnavailable)) {
 			worst = err
 		}
 	}
 	return worst
+}
+
+// acquireTogether asks the backend for several keys.
+func (l *Locker) acquireTogether(ctx context.Context, requests []driver.Request) ([]driver.Grant, []error) {
+	if b, ok := l.backend.(driver.Together); ok && !requests[0].Shared {
+		return b.AcquireTogether(ctx, requests)
+	}
+	grants, errs := make([]driver.Grant, len(requests)), make([]error, len(requests))
+	var asked sync.WaitGroup
+	for i, r := range requests {
+		asked.Go(func() { grants[i], errs[i] = l.backend.Acquire(ctx, r) })
+	}
+	asked.Wait()
+	return grants, errs
 }
 
 // takeInOrder takes one key after another.

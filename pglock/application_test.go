@@ -35,7 +35,7 @@ func TestSessionsOfAProcessHaveOneMark(t *testing.T) {
 		lock := mustLock(t, l, pglock.NewKey("k"))
 		var application string
 		if err := conn.QueryRow(t.Context(), `select application_name from pg_stat_activity join pg_locks using (pid)
-			where locktype = 'advisory' and datname = current_database()`).Scan(&application); err != nil {
+			where locktype = 'advisory' and datname = current_database() order by backend_start desc limit 1`).Scan(&application); err != nil {
 			t.Fatal(err)
 		}
 		found := marked.FindStringSubmatch(application)

@@ -2,6 +2,7 @@ package pglock
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -177,6 +178,20 @@ func (l *Locker) leave(r *request) {
 		e.busy--
 		l.wakeQueueLocked(e)
 	}
+}
+
+// leaveAfter is leave after an error, as soon as the backend knows that the key is not locked.
+func (l *Locker) leaveAfter(r *request, err error) {
+	open, ok := errors.AsType[*driver.UnsettledError](err)
+	if !ok {
+		l.leave(r)
+		return
+	}
+	left := *r // r may begin another attempt
+	go func() {
+		<-open.Done
+		l.leave(&left)
+	}()
 }
 
 // giveBack unlocks a Lock that no caller gets.

@@ -53,19 +53,26 @@ func (l *Locker) freeLocked(h *hold) {
 // releaseHold releases a hold, and lets others have its keys when that is confirmed.
 func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 	if len(h.grants) == 1 {
-		return l.releaseGrant(ctx, h, h.grants[0])
+		return l.released(h, l.backend.Release(ctx, h.grants[0]))
+	}
+	if b, ok := l.backend.(driver.Together); ok {
+		errs := b.ReleaseTogether(ctx, h.grants)
+		for _, err := range errs {
+			_ = l.released(h, err)
+		}
+		return errors.Join(errs...)
 	}
 	errs := make([]error, len(h.grants))
 	var releases sync.WaitGroup
 	for i, g := range h.grants {
-		releases.Go(func() { errs[i] = l.releaseGrant(ctx, h, g) })
+		releases.Go(func() { errs[i] = l.released(h, l.backend.Release(ctx, g)) })
 	}
 	releases.Wait()
 	return errors.Join(errs...)
 }
 
-func (l *Locker) releaseGrant(ctx context.Context, h *hold, g driver.Grant) error {
-	err := l.backend.Release(ctx, g)
+// released notes that the backend has released a grant, or will have when its error is settled, and returns the error.
+func (l *Locker) released(h *hold, err error) error {
 	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 		go func() {
 			<-open.Done

@@ -6,7 +6,7 @@
 // reports their holders, and reports their loss.
 //
 // Not every server can do everything. What only some can do has an interface of its own, which a backend may implement:
-// [NamedLocks], [Fencer], [TxGuard] and [Drainer].
+// [Together], [NamedLocks], [Fencer], [TxGuard] and [Drainer].
 //
 // The package is unstable before v1.
 package driver
@@ -35,7 +35,7 @@ type Backend interface {
 	// Acquire takes r.Key. With r.Wait it waits until ctx ends, and then returns context.Cause(ctx), or [ErrUnavailable]
 	// as well if the server has not confirmed the end of the wait; without, it answers at once, with [ErrNotAcquired] if another
 	// session holds the key or waits for it. The front end always asks without waiting first. For a lock of several keys it asks
-	// for all of them at the same time.
+	// for all of them at the same time; see [Together].
 	// If it returns an error, the caller holds nothing: if a grant and the end of ctx race, Acquire either returns the
 	// grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one new
 	// attempt; Acquire does not wait for it. Only after that error may the server still grant the request, and then it
@@ -58,6 +58,14 @@ type Backend interface {
 
 	// Close ends every session. All grants have been released or given up before.
 	Close(ctx context.Context) error
+}
+
+// Together is implemented by backends that can send several requests in one statement.
+type Together interface {
+	// AcquireTogether is Acquire for each of the requests, which are exclusive and do not wait. The results are parallel to them.
+	AcquireTogether(ctx context.Context, requests []Request) ([]Grant, []error)
+	// ReleaseTogether is Release for each of the grants.
+	ReleaseTogether(ctx context.Context, grants []Grant) []error
 }
 
 // NamedLocks is implemented by backends whose server knows locks by their texts, [Key.String], and not by their

@@ -62,6 +62,22 @@ func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	return g, nil
 }
 
+// AcquireTogether implements [driver.Together].
+func (b *Backend) AcquireTogether(ctx context.Context, requests []driver.Request) ([]driver.Grant, []error) {
+	tries, grants := make([]*mux.Grant, len(requests)), make([]driver.Grant, len(requests))
+	for i, r := range requests {
+		b.Record(r.Key)
+		tries[i] = mux.NewGrant(r.Key.KeyID, false, r.LossHandler)
+	}
+	errs := b.mux.TryAll(ctx, tries)
+	for i, err := range errs {
+		if err == nil {
+			grants[i] = tries[i]
+		}
+	}
+	return grants, errs
+}
+
 // wait takes the locks when it is their turn. With a place it waits in the server's queue; without one it tries after each
 // pause.
 func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err error) {

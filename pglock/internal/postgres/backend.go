@@ -15,6 +15,7 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -125,6 +126,26 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	return c.Release(ctx)
 }
 
+// ReleaseTogether implements [driver.Together]. Grants that were tried together are on one session.
+func (b *Backend) ReleaseTogether(ctx context.Context, held []driver.Grant) []error {
+	var grants []*mux.Grant
+	for _, g := range held {
+		if m, ok := g.(*mux.Grant); ok && (len(grants) == 0 || m.Session() == grants[0].Session()) {
+			grants = append(grants, m)
+		}
+	}
+	if len(grants) == len(held) {
+		return mux.ReleaseAll(grants)
+	}
+	errs := make([]error, len(held))
+	var releases sync.WaitGroup
+	for i, g := range held {
+		releases.Go(func() { errs[i] = b.Release(ctx, g) })
+	}
+	releases.Wait()
+	return errs
+}
+
 // Check implements [driver.Backend].
 func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 	c, err := ours(held)
@@ -193,6 +214,7 @@ func (b *Backend) Close(ctx context.Context) error {
 
 var _ interface {
 	driver.Backend
+	driver.Together
 	driver.Fencer
 	driver.TxGuard
 	driver.Drainer

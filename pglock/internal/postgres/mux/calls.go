@@ -16,6 +16,11 @@ func (s *Session) Try(ctx context.Context, g *Grant) error {
 	return s.do(ctx, s.newOp(try, g))
 }
 
+// ReleaseAll releases grants of one session.
+func ReleaseAll(grants []*Grant) []error {
+	return grants[0].session.doAll(context.Background(), release, grants)
+}
+
 // release releases g's key.
 func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.newOp(release, g)) }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -195,6 +197,10 @@ func (s *schedule) call() {
 		_, _, _ = s.session.Call(ctx, "select 1") // any error is allowed
 		return
 	}
+	if s.chance(3) {
+		s.callTogether()
+		return
+	}
 	key, free := s.enter()
 	if !free {
 		time.Sleep(s.upTo(500))
@@ -221,6 +227,48 @@ func (s *schedule) call() {
 		s.wrong("key %d is held after %v", key, err)
 	}
 	s.leave(key)
+}
+
+// callTogether tries several keys at once, and releases those that it has got.
+func (s *schedule) callTogether() {
+	o, tries := new(owner), map[int64]*Grant{}
+	for range 1 + s.below(4) {
+		if key, free := s.enter(); free {
+			tries[key] = grantOf(o, key)
+		}
+	}
+	if len(tries) == 0 {
+		return
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	keys := slices.Sorted(maps.Keys(tries))
+	var grants, got []*Grant
+	for _, key := range keys {
+		grants = append(grants, tries[key])
+	}
+	errs := s.session.doAll(ctx, try, grants)
+	for i, err := range errs {
+		if err == nil {
+			s.wantHeld(o, keys[i])
+			got = append(got, grants[i])
+		}
+	}
+	if len(got) > 0 {
+		time.Sleep(s.upTo(1000))
+		errs = append(errs, ReleaseAll(got)...)
+	}
+	for _, err := range errs {
+		if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
+			<-open.Done
+		}
+	}
+	for _, key := range keys {
+		if s.locks.Holder(key) == s.server && !s.session.Ended() {
+			s.wrong("key %d is held after %v", key, errs)
+		}
+		s.leave(key)
+	}
 }
 
 // context returns a context that may end at any time.

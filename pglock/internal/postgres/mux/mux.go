@@ -62,6 +62,24 @@ func (m *Mux) Try(ctx context.Context, g *Grant) error {
 	return m.on(ctx, func(s *Session) error { return s.Try(ctx, g) })
 }
 
+// TryAll is Try for several grants, on one session.
+func (m *Mux) TryAll(ctx context.Context, grants []*Grant) []error {
+	s, err := m.session(ctx)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(grants))
+	}
+	errs := s.doAll(ctx, try, grants)
+	for i, err := range errs {
+		switch {
+		case HasEnded(err):
+			errs[i] = m.Try(ctx, grants[i])
+		case err != nil:
+			errs[i] = explain(ctx, err)
+		}
+	}
+	return errs
+}
+
 // Call runs a statement on any session; it may run twice.
 func (m *Mux) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
 	err = m.on(ctx, func(s *Session) (err error) {

@@ -86,6 +86,46 @@ func (s *Session) do(ctx context.Context, o *op) error {
 	}
 }
 
+// doAll tries or releases grants for one caller. They are queued together, and so share statements.
+func (s *Session) doAll(ctx context.Context, what kind, grants []*Grant) []error {
+	ops, errs := make([]*op, len(grants)), make([]error, len(grants))
+	s.load.Add(int32(len(grants)))
+	defer s.load.Add(-int32(len(grants)))
+	s.mu.Lock()
+	for i, g := range grants {
+		ops[i] = s.newOp(what, g)
+		if what == try {
+			errs[i] = s.budget.reserve(g)
+		}
+		if errs[i] == nil {
+			errs[i] = s.enqueueLocked(ops[i])
+		}
+		if errs[i] != nil && what == try {
+			s.budget.giveBack(g)
+		}
+	}
+	s.sendLocked()
+	reads := s.mayReadLocked(ops[0])
+	s.mu.Unlock()
+	if reads {
+		s.readOwn(ctx)
+	}
+	var leaving sync.WaitGroup
+	for i, o := range ops {
+		if errs[i] != nil {
+			continue
+		}
+		select {
+		case <-o.wake:
+			errs[i] = s.result(o)
+		case <-ctx.Done():
+			leaving.Go(func() { errs[i] = s.leave(ctx, o) })
+		}
+	}
+	leaving.Wait()
+	return errs
+}
+
 // enqueueLocked queues o, or returns why the session no longer accepts it. A release removes its grant from the session,
 // so the grant's owner is not notified if the session ends later.
 func (s *Session) enqueueLocked(o *op) error {
