@@ -57,6 +57,7 @@ type request struct {
 	since  driver.Instant
 	caller context.Context // of the call, or derived from it by the Observer
 	waited bool            // it did not get the lock at once
+	at     int             // the place in keys of the one that it waits for
 	of     *request        // the LockAll that takes the key as one of several; nil if there is none
 
 	attempt
@@ -255,6 +256,7 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	h.grants = append(h.grants, grant)
 	e := r.entry
 	e.busy--
+	e.writer = false
 	e.holds = append(e.holds, h)
 	lock := l.attachLocked(h, r, &h.first, now)
 	l.wakeQueueLocked(e) // others may join it

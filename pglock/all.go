@@ -28,10 +28,12 @@ func (l *Locker) takeAll(ctx context.Context, r *request) (*Lock, error) {
 			lock, err = l.takeParts(ctx, r, l.takeInOrder)
 		}
 		switch {
-		case err != nil && errors.Is(err, ErrLost) && ctx.Err() != nil:
-			return nil, context.Cause(ctx)
 		case !errors.Is(err, ErrLost):
 			return lock, err
+		case ctx.Err() != nil && errors.Is(err, ErrUnavailable): // the server may still hold a key
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
 		}
 		r.token = l.tokenFor(r.config) // what releases the parts may arrive late, and knows them by their token
 	}
@@ -54,8 +56,9 @@ func (l *Locker) takeParts(
 	return l.join(r, parts)
 }
 
-// tryTogether tries all keys at the same time. Of several errors it returns one after which the server may still hold a key, if
-// there is one, or else one that is no refusal.
+// tryTogether tries all keys at the same time. A call that does not wait tries the first one before: callers that try the same
+// free keys meet there, so one of them gets all. Of several errors it returns one after which the server may still hold a key,
+// if there is one, or else one that is no refusal.
 func (l *Locker) tryTogether(ctx context.Context, r *request, parts []*Lock) (worst error) {
 	tries := make([]*request, len(parts))
 	for i := range tries {
@@ -72,7 +75,18 @@ func (l *Locker) tryTogether(ctx context.Context, r *request, parts []*Lock) (wo
 		holds[i] = l.newHold(try)
 		requests[i] = try.driverRequest(holds[i], false)
 	}
-	grants, errs := l.acquireTogether(ctx, requests)
+	var grants []driver.Grant
+	var errs []error
+	if r.try {
+		grants, errs = l.acquireTogether(ctx, requests[:1])
+	}
+	if asked := len(errs); asked == 0 || errs[0] == nil {
+		more, moreErrs := l.acquireTogether(ctx, requests[asked:])
+		grants, errs = append(grants, more...), append(errs, moreErrs...)
+	}
+	for _, try := range tries[len(errs):] { // the first key was refused
+		l.leave(try)
+	}
 	for i, err := range errs {
 		switch {
 		case err != nil:
@@ -108,13 +122,11 @@ func (l *Locker) acquireTogether(ctx context.Context, requests []driver.Request)
 func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (err error) {
 	for i := range parts {
 		part := r.part(i, false)
+		r.at = i
 		parts[i], err = l.takeOne(ctx, part)
 		r.asked = r.asked || part.asked
 		if part.ready != nil {
 			r.ready = part.ready
-		}
-		if deadlock, ok := errors.AsType[*DeadlockError](err); ok {
-			deadlock.Keys = publicKeys(r.keys)
 		}
 		if err != nil {
 			return err

@@ -145,3 +145,64 @@ func TestLockAllThatMayStillHoldAKeyIsUnavailable(t *testing.T) {
 		txCheck(t, errors.Join(mustLock(t, l, free).Unlock(t.Context()), l.Close(t.Context())))
 	})
 }
+
+// Of callers that try the same free keys at the same moment one gets them.
+func TestLockAllTryOfSameKeysHasAWinner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, keys := newRing(t, 2), []pglock.Key{pglock.Int64Key(1), pglock.Int64Key(2)}
+		for range 500 {
+			got := make(chan *pglock.Lock, 4)
+			for i := range cap(got) {
+				go func() {
+					lock, err := r.lockers[i%2].TryLockAll(t.Context(), keys)
+					if err != nil && !errors.Is(err, pglock.ErrNotAcquired) {
+						t.Error(err)
+					}
+					got <- lock
+				}()
+			}
+			winners := 0
+			for range cap(got) {
+				if lock := <-got; lock != nil {
+					winners++
+					txCheck(t, lock.Unlock(t.Context()))
+				}
+			}
+			if winners == 0 {
+				t.Fatal("none has got the keys")
+			}
+		}
+	})
+}
+
+// An error names the holders of the key that was waited for. The end of the context by another call's deadlock leaves that
+// call's error as it was.
+func TestLockAllSaysWhatItHasWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, a, b, other := newRing(t, 2), pglock.Int64Key(1), pglock.Int64Key(2), pglock.Int64Key(3)
+		busy, held := mustLock(t, r.lockers[1], b, pglock.WithToken("culprit")), mustLock(t, r.lockers[0], other)
+		all := func(ctx context.Context) error {
+			_, err := r.lockers[0].LockAll(ctx, []pglock.Key{a, b}, pglock.MaxWait(time.Minute))
+			return err
+		}
+		waiting := txGo(func() error { return all(t.Context()) })
+		synctest.Wait()
+		next := txGo(func() error {
+			return r.lockers[1].Do(t.Context(), a, func(context.Context, *pglock.Lock) error { time.Sleep(time.Second); return nil })
+		})
+		wait := (*pglock.WaitError)(nil)
+		if err := <-waiting; !errors.As(err, &wait) || len(wait.Holders) != 1 || wait.Holders[0].Token != "culprit" {
+			t.Errorf("it has waited for the second key: %v", err)
+		}
+		_, cause := r.lockers[0].Lock(held.Context(t.Context()), other)
+		text := cause.Error()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waiting = txGo(func() error { return all(ctx) })
+		synctest.Wait()
+		cancel(cause)
+		if err := <-waiting; !errors.Is(err, pglock.ErrDeadlock) || cause.Error() != text {
+			t.Errorf("%v, and the cause of its context was %q and is %q", err, text, cause)
+		}
+		txCheck(t, errors.Join(<-next, busy.Unlock(t.Context()), held.Unlock(t.Context())))
+	})
+}

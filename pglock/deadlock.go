@@ -61,7 +61,7 @@ func (w *wait) requested() []Key {
 	if w.name != nil {
 		return []Key{*w.name}
 	}
-	return publicKeys(w.keys)
+	return publicKeys(w.asked)
 }
 
 // name returns the key by which its holder knows the stake in key.

@@ -222,6 +222,22 @@ func TestDeadlockAReaderBesideAReaderThatWaits(t *testing.T) {
 	})
 }
 
+// A reader queues behind a writer that asks the server, where a reader of another Locker of the process has the key.
+func TestDeadlockAReaderBehindAWriterThatAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, x, q := newRing(t, 2), pglock.NewKey("x"), pglock.NewKey("q")
+		reader, held := mustLock(t, r.lockers[1], x, pglock.Shared()), mustLock(t, r.lockers[0], q)
+		writer := txGo(func() error { return r.lockers[0].Do(t.Context(), x, nothing) })
+		synctest.Wait()
+		behind := txGo(func() error { return r.lockers[0].Do(held.Context(t.Context()), x, nothing, pglock.Shared()) })
+		synctest.Wait()
+		if err := r.lockers[1].Do(reader.Context(t.Context()), q, nothing); !errors.Is(err, pglock.ErrDeadlock) {
+			t.Errorf("the call that completes the cycle: %v", err)
+		}
+		txCheck(t, errors.Join(reader.Unlock(t.Context()), <-writer, <-behind, held.Unlock(t.Context())))
+	})
+}
+
 // The search for a cycle may come to a reader just when its wait behind a writer ends.
 func TestDeadlockASearchMeetsWaitsThatEnd(t *testing.T) {
 	l, key, other := newRing(t, 1).lockers[0], pglock.NewKey("k"), pglock.NewKey("a")

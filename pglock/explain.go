@@ -34,7 +34,7 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 		wait.Err = contextError(ctx, err)
 	}
 	if !errors.Is(wait.Err, context.Canceled) { // a caller that cancelled does not need them
-		wait.Holders, wait.ahead = l.whoIsAhead(r.keys, ended && !bounded)
+		wait.Holders, wait.ahead = l.whoIsAhead(r.keys[r.at:], ended && !bounded)
 	}
 	return wait
 }

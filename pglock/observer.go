@@ -42,6 +42,7 @@ type Event struct {
 	Ran bool
 
 	locker *Locker
+	asks   []Key // what Holders asks about
 }
 
 // EventType says what has happened.
@@ -80,7 +81,7 @@ func (e Event) Holders(ctx context.Context) ([]Holder, error) {
 	if e.locker == nil {
 		return nil, nil
 	}
-	for _, key := range e.Keys {
+	for _, key := range e.asks {
 		if holders, err := e.locker.Holders(ctx, key); err != nil || len(holders) > 0 {
 			return holders, err
 		}

@@ -13,7 +13,7 @@ import (
 // Each key that is in use here has an entry. A request for one key waits there, first come first served, until nothing that
 // this process holds or asks for conflicts with it. Then it may ask the backend, where it competes with other processes; or
 // it may reuse a hold of this process: one that the last holder hands off, or one that others share. A request for several
-// keys does not wait: see all.go.
+// keys is made of one for each: see all.go.
 //
 // So at most one exclusive request of a process asks for a key at a time. Requests behind it cost the server nothing.
 
@@ -30,6 +30,7 @@ type entry struct {
 	oneHold   [1]*hold // room for the usual one
 	busy      int
 	exclusive bool
+	writer    bool // an exclusive request asks the backend, and waits there
 }
 
 // identity identifies a lock: the number of its key and, if the backend distinguishes locks by their names
@@ -124,6 +125,7 @@ func (l *Locker) applyLocked(e *entry, r *request, v decision) {
 	}
 	e.busy++
 	e.exclusive = !r.config.shared
+	e.writer = e.exclusive && !r.try
 }
 
 // wakeQueueLocked wakes requests that need not wait at the entry any more, and forgets an entry that is not needed.
@@ -176,6 +178,7 @@ func (l *Locker) leave(r *request) {
 	l.withdrawLocked(r)
 	if e := r.entry; e != nil {
 		e.busy--
+		e.writer = false
 		l.wakeQueueLocked(e)
 	}
 }

@@ -1,8 +1,10 @@
 package pglock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
@@ -55,20 +57,23 @@ func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 	if len(h.grants) == 1 {
 		return l.released(h, l.backend.Release(ctx, h.grants[0]))
 	}
-	if b, ok := l.backend.(driver.Together); ok {
-		errs := b.ReleaseTogether(ctx, h.grants)
-		for _, err := range errs {
-			_ = l.released(h, err)
-		}
-		return errors.Join(errs...)
-	}
 	errs := make([]error, len(h.grants))
-	var releases sync.WaitGroup
-	for i, g := range h.grants {
-		releases.Go(func() { errs[i] = l.released(h, l.backend.Release(ctx, g)) })
+	if b, ok := l.backend.(driver.Together); ok {
+		errs = b.ReleaseTogether(ctx, h.grants)
+	} else {
+		var releases sync.WaitGroup
+		for i, g := range h.grants {
+			releases.Go(func() { errs[i] = l.backend.Release(ctx, g) })
+		}
+		releases.Wait()
 	}
-	releases.Wait()
-	return errors.Join(errs...)
+	for _, err := range errs {
+		_ = l.released(h, err)
+	}
+	if lost := slices.IndexFunc(errs, func(err error) bool { return errors.Is(err, ErrLost) }); lost >= 0 {
+		return errs[lost]
+	}
+	return cmp.Or(errs...)
 }
 
 // released notes that the backend has released a grant, or will have when its error is settled, and returns the error.

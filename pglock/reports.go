@@ -22,7 +22,7 @@ func (r *request) reportWait(l *Locker) {
 	l.watchWaits()
 	if l.config.observer != nil {
 		e := r.event(EventWaitStarted)
-		e.locker = l
+		e.locker, e.asks = l, publicKeys(r.keys[r.at:])
 		r.caller = l.config.observer.observe(r.caller, e)
 	}
 }

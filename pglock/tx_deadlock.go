@@ -90,7 +90,8 @@ func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(co
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	v := &txVictim{conn: tx.Conn(), cancel: cancel}
-	w := &wait{keys: driverKeys(keys), shared: shared, held: held, txs: txs, place: tie.server, giveUp: v.giveUp}
+	asked := driverKeys(keys)
+	w := &wait{keys: asked, asked: asked, shared: shared, held: held, txs: txs, place: tie.server, giveUp: v.giveUp}
 	graph := held[0].hold.locker.graph
 	if err := graph.begin(w); err != nil {
 		return err

@@ -45,6 +45,7 @@ type waitGraph struct {
 type wait struct {
 	locker *Locker // nil for a transaction's lock
 	keys   []driver.Key
+	asked  []driver.Key // what its caller has asked for
 	shared bool
 	some   int        // it waits for so many of the keys; 0 is all
 	name   *Key       // what its caller calls the keys; nil is the one that is in its way
@@ -204,7 +205,8 @@ func (l *Lock) place() any {
 	return nil
 }
 
-// behindWriter reports whether w, which is shared, waits in its Locker's queue behind an exclusive request. Only
+// behindWriter reports whether w, which is shared, waits in its Locker's queue behind an exclusive request, or one that asks the
+// backend. Only
 // the end of the queue grows, so if one is there now, it was there before w.
 func (w *wait) behindWriter() bool {
 	if w.req == nil || !w.shared {
@@ -213,7 +215,7 @@ func (w *wait) behindWriter() bool {
 	w.locker.lock(w.req.groups)
 	defer w.locker.unlock(w.req.groups)
 	place := slices.Index(w.queue.queue, w.req) // -1 when the wait is over
-	return place > 0 && slices.ContainsFunc(w.queue.queue[:place], func(r *request) bool { return !r.config.shared })
+	return place >= 0 && (w.queue.writer || slices.ContainsFunc(w.queue.queue[:place], func(r *request) bool { return !r.config.shared }))
 }
 
 // beginWait notes that r waits for its key, in the queue or for the server, with the context that it returns. The
@@ -223,7 +225,10 @@ func (l *Locker) beginWait(ctx context.Context, r *request, queued bool) (contex
 	if len(held)+len(txs) == 0 {
 		return ctx, nil, nil
 	}
-	w := &wait{locker: l, keys: r.keys, shared: r.config.shared, held: held, txs: txs}
+	w := &wait{locker: l, keys: r.keys, asked: r.keys, shared: r.config.shared, held: held, txs: txs}
+	if r.of != nil {
+		w.asked = r.of.keys
+	}
 	if queued {
 		w.req, w.queue = r, r.entry
 	}
