@@ -23,8 +23,8 @@ type DeadlockError struct {
 
 // DeadlockedCall is a call in the cycle of a [DeadlockError].
 type DeadlockedCall struct {
-	// Holds is what the call before it waits for, and HeldSince when that was granted: the time is zero if the call
-	// only has its turn at the key.
+	// Holds is what the call before it waits for, and HeldSince when that was granted: the time is zero if it is
+	// not known, as of a call of another process.
 	Holds     Key
 	HeldSince time.Time
 	// Waits is the key that it waits for, and WaitsSince when that began. The zero Key is a lock of another kind, such

@@ -40,7 +40,7 @@ type Backend interface {
 	// grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one new
 	// attempt; Acquire does not wait for it. Only after that error may the server still grant the request, and then it
 	// frees the lock within the lease. If that takes too long because the server does not answer, the error is an
-	// [*UnsettledError]: the front end does not ask for the keys again before its Done is closed. Release may return
+	// [*UnsettledError]: the front end does not ask for the key again before its Done is closed. Release may return
 	// one too.
 	Acquire(ctx context.Context, r Request) (Grant, error)
 

@@ -75,8 +75,8 @@ func (e lostError) Reason() LostReason { return LostReason(e) }
 type UnsettledError struct {
 	// Err says what has gone wrong.
 	Err error
-	// Done is closed when the backend holds none of the keys: it has got the answer and released what that granted,
-	// or the session has ended.
+	// Done is closed when the backend does not hold the key: it has got the answer and released what that granted, or the
+	// session has ended.
 	Done <-chan struct{}
 }
 

@@ -46,7 +46,7 @@ func asGrant(c carrier, err error) (driver.Grant, error) {
 	return c, nil
 }
 
-// try takes the locks if that needs no waiting, on mux sessions.
+// try takes the lock if that needs no waiting, on a mux session.
 func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	if r.Shared {
 		share, err := b.mux.TryShared(ctx, r.Key.KeyID, r.LossHandler)
@@ -78,7 +78,7 @@ func (b *Backend) AcquireTogether(ctx context.Context, requests []driver.Request
 	return grants, errs
 }
 
-// wait takes the locks when it is their turn. With a place it waits in the server's queue; without one it tries after each
+// wait takes the lock when it is its turn. With a place it waits in the server's queue; without one it tries after each
 // pause.
 func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err error) {
 	turn := b.waits.Turns.Join()
