@@ -38,13 +38,11 @@ prepare: ## Look for what the tests need; as root on Debian and Ubuntu install i
 	@$(prepare) postgres pgbouncer redis redis-py prometheus ps tmux shells race spin
 
 # Most tests wait for servers more than they compute, so more packages are tested at a time than there are processors, on one
-# server for all whose tests do not break it; those that take longest come first, and then those that wait most, or they would
-# run alone in the end. make check vets all packages, with more analysers than go test does. No test reads debug information,
-# which costs a third of linking. A program with the race detector would sleep for a second before it ends, and there are
-# hundreds.
-longest := $(addprefix ./,redisfallback cmd/pglock/internal/cli pglock/rowlock pglock monitor internal/testenv internal/integration/histories \
-	pglock/schedule cmd/pglock/internal/doctor internal/supervise examples/demo pglock/adapter/golangmigrate internal/trust pglock/ratelimit)
-go_test := go run ./internal/testenv/testrun go test -count=1 -timeout=20m -vet=off -ldflags=-w -p=8 -parallel=4
+# server for all whose tests do not break it; those that take longest come first, or they would run alone in the end. make
+# check vets all packages, with more analysers than go test does. No test reads debug information, which costs a third of
+# linking. A program with the race detector would sleep for a second before it ends, and there are hundreds.
+longest := $(addprefix ./,redisfallback cmd/pglock/internal/cli pglock/rowlock pglock monitor internal/integration/histories)
+go_test := go run ./internal/testenv/testrun go test -count=1 -timeout=20m -vet=off -ldflags=-w -p=6 -parallel=4
 race := $(if $(FAST),,-race)
 test test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
 test test-long: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))

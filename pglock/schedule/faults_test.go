@@ -62,7 +62,7 @@ func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedulete
 	})
 	config := db.Config(t)
 	config.ConnConfig.DialFunc = n.dial
-	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
+	l, err := pglock.NewWithConfig(config, pglock.WithLease(2*time.Second))
 	must.Closing(t, l, err)
 	return newJobs(l, opts...), n
 }
