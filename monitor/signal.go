@@ -13,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -157,6 +158,9 @@ func (o *Outcome) observe(ctx context.Context, db pglock.DB, opts []Option) erro
 		o.Ended = true
 	} else if err := o.waitForEffect(ctx, db); err != nil {
 		return err
+	}
+	if len(o.Target.OtherWaiters) > 0 {
+		timing.Sleep(ctx, lastPause) // one that waited for it may go on to wait for the next in its way
 	}
 	now, err := take(ctx, db, append(slices.Clone(opts), WithSession(o.Target.ID()))...)
 	if err != nil {
