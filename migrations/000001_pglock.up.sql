@@ -1,4 +1,8 @@
--- Schema pglock: what pglock keeps in a database. Plain locks need nothing of it.
+-- +goose Up
+-- +goose StatementBegin
+-- migrate:up
+-- Schema pglock: what pglock keeps in a database. Plain locks need nothing of it. (The lines with + and migrate: are for
+-- goose and dbmate, which then take this file as it is.)
 --
 -- This file is for one transaction. It sets search_path there, and so does each function, so that every type, function
 -- and operator is PostgreSQL's own, and not a better fitting one that another role offers. No role but the owner has a
@@ -20,15 +24,10 @@ $$;
 CREATE SCHEMA pglock;
 COMMENT ON SCHEMA pglock IS 'Advisory locks by name (github.com/pglock-toolkit/pglock)';
 
--- The name of the primary key is how this schema is told from another one that is called pglock. The version is also
--- the default of its column, so that migrations.Up can put back the row that a dump without data does not have.
-
-CREATE TABLE pglock.schema_migrations (
-    version bigint NOT NULL DEFAULT 1,
-    CONSTRAINT pglock_toolkit_schema_migrations PRIMARY KEY (version)
-);
-COMMENT ON TABLE pglock.schema_migrations IS 'The version of schema pglock, in one row';
-INSERT INTO pglock.schema_migrations DEFAULT VALUES;
+-- The version of this schema. By this function it is told from another schema that is called pglock. The number is
+-- read from the text in the catalog, which needs no right and executes nothing, and which every dump has.
+CREATE FUNCTION pglock.toolkit_version() RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS 'SELECT 1';
 
 -- The lock number of a name: the first 8 bytes, big-endian, of the SHA-256 of its UTF-8 bytes. It never changes, so it
 -- is IMMUTABLE, although PostgreSQL allows to replace the conversion to UTF-8.
@@ -1406,3 +1405,5 @@ END
 $$;
 
 SELECT pg_catalog.set_config('search_path', pg_catalog.current_setting('pglock.search_path'), true);
+-- +goose StatementEnd
+-- migrate:down

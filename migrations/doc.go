@@ -16,12 +16,11 @@
 //
 // [Up] installs the schema, [Down] removes it, [Version] returns its version. They work in one transaction that holds a
 // lock of pglock's own: everything happens or nothing does, any number of processes may call Up at once, they work
-// through a transaction pooler, and need one connection. They record the version in pglock.schema_migrations; a
-// schema_migrations table of yours is not touched. They must run on the primary.
+// through a transaction pooler, and need one connection. The version is that of pglock.toolkit_version(), in no table.
+// They must run on the primary.
 //
-// With another tool (golang-migrate, goose, dbmate, Atlas, tern, psql) run the file of [FS], or what [Print] writes, in
-// one transaction. The file records the version itself, so Up and Version know that it has been applied. Only functions
-// contain semicolons, between dollar quotes.
+// With another tool (golang-migrate, goose, dbmate, Atlas, tern, psql) run the file of [FS] in one transaction. Up and
+// Version know then that it has been applied. Only functions contain semicolons, between dollar quotes.
 //
 // # Names
 //
@@ -47,32 +46,24 @@
 //	GRANT EXECUTE ON FUNCTION pglock.lease_settle, pglock.lease_holds, pglock.lease_fence TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.lease_guard, pglock.lease_holders, pglock.lease_rows, pglock.lease_waits, pglock.lease_prune TO "app";
 //	GRANT USAGE ON SEQUENCE pglock.fence TO "app";
-//	GRANT SELECT ON TABLE pglock.schema_migrations TO "app";
 //
 // A role that watches needs these ([WatcherGrants]). PostgreSQL shows it the state and address of other roles' sessions
 // when it is a member of pg_read_all_stats too:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
 //	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks TO "watcher";
-//	GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs, pglock.schema_migrations TO "watcher";
+//	GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs TO "watcher";
 //	GRANT EXECUTE ON FUNCTION pglock.written, pglock.semaphore_of, pglock.find_blockers TO "watcher";
 //	GRANT SELECT ON SEQUENCE pglock.fence TO "watcher";
 //
-// A role that deletes old records of package once needs these ([PrunerGrants]), which a role that only takes locks
-// should not have:
-//
-//	GRANT USAGE ON SCHEMA pglock TO "pruner";
-//	GRANT EXECUTE ON FUNCTION pglock.once_prune TO "pruner";
-//	GRANT SELECT ON SEQUENCE pglock.fence TO "pruner";
-//
 // Beside the owner, roles keep only these kinds of rights: USAGE on the schema, EXECUTE on functions, SELECT on
-// tables and views, and SELECT and USAGE on sequences. Every other right is taken away when the schema is made and
-// by each [Up] of the owner, regardless of the role that granted it: with TRIGGER, REFERENCES or CREATE a role's
-// code can run as the owner, and with INSERT, UPDATE, DELETE or TRUNCATE the role changes what was recorded. Such
-// rights usually come from ALTER DEFAULT PRIVILEGES.
+// tables and views, and SELECT and USAGE on sequences. With TRIGGER, REFERENCES or CREATE a role's code can run as the
+// owner, and with INSERT, UPDATE, DELETE or TRUNCATE the role changes what was recorded. Such rights usually come from
+// ALTER DEFAULT PRIVILEGES, so they are taken away when the schema is made. If a role gets one later, the schema is not
+// used until it is taken away.
 //
-// SELECT on pglock.schema_migrations lets these roles call Version, and Up when there is nothing to do. A right on
-// pglock.fence also lets a role keep the schema in place while it uses it.
+// A right on pglock.fence lets a role keep the schema in place while it uses it. [Version], and Up when there is nothing
+// to do, need no rights.
 //
 // # Trust
 //

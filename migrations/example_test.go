@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -29,10 +28,4 @@ func ExampleUp() {
 	// Output:
 	// true <nil>
 	// <nil>
-}
-
-func ExamplePrint() {
-	var sql strings.Builder // a file of goose
-	fmt.Println(migrations.Print(&sql, "goose"), strings.Contains(sql.String(), "CREATE SCHEMA pglock"))
-	// Output: <nil> true
 }

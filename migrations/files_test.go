@@ -1,7 +1,6 @@
 package migrations_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,9 +37,14 @@ func TestSQLIsASCII(t *testing.T) {
 // install runs a file as another tool would, in one transaction.
 func install(t *testing.T, db execer, direction string) {
 	t.Helper()
+	execute(t, db, file(t, direction))
+}
+
+func file(t *testing.T, direction string) string {
+	t.Helper()
 	sql, err := migrations.FS.ReadFile("000001_pglock." + direction + ".sql")
 	must.Succeed(t, err)
-	execute(t, db, string(sql))
+	return string(sql)
 }
 
 func TestTheFileIsUndoneByItsWayDownAndRunsInOneTransactionOnly(t *testing.T) {
@@ -48,11 +52,11 @@ func TestTheFileIsUndoneByItsWayDownAndRunsInOneTransactionOnly(t *testing.T) {
 	conn := testenv.Database(t).Connect(t)
 	before := catalog(t, conn)
 	install(t, conn, "up")
-	if got := one[uint](t, conn, "SELECT version FROM pglock.schema_migrations"); got != migrations.Latest() {
-		t.Errorf("it records version %d", got)
+	if got := one[uint](t, conn, "SELECT pglock.toolkit_version()"); got != migrations.Latest() {
+		t.Errorf("it has version %d", got)
 	}
 	install(t, conn, "down")
-	for _, statement := range split(printed(t, "plain"))[:3] {
+	for _, statement := range split(file(t, "up"))[:3] {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			wantMentioned(t, err, "in one transaction")
 		}
@@ -62,15 +66,10 @@ func TestTheFileIsUndoneByItsWayDownAndRunsInOneTransactionOnly(t *testing.T) {
 	}
 }
 
-// catalog lists all objects of this database that are not PostgreSQL's, with comments, privileges and the recorded
-// version.
+// catalog lists all objects of this database that are not PostgreSQL's, with comments and privileges.
 func catalog(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
-	version := ""
-	if one[bool](t, conn, "SELECT to_regclass('pglock.schema_migrations') IS NOT NULL") {
-		version = one[string](t, conn, "SELECT string_agg(m::text, ' ') FROM pglock.schema_migrations AS m")
-	}
-	return version + "\n" + one[string](t, conn, selectCatalog)
+	return one[string](t, conn, selectCatalog)
 }
 
 // Objects of the system have lower OIDs than 16384. Those for out-of-line storage are named after numbers.
@@ -91,18 +90,18 @@ SELECT coalesce(string_agg(line, E'\n' ORDER BY line), '') FROM (
 	WHERE object.oid >= 16384 AND o.identity !~ 'pg_toast_[0-9]'
 ) AS lines`
 
-func TestPrintedSQLIsWhatUpWouldDo(t *testing.T) {
+func TestTheFileIsWhatUpWouldDo(t *testing.T) {
 	t.Parallel()
 	t.Run("as one script", func(t *testing.T) {
 		db := testenv.Database(t)
-		execute(t, db.Connect(t), printed(t, "plain"))
+		install(t, db.Connect(t), "up")
 		wantNothingToDo(t, db)
 	})
 	t.Run("statement by statement, split at semicolons outside of functions, with nothing on the search path", func(t *testing.T) {
 		db := testenv.Database(t)
 		err := pgx.BeginFunc(t.Context(), db.Connect(t), func(tx pgx.Tx) error {
 			execute(t, tx, "SET LOCAL search_path = ''")
-			for _, statement := range split(printed(t, "plain")) {
+			for _, statement := range split(file(t, "up")) {
 				execute(t, tx, statement)
 			}
 			return nil
@@ -131,13 +130,6 @@ func split(sql string) (statements []string) {
 	return statements
 }
 
-func printed(t *testing.T, format string) string {
-	t.Helper()
-	var out strings.Builder
-	must.Succeed(t, migrations.Print(&out, format))
-	return out.String()
-}
-
 // wantNothingToDo checks that Up recognises the schema as its own and complete, and that it is what Up makes.
 func wantNothingToDo(t *testing.T, db *testenv.DB) {
 	t.Helper()
@@ -151,22 +143,10 @@ func wantNothingToDo(t *testing.T, db *testenv.DB) {
 	other := testenv.Database(t)
 	mustUp(t, other.Pool(t))
 	if ours := catalog(t, other.Connect(t)); before != ours {
-		t.Errorf("the printed SQL makes\n%s\nand Up\n%s", before, ours)
+		t.Errorf("the file makes\n%s\nand Up\n%s", before, ours)
 	}
 	execute(t, pool, "SELECT pglock.register('a')")
 	if err := migrations.Down(t.Context(), pool); err != nil {
 		t.Error(err)
 	}
-}
-
-type failingWriter struct{ err error }
-
-func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
-
-func TestPrintReportsTheWritersErrorAndUnknownFormats(t *testing.T) {
-	t.Parallel()
-	if err := migrations.Print(failingWriter{os.ErrClosed}, "goose"); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Print = %v", err)
-	}
-	wantMentioned(t, migrations.Print(new(strings.Builder), "flyway"), "flyway", "dbmate")
 }

@@ -14,18 +14,12 @@ GRANT EXECUTE ON FUNCTION pglock.lease_open, pglock.lease_renew, pglock.lease_en
 GRANT EXECUTE ON FUNCTION pglock.lease_settle, pglock.lease_holds, pglock.lease_fence TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.lease_guard, pglock.lease_holders, pglock.lease_rows, pglock.lease_waits, pglock.lease_prune TO %[1]s;
 GRANT USAGE ON SEQUENCE pglock.fence TO %[1]s;
-GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `
 
 const watcherGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
 GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.blockers, pglock.row_locks TO %[1]s;
-GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs, pglock.schema_migrations TO %[1]s;
+GRANT SELECT ON TABLE pglock.names, pglock.jobs, pglock.runs TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.written, pglock.semaphore_of, pglock.find_blockers TO %[1]s;
-GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;
-`
-
-const prunerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
-GRANT EXECUTE ON FUNCTION pglock.once_prune TO %[1]s;
 GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;
 `
 
@@ -40,10 +34,5 @@ func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(r
 // WatcherGrants returns the SQL that lets role read the views and the names, and change nothing. The schema's owner
 // must run it.
 func WatcherGrants(role string) string { return fmt.Sprintf(watcherGrants, quote(role)) }
-
-// PrunerGrants returns the SQL that lets role delete old records of package once, and nothing else. It includes
-// reading the last fencing token, which keeps the schema in place meanwhile. The role chooses the age: if that is a
-// second, work is done twice. The schema's owner must run it.
-func PrunerGrants(role string) string { return fmt.Sprintf(prunerGrants, quote(role)) }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -26,7 +26,7 @@ func TestThePackageCommentHasTheGrants(t *testing.T) {
 		}
 	}
 	want := []string{
-		migrations.LockerGrants("app"), migrations.WatcherGrants("watcher"), migrations.PrunerGrants("pruner")}
+		migrations.LockerGrants("app"), migrations.WatcherGrants("watcher")}
 	if !slices.Equal(documented, want) {
 		t.Errorf("the package comment has\n%s\nand the functions\n%s",
 			strings.Join(documented, "\n"), strings.Join(want, "\n"))
@@ -35,8 +35,7 @@ func TestThePackageCommentHasTheGrants(t *testing.T) {
 
 func TestGrantsQuoteTheRole(t *testing.T) {
 	t.Parallel()
-	for _, grants := range []func(string) string{
-		migrations.LockerGrants, migrations.WatcherGrants, migrations.PrunerGrants} {
+	for _, grants := range []func(string) string{migrations.LockerGrants, migrations.WatcherGrants} {
 		grants := grants(`a"; DROP`)
 		if !strings.Contains(grants, `TO "a""; DROP";`) {
 			t.Errorf("grants for a strange role:\n%s", grants)
@@ -63,7 +62,6 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 	db, owner := installed(t)
 	for name, grants := range map[string]func(string) string{
 		"none": func(string) string { return "" }, "locker": migrations.LockerGrants, "watcher": migrations.WatcherGrants,
-		"pruner": migrations.PrunerGrants,
 	} {
 		pool := poolAs(t, db.Role(t, "pglock_"+name))
 		execute(t, owner, grants(user(pool)))

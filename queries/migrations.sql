@@ -1,22 +1,17 @@
 -- What package migrations asks before and while it runs the migrations. All of it is in one transaction, so that it
 -- also works through a transaction pooler.
 
--- The schema is recognised by the name of a primary key, which a dump without comments keeps.
+-- A version of 0 is that of a schema that pglock did not make. The text of the function is read, and not executed.
 -- name: InspectSchema :one
 SELECT current_user::text AS role,
        pg_catalog.current_database()::text AS database,
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')::bool AS may_create,
        pg_catalog.pg_is_in_recovery()::bool AS standby,
        coalesce(pg_catalog.pg_get_userbyid(n.nspowner), '')::text AS owner,
-       coalesce(pg_catalog.pg_has_role(n.nspowner, 'USAGE'), false)::bool AS may_change,
-       EXISTS (
-           SELECT FROM pg_catalog.pg_constraint AS c
-           JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid
-           WHERE t.relnamespace = n.oid AND t.relname = 'schema_migrations'
-             AND c.conname = 'pglock_toolkit_schema_migrations'
-       ) AS ours
+       coalesce(pg_catalog.substring(f.prosrc, '^SELECT ([0-9]{1,9})$'), '0')::bigint AS version
 FROM (SELECT 1) AS one
-LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock';
+LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
+LEFT JOIN pg_catalog.pg_proc AS f ON f.pronamespace = n.oid AND f.proname = 'toolkit_version' AND f.pronargs = 0;
 
 -- Tried and not waited for: a statement that waits keeps its snapshot, and CREATE INDEX CONCURRENTLY waits for that.
 -- name: TryLockMigrations :one
@@ -29,10 +24,3 @@ SELECT t.locked, CASE WHEN t.locked THEN '' ELSE COALESCE((
       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
 ), '') END::text AS holders
 FROM (SELECT pg_catalog.pg_try_advisory_xact_lock(@number::bigint) AS locked) AS t;
-
--- name: SchemaVersion :one
-SELECT COALESCE(pg_catalog.max(m.version), 0)::bigint AS version FROM pglock.schema_migrations AS m;
-
--- The version is the default of its column.
--- name: RecordVersion :exec
-INSERT INTO pglock.schema_migrations DEFAULT VALUES;

@@ -16,15 +16,10 @@ SELECT current_user::text AS role,
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')::bool AS may_create,
        pg_catalog.pg_is_in_recovery()::bool AS standby,
        coalesce(pg_catalog.pg_get_userbyid(n.nspowner), '')::text AS owner,
-       coalesce(pg_catalog.pg_has_role(n.nspowner, 'USAGE'), false)::bool AS may_change,
-       EXISTS (
-           SELECT FROM pg_catalog.pg_constraint AS c
-           JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid
-           WHERE t.relnamespace = n.oid AND t.relname = 'schema_migrations'
-             AND c.conname = 'pglock_toolkit_schema_migrations'
-       ) AS ours
+       coalesce(pg_catalog.substring(f.prosrc, '^SELECT ([0-9]{1,9})$'), '0')::bigint AS version
 FROM (SELECT 1) AS one
 LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
+LEFT JOIN pg_catalog.pg_proc AS f ON f.pronamespace = n.oid AND f.proname = 'toolkit_version' AND f.pronargs = 0
 `
 
 type InspectSchemaRow struct {
@@ -33,13 +28,12 @@ type InspectSchemaRow struct {
 	MayCreate bool
 	Standby   bool
 	Owner     string
-	MayChange bool
-	Ours      bool
+	Version   int64
 }
 
 // What package migrations asks before and while it runs the migrations. All of it is in one transaction, so that it
 // also works through a transaction pooler.
-// The schema is recognised by the name of a primary key, which a dump without comments keeps.
+// A version of 0 is that of a schema that pglock did not make. The text of the function is read, and not executed.
 func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 	row := q.db.QueryRow(ctx, InspectSchema)
 	var i InspectSchemaRow
@@ -49,31 +43,9 @@ func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 		&i.MayCreate,
 		&i.Standby,
 		&i.Owner,
-		&i.MayChange,
-		&i.Ours,
+		&i.Version,
 	)
 	return i, err
-}
-
-const RecordVersion = `-- name: RecordVersion :exec
-INSERT INTO pglock.schema_migrations DEFAULT VALUES
-`
-
-// The version is the default of its column.
-func (q *Queries) RecordVersion(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, RecordVersion)
-	return err
-}
-
-const SchemaVersion = `-- name: SchemaVersion :one
-SELECT COALESCE(pg_catalog.max(m.version), 0)::bigint AS version FROM pglock.schema_migrations AS m
-`
-
-func (q *Queries) SchemaVersion(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, SchemaVersion)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
 }
 
 const TryLockMigrations = `-- name: TryLockMigrations :one

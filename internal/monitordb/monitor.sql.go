@@ -226,10 +226,7 @@ sessions AS (
 ),
 registry AS MATERIALIZED (
     SELECT n.oid IS NOT NULL AS schema_exists,
-           EXISTS (SELECT FROM pg_catalog.pg_constraint AS c
-                   JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid
-                   WHERE t.relnamespace = n.oid AND t.relname = 'schema_migrations'
-                     AND c.conname = 'pglock_toolkit_schema_migrations') AS ours,
+           EXISTS (SELECT FROM pg_catalog.pg_proc AS f WHERE f.pronamespace = n.oid AND f.proname = 'toolkit_version') AS ours,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE')
                     AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false) AS readable,
            v.oid IS NOT NULL AS row_locks,

@@ -188,15 +188,12 @@ func (tenant *Tenant) PlantSchema(version uint) {
 const plantSchema = `
 CREATE SCHEMA pglock;
 GRANT ALL ON SCHEMA pglock TO PUBLIC;
-CREATE TABLE pglock.schema_migrations (
-	version bigint NOT NULL,
-	CONSTRAINT pglock_toolkit_schema_migrations PRIMARY KEY (version), CHECK (trap.spring())
-);
-INSERT INTO pglock.schema_migrations (version) VALUES (%d);
-CREATE TRIGGER trap BEFORE INSERT OR UPDATE OR DELETE ON pglock.schema_migrations
+CREATE FUNCTION pglock.toolkit_version() RETURNS bigint LANGUAGE sql AS 'SELECT %d';
+CREATE TABLE pglock.jobs (name text CHECK (trap.spring()));
+CREATE TRIGGER trap BEFORE INSERT OR UPDATE OR DELETE ON pglock.jobs
 	FOR EACH ROW EXECUTE FUNCTION trap.trigger();
-ALTER TABLE pglock.schema_migrations ENABLE ROW LEVEL SECURITY;
-CREATE POLICY trap ON pglock.schema_migrations USING (trap.spring());
+ALTER TABLE pglock.jobs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY trap ON pglock.jobs USING (trap.spring());
 CREATE VIEW pglock.names AS
 	SELECT pg_catalog.int8 '-3848465438864589366' AS key, pg_catalog.text 'a' AS name, now() AS first_seen
 	WHERE trap.spring();

@@ -232,7 +232,7 @@ func TestTrapsSpring(t *testing.T) {
 		sql   string
 	}{
 		"the view names":      {func(c *testenv.Tenant) { c.PlantSchema(1) }, "SELECT * FROM pglock.names"},
-		"a trigger":           {func(c *testenv.Tenant) { c.PlantSchema(1) }, "UPDATE pglock.schema_migrations SET version = 2"},
+		"a trigger":           {func(c *testenv.Tenant) { c.PlantSchema(1) }, "INSERT INTO pglock.jobs VALUES ('a')"},
 		"register, planned":   {func(c *testenv.Tenant) { c.PlantSchema(1) }, "EXPLAIN SELECT pglock.register('a')"},
 		"an operator":         {func(c *testenv.Tenant) { c.PlantSearchPath() }, "SELECT pg_backend_pid() = 1"},
 		"an aggregate":        {func(c *testenv.Tenant) { c.PlantSearchPath() }, "SELECT count(*)"},

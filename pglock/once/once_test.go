@@ -270,7 +270,9 @@ func TestOnceNeedsNoMoreThanTheGrants(t *testing.T) {
 		execute(t, owner, grants(pool.Config().ConnConfig.User))
 		return pool
 	}
-	locker, pruner := pool("pglock_locker", migrations.LockerGrants), pool("pglock_pruner", migrations.PrunerGrants)
+	locker, pruner := pool("pglock_locker", migrations.LockerGrants), pool("pglock_pruner", func(role string) string {
+		return migrations.WatcherGrants(role) + "GRANT EXECUTE ON FUNCTION pglock.once_prune TO " + role
+	})
 	must.Succeed(t, do(t, locker, "s", "1"))
 	wantIs(t, do(t, locker, "s", "1"), pglock.ErrDone)
 	must.Succeed(t, once.Prune(t.Context(), pruner, time.Hour))

@@ -88,7 +88,7 @@ func TestGuardTxTakesIsolationLevelsIntoAccount(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		before := begin(t, pool, pgx.TxOptions{IsoLevel: level})
 		var one int
-		must.Succeed(t, before.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one)) // its snapshot
+		must.Succeed(t, before.QueryRow(t.Context(), "SELECT count(*) FROM pglock.jobs").Scan(&one)) // its snapshot
 		held := lock(t, l)
 		wantIs(t, held.GuardTx(t.Context(), before), pglock.ErrStaleSnapshot)
 		must.Succeed(t, before.QueryRow(t.Context(), "SELECT 1").Scan(&one)) // it can continue
@@ -112,7 +112,7 @@ func TestGuardTxPassesOnSerializationFailures(t *testing.T) {
 	held := lock(t, l)
 	tx := begin(t, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	var one int
-	must.Succeed(t, tx.QueryRow(t.Context(), "SELECT 1 FROM pglock.schema_migrations").Scan(&one))
+	must.Succeed(t, tx.QueryRow(t.Context(), "SELECT count(*) FROM pglock.jobs").Scan(&one))
 	endHolders(t, pool)
 	unlock(t, lock(t, open(t, pool)))
 	err := held.GuardTx(t.Context(), tx)

@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // The file runs nothing of the tenant, and leaves the session's search_path as it was. The other tools run the same file
-// (see TestWhatIsPrintedForAToolInstallsTheSchemaAndRemovesIt); on a search_path of traps, their own statements would
+// (see TestTheFileOfEachToolInstallsTheSchema); on a search_path of traps, their own statements would
 // already run the tenant's code.
 func TestLongPrintedFileInstallsTheSameOnADatabaseOfTraps(t *testing.T) {
 	fresh := testenv.Installed(t)
@@ -70,7 +70,7 @@ func wantSame(t *testing.T, want, searchPath string, plant func(*testenv.Tenant)
 // byPsql returns the session's search_path afterwards.
 func byPsql(t *testing.T, connString string) string {
 	file := filepath.Join(t.TempDir(), "pglock.sql")
-	must.Succeed(t, os.WriteFile(file, []byte(printed(t, "plain")), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte(sqlFile(t, "up")), 0o600))
 	return psql(t, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--file="+file, connString)
 }
 
@@ -101,17 +101,17 @@ func byGolangMigrate(t *testing.T, connString string, run func(*golangmigrate.Mi
 
 func gooseProvider(t *testing.T, db *sql.DB) *goose.Provider {
 	t.Helper()
-	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, "goose"))}}
+	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(sqlFile(t, "up"))}}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
 	must.Succeed(t, err)
 	return provider
 }
 
-func applyByAtlas(t *testing.T, db *sql.DB, format string) {
+func applyByAtlas(t *testing.T, db *sql.DB, direction string) {
 	t.Helper()
 	dir, err := migrate.NewLocalDir(t.TempDir())
 	must.Succeed(t, err)
-	must.Succeed(t, dir.WriteFile("20260101000000_pglock.sql", []byte(printed(t, format))))
+	must.Succeed(t, dir.WriteFile("20260101000000_pglock.sql", []byte(sqlFile(t, direction))))
 	sum, err := dir.Checksum()
 	must.Succeed(t, err)
 	must.Succeed(t, migrate.WriteSumFile(dir, sum))
@@ -154,7 +154,7 @@ func (r *revisions) DeleteRevision(_ context.Context, version string) error {
 
 func newDbmate(t *testing.T, connString string) *dbmate.DB {
 	t.Helper()
-	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, "dbmate"))}}
+	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(sqlFile(t, "up"))}}
 	server, err := url.Parse(connString)
 	must.Succeed(t, err)
 	db := dbmate.New(server)
@@ -172,11 +172,11 @@ func open(t *testing.T, connString string) *sql.DB {
 	return db
 }
 
-func printed(t *testing.T, format string) string {
+func sqlFile(t *testing.T, direction string) string {
 	t.Helper()
-	var text strings.Builder
-	must.Succeed(t, migrations.Print(&text, format))
-	return text.String()
+	sql, err := migrations.FS.ReadFile("000001_pglock." + direction + ".sql")
+	must.Succeed(t, err)
+	return string(sql)
 }
 
 // definitions returns the definitions of all objects that have code.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -48,8 +47,7 @@ print" shows the rights that other roles need.
 
 A schema pglock of an untrusted role is not changed, because its code would run
 with your rights; the exit code is 65. Trusted are your role, superusers, and
-the roles of --trust-owner. Rights on the schema that other roles have beside
-those that "pglock migrate print" shows are taken away.`,
+the roles of --trust-owner.`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -179,41 +177,42 @@ func newMigrateVersion(server *dsn) *cobra.Command {
 }
 
 func newMigratePrint() *cobra.Command {
-	formats := []string{"plain", "down", "goose", "dbmate"}
-	var format string
+	var down bool
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Write the schema for another tool",
 		Long: `Write the schema as one file for another tool, which must run it in one
-transaction. No database is needed. Comments at the end list the rights that
-roles need to take locks and to watch them. Where sqlc reads the file too, set
-omit_unused_structs in sqlc.yaml. "pglock migrate up" needs no file.
-
-  plain   for psql --single-transaction, golang-migrate, Atlas (run "atlas
-          migrate hash" afterwards), tern and others
-  down    the way back for these
-  goose   both ways, with the annotations of goose
-  dbmate  both ways, with the annotations of dbmate`,
+transaction: psql --single-transaction, goose, dbmate, golang-migrate, Atlas
+(run "atlas migrate hash" afterwards), tern and others. No database is needed.
+Comments at the end list the rights that roles need to take locks and to watch
+them. "pglock migrate up" needs no file. Where sqlc reads the file too, set
+omit_unused_structs in sqlc.yaml.`,
 		Example: `  pglock migrate print | psql --single-transaction -v ON_ERROR_STOP=1
-  pglock migrate print --format goose > 20260101000000_pglock.sql`,
+  pglock migrate print > 20260101000000_pglock.sql`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(formats, format) {
-				return misuse(cmd, "unknown format %q: it is plain, down, goose or dbmate", format)
+			if down {
+				return printFile(cmd.OutOrStdout(), "000001_pglock.down.sql")
 			}
-			if err := migrations.Print(cmd.OutOrStdout(), format); err != nil || format == "down" {
+			if err := printFile(cmd.OutOrStdout(), "000001_pglock.up.sql"); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n%s",
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s",
 				comment("A role that takes locks, here app, needs:", migrations.LockerGrants("app")),
-				comment("A role that watches, here watcher, needs:", migrations.WatcherGrants("watcher")),
-				comment("A role that deletes old records of package once, here pruner, needs:", migrations.PrunerGrants("pruner")))
+				comment("A role that watches, here watcher, needs:", migrations.WatcherGrants("watcher")))
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "plain", "the `format`: plain, down, goose or dbmate")
-	complete(cmd, "format", formats...)
+	cmd.Flags().BoolVar(&down, "down", false, "write the way back instead")
 	return cmd
+}
+
+func printFile(w io.Writer, name string) error {
+	sql, err := migrations.FS.ReadFile(name)
+	if err == nil {
+		_, err = w.Write(sql)
+	}
+	return err
 }
 
 // comment turns optional SQL into comments.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -51,20 +50,12 @@ func schema(f facts) Finding {
 			Why:  needSchema + " may not work for this role",
 			Do:   "see the finding about trust",
 		}
-	case sqlstate.Of(s.err) == sqlstate.InsufficientPrivilege:
-		return Finding{
-			Check: check, Level: Note,
-			What: fmt.Sprintf("role %s may not read the version of schema pglock", quote(f.connection.Role)),
-			Why:  "plain locks do not need the schema; " + needSchema + " may not work for this role",
-			Do:   "if this role uses them, grant as the owner of the schema what it needs",
-			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
-		}
 	case s.err != nil:
 		return Finding{
 			Check: check, Level: Warning,
 			What: "the version of schema pglock cannot be read: " + s.err.Error(),
 			Why:  needSchema + " may not work",
-			Do:   "run as the owner of the schema: pglock migrate up",
+			Do:   "see the error",
 		}
 	case s.version > latest:
 		return Finding{

@@ -33,7 +33,7 @@ func trusts(f facts) []Finding {
 			Do: "find out who made it, and remove it", SQL: []string{found.Mend}}
 		switch {
 		case found.Kind == trust.Right:
-			finding.Do = "run as the owner of the schema: pglock migrate up (which takes away all such rights), or"
+			finding.Do = "take it away, as the owner of the schema"
 		case found.Mend == "":
 			finding.Do, finding.SQL = "if that role's code may run with the rights of this one, name it (--trust-owner, "+
 				"WithTrustedOwner); otherwise find out who made the schema, and drop it", nil

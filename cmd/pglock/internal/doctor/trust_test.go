@@ -24,11 +24,11 @@ func TestWhatKeepsTheSchemaFromBeingUsed(t *testing.T) {
 	db := testenv.Installed(t)
 	connString := db.Role(t, "app")
 	app := user(t, connString)
-	execute(t, db, migrations.LockerGrants(app)+migrations.WatcherGrants(app)+migrations.PrunerGrants(app))
+	execute(t, db, migrations.LockerGrants(app)+migrations.WatcherGrants(app))
 	want(t, examine(t, db.ConnString(), time.Minute), "trust", doctor.OK, `the role "`+user(t, db.ConnString())+`"`)
 	for sql, says := range map[string]string{
 		"GRANT TRIGGER ON pglock.names TO " + app:                                                                      `role "` + app + `" has the right TRIGGER on TABLE pglock.names`,
-		"GRANT UPDATE (version) ON pglock.schema_migrations TO PUBLIC":                                                 `role "PUBLIC" has the right UPDATE`,
+		"GRANT UPDATE (name) ON pglock.jobs TO PUBLIC":                                                                 `role "PUBLIC" has the right UPDATE`,
 		"CREATE POLICY p ON pglock.names USING (true)":                                                                 "policy p on table pglock.names is nothing that pglock makes",
 		"CREATE FUNCTION pglock.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER FUNCTION pglock.f() OWNER TO " + app: "function pglock.f() belongs",
 	} {
