@@ -186,8 +186,9 @@ const giveBackWithin = time.Second
 // join makes one Lock of the parts.
 func (l *Locker) join(r *request, parts []*Lock) (*Lock, error) {
 	now := driver.Now()
+	all := &severalKeys{keys: r.keys}
 	whole := l.newHold(r)
-	whole.since = now
+	whole.several = all
 	l.lock(r.groups)
 	defer l.unlock(r.groups)
 	if slices.ContainsFunc(parts, func(part *Lock) bool { return part.hold.over }) {
@@ -195,9 +196,9 @@ func (l *Locker) join(r *request, parts []*Lock) (*Lock, error) {
 	}
 	for _, part := range parts {
 		h := part.hold
-		e := h.entries[0]
+		e := h.entry[0]
 		e.holds[slices.Index(e.holds, h)] = whole
-		whole.entries, whole.grants = append(whole.entries, e), append(whole.grants, h.grants...)
+		all.entries, all.grants = append(all.entries, e), append(all.grants, h.grant[0])
 		h.whole, h.locks = whole, nil
 		part.end(ErrUnlocked) // which ends its contexts
 	}

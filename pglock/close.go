@@ -199,7 +199,7 @@ func (l *Locker) drainLocked(g *group) {
 func (l *Locker) locks() (all []*Lock) {
 	l.eachEntry(func(e *entry) {
 		for _, h := range e.holds {
-			if h.entries[0] == e && !h.part {
+			if h.entries()[0] == e && !h.part {
 				all = append(all, h.locks...)
 			}
 		}

@@ -76,14 +76,14 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 		l.hold.keep()
 	}
 	if l.guarded.Load() {
-		return guard.GuardTx(ctx, tx, l.hold.grants, false)
+		return guard.GuardTx(ctx, tx, l.hold.grants(), false)
 	}
 	unlock, err := l.lockMutex(ctx, &l.guarding)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := guard.GuardTx(ctx, tx, l.hold.grants, !l.guarded.Load()); err != nil {
+	if err := guard.GuardTx(ctx, tx, l.hold.grants(), !l.guarded.Load()); err != nil {
 		return err
 	}
 	l.guarded.Store(true)

@@ -10,30 +10,52 @@ import (
 // hold is what a request has got from the backend, and its Locks: several if they are shared. The groups of its keys guard it.
 type hold struct {
 	locker  *Locker
-	grants  []driver.Grant // one for each key
-	entries []*entry       // of the keys
+	grant   [1]driver.Grant // of its key
+	entry   [1]*entry       // of that
+	several *severalKeys    // instead of the two; nil for one key
+	why     LostReason      // it was lost
+	locks   []*Lock
+	room    [1]*Lock // for the usual one
+	whole   *hold    // that has its grant now; nil if it has it itself
+	open    int      // grants whose releases are not confirmed, once it is over
+	passed  int      // how often it was handed off or joined
 	groups  groupSet
 	shared  bool
-	since   driver.Instant
-	over    bool       // lost or released
-	why     LostReason // it was lost
-	kept    bool       // it is not handed off: its backend does not keep guarded transactions of two Locks in order
-	part    bool       // it is for one of several keys that a LockAll takes: it is not joined, and no caller has its Lock
-	passed  int        // how often it was handed off or joined
-	locks   []*Lock
-	open    int   // grants whose releases are not confirmed, once it is over
-	whole   *hold // that has its grant now; nil if it has it itself
+	over    bool // lost or released
+	kept    bool // it is not handed off: its backend does not keep guarded transactions of two Locks in order
+	part    bool // it is for one of several keys that a LockAll takes: it is not joined, and no caller has its Lock
 
-	first    Lock            // the first Lock on the hold, so that both are one allocation,
-	room     [1]*Lock        // and so is the list of locks,
-	oneGrant [1]driver.Grant // and those of grants
-	oneEntry [1]*entry       // and entries
+	first Lock // the first Lock on the hold, so that both are one allocation
+}
+
+// severalKeys is what a hold of several keys has for each of them.
+type severalKeys struct {
+	keys    []driver.Key // in order, as their caller named them
+	grants  []driver.Grant
+	entries []*entry
+}
+
+// grants returns the grant of each key.
+func (h *hold) grants() []driver.Grant {
+	if h.several != nil {
+		return h.several.grants
+	}
+	return h.grant[:]
+}
+
+// entries returns the entry of each key.
+func (h *hold) entries() []*entry {
+	if h.several != nil {
+		return h.several.entries
+	}
+	return h.entry[:]
 }
 
 // deadline is the instant until which all grants can be trusted.
 func (h *hold) deadline() driver.Instant {
-	first := h.grants[0].Deadline()
-	for _, g := range h.grants[1:] {
+	grants := h.grants()
+	first := grants[0].Deadline()
+	for _, g := range grants[1:] {
 		first = min(first, g.Deadline())
 	}
 	return first
@@ -41,14 +63,17 @@ func (h *hold) deadline() driver.Instant {
 
 // mayHandOffLocked reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayHandOffLocked(h *hold) bool {
-	return !h.over && !h.kept && !h.part && !l.closed.Load() && len(h.entries) == 1 && h.passed < l.config.handoffs &&
-		driver.Now().Sub(h.since) < l.config.handoffFor
+	return !h.over && !h.kept && !h.part && !l.closed.Load() && h.several == nil && h.passed < l.config.handoffs &&
+		driver.Now().Sub(h.first.since) < l.config.handoffFor
 }
 
 // successorLocked returns the request that h can be handed off to when its last Lock ends, or nil.
 func (l *Locker) successorLocked(h *hold) *request {
-	e := h.entries[0]
-	if h.shared || len(e.queue) == 0 || e.queue[0].config.shared || !l.mayHandOffLocked(h) {
+	if h.shared || h.several != nil {
+		return nil
+	}
+	e := h.entry[0]
+	if len(e.queue) == 0 || e.queue[0].config.shared || !l.mayHandOffLocked(h) {
 		return nil
 	}
 	return e.queue[0]
@@ -56,7 +81,7 @@ func (l *Locker) successorLocked(h *hold) *request {
 
 // handOffLocked hands h off to r after its last Lock has ended.
 func (l *Locker) handOffLocked(h *hold, r *request) {
-	h.entries[0].dequeueLocked(r)
+	h.entry[0].dequeueLocked(r)
 	r.lock = l.shareLocked(h, r)
 	close(r.ready)
 }
@@ -75,16 +100,14 @@ func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 // newHold returns a hold for r, without a grant.
 func (l *Locker) newHold(r *request) *hold {
 	h := &hold{locker: l, groups: r.groups, shared: r.config.shared, part: r.of != nil}
-	h.locks, h.grants, h.entries = h.room[:0], h.oneGrant[:0], h.oneEntry[:0]
-	if r.entry != nil {
-		h.entries = append(h.entries, r.entry)
-	}
+	h.entry[0], h.locks = r.entry, h.room[:0]
 	return h
 }
 
 // attachLocked makes k the Lock of r on h.
 func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) *Lock {
-	k.hold, k.locked, k.since, k.token, k.use = h, r.keys, now, r.token, r.config.use
+	k.hold, k.since, k.token, k.use = h, now, r.token, r.config.use
+	k.key[0] = r.keys[0]
 	h.locks = append(h.locks, k)
 	l.held.Add(1)
 	if r.of == nil {
@@ -97,14 +120,14 @@ func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) 
 // Lock is lost.
 func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, report func(), err error) {
 	h, l := k.hold, k.hold.locker
-	r := &request{keys: k.locked}
+	r := &request{keys: k.keys()}
 	if err := r.config.read(opts); err != nil {
 		return nil, nil, err
 	}
 	r.token = l.tokenFor(r.config)
 	l.lock(h.groups)
-	may := !h.over && !h.kept && driver.Now() < h.deadline() && len(h.entries) == 1 && !h.shared &&
-		len(h.entries[0].queue) == 0 && !l.closed.Load()
+	may := !h.over && !h.kept && driver.Now() < h.deadline() && h.several == nil && !h.shared &&
+		len(h.entry[0].queue) == 0 && !l.closed.Load()
 	if !may || !k.end(ErrUnlocked) {
 		l.unlock(h.groups)
 		return nil, nil, k.says("hand off", errNoHandOff)

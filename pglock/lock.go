@@ -17,11 +17,11 @@ import (
 // A Lock may be lost between checking it and acting on it. Work should run under [Lock.Context]; database writes that
 // must not happen without the lock need [Lock.GuardTx], and effects elsewhere [Lock.Fence].
 type Lock struct {
-	hold   *hold
-	locked []driver.Key // in order, as its caller named them
-	token  string
-	since  driver.Instant
-	use    *Use // what a primitive uses it for; nil for plain locks
+	hold  *hold
+	key   [1]driver.Key // as its caller named it; the first, if the hold has several
+	token string
+	since driver.Instant
+	use   *Use // what a primitive uses it for; nil for plain locks
 
 	mu         sync.Mutex
 	err        error // why it ended
@@ -39,14 +39,19 @@ type Lock struct {
 	guarded  atomic.Bool
 }
 
-func (l *Lock) keys() []driver.Key { return l.locked }
+func (l *Lock) keys() []driver.Key {
+	if l.hold.several != nil {
+		return l.hold.several.keys
+	}
+	return l.key[:]
+}
 
 // Key returns the key of the lock; for a LockAll of several it is the zero Key.
 func (l *Lock) Key() Key {
 	if len(l.keys()) > 1 {
 		return Key{}
 	}
-	return Key{k: l.locked[0]}
+	return Key{k: l.key[0]}
 }
 
 // Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
@@ -101,7 +106,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.says("verify", err)
 	}
-	for _, g := range l.hold.grants {
+	for _, g := range l.hold.grants() {
 		if err := l.hold.locker.backend.Check(ctx, g); err != nil {
 			return l.failed("verify", err)
 		}
@@ -224,5 +229,5 @@ func (l *Lock) failed(attempt string, err error) error {
 
 // says adds what was attempted and on which lock.
 func (l *Lock) says(attempt string, err error) error {
-	return failed(attempt, Key{k: l.locked[0]}, len(l.keys())-1, err)
+	return failed(attempt, Key{k: l.key[0]}, len(l.keys())-1, err)
 }

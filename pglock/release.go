@@ -37,8 +37,8 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 
 // makeBusyLocked makes h's keys busy instead of held.
 func (h *hold) makeBusyLocked() {
-	h.over, h.open = true, len(h.grants)
-	for _, e := range h.entries {
+	h.over, h.open = true, len(h.grants())
+	for _, e := range h.entries() {
 		removeOne(&e.holds, h)
 		e.busy++
 	}
@@ -46,7 +46,7 @@ func (h *hold) makeBusyLocked() {
 
 // freeLocked lets others have the keys of h, which are busy.
 func (l *Locker) freeLocked(h *hold) {
-	for _, e := range h.entries {
+	for _, e := range h.entries() {
 		e.busy--
 		l.wakeQueueLocked(e)
 	}
@@ -54,15 +54,16 @@ func (l *Locker) freeLocked(h *hold) {
 
 // releaseHold releases a hold, and lets others have its keys when that is confirmed.
 func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
-	if len(h.grants) == 1 {
-		return l.released(h, l.backend.Release(ctx, h.grants[0]))
+	if h.several == nil {
+		return l.released(h, l.backend.Release(ctx, h.grant[0]))
 	}
-	errs := make([]error, len(h.grants))
+	grants := h.several.grants
+	errs := make([]error, len(grants))
 	if b, ok := l.backend.(driver.Together); ok {
-		errs = b.ReleaseTogether(ctx, h.grants)
+		errs = b.ReleaseTogether(ctx, grants)
 	} else {
 		var releases sync.WaitGroup
-		for i, g := range h.grants {
+		for i, g := range grants {
 			releases.Go(func() { errs[i] = l.backend.Release(ctx, g) })
 		}
 		releases.Wait()

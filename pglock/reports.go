@@ -52,7 +52,7 @@ func (l *Lock) purpose() Use {
 }
 
 // name is the key by which the caller of a primitive knows the lock, or else its first own.
-func (l *Lock) name() Key { return l.nameOf(l.locked[0]) }
+func (l *Lock) name() Key { return l.nameOf(l.key[0]) }
 
 // nameOf returns the key by which l's caller knows one of its keys.
 func (l *Lock) nameOf(key driver.Key) Key {

@@ -200,7 +200,7 @@ func (s *stake) keeps(w *wait, key driver.Key) bool {
 // is unknown.
 func (l *Lock) place() any {
 	if backend, ok := l.hold.locker.backend.(hooks.Placed); ok {
-		return backend.Place(l.hold.grants[0])
+		return backend.Place(l.hold.grants()[0])
 	}
 	return nil
 }
