@@ -230,16 +230,17 @@ func (j *Journal) codeOf(id waitID, s monitor.Session, waits bool) string {
 }
 
 // endedSessions returns the sessions of the previous snapshot that have ended.
-func (j *Journal) endedSessions(ended []int32, now map[sessionID]*monitor.Session) map[sessionID]*monitor.Session {
-	over, pids := map[sessionID]*monitor.Session{}, map[int32]bool{}
-	for _, pid := range ended {
-		pids[pid] = true
+func (j *Journal) endedSessions(ended []int32, now *monitor.Snapshot) map[sessionID]*monitor.Session {
+	over := map[sessionID]*monitor.Session{}
+	if len(ended) == 0 || j.previous == nil {
+		return over
 	}
-	for id, session := range j.sessions {
-		if _, there := now[id]; !there && pids[id.PID] {
-			over[id] = session
+	eachSession(j.previous, func(session *monitor.Session) {
+		if session.PID != 0 && slices.Contains(ended, session.PID) {
+			over[sessionIDOf(session)] = session
 		}
-	}
+	})
+	eachSession(now, func(session *monitor.Session) { delete(over, sessionIDOf(session)) })
 	return over
 }
 

@@ -8,7 +8,9 @@
 package journal
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -46,20 +48,9 @@ func sessionIDOf(s *monitor.Session) sessionID {
 	return w
 }
 
-// holdID identifies a session's hold on a lock.
-type holdID struct {
-	lock lockID
-	sessionHold
-}
-
 type waitID struct {
 	lock    lockID
 	session sessionID
-}
-
-type hold struct {
-	since time.Time
-	code  string
 }
 
 // Journal keeps the state with which the next snapshot is compared. It must not be used from two goroutines at once.
@@ -67,12 +58,10 @@ type Journal struct {
 	// End writes what ends the root of a headline, for the events; nil for none, as of the past.
 	End func(monitor.Action) string
 
-	server    monitor.Server // of the last snapshot
-	last      time.Time      // of the last snapshot; zero before the first
-	previous  *monitor.Snapshot
-	locks     map[lockID]*monitor.Lock       // of previous
-	sessions  map[sessionID]*monitor.Session // of previous
-	holds     map[holdID]hold
+	server    monitor.Server           // of the last snapshot
+	last      time.Time                // of the last snapshot; zero before the first
+	previous  *monitor.Snapshot        // nil before the first
+	locks     map[lockID]*monitor.Lock // of previous
 	waits     map[waitID]string
 	contended map[lockID]time.Time // when the key last had waiters
 	cycles    map[string]monitor.Cycle
@@ -98,33 +87,44 @@ func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 	if len(j.contended) == 0 {
 		return nil
 	}
-	_, present := index(s, len(j.sessions))
-	var gone []monitor.Session
-	for _, lock := range j.locks {
-		if _, counts := j.contended[lockIDOf(lock)]; !counts {
-			continue
-		}
-		for i := range lock.Holders {
-			gone = appendGone(gone, &lock.Holders[i].Session, present)
-		}
-		for i := range lock.Waiters {
-			gone = appendGone(gone, &lock.Waiters[i].Session, present)
+	gone := map[sessionID]*monitor.Session{}
+	note := func(session *monitor.Session) { gone[sessionIDOf(session)] = session }
+	for at, lock := range j.locks {
+		if _, counts := j.contended[at]; counts {
+			eachParty(lock, note)
 		}
 	}
-	if j.previous != nil {
-		for i := range j.previous.OtherSessions {
-			gone = appendGone(gone, &j.previous.OtherSessions[i], present)
+	for i := range j.previous.OtherSessions {
+		note(&j.previous.OtherSessions[i])
+	}
+	eachSession(s, func(session *monitor.Session) { delete(gone, sessionIDOf(session)) })
+	var all []monitor.Session
+	for id, session := range gone {
+		if id.PID != 0 {
+			all = append(all, *session)
 		}
 	}
-	slices.SortFunc(gone, func(a, b monitor.Session) int { return int(a.PID) - int(b.PID) })
-	return slices.CompactFunc(gone, func(a, b monitor.Session) bool { return a.PID == b.PID })
+	slices.SortFunc(all, func(a, b monitor.Session) int { return int(a.PID) - int(b.PID) })
+	return slices.CompactFunc(all, func(a, b monitor.Session) bool { return a.PID == b.PID })
 }
 
-func appendGone(gone []monitor.Session, s *monitor.Session, present map[sessionID]*monitor.Session) []monitor.Session {
-	if _, there := present[sessionIDOf(s)]; there || s.PID == 0 {
-		return gone
+// eachSession calls each with the sessions of a snapshot, some of them more than once.
+func eachSession(s *monitor.Snapshot, each func(*monitor.Session)) {
+	for i := range s.Locks {
+		eachParty(&s.Locks[i], each)
 	}
-	return append(gone, *s)
+	for i := range s.OtherSessions {
+		each(&s.OtherSessions[i])
+	}
+}
+
+func eachParty(lock *monitor.Lock, each func(*monitor.Session)) {
+	for i := range lock.Holders {
+		each(&lock.Holders[i].Session)
+	}
+	for i := range lock.Waiters {
+		each(&lock.Waiters[i].Session)
+	}
 }
 
 // See compares a snapshot with the one before, and returns what happened in between, in the order of keys. ended are the
@@ -137,14 +137,14 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	if gap {
 		events = append(events, j.gapEvent(s))
 	}
-	locks, sessions := index(s, len(j.sessions))
-	j.remember(s)
+	locks := index(s)
+	j.remember(s, gap)
 	for i := range s.Locks {
 		if len(s.Locks[i].Waiters) > 0 {
 			j.noteContended(lockIDOf(&s.Locks[i]), s.TakenAt)
 		}
 	}
-	over := j.endedSessions(ended, sessions)
+	over := j.endedSessions(ended, s)
 	step := step{j, s.TakenAt, gap, over, sync.OnceValue(s.Tree)}
 	for _, at := range j.reportedLocks(locks) {
 		if before, after := j.locks[at], locks[at]; !sameParties(before, after) {
@@ -156,7 +156,7 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	events = append(events, j.cycleEvents(s)...)
 	j.setHeadlines(events, s)
 	j.dropUncontended(s.TakenAt, locks)
-	j.last, j.previous, j.locks, j.sessions = s.TakenAt, s, locks, sessions
+	j.last, j.previous, j.locks = s.TakenAt, s, locks
 	return events
 }
 
@@ -177,64 +177,48 @@ func (j *Journal) setHeadlines(events []Event, s *monitor.Snapshot) {
 	}
 }
 
-// gapEvent also forgets since when locks are held, since they may have been released in the gap.
 func (j *Journal) gapEvent(s *monitor.Snapshot) Event {
 	e := j.event(Gap, s.TakenAt)
 	e.Reason = j.gap
-	j.gap, j.holds = "", nil
+	j.gap = ""
 	return e
 }
 
-// index returns the locks and sessions of a snapshot by their IDs. known is about how many sessions there are.
-func index(s *monitor.Snapshot, known int) (map[lockID]*monitor.Lock, map[sessionID]*monitor.Session) {
+// index returns the locks of a snapshot by their IDs.
+func index(s *monitor.Snapshot) map[lockID]*monitor.Lock {
 	locks := make(map[lockID]*monitor.Lock, len(s.Locks))
-	sessions := make(map[sessionID]*monitor.Session, known)
 	for i := range s.Locks {
-		lock := &s.Locks[i]
-		locks[lockIDOf(lock)] = lock
-		for k := range lock.Holders {
-			if id := sessionIDOf(&lock.Holders[k].Session); id.PID != 0 {
-				sessions[id] = &lock.Holders[k].Session
-			}
-		}
-		for k := range lock.Waiters {
-			if id := sessionIDOf(&lock.Waiters[k].Session); id.PID != 0 {
-				sessions[id] = &lock.Waiters[k].Session
-			}
-		}
+		locks[lockIDOf(&s.Locks[i])] = &s.Locks[i]
 	}
-	for i := range s.OtherSessions {
-		if id := sessionIDOf(&s.OtherSessions[i]); id.PID != 0 {
-			sessions[id] = &s.OtherSessions[i]
-		}
-	}
-	return locks, sessions
+	return locks
 }
 
-// remember updates holds and waits, and sets SeenSince and Code of the holders.
-func (j *Journal) remember(s *monitor.Snapshot) {
+// remember updates the waits, and sets SeenSince and Code of the holders: as in the snapshot before, if they held the lock
+// there. After a gap that is unknown, since they may have released it in between.
+func (j *Journal) remember(s *monitor.Snapshot, gap bool) {
 	waiting := make(map[sessionID]bool, len(j.waits))
 	for wait := range s.Waits() {
 		waiting[sessionIDOf(&wait.Session)] = true
 	}
-	holds := make(map[holdID]hold, len(j.holds))
-	waits := make(map[waitID]string, len(j.waits))
+	waits, now := make(map[waitID]string, len(j.waits)), s.TakenAt
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		at := lockIDOf(lock)
+		var before []monitor.Holder
+		if was := j.locks[at]; was != nil && !gap {
+			before = was.Holders
+		}
 		for k := range lock.Holders {
 			holder := &lock.Holders[k]
 			if lock.InRow {
-				continue // the snapshot knows
+				break // the snapshot knows
 			}
-			id := holdID{at, holdOf(holder)}
-			known, seen := j.holds[id]
-			if !seen {
-				known = hold{s.TakenAt, j.codeOf(waitID{at, id.session}, holder.Session, waiting[id.session])}
+			if was := sameHold(before, holder); was != nil {
+				holder.SeenSince, holder.Code = was.SeenSince, was.Code
+				continue
 			}
-			holds[id] = known
-			since := known.since
-			holder.SeenSince, holder.Code = &since, known.code
+			id := sessionIDOf(&holder.Session)
+			holder.SeenSince, holder.Code = &now, j.codeOf(waitID{at, id}, holder.Session, waiting[id])
 		}
 		for k := range lock.Waiters {
 			waiter := &lock.Waiters[k]
@@ -246,7 +230,19 @@ func (j *Journal) remember(s *monitor.Snapshot) {
 			}
 		}
 	}
-	j.holds, j.waits = holds, waits
+	j.waits = waits
+}
+
+// sameHold returns the hold of the same session among the holders of a lock in another snapshot, or nil. They are sorted.
+func sameHold(holders []monitor.Holder, h *monitor.Holder) *monitor.Holder {
+	at, found := sort.Find(len(holders), func(i int) int {
+		other := &holders[i]
+		return cmp.Or(cmp.Compare(h.PID, other.PID), cmp.Compare(h.GID, other.GID), cmp.Compare(h.Mode, other.Mode))
+	})
+	if !found || holdOf(&holders[at]) != holdOf(h) {
+		return nil
+	}
+	return &holders[at]
 }
 
 // noteContended notes that a key has waiters.
