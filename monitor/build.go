@@ -13,7 +13,7 @@ import (
 // newSnapshot makes a snapshot from what the server reported.
 func newSnapshot(t tables, o config) (*Snapshot, error) {
 	found := sessions(t)
-	grouped := group(t, found)
+	grouped, advisory := group(t, found)
 	all := newParties(t, found)
 	connect(grouped, t.blockers, all)
 	waits, err := otherWaits(t, all)
@@ -32,7 +32,7 @@ func newSnapshot(t tables, o config) (*Snapshot, error) {
 		NamesMissing:    cmp.Or(t.noNames, registryMissing(t)),
 		DetailsHidden:   detailsHiddenText(t),
 		BlockersMissing: t.noBlockers,
-		Capacity:        capacity(t, found),
+		Capacity:        capacity(t, found, advisory),
 		Locks:           append(sortAll(grouped, t.server.Database), rowLocks(t)...),
 		OtherWaits:      waits,
 		WaitsElsewhere:  max(0, int(t.rows[0].OtherWaiters)-len(waitersOf(waits))),
@@ -58,11 +58,16 @@ func (t tables) locks() iter.Seq2[identity, *monitordb.LocksRow] {
 	}
 }
 
-// group collects the holders and waiters of each lock.
-func group(t tables, found map[string]Session) map[identity]*Lock {
-	grouped := map[identity]*Lock{}
+// group collects the holders and waiters of each lock, and counts the locks, those too that are none of the users'.
+func group(t tables, found map[string]Session) (grouped map[identity]*Lock, all int) {
+	entries := 0
+	for i := range t.rows {
+		entries += len(t.rows[i].Numbers)
+	}
+	grouped, own := make(map[identity]*Lock, entries), map[identity]bool{}
 	for id, row := range t.locks() {
 		if isIdentityKey(id, row) || isMark(id) {
+			own[id] = true
 			continue
 		}
 		lock := grouped[id]
@@ -72,7 +77,7 @@ func group(t tables, found map[string]Session) map[identity]*Lock {
 		}
 		lock.addRow(row, found[row.Owner])
 	}
-	return grouped
+	return grouped, len(grouped) + len(own)
 }
 
 // isIdentityKey reports whether a lock is only the identity of the session that holds it. Sessions never wait for an
@@ -135,13 +140,13 @@ func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parti
 
 // sortAll sorts the locks, their holders and waiters, so that an unchanged server gives an unchanged snapshot.
 func sortAll(grouped map[identity]*Lock, connected string) []Lock {
-	ordered := make([]Lock, 0, len(grouped))
+	ordered := make([]*Lock, 0, len(grouped))
 	for _, lock := range grouped {
 		slices.SortFunc(lock.Holders, compareHolders)
 		slices.SortFunc(lock.Waiters, compareWaiters)
-		ordered = append(ordered, *lock)
+		ordered = append(ordered, lock)
 	}
-	slices.SortFunc(ordered, func(a, b Lock) int {
+	slices.SortFunc(ordered, func(a, b *Lock) int {
 		return cmp.Or(
 			compareBool(b.Database == connected, a.Database == connected),
 			cmp.Compare(a.Database, b.Database),
@@ -149,7 +154,11 @@ func sortAll(grouped map[identity]*Lock, connected string) []Lock {
 			a.ID().Compare(b.ID()),
 		)
 	})
-	return ordered
+	all := make([]Lock, len(ordered))
+	for i, lock := range ordered {
+		all[i] = *lock
+	}
+	return all
 }
 
 func compareHolders(a, b Holder) int {

@@ -57,26 +57,17 @@ func top(loads []SessionLoad) []SessionLoad {
 	return loads[:min(len(loads), topSessions)]
 }
 
-func capacity(t tables, found map[string]Session) Capacity {
+func capacity(t tables, found map[string]Session, advisory int) Capacity {
 	c := Capacity{
 		MaxLocksPerTransaction:  t.server.MaxLocksPerTransaction,
 		MaxConnections:          t.server.MaxConnections,
 		MaxPreparedTransactions: t.server.MaxPreparedTransactions,
 	}
 	c.Nominal = c.MaxLocksPerTransaction * (c.MaxConnections + c.MaxPreparedTransactions)
-	c.Advisory = advisory(t)
+	c.Advisory = int64(advisory)
 	c.Used = c.Advisory + t.rows[0].OtherEntries
 	c.Top = top(loads(t, found))
 	return c
-}
-
-// advisory counts the advisory locks. It counts a lock once, however many sessions hold it or wait for it.
-func advisory(t tables) int64 {
-	different := map[identity]struct{}{}
-	for id := range t.locks() {
-		different[id] = struct{}{}
-	}
-	return int64(len(different))
 }
 
 func loads(t tables, found map[string]Session) []SessionLoad {

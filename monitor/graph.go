@@ -81,25 +81,29 @@ func (s *Snapshot) Waits() iter.Seq[Wait] {
 func (s *Snapshot) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
 		seen := map[SessionID]bool{}
-		once := func(session Session) bool {
-			known := seen[session.ID()]
-			seen[session.ID()] = true
-			return known || yield(session)
+		once := func(session *Session) bool {
+			id := session.ID()
+			if seen[id] {
+				return true
+			}
+			seen[id] = true
+			return yield(*session)
 		}
-		for _, lock := range s.Locks {
-			for _, holder := range lock.Holders {
-				if !once(holder.Session) {
+		for i := range s.Locks {
+			lock := &s.Locks[i]
+			for k := range lock.Holders {
+				if !once(&lock.Holders[k].Session) {
 					return
 				}
 			}
-			for _, waiter := range lock.Waiters {
-				if !once(waiter.Session) {
+			for k := range lock.Waiters {
+				if !once(&lock.Waiters[k].Session) {
 					return
 				}
 			}
 		}
-		for _, session := range s.OtherSessions {
-			if !once(session) {
+		for i := range s.OtherSessions {
+			if !once(&s.OtherSessions[i]) {
 				return
 			}
 		}

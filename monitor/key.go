@@ -48,7 +48,7 @@ func (id identity) text(names []string) string {
 	class, object := id.halves()
 	switch {
 	case len(names) > 0:
-		return notation(names)
+		return id.notation(names)
 	case id.space() == spaceBigint:
 		return pglock.Int64Key(id.number).String()
 	case id.space() == spacePair:
@@ -57,10 +57,10 @@ func (id identity) text(names []string) string {
 	return fmt.Sprintf("%v#%d", pglock.PairKey(class, object), id.objsubid)
 }
 
-func notation(names []string) string {
+func (id identity) notation(names []string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {
-		texts[i] = pglock.NewKey(name).String()
+		texts[i] = driver.Key{KeyID: id.key(), Name: name, Named: true}.String()
 	}
 	return strings.Join(texts, " | ")
 }

@@ -13,8 +13,8 @@ type memory struct {
 	// key.
 	seen map[identity]string
 
-	// registered is what the registry of a database said of the keys of the last snapshot. The next one asks for the others only:
-	// those that have no name yet, or were not locked.
+	// registered is what the registry of a database said since registeredAt. A snapshot asks for the keys that are not in it. It
+	// is never changed, only replaced.
 	database     uint32 // its OID
 	registered   registered
 	registeredAt time.Time
@@ -59,23 +59,18 @@ func (m *memory) name(id identity) (name string, ok bool) {
 	return name, ok
 }
 
-// namesOf returns the registered names of those keys that have some, and since when they are known.
-func (m *memory) namesOf(database uint32, keys []int64) (registered, time.Time) {
-	names, now := registered{}, time.Now()
+// namesOf returns the registered names that are known of a database, and since when. They must not be changed.
+func (m *memory) namesOf(database uint32) (registered, time.Time) {
+	now := time.Now()
 	if m == nil {
-		return names, now
+		return registered{}, now
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.database != database || now.Sub(m.registeredAt) >= keepFor {
-		return names, now
+		return registered{}, now
 	}
-	for _, key := range keys {
-		if known := m.registered[key]; known != nil {
-			names[key] = known
-		}
-	}
-	return names, m.registeredAt
+	return m.registered, m.registeredAt
 }
 
 // keepNames keeps the registered names of a snapshot. Of snapshots at the same time the last one counts; either has what its

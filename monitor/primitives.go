@@ -2,35 +2,15 @@ package monitor
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+	"sync"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // isMark reports whether a lock only says what another one is for.
 func isMark(id identity) bool { return lockkeys.IsMark(id.key()) }
-
-// semaphores returns the IDs of the semaphores whose names the registry of the database can have.
-func (t tables) semaphores() []int64 {
-	known := map[int64]bool{}
-	note := func(key driver.KeyID) {
-		if semaphore, _, ok := lockkeys.ParseSemaphore(key); ok {
-			known[int64(semaphore)] = true
-		}
-	}
-	for id := range t.locks() {
-		if id.database == t.rows[0].ConnectedOid.Uint32 {
-			note(id.key())
-		}
-	}
-	for _, row := range t.rowLocks {
-		note(row.key())
-	}
-	return slices.Collect(maps.Keys(known))
-}
 
 // marks are the sessions and processes that hold a lock which says what another one is for.
 type marks map[identity][]Session
@@ -94,7 +74,7 @@ func recognisePrimitives(grouped map[identity]*Lock, t tables, found map[string]
 
 // foldSemaphores merges the slots and the gate of each semaphore into one lock.
 func foldSemaphores(grouped map[identity]*Lock, t tables) {
-	known := registeredSemaphores(t.names)
+	known := sync.OnceValue(func() map[lockkeys.SemaphoreID]namedSemaphore { return registeredSemaphores(t.names) })
 	for id, lock := range grouped {
 		semaphore, slot, ok := lockkeys.ParseSemaphore(id.key())
 		if !ok || lock.Kind == kindSemaphore {
@@ -107,7 +87,7 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 			whole = newLock(at, lock.Database)
 			whole.Kind, whole.InRow = kindSemaphore, lock.InRow
 			if id.database == t.rows[0].ConnectedOid.Uint32 {
-				whole.name(known[semaphore])
+				whole.name(known()[semaphore])
 			}
 			if old := grouped[at]; old != nil && slot != 0 {
 				whole.addGate(old)
@@ -172,7 +152,7 @@ func (l *Lock) name(known namedSemaphore) {
 func registeredSemaphores(names registered) map[lockkeys.SemaphoreID]namedSemaphore {
 	known := map[lockkeys.SemaphoreID]namedSemaphore{}
 	for _, all := range names {
-		for _, name := range slices.Sorted(slices.Values(all)) {
+		for _, name := range all {
 			text, limit, ok := lockkeys.ParseSemaphoreName(name)
 			if !ok {
 				continue

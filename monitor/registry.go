@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -19,7 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// registered has the names of the connected database's keys. Only bigints have names.
+// registered has the names of the connected database's keys, sorted. Only bigints have names.
 type registered map[int64][]string
 
 // registryMissing returns why there are no registered names, or "" if the registry can be read.
@@ -47,15 +48,27 @@ func registryMissing(t tables) string {
 // A registry that belongs to trusted roles is queried for the keys. No other registry is read.
 func (r reader) readNames(ctx context.Context, t *tables, o config) error {
 	row := t.rows[0]
-	numbers, semaphores := t.bigints(), t.semaphores()
-	if !row.SchemaExists || !row.Ours || !row.Readable || len(numbers)+len(semaphores) == 0 {
+	if !row.SchemaExists || !row.Ours || !row.Readable {
+		return nil
+	}
+	known, since := o.memory.namesOf(row.ConnectedOid.Uint32)
+	numbers, semaphores, some := t.unnamed(known)
+	if !some {
 		return nil
 	}
 	if !t.trusted() {
 		t.noNames = "pglock.names was not read: " + cmp.Or(t.unchecked, t.looked.Err()).Error()
 		return nil
 	}
-	err := r.completeNames(ctx, t, numbers, semaphores, o)
+	if t.names = known; len(numbers)+len(semaphores) == 0 {
+		return nil
+	}
+	answer, err := r.askForNames(ctx, t.looked, numbers, semaphores)
+	if err == nil {
+		t.names = maps.Clone(known) // another snapshot may be reading it
+		maps.Copy(t.names, answer)
+		o.memory.keepNames(row.ConnectedOid.Uint32, t.names, since)
+	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -77,33 +90,36 @@ func connectionBroke(err error) error {
 // trusted reports whether the registry may be queried.
 func (t tables) trusted() bool { return t.unchecked == nil && len(t.looked.Findings) == 0 }
 
-// bigints returns the numbers that can have names.
-func (t tables) bigints() []int64 {
-	known, all := map[int64]bool{}, []int64{}
-	for id := range t.locks() {
-		if id.space() == spaceBigint && id.database == t.rows[0].ConnectedOid.Uint32 && !known[id.number] {
-			known[id.number] = true
-			all = append(all, id.number)
+// unnamed returns the numbers that can have names and have none yet, and the IDs of the semaphores, whose names can change. some
+// says whether any key can have a name.
+func (t tables) unnamed(known registered) (numbers, semaphores []int64, some bool) {
+	asked := map[driver.KeyID]bool{}
+	note := func(key driver.KeyID) {
+		semaphore, _, isSemaphore := lockkeys.ParseSemaphore(key)
+		if isSemaphore {
+			key = driver.KeyID{Number: int64(semaphore)}
+		}
+		isNumber := key.Space == driver.SpaceBigint
+		some = some || isSemaphore || isNumber
+		switch {
+		case asked[key] || isNumber && known[key.Number] != nil:
+		case isSemaphore:
+			asked[key], semaphores = true, append(semaphores, key.Number)
+		case isNumber:
+			asked[key], numbers = true, append(numbers, key.Number)
 		}
 	}
-	return all
-}
-
-// completeNames asks for the names that are not kept.
-func (r reader) completeNames(ctx context.Context, t *tables, numbers, semaphores []int64, o config) error {
-	database := t.rows[0].ConnectedOid.Uint32
-	known, since := o.memory.namesOf(database, numbers)
-	t.names = known
-	unknown := known.without(numbers)
-	if len(unknown)+len(semaphores) == 0 {
-		return nil
+	for id := range t.locks() {
+		if id.database == t.rows[0].ConnectedOid.Uint32 {
+			note(id.key())
+		}
 	}
-	answer, err := r.askForNames(ctx, t.looked, unknown, semaphores)
-	if err == nil {
-		maps.Copy(t.names, answer)
-		o.memory.keepNames(database, t.names, since)
+	for _, row := range t.rowLocks {
+		if row.Space != int16(driver.SpaceBigint) {
+			note(row.key())
+		}
 	}
-	return err
+	return numbers, semaphores, some
 }
 
 // askForNames returns the names of keys and semaphores. It first checks, in the same transaction, that the schema is still trusted.
@@ -136,18 +152,4 @@ func decodeNames(list []byte) (registered, error) {
 		slices.Sort(all)
 	}
 	return names, nil
-}
-
-// without returns those keys that have no name.
-func (r registered) without(keys []int64) []int64 {
-	if len(r) == 0 {
-		return keys
-	}
-	rest := []int64{}
-	for _, key := range keys {
-		if r[key] == nil {
-			rest = append(rest, key)
-		}
-	}
-	return rest
 }

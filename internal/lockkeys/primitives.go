@@ -88,6 +88,9 @@ func SemaphoreName(key string, limit int) string {
 func ParseSemaphoreName(name string) (key string, limit int, ok bool) {
 	rest, is := strings.CutPrefix(name, SemaphorePrefix)
 	number, key, found := strings.Cut(rest, ":")
+	if !is || !found {
+		return "", 0, false
+	}
 	limit, err := strconv.Atoi(number)
-	return key, limit, is && found && err == nil && limit >= 1 && limit <= MaxSlots
+	return key, limit, err == nil && limit >= 1 && limit <= MaxSlots
 }
