@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"cmp"
+	"encoding/binary"
 	"iter"
 	"slices"
 	"time"
@@ -44,12 +45,16 @@ func newSnapshot(t tables, o config) (*Snapshot, error) {
 	return s, nil
 }
 
+// numberSize is how many bytes the number of a key has.
+const numberSize = 8
+
 // locks returns an iterator over the locks of all rows, with the row.
 func (t tables) locks() iter.Seq2[identity, *monitordb.LocksRow] {
 	return func(yield func(identity, *monitordb.LocksRow) bool) {
 		for i := range t.rows {
 			row := &t.rows[i]
-			for _, number := range row.Numbers {
+			for rest := row.Numbers; len(rest) >= numberSize; rest = rest[numberSize:] {
+				number := int64(binary.BigEndian.Uint64(rest))
 				if !yield(identity{row.Database.Uint32, row.Objsubid.Int16, number}, row) {
 					return
 				}
@@ -62,7 +67,7 @@ func (t tables) locks() iter.Seq2[identity, *monitordb.LocksRow] {
 func group(t tables, found map[string]Session) (grouped map[identity]*Lock, all int) {
 	entries := 0
 	for i := range t.rows {
-		entries += len(t.rows[i].Numbers)
+		entries += len(t.rows[i].Numbers) / numberSize
 	}
 	grouped, own := make(map[identity]*Lock, entries), map[identity]bool{}
 	for id, row := range t.locks() {
@@ -140,23 +145,29 @@ func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parti
 
 // sortAll sorts the locks, their holders and waiters, so that an unchanged server gives an unchanged snapshot.
 func sortAll(grouped map[identity]*Lock, connected string) []Lock {
-	ordered := make([]*Lock, 0, len(grouped))
-	for _, lock := range grouped {
+	type placed struct {
+		identity
+		lock *Lock
+	}
+	ordered := make([]placed, 0, len(grouped))
+	for id, lock := range grouped {
 		slices.SortFunc(lock.Holders, compareHolders)
 		slices.SortFunc(lock.Waiters, compareWaiters)
-		ordered = append(ordered, lock)
+		ordered = append(ordered, placed{id, lock})
 	}
-	slices.SortFunc(ordered, func(a, b *Lock) int {
+	slices.SortFunc(ordered, func(a, b placed) int {
+		if a.database == b.database {
+			return a.key().Compare(b.key())
+		}
 		return cmp.Or(
-			compareBool(b.Database == connected, a.Database == connected),
-			cmp.Compare(a.Database, b.Database),
-			cmp.Compare(a.DatabaseOID, b.DatabaseOID),
-			a.ID().Compare(b.ID()),
+			compareBool(b.lock.Database == connected, a.lock.Database == connected),
+			cmp.Compare(a.lock.Database, b.lock.Database),
+			cmp.Compare(a.database, b.database),
 		)
 	})
 	all := make([]Lock, len(ordered))
-	for i, lock := range ordered {
-		all[i] = *lock
+	for i, one := range ordered {
+		all[i] = *one.lock
 	}
 	return all
 }

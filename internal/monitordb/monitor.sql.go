@@ -189,7 +189,7 @@ owners AS (
 ),
 held AS (
     SELECT l.owner, l.database, l.objsubid, l.mode, l.granted, min(l.waiting_since) AS waiting_since,
-           pg_catalog.array_agg(l.number) AS numbers,
+           pg_catalog.string_agg(pg_catalog.int8send(l.number), ''::bytea) AS numbers,
            pg_catalog.row_number() OVER (PARTITION BY l.owner) AS nth
     FROM locks AS l
     WHERE l.locktype = 'advisory'
@@ -280,7 +280,7 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.chained END::json AS chained,
        COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
        s.waiting_since::timestamptz AS waiting_since,
-       s.numbers::int8[] AS numbers, s.datname, s.gid, s.role, s.prepared,
+       s.numbers::bytea AS numbers, s.datname, s.gid, s.role, s.prepared,
        s.xid_age, s.xmin_age,
        s.session_pid, s.usename, s.application_name, s.client_addr, s.client_port, s.state, s.state_change, s.query,
        s.backend_start, s.xact_start, s.wait_event_type, s.wait_event, s.backend_type, s.leader_pid,
@@ -314,7 +314,7 @@ type LocksRow struct {
 	Mode             pgtype.Text
 	Granted          pgtype.Bool
 	WaitingSince     pgtype.Timestamptz
-	Numbers          []int64
+	Numbers          []byte
 	Datname          pgtype.Text
 	Gid              pgtype.Text
 	Role             pgtype.Text
@@ -341,7 +341,7 @@ type LocksRow struct {
 
 // Everything about advisory locks except who waits for whom, in every database of the server, from one reading of
 // pg_locks. A row is a session or prepared transaction with the locks of one database and space that it holds, or
-// waits for, in one mode. Its first row also has what pg_stat_activity knows of it, and the first row of all what
+// waits for, in one mode: their numbers are eight bytes each. Its first row also has what pg_stat_activity knows of it, and the first row of all what
 // there is only once. Sessions without advisory locks are there when they have more locks than most, when they are wanted, and,
 // unless the snapshot is of advisory locks only, when they wait for another lock or hold one that is waited for.
 //
