@@ -28,32 +28,27 @@ type note struct {
 // set it has the texts of statements, which can contain personal data.
 func Encode(s *monitor.Snapshot, ended []int32, queries bool) (Line, error) {
 	l := Line{info: infoOf(s)}
+	var text bytes.Buffer
 	if len(ended) > 0 {
-		text, err := encode(note{Ended: ended})
-		if err != nil {
+		if err := json.NewEncoder(&text).Encode(note{Ended: ended}); err != nil {
 			return l, err
 		}
-		l.text = text
 	}
 	if !queries {
 		s = withoutQueries(s)
 	}
 	versioned := *s
 	versioned.Version = monitor.FormatVersion
-	text, err := encode(&versioned)
+	head := text.Len()
+	err := json.NewEncoder(&text).Encode(&versioned)
+	if err == nil {
+		err = checkSize(text.Bytes()[head:])
+	}
 	if err != nil {
 		return l, fmt.Errorf("record a snapshot: %w", err)
 	}
-	if err := checkSize(text); err != nil {
-		return l, fmt.Errorf("record a snapshot: %w", err)
-	}
-	l.text = append(l.text, text...)
+	l.text = text.Bytes()
 	return l, nil
-}
-
-func encode(value any) ([]byte, error) {
-	text, err := json.Marshal(value)
-	return append(text, '\n'), err
 }
 
 // checkSize refuses lines that would take much more memory when decoded.

@@ -1,7 +1,9 @@
 package recording
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -183,11 +185,11 @@ func (w *Writer) Outage(reason string) error {
 }
 
 func (w *Writer) write(n note) error {
-	text, err := encode(n)
-	if err != nil {
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode(n); err != nil {
 		return err
 	}
-	return w.writeText(text)
+	return w.writeText(text.Bytes())
 }
 
 func (w *Writer) writeText(text []byte) error {

@@ -74,9 +74,9 @@ type blocking struct {
 func newBlocking(s *monitor.Snapshot, locks chosen) blocking {
 	b := blocking{chosen: locks, tree: s.Tree(), holders: map[monitor.SessionID]*monitor.Holder{}}
 	for _, lock := range locks.locks {
-		for i := range lock.Holders {
+		for i := 0; i < len(lock.Holders) && len(lock.Waiters) > 0; i++ {
 			holder := &lock.Holders[i]
-			if _, known := b.holders[holder.ID()]; !known && len(lock.Waiters) > 0 {
+			if _, known := b.holders[holder.ID()]; !known {
 				b.holders[holder.ID()] = holder
 			}
 		}
