@@ -27,17 +27,15 @@ func (s *Server) initialize(ctx context.Context, o Options) error {
 	return s.configure(o.Settings)
 }
 
+// runInitdb lets clients send the password as it is, over loopback: what SCRAM costs them, with the race detector two
+// milliseconds for each connection, protects nothing here.
 func (s *Server) runInitdb(ctx context.Context) error {
-	password, err := verifier(s.password)
-	if err != nil {
-		return err
-	}
-	passwordFile, err := s.WriteFile("password", password+"\n")
+	passwordFile, err := s.WriteFile("password", Verifier(s.password)+"\n")
 	if err != nil {
 		return err
 	}
 	initdb := s.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
-		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=scram-sha-256", "--pwfile="+passwordFile)
+		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=password", "--pwfile="+passwordFile)
 	return run(initdb)
 }
 

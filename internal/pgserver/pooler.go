@@ -104,7 +104,6 @@ func (p *Pooler) command(port int) (*exec.Cmd, error) {
 
 func (p *Pooler) configure(port int) (file string, err error) {
 	server := p.options.Server
-	// PgBouncer needs plain passwords to log in to the server with SCRAM.
 	users := fmt.Sprintf("%q %q\n", server.User, server.Password)
 	for _, name := range slices.Sorted(maps.Keys(p.options.Users)) {
 		users += fmt.Sprintf("%q %q\n", name, p.options.Users[name])
@@ -121,7 +120,7 @@ listen_addr = 127.0.0.1
 listen_port = %d
 unix_socket_dir =
 pool_mode = %s
-auth_type = scram-sha-256
+auth_type = plain
 auth_file = %s
 max_client_conn = 1000
 default_pool_size = %d

@@ -159,7 +159,7 @@ func closeConn(t testing.TB, conn *pgx.Conn) {
 func (db *DB) Role(t testing.TB, prefix string) (connString string) {
 	t.Helper()
 	made := role{name: prefix + "_" + suffix(), password: rand.Text()}
-	create := fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", identifier(made.name), made.password)
+	create := fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", identifier(made.name), pgserver.Verifier(made.password))
 	if err := db.asAdmin(execute(create)); err != nil {
 		t.Fatalf("make role %s: %v", made.name, err)
 	}
