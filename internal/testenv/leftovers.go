@@ -11,7 +11,7 @@ import (
 )
 
 // grace is how long a backend may take to notice that its client is gone.
-const grace = 10 * time.Second
+var grace = 10 * time.Second
 
 // cleanUp drops the database. Its error says what the test has left behind.
 func (db *DB) cleanUp() error {

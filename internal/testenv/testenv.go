@@ -20,12 +20,13 @@ import (
 const (
 	// patience is how long something that must happen may take. It is generous for slow machines.
 	patience = 3 * time.Minute
-	// goroutinePatience is how long goroutines may take to end after the last test. Those that never do cost all of it.
-	// When pgx gives a connection up, it waits for 15 s for the answer to its cancel request.
-	goroutinePatience = 20 * time.Second
 	// The pause between two checks grows: a check may be a query, or another program.
 	shortestPause, longestPause = 2 * time.Millisecond, 50 * time.Millisecond
 )
+
+// goroutinePatience is how long goroutines may take to end after the last test. Those that never do cost all of it.
+// When pgx gives a connection up, it waits for 15 s for the answer to its cancel request.
+var goroutinePatience = 20 * time.Second
 
 // Main is for TestMain: it runs the tests, stops the servers, checks for leaked goroutines, and exits. Options name
 // goroutines that may stay.
