@@ -125,9 +125,6 @@ func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (er
 		r.at = i
 		parts[i], err = l.takeOne(ctx, part)
 		r.asked = r.asked || part.asked
-		if part.ready != nil {
-			r.ready = part.ready
-		}
 		if err != nil {
 			return err
 		}

@@ -102,6 +102,22 @@ func lockLater(t testing.TB, l *pglock.Locker, key pglock.Key, opts ...pglock.Lo
 	return granted
 }
 
+// lockWhenAvailable is lockLater on a machine so busy that a connection may not come about in its second.
+func lockWhenAvailable(t *testing.T, l *pglock.Locker, key pglock.Key) <-chan *pglock.Lock {
+	granted := make(chan *pglock.Lock, 1)
+	go func() {
+		defer close(granted)
+		untilAvailable(t, "a lock", func() error {
+			lock, err := l.Lock(minuteContext(t), key)
+			if err == nil {
+				granted <- lock
+			}
+			return err
+		})
+	}()
+	return granted
+}
+
 // numbers returns the result of a query for one column of integers.
 func numbers(t testing.TB, conn *pgx.Conn, query string, args ...any) []int64 {
 	t.Helper()

@@ -33,7 +33,7 @@ func holdOnWaitSessions(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []p
 	plainLock(t, before, keys...)
 	var waiters []<-chan *pglock.Lock
 	for _, key := range keys {
-		waiters = append(waiters, lockLater(t, l, key, pglock.RetryUnavailable(time.Minute))) // however busy the machine is
+		waiters = append(waiters, lockWhenAvailable(t, l, key)) // however busy the machine is
 	}
 	db.WaitForWaiters(t, len(keys))
 	plainUnlock(t, before, keys...)

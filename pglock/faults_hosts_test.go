@@ -55,12 +55,11 @@ func TestFaultsASilentAddressIsPassedOver(t *testing.T) {
 			config.ConnConfig.ConnectTimeout = time.Second
 			l, _ := openConfig(t, config, pglock.WithNames())
 			key, ctx := pglock.NewKey("k"), minuteContext(t)
-			held, err := l.Lock(ctx, key, pglock.RetryUnavailable(time.Hour))
-			must.Succeed(t, err)
+			held := <-lockWhenAvailable(t, l, key)
 			untilAvailable(t, "Ping, with a connection for names", func() error { return l.Ping(ctx) })
 			waiter := lockLater(t, openLocker(t, db), key)
 			db.WaitForWaiters(t, 1)
-			queued := lockLater(t, l, pglock.NewKey("other"), pglock.RetryUnavailable(time.Hour))
+			queued := lockWhenAvailable(t, l, pglock.NewKey("other"))
 			mustUnlock(t, <-queued)
 			job, err := schedule.New(l, pglock.NewKey("job"))
 			must.Succeed(t, err)
@@ -77,7 +76,7 @@ func TestFaultsASilentAddressIsPassedOver(t *testing.T) {
 			}
 			mustUnlock(t, held)
 			taken := <-waiter
-			wanted := lockLater(t, l, key, pglock.RetryUnavailable(time.Hour)) // on a session that waits
+			wanted := lockWhenAvailable(t, l, key) // on a session that waits
 			db.WaitForWaiters(t, 1)
 			mustUnlock(t, taken)
 			mustUnlock(t, <-wanted)
@@ -113,7 +112,7 @@ func TestFaultsAContextEndsTheWaitForASilentAddress(t *testing.T) {
 	calls := []func() error{
 		func() error { return l.Ping(ctx) },
 		func() error {
-			_, err := l.Lock(ctx, pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
+			_, err := l.Lock(ctx, pglock.NewKey("k"))
 			return err
 		},
 		func() error {

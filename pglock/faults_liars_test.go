@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -86,10 +85,10 @@ func forward(client net.Conn, server string, change func([]byte) []byte) {
 }
 
 // wantRefused fails the test unless the first lock of a new Locker is refused for the reason.
-func wantRefused(t *testing.T, config *pgxpool.Config, reason error, opts ...pglock.LockOption) {
+func wantRefused(t *testing.T, config *pgxpool.Config, reason error) {
 	t.Helper()
 	l, _ := openConfig(t, config)
-	lock, err := l.Lock(minuteContext(t), pglock.NewKey("refused"), opts...)
+	lock, err := l.Lock(minuteContext(t), pglock.NewKey("refused"))
 	if !errors.Is(err, reason) || errors.Is(err, pglock.ErrUnavailable) {
 		t.Errorf("the error is %v, want one that matches %q", err, reason)
 	}
@@ -116,13 +115,13 @@ func TestFaultsFunctionsThatLockNothingAreRefused(t *testing.T) {
 }
 
 // Later sessions must be refused the identity of the first one. That is how they find that they share a server session
-// too. It is no outage, so the call is not repeated.
+// too.
 func TestFaultsASessionThatIsSharedIsRefused(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	config := lying(t, db, 1, "pg_try_advisory_lock_shared")
 	held := wantGranted(t, config)
-	wantRefused(t, config, pglock.ErrPooler, pglock.RetryUnavailable(time.Minute))
+	wantRefused(t, config, pglock.ErrPooler)
 	held()
 
 	used := db.Config(t) // by another client, which has prepared a statement of the same name
@@ -130,7 +129,7 @@ func TestFaultsASessionThatIsSharedIsRefused(t *testing.T) {
 		_, err := conn.Prepare(ctx, "pglock_try_"+strconv.Itoa(int(conn.PID())), "select 1", nil)
 		return err
 	}
-	wantRefused(t, used, pglock.ErrPooler, pglock.RetryUnavailable(time.Minute))
+	wantRefused(t, used, pglock.ErrPooler)
 }
 
 // A role that may not ask is not refused.
@@ -166,7 +165,7 @@ func TestFaultsServersInTurnAreRefused(t *testing.T) {
 		return config
 	}
 	before := wantGranted(t, config(old))
-	wantRefused(t, config(other), pglock.ErrPooler, pglock.RetryUnavailable(time.Minute))
+	wantRefused(t, config(other), pglock.ErrPooler)
 	after := wantGranted(t, config(promoted))
 	wantRefused(t, config(old), pglock.ErrPooler)
 	before()

@@ -86,7 +86,9 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 	cancel()
 	<-waited
 	mustUnlock(t, holder)
-	unreachable := openRefused(t)
+	refused := db.Config(t)
+	refused.ConnConfig.Host, refused.ConnConfig.Port = "127.0.0.1", 1 // where nothing listens
+	unreachable, _ := openConfig(t, refused)
 	if _, err := unreachable.Lock(t.Context(), key); keylabel.Outcome(err) != "unavailable" {
 		t.Errorf("the outcome of %v is %s", err, keylabel.Outcome(err))
 	}

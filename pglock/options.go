@@ -303,7 +303,6 @@ func (a acquisition) never() bool { return a.bounded && a.maxWait == 0 }
 type lockConfig struct {
 	acquisition
 	maxHold time.Duration
-	outage  time.Duration // RetryUnavailable; 0: none
 	token   string
 	use     *Use // nil: UseLock
 }

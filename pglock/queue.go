@@ -190,10 +190,9 @@ func (l *Locker) leaveAfter(r *request, err error) {
 		l.leave(r)
 		return
 	}
-	left := *r // r may begin another attempt
 	go func() {
 		<-open.Done
-		l.leave(&left)
+		l.leave(r)
 	}()
 }
 

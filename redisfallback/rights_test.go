@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -98,7 +97,7 @@ func TestRightsAClientThatIsDeniedAccessIsToldSoAndNoPasswordShown(t *testing.T)
 				}
 			}
 			l, redlock := open(t, clients[:1], nil), open(t, clients, nil)
-			_, err := l.Lock(t.Context(), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
+			_, err := l.Lock(t.Context(), pglock.NewKey("k"))
 			wantDenied("Lock", err)
 			_, err = redlock.TryLock(t.Context(), pglock.NewKey("k"))
 			wantDenied("TryLock on a majority", err)
@@ -160,7 +159,7 @@ func TestRightsThatAreNeededLaterAreMissedBeforeTheFirstLock(t *testing.T) {
 		server.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-eval", "+eval", missing)
 		client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "locks", Password: "secret"}))
 		l := open(t, []redis.UniversalClient{client}, nil)
-		_, lockErr := l.Lock(t.Context(), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
+		_, lockErr := l.Lock(t.Context(), pglock.NewKey("k"))
 		_, tryErr := l.TryLock(t.Context(), pglock.NewKey("k"))
 		for call, err := range map[string]error{"Lock": lockErr, "TryLock": tryErr} {
 			if !errors.Is(err, pglock.ErrDenied) || !strings.Contains(strings.ToLower(err.Error()), missing[1:]) {
@@ -177,7 +176,7 @@ func TestRightsAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
 	s := newPeers(t)
 	for kind, command := range map[string][]string{"list": {"RPUSH", "pglock:k", "x"}, "hash": {"HSET", "pglock:k", "a", "1"}} {
 		s.server.Must(t, command...)
-		_, lockErr := s.first.Lock(t.Context(), s.key, pglock.RetryUnavailable(time.Hour))
+		_, lockErr := s.first.Lock(t.Context(), s.key)
 		_, tryErr := s.first.TryLock(t.Context(), s.key)
 		_, sharedErr := s.first.TryLock(t.Context(), s.key, pglock.Shared())
 		for call, err := range map[string]error{"Lock": lockErr, "TryLock": tryErr, "shared TryLock": sharedErr} {

@@ -143,7 +143,7 @@ func TestWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		if _, err := dying.Lock(ctx, s.key, pglock.RetryUnavailable(time.Minute)); err == nil {
+		if _, err := dying.Lock(ctx, s.key); err == nil {
 			t.Error("the dead waiter got the lock")
 		}
 	}()

@@ -13,22 +13,26 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// await calls ping until the server answers, or the time is over. Any answer that is no outage will do: what comes next
-// gets the same one.
-func (d *dsn) await(ctx context.Context, ping func(context.Context) error) error {
+// await calls ping until the server answers, and returns false if the time is over before, or ctx ends. Any answer that is
+// no outage will do: what comes next gets the same one.
+func (d *dsn) await(ctx context.Context, ping func(context.Context) error) (answered bool) {
 	const pause = 500 * time.Millisecond
 	for began := time.Now(); d.wait > 0; {
-		err := sqlstate.ExplainOwn(ping(ctx))
-		switch left := time.Duration(d.wait) - time.Since(began); {
-		case !errors.Is(err, pglock.ErrUnavailable) && !errors.Is(err, pglock.ErrStandby) || left <= 0:
-			return nil
-		default:
-			if !timing.Sleep(ctx, min(pause, left)) {
-				return context.Cause(ctx)
-			}
+		if !isOutage(sqlstate.ExplainOwn(ping(ctx))) {
+			return true
+		}
+		left := time.Duration(d.wait) - time.Since(began)
+		if left <= 0 || !timing.Sleep(ctx, min(pause, left)) {
+			break
 		}
 	}
-	return nil
+	return false
+}
+
+// isOutage reports whether err may end by itself. During a failover the address may lead to the standby that is about to
+// be promoted.
+func isOutage(err error) bool {
+	return errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrStandby)
 }
 
 func answers(ctx context.Context, config *pgx.ConnConfig) error {

@@ -137,8 +137,9 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
 	}
-	if err := d.await(cmd.Context(), func(ctx context.Context) error { return answers(ctx, config.ConnConfig) }); err != nil {
-		return database{}, err
+	_ = d.await(cmd.Context(), func(ctx context.Context) error { return answers(ctx, config.ConnConfig) })
+	if ended := context.Cause(cmd.Context()); ended != nil {
+		return database{}, ended
 	}
 	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted, keep: d.keep}, nil
 }

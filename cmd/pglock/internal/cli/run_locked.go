@@ -108,13 +108,17 @@ func (u *lockedRun) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	if u.verbose || term.Is(os.Stderr) {
 		say(os.Stderr, "%v; waiting", u.failed(held))
 	}
-	if u.bounded {
-		options = append(options, pglock.MaxWait(time.Duration(u.wait)))
+	began := time.Now()
+	for {
+		bound := options
+		if u.bounded {
+			bound = append(bound, pglock.MaxWait(max(0, time.Duration(u.wait)-time.Since(began))))
+		}
+		lock, err := u.locker.Lock(ctx, u.key, bound...)
+		if !isOutage(err) || !u.dsn.await(ctx, u.locker.Ping) {
+			return lock, err
+		}
 	}
-	if u.dsn.wait > 0 {
-		options = append(options, pglock.RetryUnavailable(time.Duration(u.dsn.wait)))
-	}
-	return u.locker.Lock(ctx, u.key, options...)
 }
 
 // mark takes the lock by which the monitor recognizes the run of a job, and waits for its end as a matter of course, and

@@ -22,7 +22,6 @@ func PairKey(int32, int32) Key { return Key{} }
 
 func MaxWait(time.Duration) Option          { return Option{} }
 func MaxHold(time.Duration) Option          { return Option{} }
-func RetryUnavailable(time.Duration) Option { return Option{} }
 func Shared() Option                        { return Option{} }
 
 func (*Locker) Lock(context.Context, Key, ...Option) (*Lock, error)      { return nil, nil }
