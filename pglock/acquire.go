@@ -56,7 +56,7 @@ type request struct {
 	config lockConfig
 	token  string
 	since  driver.Instant
-	caller context.Context // of the call, or derived from it by the Observer
+	caller context.Context // for the Observer
 	waited bool            // it did not get the lock at once
 	at     int             // the place in keys of the one that it waits for
 	of     *request        // the LockAll that takes the key as one of several; nil if there is none
@@ -90,7 +90,7 @@ func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockO
 		if err != nil {
 			err = l.explain(ctx, r, err, waited)
 		}
-		l.reportEnd(r, lock, waited, err)
+		l.reportEnd(r, waited, err)
 	}
 	if err != nil {
 		return nil, err
@@ -151,8 +151,8 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 	return l.takeOne(ctx, r)
 }
 
-// takeOne passes r, which has one key, through the queue of this process and then through the backend's. If it fails, or the
-// Observer panics, r leaves them, as soon as the backend knows that its key is not locked.
+// takeOne passes r, which has one key, through the queue of this process and then through the backend's. If it fails, r
+// leaves them, as soon as the backend knows that its key is not locked.
 func (l *Locker) takeOne(ctx context.Context, r *request) (lock *Lock, err error) {
 	defer func() {
 		if lock == nil {

@@ -39,8 +39,7 @@ func (l *Locker) takeAll(ctx context.Context, r *request) (*Lock, error) {
 	}
 }
 
-// takeParts takes all parts once. The error matches ErrLost if one was lost meanwhile. After an error, or if the Observer
-// panics, none is held.
+// takeParts takes all parts once. The error matches ErrLost if one was lost meanwhile. After an error none is held.
 func (l *Locker) takeParts(
 	ctx context.Context, r *request, take func(context.Context, *request, []*Lock) error,
 ) (lock *Lock, err error) {
@@ -128,7 +127,7 @@ func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (er
 		if err != nil {
 			return err
 		}
-		ctx = parts[i].newContext(ctx)
+		ctx = parts[i].Context(ctx)
 	}
 	return nil
 }

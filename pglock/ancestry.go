@@ -31,9 +31,7 @@ func lineage(ctx context.Context) (locks []*Lock, txs []placedTx) {
 		lock := (*Lock)(nil)
 		switch c := ctx.(type) {
 		case *lockContext:
-			lock, ctx = c.lock, c.Context
-		case *valuesContext: // its other parent does not end
-			lock, ctx = c.lock, nil
+			lock, ctx = c.lock, c.parent
 		case *txContext:
 			txs, ctx = append(txs, c.tie), c.Context
 		case hooks.DerivedContext:

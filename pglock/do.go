@@ -41,7 +41,7 @@ func (l *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (
 			err = errors.Join(unlockErr, err)
 		}
 	}()
-	return fn(l.Context(l.seen(ctx)), l)
+	return fn(l.Context(ctx), l)
 }
 
 var errNilFunc = errors.New("the function is nil")

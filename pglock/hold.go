@@ -150,6 +150,6 @@ func (k *Lock) reportHandedOff(ctx context.Context) {
 	if o := k.hold.locker.config.observer; o != nil {
 		e := k.event(EventAcquired)
 		e.Took, e.Source = 0, SourceHandoff
-		k.reportAcquired(o.observe(ctx, e))
+		o(ctx, e)
 	}
 }

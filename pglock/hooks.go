@@ -18,8 +18,8 @@ func init() {
 		return locker.(*Locker).whoHolds(driverKeys(keys.([]Key)), ended)
 	}
 	hooks.Watch = func(locker any, w *hooks.Waits) (stop func()) { return locker.(*Locker).watch(w) }
-	hooks.Observe = func(ctx context.Context, locker, event any) context.Context {
-		return locker.(*Locker).config.observer.observe(ctx, event.(Event))
+	hooks.Observe = func(ctx context.Context, locker, event any) {
+		locker.(*Locker).config.observer.observe(ctx, event.(Event))
 	}
 	hooks.HandoffLimit = func(locker any) (int, time.Duration) {
 		c := locker.(*Locker).config

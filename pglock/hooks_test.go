@@ -22,9 +22,8 @@ func memoryLocker(t *testing.T, opts ...pglock.Option) *pglock.Locker {
 
 func TestHooksHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.T) {
 	var uses []string
-	l := memoryLocker(t, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+	l := memoryLocker(t, pglock.WithObserver(func(_ context.Context, e pglock.Event) {
 		uses = append(uses, string(e.Type)+" "+string(e.Use.Kind))
-		return ctx
 	}))
 	key := pglock.NewKey("k")
 	use := hooks.WithUse(pglock.Use{Kind: "turn", Key: key}).(pglock.LockOption)

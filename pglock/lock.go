@@ -23,15 +23,13 @@ type Lock struct {
 	since driver.Instant
 	use   *Use // what a primitive uses it for; nil for plain locks
 
-	mu         sync.Mutex
-	err        error // why it ended
-	done       chan struct{}
-	expires    driver.Instant // when MaxHold ends it; 0 is never
-	timer      *time.Timer    // checks expires
-	contexts   map[*lockContext]struct{}
-	endless    *lockContext    // for parents that do not end
-	observed   context.Context // for the Observer, once it has been told that the lock was acquired
-	unreported *LostError      // a loss to report after that
+	mu      sync.Mutex
+	err     error // why it ended
+	done    chan struct{}
+	expires driver.Instant  // when MaxHold ends it; 0 is never
+	timer   *time.Timer     // checks expires
+	life    context.Context // ends with the lock; made when it is first needed
+	endLife context.CancelCauseFunc
 
 	fencing  ctxMutex // held while asking for the fence
 	fence    int64    // 0 until it has been asked for
@@ -157,17 +155,16 @@ func (l *Lock) end(err error) bool {
 		return false
 	}
 	l.err = err
-	contexts := l.contexts
-	l.contexts = nil
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	if l.done != nil {
 		close(l.done)
 	}
+	endLife := l.endLife
 	l.mu.Unlock()
-	for c := range contexts {
-		c.cancel(err)
+	if endLife != nil {
+		endLife(err)
 	}
 	return true
 }

@@ -5,17 +5,13 @@ import (
 	"time"
 )
 
-// Observer is called with what happens to the locks of a [Locker], for metrics and traces. It returns ctx, or a
-// context derived from it. The context that it returns for one event is that of the lock's later events: the context
-// for [EventWaitStarted] is passed to the later events of that call, the one for [EventAcquired] to the event that
-// ends the lock. Functions of Do and TryDo get the latter's values. So a span can begin with one event and end with
-// another. What it returns for other events does not matter.
+// Observer is called with what happens to the locks of a [Locker], for metrics and traces. The context is that of the
+// call, for its values. A span can be made when it is over, from [Event].Took.
 //
 // It may be called concurrently. It runs on the caller's goroutine, outside of the Locker's mutexes, and delays the
 // call: it should be quick. Only losses are usually reported in the background, one after another, so a slow Observer
-// does not delay the end of any lock. A panic reaches the caller, which then holds no lock; in the background it ends
-// the program, as in any goroutine.
-type Observer func(ctx context.Context, e Event) context.Context
+// does not delay the end of any lock. It must not panic.
+type Observer func(ctx context.Context, e Event)
 
 // Event is what an [Observer] learns. Fields that do not apply to its Type are zero.
 type Event struct {
@@ -40,9 +36,6 @@ type Event struct {
 	Due time.Time
 	ID  string
 	Ran bool
-
-	locker *Locker
-	asks   []Key // what Holders asks about
 }
 
 // EventType says what has happened.
@@ -54,15 +47,15 @@ const (
 	// Err unless the lock was granted.
 	EventWaitStarted EventType = "wait started"
 	EventWaitEnded   EventType = "wait ended"
-	// EventAcquired: a call is about to return with its lock. One of EventReleased and EventLost follows.
+	// EventAcquired: a call is about to return with its lock. There is one EventReleased or EventLost for each.
 	EventAcquired EventType = "acquired"
 	// EventFailed: a call has not acquired its lock: a try was refused, a wait ended, or the server could not be
 	// reached. There is none for misuse, such as an invalid key.
 	EventFailed EventType = "failed"
 	// EventReleased: the lock was unlocked and had not been lost. Took is how long it was held.
 	EventReleased EventType = "released"
-	// EventLost: the lock has ended otherwise, and its contexts with it. It is reported in the background, or by the
-	// Unlock that found the loss. Close waits for the report, at most some seconds.
+	// EventLost: the lock has ended otherwise, and its contexts with it. It is reported in the background (if it
+	// comes with the grant, maybe before EventAcquired), or by the Unlock that found the loss. Close waits for the report, at most some seconds.
 	EventLost EventType = "lost"
 	// EventTxLocked: a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, or the result
 	// of a lock in a batch, where Took is zero. Such a call reports only to the Observer of its own [WithObserver]. The
@@ -74,30 +67,11 @@ const (
 	EventRecorded EventType = "recorded"
 )
 
-// Holders asks the server for the holders of the first of the keys that has any, as [Locker.Holders] does for one key.
-// It takes at least one round trip, so an Observer should call it in the background, and only for some waits. It
-// returns none but for an EventWaitStarted, and for permits of a semaphore.
-func (e Event) Holders(ctx context.Context) ([]Holder, error) {
-	if e.locker == nil {
-		return nil, nil
+// observe calls o, if there is one.
+func (o Observer) observe(ctx context.Context, e Event) {
+	if o != nil {
+		o(ctx, e)
 	}
-	for _, key := range e.asks {
-		if holders, err := e.locker.Holders(ctx, key); err != nil || len(holders) > 0 {
-			return holders, err
-		}
-	}
-	return nil, nil
-}
-
-// observe calls o, if there is one, and returns the context for later events.
-func (o Observer) observe(ctx context.Context, e Event) context.Context {
-	if o == nil {
-		return ctx
-	}
-	if own := o(ctx, e); own != nil {
-		return own
-	}
-	return ctx
 }
 
 // Source is how a lock came to its holder.

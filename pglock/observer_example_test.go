@@ -9,9 +9,8 @@ import (
 
 func ExampleWithObserver() {
 	ctx := context.Background()
-	locker := exampleLocker(pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+	locker := exampleLocker(pglock.WithObserver(func(_ context.Context, e pglock.Event) {
 		fmt.Println(e.Type, e.Keys[0])
-		return ctx
 	}))
 	defer locker.Close(ctx)
 	err := locker.Do(ctx, pglock.NewKey("a"), func(context.Context, *pglock.Lock) error { return nil })

@@ -18,49 +18,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-type spanKey struct{}
-
-// spans is an Observer that passes a name on in the contexts that it returns.
-func (j *journal) spans(ctx context.Context, e pglock.Event) context.Context {
-	in := fmt.Sprint(ctx.Value(spanKey{}))
-	with := func(what string) context.Context {
-		return context.WithValue(ctx, spanKey{}, strings.TrimPrefix(in+"/", "<nil>/")+what)
-	}
+// failures is an Observer of calls that got nothing.
+func (j *journal) failures(_ context.Context, e pglock.Event) {
 	switch e.Type {
-	case pglock.EventWaitStarted:
-		return with("wait")
-	case pglock.EventAcquired:
-		return with("hold")
 	case pglock.EventFailed:
-		j.add("failed in %s: %s, try %v", in, keylabel.Outcome(e.Err), e.Try)
-	default:
-		j.add("%s in %s", e.Type, in)
-	}
-	return nil // as ctx
-}
-
-func TestObserverContextsAreThoseOfLaterEvents(t *testing.T) {
-	db := testenv.Database(t)
-	var j journal
-	l := openLocker(t, db, pglock.WithObserver(j.spans))
-	key := pglock.NewKey("k")
-	holder := mustLock(t, openLocker(t, db), key)
-	ctx := context.WithValue(t.Context(), spanKey{}, "call")
-	result := make(chan error, 1)
-	go func() {
-		result <- l.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
-			j.add("work in %v", ctx.Value(spanKey{}))
-			return lock.Context(t.Context()).Err()
-		})
-	}()
-	db.WaitForWaiters(t, 1)
-	mustUnlock(t, holder)
-	must.Succeed(t, <-result)
-	want := []string{
-		"wait ended in call/wait", "work in call/wait/hold", "released in call/wait/hold",
-	}
-	if !slices.Equal(j.lines, want) {
-		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+		j.add("failed: %s, try %v", keylabel.Outcome(e.Err), e.Try)
+	case pglock.EventWaitEnded, pglock.EventReleased:
+		j.add("%s", e.Type)
 	}
 }
 
@@ -68,7 +32,7 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	var j journal
-	l := openLocker(t, db, pglock.WithObserver(j.spans), pglock.WithMaxHeld(1))
+	l := openLocker(t, db, pglock.WithObserver(j.failures), pglock.WithMaxHeld(1))
 	key := pglock.NewKey("k")
 	holder := mustLock(t, openLocker(t, db), key)
 	own := mustLock(t, l, pglock.NewKey("own"))
@@ -93,10 +57,10 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 		t.Errorf("the outcome of %v is %s", err, keylabel.Outcome(err))
 	}
 	want := []string{
-		"failed in <nil>: too_many, try true", "failed in <nil>: deadlock, try false", "released in hold",
-		"failed in <nil>: not_acquired, try true",
-		"wait ended in wait", "failed in wait: not_acquired, try false",
-		"wait ended in wait", "failed in wait: canceled, try false",
+		"failed: too_many, try true", "failed: deadlock, try false", "released",
+		"failed: not_acquired, try true",
+		"wait ended", "failed: not_acquired, try false",
+		"wait ended", "failed: canceled, try false",
 	}
 	if !slices.Equal(j.lines, want) {
 		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
@@ -105,9 +69,8 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 
 func TestObserverTokensAreThoseOfTheLock(t *testing.T) {
 	var tokens []string
-	l, err := locktest.NewMemory(pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+	l, err := locktest.NewMemory(pglock.WithObserver(func(_ context.Context, e pglock.Event) {
 		tokens = append(tokens, e.Token)
-		return ctx
 	}))
 	must.Succeed(t, err)
 	lock := mustLock(t, l, pglock.NewKey("k"))
@@ -124,9 +87,8 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	txHold(t, db, key)
 	var got []string
-	o := pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+	o := pglock.WithObserver(func(_ context.Context, e pglock.Event) {
 		got = append(got, fmt.Sprintf("%v shared %v try %v took %v: %s", e.Keys, e.Shared, e.Try, e.Took > 0, keylabel.Outcome(e.Err)))
-		return ctx
 	})
 	tx, free := txBegin(t, db.Connect(t)), pglock.NewKey("free")
 	txCheck(t, pglock.LockTx(t.Context(), tx, free, o, pglock.Shared()))

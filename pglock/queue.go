@@ -167,14 +167,10 @@ func (l *Locker) withdrawLocked(r *request) bool {
 	return true
 }
 
-// leave removes r from its entry. After a panic of the Observer it may wait there, or have got a Lock, which it gives back.
+// leave removes r from its entry.
 func (l *Locker) leave(r *request) {
 	l.lock(r.groups)
 	defer l.unlock(r.groups)
-	if r.lock != nil {
-		go func() { _ = l.giveBack(r.lock) }()
-		return
-	}
 	l.withdrawLocked(r)
 	if e := r.entry; e != nil {
 		e.busy--

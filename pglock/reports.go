@@ -21,9 +21,7 @@ func (r *request) reportWait(l *Locker) {
 	r.waited = true
 	l.watchWaits()
 	if l.config.observer != nil {
-		e := r.event(EventWaitStarted)
-		e.locker, e.asks = l, publicKeys(r.keys[r.at:])
-		r.caller = l.config.observer.observe(r.caller, e)
+		l.config.observer(r.caller, r.event(EventWaitStarted))
 	}
 }
 
@@ -62,60 +60,32 @@ func (l *Lock) nameOf(key driver.Key) Key {
 	return Key{k: key}
 }
 
-// reportEnd reports the end of an acquiring call. If the Observer panics the caller never sees the lock, so it is given
-// back.
-func (l *Locker) reportEnd(r *request, lock *Lock, waited time.Duration, err error) {
-	o, reported := l.config.observer, false
+// reportEnd reports the end of an acquiring call.
+func (l *Locker) reportEnd(r *request, waited time.Duration, err error) {
+	o := l.config.observer
 	if o == nil {
 		return
 	}
-	defer func() {
-		if !reported && lock != nil {
-			_ = l.giveBack(lock)
-		}
-	}()
 	e := r.event(EventWaitEnded)
 	e.Err = err
 	if r.waited {
 		e.Took = waited
-		o.observe(r.caller, e)
+		o(r.caller, e)
 	}
 	switch {
-	case lock != nil:
+	case err == nil:
 		e.Type, e.Source = EventAcquired, r.source()
-		lock.reportAcquired(o.observe(r.caller, e))
+		o(r.caller, e)
 	case !r.refusedToPrimitive(err):
 		e.Type = EventFailed
-		o.observe(r.caller, e)
+		o(r.caller, e)
 	}
-	reported = true
 }
 
 // refusedToPrimitive reports whether err refuses a try of a primitive that looks for a free lock. The primitive reports
 // the result of its own caller.
 func (r *request) refusedToPrimitive(err error) bool {
 	return r.try && r.config.use != nil && errors.Is(err, ErrNotAcquired)
-}
-
-// reportAcquired records the context for the event of the lock's end. If the lock was lost meanwhile it reports that.
-func (l *Lock) reportAcquired(ctx context.Context) {
-	l.mu.Lock()
-	l.observed = context.WithoutCancel(ctx)
-	lost := l.unreported
-	l.mu.Unlock()
-	if lost != nil {
-		l.reportLost(lost)
-	}
-}
-
-// seen returns ctx with the values of the context that the Observer has returned, if any.
-func (l *Lock) seen(ctx context.Context) context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.observed != nil {
-		return &observedContext{ctx, l.observed}
-	}
-	return ctx
 }
 
 func (r *request) source() Source {
@@ -128,35 +98,19 @@ func (r *request) source() Source {
 	return SourceFree
 }
 
+// reportReleased reports the end of a lock that was unlocked.
 func (l *Lock) reportReleased(ctx context.Context) {
-	o := l.hold.locker.config.observer
-	if o == nil {
-		return
+	if o := l.hold.locker.config.observer; o != nil {
+		o(ctx, l.event(EventReleased))
 	}
-	l.mu.Lock()
-	if l.observed != nil {
-		ctx = l.observed
-	}
-	l.mu.Unlock()
-	o.observe(ctx, l.event(EventReleased))
 }
 
-// reportLost reports a loss: at once, or when the acquiring call has reported the lock.
+// reportLost reports a loss.
 func (l *Lock) reportLost(lost *LostError) {
-	o := l.hold.locker.config.observer
-	if o == nil {
-		return
-	}
-	l.mu.Lock()
-	ctx := l.observed
-	if ctx == nil {
-		l.unreported = lost
-	}
-	l.mu.Unlock()
-	if ctx != nil {
+	if o := l.hold.locker.config.observer; o != nil {
 		e := l.event(EventLost)
 		e.Err = lost
-		o.observe(ctx, e)
+		o(context.Background(), e)
 	}
 }
 

@@ -21,8 +21,8 @@ var (
 	Backend func(locker any) (driver.Backend, error)
 	// Logger returns the logger of WithLogger, or else slog.Default.
 	Logger func(locker any) *slog.Logger
-	// Observe tells the Observer, if there is one, of event, a pglock.Event, and returns the context for later events.
-	Observe func(ctx context.Context, locker, event any) context.Context
+	// Observe tells the Observer, if there is one, of event, a pglock.Event.
+	Observe func(ctx context.Context, locker, event any)
 	// HandoffLimit returns the limit of WithHandoffLimit, or the default.
 	HandoffLimit func(locker any) (n int, d time.Duration)
 	// WhoHolds returns the []pglock.Holder of the first of keys, a []pglock.Key, that has any, as the errors of waits name

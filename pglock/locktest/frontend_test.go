@@ -15,13 +15,12 @@ import (
 // What a Locker does itself is the same on every backend, so it is tried in memory alone.
 func TestWhatALockerDoesOnEveryBackend(t *testing.T) {
 	exercise(t, NewServer().opener(), map[string]func(*suite){
-		"APanicOfTheObserverLeavesNothingLocked": (*suite).observerPanics,
-		"TheLocksContextEndsWithTheLock":         (*suite).lockContext,
-		"DoReleasesWhateverHappens":              (*suite).do,
-		"CloseEndsLocksWhenItsContextEnds":       (*suite).closeForced,
-		"ACallThatWouldWaitForItselfIsRefused":   (*suite).selfDeadlock,
-		"ACallThatCanBeGrantedIsNotRefused":      (*suite).noSelfDeadlock,
-		"MisuseIsAnError":                        (*suite).misuse,
+		"TheLocksContextEndsWithTheLock":       (*suite).lockContext,
+		"DoReleasesWhateverHappens":            (*suite).do,
+		"CloseEndsLocksWhenItsContextEnds":     (*suite).closeForced,
+		"ACallThatWouldWaitForItselfIsRefused": (*suite).selfDeadlock,
+		"ACallThatCanBeGrantedIsNotRefused":    (*suite).noSelfDeadlock,
+		"MisuseIsAnError":                      (*suite).misuse,
 	})
 }
 
@@ -124,70 +123,6 @@ func (s *suite) closeForced() {
 		s.Errorf("Unlock of a lock ended by Close: got error %v, want one that matches %q", err, pglock.ErrLost)
 	}
 	s.free(key, s.key("diligent"))
-}
-
-// observerPanics makes an Observer panic at each event, for locks that wait in this process and on the server.
-func (s *suite) observerPanics() {
-	for _, event := range []pglock.EventType{
-		pglock.EventWaitStarted, pglock.EventWaitEnded, pglock.EventAcquired, pglock.EventReleased,
-	} {
-		name := string(event)
-		observer := func(ctx context.Context, e pglock.Event) context.Context {
-			if e.Type == event {
-				panic("boom")
-			}
-			return ctx
-		}
-		for where, elsewhere := range map[string]bool{"this process": false, "another process": true} {
-			key := s.key(name + " " + where)
-			quiet := s.open()
-			l := s.open(pglock.WithObserver(observer))
-			if !elsewhere {
-				quiet = l
-			}
-			holder := s.quietly(func() *pglock.Lock { return s.lock(quiet, key) })
-			if holder == nil {
-				holder = s.lock(s.open(), key) // l's Acquired has panicked
-			}
-			waited := make(chan struct{})
-			go func() {
-				defer close(waited)
-				s.quietly(func() *pglock.Lock {
-					ctx, cancel := context.WithTimeout(s.Ctx, 50*time.Millisecond)
-					defer cancel()
-					lock, err := l.Lock(ctx, key)
-					if err == nil {
-						s.Errorf("%s: a held lock was acquired", name)
-					}
-					return lock
-				})
-			}()
-			<-waited
-			s.quietly(func() *pglock.Lock { _ = holder.Unlock(s.Ctx); return nil })
-			s.quietly(func() *pglock.Lock { // takes and releases the free lock
-				lock, err := l.Lock(s.Ctx, key)
-				if err != nil {
-					s.Errorf("%s, held by %s: %v", name, where, err)
-					return nil
-				}
-				return s.quietly(func() *pglock.Lock { _ = lock.Unlock(s.Ctx); return nil })
-			})
-			s.mustUnlock(s.lock(s.open(), key))
-			if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 {
-				s.Errorf("%s, held by %s: %+v", name, where, stats)
-			}
-		}
-	}
-}
-
-// quietly recovers from the panics of the Observer.
-func (s *suite) quietly(f func() *pglock.Lock) *pglock.Lock {
-	defer func() {
-		if r := recover(); r != nil && r != "boom" {
-			panic(r)
-		}
-	}()
-	return f()
 }
 
 type detail struct{}

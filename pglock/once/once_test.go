@@ -293,7 +293,7 @@ func TestOnceWorksThroughATransactionPooler(t *testing.T) {
 func TestOnceTheObserverLearnsOfEachCall(t *testing.T) {
 	_, pool := installed(t)
 	var seen []pglock.Event
-	observed := pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context { seen = append(seen, e); return ctx })
+	observed := pglock.WithObserver(func(_ context.Context, e pglock.Event) { seen = append(seen, e) })
 	must.Succeed(t, do(t, pool, "s", "1", observed))
 	wantIs(t, do(t, pool, "s", "1", observed), pglock.ErrNotAcquired) // as every no
 	boom := errors.New("boom")

@@ -321,7 +321,7 @@ func TestRatelimitMisuseIsAnError(t *testing.T) {
 func TestRatelimitTheObserverLearnsOfEachCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []pglock.Event
-		observer := func(ctx context.Context, e pglock.Event) context.Context { seen = append(seen, e); return ctx }
+		observer := func(_ context.Context, e pglock.Event) { seen = append(seen, e) }
 		l, err := ratelimittest.New(&ratelimittest.Memory{}, limits, ratelimit.WithObserver(observer))
 		must.Succeed(t, err)
 		one := ratelimit.Limit{Count: 1, Per: time.Minute}

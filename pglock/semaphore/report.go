@@ -18,11 +18,6 @@ func (s *Semaphore) event(what pglock.EventType) pglock.Event {
 	return pglock.Event{Type: what, Keys: []pglock.Key{s.key}, Use: s.use()}
 }
 
-// reportWait reports that a call waits for permits, and returns the context for its later reports.
-func (s *Semaphore) reportWait(ctx context.Context) context.Context {
-	return hooks.Observe(ctx, s.locker, s.event(pglock.EventWaitStarted))
-}
-
 // reportEnd reports how a call for permits has ended.
 func (s *Semaphore) reportEnd(ctx context.Context, try, awaited bool, waited time.Duration, err error) {
 	e := s.event(pglock.EventWaitEnded)

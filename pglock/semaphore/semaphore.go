@@ -149,19 +149,12 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	}
 	s.recordName()
 	s.enter(w)
-	settled := false
-	defer func() {
-		if !settled {
-			s.abandon(w)
-		}
-	}()
-	observed, awaited, err := s.await(ctx, w, o)
+	awaited, err := s.await(ctx, w, o)
 	waited := driver.Now().Sub(start)
 	if err != nil {
 		err = s.explain(ctx, w, err, waited)
 	}
-	s.reportEnd(observed, w.try, awaited, waited, err)
-	settled = true
+	s.reportEnd(ctx, w.try, awaited, waited, err)
 	if err != nil {
 		return nil, err
 	}
@@ -190,34 +183,22 @@ func readOptions(opts []pglock.LockOption, try bool) (hooks.LockSettings, error)
 // errMaxWait ends a wait when MaxWait has passed.
 var errMaxWait = errors.New("MaxWait has passed")
 
-// abandon gives back the slots of w after a panic of the Observer.
-func (s *Semaphore) abandon(w *waiter) {
-	if s.leave(w) {
-		return
-	}
-	<-w.ready
-	for _, h := range w.got {
-		_ = s.giveBack(w.ctx, h) // it was not used
-	}
-}
-
-// await waits until w is served or fails, or gives up its place. It notifies the Observer only of a
-// real wait, and returns the context that the Observer made.
+// await waits until w is served or fails, or gives up its place. It notifies the Observer only of a real wait.
 //
 // If the end of ctx and a grant race, the first one under mu wins: a waiter that has been served by then has its
 // permit.
-func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) (observed context.Context, awaited bool, err error) {
+func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) (awaited bool, err error) {
 	var bound <-chan time.Time
 	if o.Bounded && !w.try {
 		timer := time.NewTimer(o.MaxWait)
 		defer timer.Stop()
 		bound = timer.C
 	}
-	observed, ended, waits := ctx, error(nil), w.waits
+	observed, ended, waits := ctx, error(nil), w.waits // Await makes another ctx
 	for ended == nil {
 		select {
 		case <-w.ready:
-			return observed, awaited, w.err
+			return awaited, w.err
 		case <-waits:
 			if waits = nil; w.try {
 				continue
@@ -227,7 +208,8 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) 
 				continue
 			}
 			defer end()
-			observed, awaited = s.reportWait(observed), true
+			hooks.Observe(observed, s.locker, s.event(pglock.EventWaitStarted))
+			awaited = true
 		case <-bound:
 			ended = errMaxWait
 		case <-ctx.Done():
@@ -235,10 +217,10 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) 
 		}
 	}
 	if s.leave(w) {
-		return observed, awaited, ended
+		return awaited, ended
 	}
 	<-w.ready
-	return observed, awaited, w.err
+	return awaited, w.err
 }
 
 // explain returns the error of a failed acquisition.

@@ -132,11 +132,10 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 		release := hold(t, db, held)
 		tx := begin(t, conn)
 		refusals := 0
-		q := pgxdb.New(pgxlocks.Tx(tx, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+		q := pgxdb.New(pgxlocks.Tx(tx, pglock.WithObserver(func(_ context.Context, e pglock.Event) {
 			if errors.Is(e.Err, pglock.ErrNotAcquired) {
 				refusals++
 			}
-			return ctx
 		})))
 		if c.waits {
 			result := make(chan error, 1)

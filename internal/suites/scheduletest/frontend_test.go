@@ -83,11 +83,10 @@ func (s *suite) panics() {
 	s.Must(s.jobs().Run(s.Ctx, s.job(), day, count(&n, nil))) // the lock is free
 	s.want(&n, 1)
 	var errs []error
-	l := s.opener(s, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+	l := s.opener(s, pglock.WithObserver(func(_ context.Context, e pglock.Event) {
 		if e.Type == pglock.EventRecorded {
 			errs = append(errs, e.Err)
 		}
-		return ctx
 	}))
 	watched := &Jobs{Locker: l}
 	func() {
@@ -102,13 +101,12 @@ func (s *suite) panics() {
 func (s *suite) observer() {
 	var mu sync.Mutex
 	var seen []pglock.Event
-	l := s.opener(s, pglock.WithObserver(func(ctx context.Context, e pglock.Event) context.Context {
+	l := s.opener(s, pglock.WithObserver(func(_ context.Context, e pglock.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.Type == pglock.EventRecorded {
 			seen = append(seen, e)
 		}
-		return ctx
 	}))
 	jobs := &Jobs{Locker: l}
 	boom := errors.New("boom")

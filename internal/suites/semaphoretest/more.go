@@ -18,7 +18,7 @@ type watcher struct {
 
 func (w *watcher) observer() pglock.Observer {
 	w.keys = map[pglock.UseKind][]pglock.Key{}
-	return func(ctx context.Context, e pglock.Event) context.Context {
+	return func(_ context.Context, e pglock.Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		switch {
@@ -28,7 +28,6 @@ func (w *watcher) observer() pglock.Observer {
 		case e.Use.Kind == pglock.UsePermit:
 			w.ends++
 		}
-		return ctx
 	}
 }
 

@@ -5,8 +5,8 @@
 //	…
 //	locker, err := pglock.New(pool, pglock.WithObserver(observer))
 //
-// A call that has its lock at once makes no span. A call that really waits makes one, "pglock wait", with an event
-// "pglock.holder" for each session that is in the way.
+// A call that has its lock at once makes no span. A call that really waited makes one, "pglock wait". If it
+// waited in vain the span has an event "pglock.holder" for each session that is in the way.
 //
 // It is a separate module. docs/operating.md lists the metrics.
 package otel
@@ -83,18 +83,14 @@ func New(opts ...Option) (pglock.Observer, error) {
 		return nil, fmt.Errorf("pglock/adapter/otel: %w", err)
 	}
 	s := &spans{tracer: c.tracers.Tracer(scope)}
-	return func(ctx context.Context, e pglock.Event) context.Context {
+	return func(ctx context.Context, e pglock.Event) {
 		if keylabel.Internal(e.Use) {
-			return ctx
+			return
 		}
-		switch e.Type {
-		case pglock.EventWaitStarted:
-			ctx = s.started(ctx, e)
-		case pglock.EventWaitEnded:
+		if e.Type == pglock.EventWaitEnded {
 			s.ended(ctx, e)
 		}
 		m.observe(ctx, e)
-		return ctx
 	}, nil
 }
 

@@ -192,7 +192,7 @@ func zeros(key, use string) []string {
 	return lines
 }
 
-func TestAWaitIsASpanWithTheHolder(t *testing.T) {
+func TestAWaitIsASpanThatNamesTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		o, err := otel.New(c.options...)
@@ -226,7 +226,11 @@ func TestAWaitIsASpanWithTheHolder(t *testing.T) {
 		if len(spans) != 3 {
 			t.Fatalf("there are %d spans, want two waits and the work", len(spans))
 		}
-		for i, want := range []struct{ outcome, status string }{{"not_acquired", "Error"}, {"acquired", "Unset"}} {
+		for i, want := range []struct {
+			outcome, status string
+			took            time.Duration
+			holders         int
+		}{{"not_acquired", "Error", time.Millisecond, 1}, {"acquired", "Unset", time.Second, 0}} {
 			span := spans[i]
 			if span.Name != "pglock wait" || span.Parent.SpanID() != parent.SpanContext().SpanID() {
 				t.Errorf("the span is %q with parent %s", span.Name, span.Parent.SpanID())
@@ -236,13 +240,16 @@ func TestAWaitIsASpanWithTheHolder(t *testing.T) {
 				span.Status.Code.String() != want.status {
 				t.Errorf("the span has status %s and %s, want %s", span.Status.Code, attributes, want.outcome)
 			}
+			if took := span.EndTime.Sub(span.StartTime); took != want.took {
+				t.Errorf("the span lasts %v", took)
+			}
 			holders := 0
 			for _, event := range span.Events {
 				if event.Name == "pglock.holder" && slices.Contains(event.Attributes, attribute.String("pglock.holder.token", "theirs")) {
 					holders++
 				}
 			}
-			if holders != 1 {
+			if holders != want.holders {
 				t.Errorf("the holder of the %s wait is in %d events: %+v", want.outcome, holders, span.Events)
 			}
 		}

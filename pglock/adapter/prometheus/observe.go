@@ -10,9 +10,9 @@ import (
 
 // Observe is the Observer that counts. Give it to Lockers with pglock.WithObserver, and to the calls that take transaction
 // locks, if those should be counted too.
-func (c *Collector) Observe(ctx context.Context, e pglock.Event) context.Context {
+func (c *Collector) Observe(_ context.Context, e pglock.Event) {
 	if keylabel.Internal(e.Use) {
-		return ctx
+		return
 	}
 	switch e.Type {
 	case pglock.EventWaitStarted:
@@ -37,7 +37,6 @@ func (c *Collector) Observe(ctx context.Context, e pglock.Event) context.Context
 	case pglock.EventRecorded:
 		c.recordSeconds.WithLabelValues(c.of(e, keylabel.Outcome(e.Err))...).Observe(e.Took.Seconds())
 	}
-	return ctx
 }
 
 // startAtZero creates the counters that alerts use, with the value zero, when a use and label are seen for the first
