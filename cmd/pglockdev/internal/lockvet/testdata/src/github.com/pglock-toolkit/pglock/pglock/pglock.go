@@ -20,9 +20,9 @@ func NewKey(string) Key        { return Key{} }
 func Int64Key(int64) Key       { return Key{} }
 func PairKey(int32, int32) Key { return Key{} }
 
-func MaxWait(time.Duration) Option          { return Option{} }
-func MaxHold(time.Duration) Option          { return Option{} }
-func Shared() Option                        { return Option{} }
+func MaxWait(time.Duration) Option { return Option{} }
+func MaxHold(time.Duration) Option { return Option{} }
+func Shared() Option               { return Option{} }
 
 func (*Locker) Lock(context.Context, Key, ...Option) (*Lock, error)      { return nil, nil }
 func (*Locker) TryLock(context.Context, Key, ...Option) (*Lock, error)   { return nil, nil }
