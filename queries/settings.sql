@@ -13,9 +13,6 @@ SET LOCAL transaction_isolation = 'read committed';
 -- name: SetNotDeferrable :exec
 SET LOCAL transaction_deferrable = off;
 
--- name: ShowDeferrable :one
-SHOW default_transaction_deferrable;
-
 -- name: SetSearchPath :exec
 SET LOCAL search_path = pg_catalog, pg_temp;
 

@@ -130,17 +130,3 @@ func (q *Queries) SetWarnings(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, SetWarnings)
 	return err
 }
-
-const ShowDeferrable = `-- name: ShowDeferrable :one
-SHOW default_transaction_deferrable
-`
-
-type ShowDeferrableRow struct {
-}
-
-func (q *Queries) ShowDeferrable(ctx context.Context) (ShowDeferrableRow, error) {
-	row := q.db.QueryRow(ctx, ShowDeferrable)
-	var i ShowDeferrableRow
-	err := row.Scan()
-	return i, err
-}

@@ -104,7 +104,9 @@ few AS MATERIALIZED (
              f.kind, f.objid LIMIT 20
 ),
 finding (kind, object, role, mend) AS (
-    SELECT f.kind, pg_catalog.pg_describe_object(f.classid, f.objid, f.subid), f.role, CASE
+    SELECT f.kind, pg_catalog.concat(pg_catalog.pg_describe_object(f.classid, f.objid, f.subid), CASE
+        WHEN f.kind OPERATOR(pg_catalog.=) 'outside' THEN ' leads to something that is neither in the schema nor PostgreSQL''s own'
+        WHEN f.kind OPERATOR(pg_catalog.=) 'attached' THEN ' is nothing that pglock makes' END), f.role, CASE
         WHEN f.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass THEN ''
         WHEN f.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass THEN (
             SELECT CASE WHEN c.conrelid OPERATOR(pg_catalog.=) 0::pg_catalog.oid
@@ -132,7 +134,8 @@ finding (kind, object, role, mend) AS (
     END
     FROM few AS f CROSS JOIN LATERAL pg_catalog.pg_identify_object(f.classid, f.objid, f.subid) AS o
     UNION ALL
-    SELECT DISTINCT 'right', pg_catalog.concat(a.privilege_type, ' on ', g.object), a.grantee, pg_catalog.format(
+    SELECT DISTINCT 'right', pg_catalog.format('role "%s" has the right %s on %s', CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid
+        THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(a.grantee)::pg_catalog.text END, a.privilege_type, g.object), 0::pg_catalog.oid, pg_catalog.format(
         'REVOKE %s ON %s FROM %s CASCADE', a.privilege_type, g.object,
         CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END)
     FROM given AS g CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) AS a
@@ -141,7 +144,7 @@ finding (kind, object, role, mend) AS (
 )
 (SELECT f.kind::pg_catalog.text AS kind, f.object::pg_catalog.text AS object,
         (CASE WHEN f.role OPERATOR(pg_catalog.<>) 0::pg_catalog.oid THEN pg_catalog.pg_get_userbyid(f.role)::pg_catalog.text
-              WHEN f.kind OPERATOR(pg_catalog.=) 'right' THEN 'PUBLIC' ELSE '' END)::pg_catalog.text AS role,
+              ELSE '' END)::pg_catalog.text AS owner,
         COALESCE(f.mend, '')::pg_catalog.text AS mend, 0::bigint AS schema, false AS as_login
  FROM finding AS f
  ORDER BY f.kind OPERATOR(pg_catalog.<>) 'owner', f.object OPERATOR(pg_catalog.<>) 'schema pglock',
@@ -156,7 +159,7 @@ SELECT '', '', '', '', COALESCE((SELECT s.oid::bigint FROM space AS s), 0), EXIS
 type LookAtSchemaRow struct {
 	Kind    string
 	Object  string
-	Role    string
+	Owner   string
 	Mend    string
 	Schema  int64
 	AsLogin bool
@@ -172,7 +175,7 @@ type LookAtSchemaRow struct {
 //	and nothing that pglock does not make is attached to it: triggers, policies, rules, statistics, child tables, foreign
 //	keys (attached). PostgreSQL does not record who made a trigger, and its WHEN can execute any SQL by built-in functions.
 //
-// Each row that has a kind names something that breaks this, with a statement that ends it; at most 20. The row without one
+// Each row that has a kind says what breaks this, with a statement that ends it; at most 20. The row without one
 // has the schema, and whether the current role is the one that has logged in. After SET ROLE only superusers and named roles
 // are trusted, since RESET ROLE leads back to a role that may have more rights. If others can have made any number of
 // objects in the schema, it is not looked into: it is refused for that already.
@@ -192,7 +195,7 @@ func (q *Queries) LookAtSchema(ctx context.Context, trusted []string) ([]LookAtS
 		if err := rows.Scan(
 			&i.Kind,
 			&i.Object,
-			&i.Role,
+			&i.Owner,
 			&i.Mend,
 			&i.Schema,
 			&i.AsLogin,

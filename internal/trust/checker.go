@@ -16,7 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Checker remembers which schemas may be used. The zero Checker is ready to use.
+// found remembers which schemas this process may use: a seen, by the database that a connection leads to, its role, and the
+// roles that are named.
 //
 // A look costs more than a use, so it is done at the first use and then once a minute. Each use asks whether the name
 // pglock still leads to the schema that was looked at, and keeps it from being dropped. So in that minute another role's
@@ -24,12 +25,7 @@ import (
 //
 // A connection is identified by the role that has logged in. A result after SET ROLE holds for that role only, and is
 // not remembered: each use then looks again.
-type Checker struct {
-	// Option is the function that names further owners, for errors; "" if it is the Locker's.
-	Option string
-
-	found sync.Map // of seen, by the database that a connection leads to, its role, and the roles that are named
-}
+var found sync.Map
 
 type seen struct {
 	schema uint32 // its OID
@@ -38,36 +34,37 @@ type seen struct {
 
 const trustFor = time.Minute
 
-// Queue puts a statement into a batch, in front of those that execute something of the schema. It has one result, which
-// is an error unless the schema may be used; after an error nothing behind it is executed. The batch may be sent inside
-// a transaction.
-func (c *Checker) Queue(b *pgx.Batch, named []string) *Check {
-	check := &Check{checker: c, named: named}
-	check.Query = b.Queue(lockdb.SameSchema, check)
+// Queue puts a statement into a batch, in front of those that execute something of the schema, and trusts roles that are
+// named. It has one result, which is an error unless the schema may be used; after an error nothing behind it is executed.
+// The batch may be sent inside a transaction.
+func Queue(b *pgx.Batch, named []string) *Check {
+	check := &Check{named: named}
+	b.Queue(lockdb.SameSchema, check)
 	return check
 }
 
 // Check is one look at the schema.
 type Check struct {
-	checker *Checker
-	named   []string
-	Query   *pgx.QueuedQuery // has no callback
-	err     error
+	named []string
+	err   error
 }
 
 // RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready and the connection is
 // free.
 func (k *Check) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []any) (string, []any, error) {
 	where := who(conn) + "\x00" + strings.Join(k.named, "\x00")
-	known, ok := k.checker.found.Load(where)
+	known, ok := found.Load(where)
 	if ok && time.Since(known.(seen).at) < trustFor {
 		return sql, []any{known.(seen).schema}, nil
 	}
-	looked, err := k.checker.look(ctx, conn, k.named)
-	if k.err = err; err == nil && looked.Schema != 0 && looked.AsLogin {
-		k.checker.found.Store(where, seen{looked.Schema, time.Now()})
+	looked, err := lookAside(ctx, conn, k.named)
+	if err != nil {
+		err = fmt.Errorf("look up the owner of schema pglock: %w", err)
 	}
-	return sql, []any{looked.Schema}, err
+	if k.err = cmp.Or(err, looked.Err()); k.err == nil && looked.Schema != 0 && looked.AsLogin {
+		found.Store(where, seen{looked.Schema, time.Now()})
+	}
+	return sql, []any{looked.Schema}, k.err
 }
 
 // Explain explains an error that the batch returned before the results of other statements.
@@ -80,21 +77,9 @@ func (k *Check) Explain(err error) error {
 		err = fmt.Errorf("%w: %w", ErrReplaced, err)
 	}
 	if errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) {
-		k.checker.found.Clear() // the next use looks again
+		found.Clear() // the next use looks again
 	}
 	return err
-}
-
-// look returns an error if the schema may not be used.
-func (c *Checker) look(ctx context.Context, conn *pgx.Conn, named []string) (Looked, error) {
-	looked, err := lookAside(ctx, conn, named)
-	if err != nil {
-		return looked, fmt.Errorf("look up the owner of schema pglock: %w", err)
-	}
-	if err = looked.Err(); err != nil && c.Option != "" {
-		err = fmt.Errorf("%w; here that option is %s", err, c.Option)
-	}
-	return looked, err
 }
 
 // lookAside is [Look] in a transaction of its own, or in a savepoint of the present one: the statement is not compiled, which

@@ -2,11 +2,9 @@ package trust
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -54,22 +52,6 @@ func Pooled() error {
 	return fmt.Errorf("%w: the server process is not the one that the connection was made to "+
 		"(connect directly, see NewWithConfig; keep the locks in rows, see package rowlock; or, if the proxy keeps one server "+
 		"session for each client, use AllowPooler)", driver.ErrPooler)
-}
-
-// NotDeferrable makes the transactions of a connection not deferrable if by default they are. Behind a proxy that is an
-// error, since the setting may remain for other clients.
-func NotDeferrable(ctx context.Context, conn *pgx.Conn) error {
-	var deferrable string
-	err := conn.QueryRow(ctx, lockdb.ShowDeferrable).Scan(&deferrable)
-	if err != nil || deferrable != "on" {
-		return err
-	}
-	err = Set(ctx, conn.PgConn(), false, "default_transaction_deferrable = off")
-	if errors.Is(err, driver.ErrPooler) {
-		return fmt.Errorf("%w, and default_transaction_deferrable is on, with which a statement may wait for ever "+
-			"(connect directly, or turn it off for the role or the database)", driver.ErrPooler)
-	}
-	return err
 }
 
 // PinSearchPath makes a connection pin its search_path while pgx asks what kind of server it leads to

@@ -6,9 +6,9 @@
 // and another role may create its own. So the use, in one transaction, comes after a statement that fails if the name
 // leads to another schema than the one that was looked at, and that keeps this one from being dropped. It does not
 // prevent ALTER SCHEMA RENAME, for which PostgreSQL takes no lock, but only the schema's owner, who is trusted, can do
-// that. [Checker] does both:
+// that. [Queue] does both:
 //
-//	look := checker.Queue(batch, named)
+//	look := trust.Queue(batch, named)
 //	batch.Queue("SELECT … pglock.once(…)")
 //	err := look.Explain(db.SendBatch(ctx, batch).Close())
 //
@@ -31,41 +31,19 @@ import (
 
 // Finding is a reason not to use the schema.
 type Finding struct {
-	Kind   Kind
-	Object string // as PostgreSQL describes it, such as "view pglock.names"; a right as "TRIGGER on TABLE pglock.names"
-	Role   string // its owner, or who has the right
+	Object string // as PostgreSQL describes it, such as "view pglock.names", or what is wrong
+	Owner  string // the role it belongs to, which is not trusted; "" if something else is wrong
 	Mend   string // the statement that ends it
 }
 
-// Kind is what is wrong.
-type Kind string
-
-// The kinds of findings.
-const (
-	Owner    Kind = "owner"    // it belongs to a role that is not trusted
-	Right    Kind = "right"    // a role that is not trusted may attach code to the schema, or change what is recorded
-	Outside  Kind = "outside"  // it leads to what is neither in the schema nor PostgreSQL's own
-	Attached Kind = "attached" // it is something that pglock does not make
-)
-
 // Err returns the error of a use, which matches [driver.ErrUntrusted].
-func (f Finding) Err() error {
-	if f.Kind == Owner {
-		return &driver.UntrustedError{Object: f.Object, Owner: f.Role}
-	}
-	return &driver.UntrustedError{Object: f.String()}
-}
+func (f Finding) Err() error { return &driver.UntrustedError{Object: f.Object, Owner: f.Owner} }
 
 func (f Finding) String() string {
-	switch f.Kind {
-	case Right:
-		return fmt.Sprintf("role %q has the right %s", f.Role, f.Object)
-	case Outside:
-		return f.Object + " leads to something that is neither in the schema nor PostgreSQL's own"
-	case Attached:
-		return f.Object + " is nothing that pglock makes"
+	if f.Owner == "" {
+		return f.Object
 	}
-	return fmt.Sprintf("%s belongs to role %q", f.Object, f.Role)
+	return fmt.Sprintf("%s belongs to role %q", f.Object, f.Owner)
 }
 
 // Looked is the result of a look at the schema.
@@ -76,14 +54,9 @@ type Looked struct {
 	Findings []Finding // at most 20, the schema's owner first
 }
 
-// Querier is the part of a connection, pool or transaction that a look uses.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Look looks at the schema, and trusts roles that are named. The error matches [ErrUnknownRole] if one of them does not
 // exist. It does not protect a later use.
-func Look(ctx context.Context, db Querier, named []string) (looked Looked, err error) {
+func Look(ctx context.Context, db lockdb.DBTX, named []string) (looked Looked, err error) {
 	rows, err := db.Query(ctx, lockdb.LookAtSchema, pgx.QueryExecModeExec, named)
 	if err != nil {
 		return looked, err
@@ -129,9 +102,9 @@ func (l *Looked) read(rows pgx.Rows) error {
 		case "":
 			l.Schema, l.AsLogin = uint32(row.Schema), row.AsLogin
 		case "unknown role":
-			return fmt.Errorf("%w: role %q", ErrUnknownRole, row.Role)
+			return fmt.Errorf("%w: role %q", ErrUnknownRole, row.Owner)
 		default:
-			l.Findings = append(l.Findings, Finding{Kind(row.Kind), row.Object, row.Role, row.Mend})
+			l.Findings = append(l.Findings, Finding{row.Object, row.Owner, row.Mend})
 		}
 	}
 	return nil

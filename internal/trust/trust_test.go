@@ -48,6 +48,7 @@ func find(t *testing.T, conn *pgx.Conn, named ...string) []trust.Finding {
 // what an administrator can do by mistake. Each is found, and the statements that are printed end it.
 func TestTrustOfASchemaThatIsInfected(t *testing.T) {
 	t.Parallel()
+	const owner, right, outside, attached = "belongs to role", "has the right", "leads to something", "is nothing that pglock makes"
 	const maker = `
 		CREATE FUNCTION trap.fixed(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN $1; END';
 		CREATE DOMAIN trap.d AS text CHECK (trap.spring());
@@ -57,52 +58,52 @@ func TestTrustOfASchemaThatIsInfected(t *testing.T) {
 		admin  string // with the rights of the administrator; {} is the tenant
 		tenant string
 		after  string // by the administrator
-		kind   trust.Kind
+		kind   string
 		object string
 	}{
-		"a right to attach": {admin: "GRANT TRIGGER ON pglock.names TO {}", kind: trust.Right, object: "TRIGGER on TABLE pglock.names"},
+		"a right to attach": {admin: "GRANT TRIGGER ON pglock.names TO {}", kind: right, object: "TRIGGER on TABLE pglock.names"},
 		"a trigger": {"GRANT TRIGGER ON pglock.names TO {}",
-			"CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW EXECUTE FUNCTION trap.trigger()", "", trust.Attached,
+			"CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW EXECUTE FUNCTION trap.trigger()", "", attached,
 			"trigger t on table pglock.names"},
 		"a trigger of built-in code, whose right was taken away": {"GRANT TRIGGER ON pglock.names TO {}",
 			"CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW WHEN (query_to_xml('SELECT trap.spring()', false, false, '') " +
 				"IS NULL) EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-			"REVOKE TRIGGER ON pglock.names FROM {}", trust.Attached, "trigger t on table pglock.names"},
+			"REVOKE TRIGGER ON pglock.names FROM {}", attached, "trigger t on table pglock.names"},
 		"a foreign key, whose right was taken away": {"GRANT REFERENCES ON pglock.jobs TO {}",
 			"CREATE TABLE trap.fk (job text REFERENCES pglock.jobs ON DELETE CASCADE)", "REVOKE REFERENCES ON pglock.jobs FROM {}",
-			trust.Attached, "constraint fk_job_fkey on table trap.fk"},
+			attached, "constraint fk_job_fkey on table trap.fk"},
 		"an overload": {"GRANT CREATE ON SCHEMA pglock TO {}",
 			"CREATE FUNCTION pglock.key(varchar) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
-			"REVOKE CREATE ON SCHEMA pglock FROM {}", trust.Owner, "function pglock.key(character varying)"},
-		"a right to create":   {admin: "GRANT CREATE ON SCHEMA pglock TO {}", kind: trust.Right, object: "CREATE on SCHEMA pglock"},
-		"a right to write":    {admin: "GRANT INSERT ON pglock.once_records TO PUBLIC", kind: trust.Right, object: "INSERT on TABLE pglock.once_records"},
-		"a right on a column": {admin: "GRANT UPDATE (key) ON pglock.jobs TO {}", kind: trust.Right, object: "UPDATE on TABLE pglock.jobs"},
-		"a right to go back":  {admin: "GRANT UPDATE ON SEQUENCE pglock.fence TO {}", kind: trust.Right, object: "UPDATE on SEQUENCE pglock.fence"},
+			"REVOKE CREATE ON SCHEMA pglock FROM {}", owner, "function pglock.key(character varying)"},
+		"a right to create":   {admin: "GRANT CREATE ON SCHEMA pglock TO {}", kind: right, object: "CREATE on SCHEMA pglock"},
+		"a right to write":    {admin: "GRANT INSERT ON pglock.once_records TO PUBLIC", kind: right, object: "INSERT on TABLE pglock.once_records"},
+		"a right on a column": {admin: "GRANT UPDATE (key) ON pglock.jobs TO {}", kind: right, object: "UPDATE on TABLE pglock.jobs"},
+		"a right to go back":  {admin: "GRANT UPDATE ON SEQUENCE pglock.fence TO {}", kind: right, object: "UPDATE on SEQUENCE pglock.fence"},
 		"a default": {after: "ALTER TABLE pglock.jobs ALTER pruned SET DEFAULT CASE WHEN trap.spring() THEN now() END",
-			kind: trust.Outside, object: "default value for column pruned of table pglock.jobs"},
+			kind: outside, object: "default value for column pruned of table pglock.jobs"},
 		"a generated column": {after: "ALTER TABLE pglock.jobs ADD g bigint GENERATED ALWAYS AS (trap.fixed(1)) STORED",
-			kind: trust.Outside, object: "default value for column g of table pglock.jobs"},
-		"a column of a domain": {after: "ALTER TABLE pglock.jobs ADD x trap.d", kind: trust.Outside, object: "column x of table pglock.jobs"},
-		"an index":             {after: "CREATE INDEX i ON pglock.names (trap.fixed(key))", kind: trust.Outside, object: "index pglock.i"},
-		"a check": {after: "ALTER TABLE pglock.names ADD CONSTRAINT c CHECK (trap.fixed(key) IS NOT NULL)", kind: trust.Outside,
+			kind: outside, object: "default value for column g of table pglock.jobs"},
+		"a column of a domain": {after: "ALTER TABLE pglock.jobs ADD x trap.d", kind: outside, object: "column x of table pglock.jobs"},
+		"an index":             {after: "CREATE INDEX i ON pglock.names (trap.fixed(key))", kind: outside, object: "index pglock.i"},
+		"a check": {after: "ALTER TABLE pglock.names ADD CONSTRAINT c CHECK (trap.fixed(key) IS NOT NULL)", kind: outside,
 			object: "constraint c on table pglock.names"},
-		"a view": {after: "CREATE VIEW pglock.more AS SELECT 'a' OPERATOR(trap.||) key AS x FROM pglock.names", kind: trust.Outside,
+		"a view": {after: "CREATE VIEW pglock.more AS SELECT 'a' OPERATOR(trap.||) key AS x FROM pglock.names", kind: outside,
 			object: "rule _RETURN on view pglock.more"},
 		"an argument": {after: "CREATE FUNCTION pglock.more(a bool DEFAULT trap.spring()) RETURNS bool LANGUAGE sql AS 'SELECT a'",
-			kind: trust.Outside, object: "function pglock.more(boolean)"},
-		"a domain in the schema": {after: "CREATE DOMAIN pglock.d AS text CONSTRAINT c CHECK (trap.spring())", kind: trust.Outside,
+			kind: outside, object: "function pglock.more(boolean)"},
+		"a domain in the schema": {after: "CREATE DOMAIN pglock.d AS text CONSTRAINT c CHECK (trap.spring())", kind: outside,
 			object: "constraint c"},
 		"a foreign key to outside": {after: "CREATE TABLE trap.o (k text PRIMARY KEY); ALTER TABLE pglock.jobs ADD CONSTRAINT f FOREIGN KEY (name) " +
-			"REFERENCES trap.o", kind: trust.Outside, object: "constraint f on table pglock.jobs"},
-		"a child":  {after: "CREATE TABLE trap.child () INHERITS (pglock.names)", kind: trust.Attached, object: "table trap.child"},
-		"a policy": {after: "CREATE POLICY p ON pglock.names USING (trap.spring())", kind: trust.Attached, object: "policy p on table pglock.names"},
-		"a rule": {after: "CREATE RULE r AS ON INSERT TO pglock.names DO ALSO SELECT trap.spring()", kind: trust.Attached,
+			"REFERENCES trap.o", kind: outside, object: "constraint f on table pglock.jobs"},
+		"a child":  {after: "CREATE TABLE trap.child () INHERITS (pglock.names)", kind: attached, object: "table trap.child"},
+		"a policy": {after: "CREATE POLICY p ON pglock.names USING (trap.spring())", kind: attached, object: "policy p on table pglock.names"},
+		"a rule": {after: "CREATE RULE r AS ON INSERT TO pglock.names DO ALSO SELECT trap.spring()", kind: attached,
 			object: "rule r on table pglock.names"},
-		"statistics elsewhere": {after: "CREATE STATISTICS trap.s ON trap.fixed(key), name FROM pglock.names", kind: trust.Attached,
+		"statistics elsewhere": {after: "CREATE STATISTICS trap.s ON trap.fixed(key), name FROM pglock.names", kind: attached,
 			object: "statistics object trap.s"},
-		"an operator": {after: "CREATE OPERATOR pglock.|| (FUNCTION = trap.cat, LEFTARG = text, RIGHTARG = bigint)", kind: trust.Attached,
+		"an operator": {after: "CREATE OPERATOR pglock.|| (FUNCTION = trap.cat, LEFTARG = text, RIGHTARG = bigint)", kind: attached,
 			object: "operator pglock.||(text,bigint)"},
-		"a table of the tenant's": {after: "CREATE TABLE pglock.more (); ALTER TABLE pglock.more OWNER TO {}", kind: trust.Owner,
+		"a table of the tenant's": {after: "CREATE TABLE pglock.more (); ALTER TABLE pglock.more OWNER TO {}", kind: owner,
 			object: "table pglock.more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +117,9 @@ func TestTrustOfASchemaThatIsInfected(t *testing.T) {
 			tenant.Exec(test.tenant)
 			execute(t, admin, as(test.after))
 			found := find(t, admin)
-			if !slices.ContainsFunc(found, func(f trust.Finding) bool { return f.Kind == test.kind && f.Object == test.object }) {
+			if !slices.ContainsFunc(found, func(f trust.Finding) bool {
+				return strings.Contains(f.String(), test.kind) && strings.Contains(f.Object, test.object)
+			}) {
 				t.Errorf("found %q; want %s, %s", found, test.kind, test.object)
 			}
 			for _, f := range found {
@@ -147,7 +150,7 @@ func TestTrustOfOwners(t *testing.T) {
 		if (len(found) == 0) != trusted {
 			t.Errorf("%s: %q", what, found)
 		}
-		if !trusted && (len(found) != 1 || found[0].Object != "schema pglock" || found[0].Role != user(owner)) {
+		if !trusted && (len(found) != 1 || found[0].Object != "schema pglock" || found[0].Owner != user(owner)) {
 			t.Errorf("%s: %q", what, found)
 		}
 	}
@@ -182,7 +185,7 @@ func TestTrustOfAPlantedSchemaIsFoundWithoutALookInside(t *testing.T) {
 	tenant.PlantSearchPath()
 	tenant.PlantSchema(migrations.Latest())
 	admin := connect(t, db.ConnString())
-	if found := find(t, admin); len(found) == 0 || found[0].Object != "schema pglock" || found[0].Role != tenant.Name() ||
+	if found := find(t, admin); len(found) == 0 || found[0].Object != "schema pglock" || found[0].Owner != tenant.Name() ||
 		slices.ContainsFunc(found, func(f trust.Finding) bool { return strings.Contains(f.Object, "pglock.") }) {
 		t.Errorf("found %q", found)
 	}
@@ -199,10 +202,9 @@ func TestTrustOfASchemaThatIsReplacedAfterTheLook(t *testing.T) {
 	t.Parallel()
 	db := testenv.Installed(t)
 	tenant, admin := db.Tenant(t), db.Connect(t)
-	checker := &trust.Checker{}
 	use := func() error {
 		batch := &pgx.Batch{}
-		check := checker.Queue(batch, nil)
+		check := trust.Queue(batch, nil)
 		batch.Queue("SELECT pglock.register('a')")
 		return check.Explain(admin.SendBatch(t.Context(), batch).Close())
 	}

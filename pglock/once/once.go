@@ -13,7 +13,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -163,11 +162,8 @@ func (c *call) report(ctx context.Context, ran bool, err error) {
 	}
 }
 
-// trusted remembers which schemas have been checked.
-var trusted = trust.Checker{Option: "once.WithTrustedOwner"}
-
 func newQueries(db records.Sender, owners []string) *lockdb.Queries {
-	return records.Guarded{DB: db, Trust: &trusted, Owners: owners}.Queries()
+	return records.Guarded{DB: db, Owners: owners}.Queries()
 }
 
 // failed adds what was attempted to an error.

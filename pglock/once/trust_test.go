@@ -30,8 +30,8 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	pool := db.Pool(t)
 	for _, err := range []error{do(t, pool, "s", "1"), once.Prune(t.Context(), pool, time.Hour)} {
 		wantIs(t, err, pglock.ErrUntrusted)
-		if !strings.Contains(err.Error(), "once.WithTrustedOwner") {
-			t.Errorf("%v: the option of package once is not named", err)
+		if !strings.Contains(err.Error(), "WithTrustedOwner") {
+			t.Errorf("%v: the option is not named", err)
 		}
 	}
 	tenant.WantNothingGained("after all that package once does")

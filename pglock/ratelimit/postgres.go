@@ -10,7 +10,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/internal/ratestore"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -45,8 +44,7 @@ func checkDB(db pglock.DB) error {
 type postgres struct{ queries *lockdb.Queries }
 
 func newPostgres(db pglock.DB, c config) *postgres {
-	guarded := records.Guarded{DB: db, Trust: &trust.Checker{Option: "ratelimit.WithTrustedOwner"}, Owners: c.owners}
-	return &postgres{guarded.Queries()}
+	return &postgres{records.Guarded{DB: db, Owners: c.owners}.Queries()}
 }
 
 func (p *postgres) Take(ctx context.Context, runs []ratestore.Run) ([]ratestore.Grant, error) {

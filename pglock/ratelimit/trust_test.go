@@ -31,7 +31,7 @@ func TestRatelimitDoesNotUseAPlantedSchema(t *testing.T) {
 	_, allowErr := open(t, pool).Allow(t.Context(), "k", slow)
 	pruneErr := ratelimit.Prune(t.Context(), pool)
 	for _, err := range []error{allowErr, pruneErr} {
-		if !errors.Is(err, pglock.ErrUntrusted) || !strings.Contains(err.Error(), "ratelimit.WithTrustedOwner") {
+		if !errors.Is(err, pglock.ErrUntrusted) || !strings.Contains(err.Error(), "WithTrustedOwner") {
 			t.Errorf("%v: want ErrUntrusted, and the option of package ratelimit", err)
 		}
 	}

@@ -23,7 +23,6 @@ import (
 // dialer knows how to connect.
 type dialer struct {
 	pool        *pgxpool.Config
-	trust       trust.Checker
 	owners      []string // roles that may own the schema
 	application string
 }
@@ -143,7 +142,7 @@ func (l *link) try(ctx context.Context, use func(context.Context, *lockdb.Querie
 	conn := c.Conn()
 	notes := conn.PgConn().CustomData()
 	delete(notes, unconfirmed)
-	g := records.Guarded{DB: conn, Trust: &l.dialer.trust, Owners: l.dialer.owners, ReadCommitted: true}
+	g := records.Guarded{DB: conn, Owners: l.dialer.owners, ReadCommitted: true}
 	err = use(ctx, g.Queries())
 	_, warned := notes[unconfirmed]
 	switch {

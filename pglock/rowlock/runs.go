@@ -27,7 +27,7 @@ func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (state runs
 
 // RecordRunIn implements [runstore.TxStore].
 func (b *backend) RecordRunIn(ctx context.Context, tx pgx.Tx, r runstore.Request) (runstore.State, error) {
-	guarded := records.Guarded{DB: tx, Trust: &b.dialer.trust, Owners: b.dialer.owners}
+	guarded := records.Guarded{DB: tx, Owners: b.dialer.owners}
 	row, err := guarded.Queries().Tick(ctx, records.TickParams(r))
 	if err != nil {
 		return runstore.State{}, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, trust.Explain(err)))

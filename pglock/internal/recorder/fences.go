@@ -20,8 +20,7 @@ import (
 // synchronous standby does not answer. Callers that come meanwhile share the next draw.
 type Fences struct {
 	link    *link
-	owners  []string // roles that may own the schema
-	trust   trust.Checker
+	owners  []string        // roles that may own the schema
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	callers *combine.Queue[*draw]
@@ -97,7 +96,7 @@ func (f *Fences) drawAll(callers []*draw) {
 }
 
 func (f *Fences) send(ctx context.Context, conn *pgx.Conn, tokens int) (row lockdb.DrawFencesRow, err error) {
-	guarded := records.Guarded{DB: conn, Trust: &f.trust, Owners: f.owners}
+	guarded := records.Guarded{DB: conn, Owners: f.owners}
 	if row, err = guarded.Queries().DrawFences(ctx, int32(tokens)); err != nil {
 		return row, err
 	}

@@ -33,9 +33,9 @@ type Names struct {
 
 // NewNames returns a Names that has not dialled yet.
 func NewNames(dialer *wire.Dialer, owners []string, logger *slog.Logger) *Names {
-	l, checker := newLink(dialer), &trust.Checker{}
+	l := newLink(dialer)
 	n := NewNamesBy(func(ctx context.Context, names []string) error {
-		return register(ctx, l, checker, owners, names)
+		return register(ctx, l, owners, names)
 	}, logger)
 	n.done = l.close
 	return n
@@ -81,11 +81,11 @@ func (n *Names) forget(names []string) {
 }
 
 // register writes names if the schema is one whose code the role may execute.
-func register(ctx context.Context, l *link, checker *trust.Checker, owners, names []string) error {
+func register(ctx context.Context, l *link, owners, names []string) error {
 	return l.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		batch := &pgx.Batch{}
 		batch.Queue(lockdb.BeginReadCommitted)
-		check := checker.Queue(batch, owners)
+		check := trust.Queue(batch, owners)
 		batch.Queue(lockdb.RegisterNames, names)
 		batch.Queue(lockdb.Commit)
 		if err := conn.SendBatch(ctx, batch).Close(); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -19,7 +18,6 @@ import (
 type Runs struct {
 	link   *link
 	owners []string // roles that may own the schema
-	trust  trust.Checker
 }
 
 // NewRuns returns a Runs that has not dialled yet.
@@ -55,7 +53,7 @@ func (r *Runs) RecordRunIn(ctx context.Context, tx pgx.Tx, q runstore.Request) (
 }
 
 func (r *Runs) step(ctx context.Context, db records.Sender, q runstore.Request) (runstore.State, error) {
-	row, err := records.Guarded{DB: db, Trust: &r.trust, Owners: r.owners}.Queries().Tick(ctx, records.TickParams(q))
+	row, err := records.Guarded{DB: db, Owners: r.owners}.Queries().Tick(ctx, records.TickParams(q))
 	if err != nil {
 		return runstore.State{}, err
 	}

@@ -17,11 +17,10 @@ type Sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Guarded sends each statement in one message with a look at the owner of the schema, see [trust.Checker]. Outside a
+// Guarded sends each statement in one message with a look at the owner of the schema, see [trust.Queue]. Outside a
 // transaction the two form one. It implements [lockdb.DBTX].
 type Guarded struct {
 	DB     Sender
-	Trust  *trust.Checker
 	Owners []string
 	// ReadCommitted adds a BEGIN and a COMMIT to the message, for statements that need READ COMMITTED whatever the
 	// default is, are not compiled, and have to be told if a standby did not confirm the commit. After an error of the server
@@ -41,7 +40,7 @@ func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchRes
 		batch.Queue(lockdb.SetNoStatementTimeout)
 		batch.Queue(lockdb.SetWarnings)
 	}
-	look := g.Trust.Queue(batch, g.Owners)
+	look := trust.Queue(batch, g.Owners)
 	before := batch.Len()
 	batch.Queue(sql, args...)
 	if g.ReadCommitted {

@@ -317,7 +317,7 @@ func inTime[T any](ctx context.Context, look func(context.Context) (T, error)) (
 func firstAnswer(ctx context.Context, conn *pgx.Conn) error {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := trust.NotDeferrable(bounded, conn)
+	err := conn.Ping(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w (connected, but no answer within %v: the server hangs, or a pooler has no session for this client: "+
 			"see SHOW POOLS on its console)", err, answerTimeout)

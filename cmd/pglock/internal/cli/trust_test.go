@@ -92,31 +92,6 @@ func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
 	}
 }
 
-// A serializable, read-only, deferrable transaction waits for all earlier transactions that write, before a command can
-// bound the wait. The owner of a database can make that the default.
-func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	tenant := db.Tenant(t)
-	execute(t, db, fmt.Sprintf(`ALTER DATABASE %[1]s SET default_transaction_isolation = serializable;
-		ALTER DATABASE %[1]s SET default_transaction_read_only = on;
-		ALTER DATABASE %[1]s SET default_transaction_deferrable = on`, db.Name()))
-	writer := connectAs(t, tenant.ConnString())
-	_, err := writer.Exec(t.Context(), "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; CREATE TABLE trap.written ()")
-	must.Succeed(t, err)
-	for _, args := range [][]string{
-		{"migrate", "version"}, {"monitor", "--once"}, {"doctor", "--fail-on=problem"}, {"run", "a", "--", "true"},
-		{"run", "--tick", "@hourly", "a", "--", "true"},
-		{"doctor", "--fail-on=problem", "--trust-owner", tenant.Name()},
-		{"monitor", "--once", "--dsn", db.ConnString() + "&target_session_attrs=primary"},
-	} {
-		wantCode(t, on(t, db, args...).run(), 0)
-	}
-	scrape(serveOn(t, db))
-	must.Succeed(t, writer.Close(context.Background()))
-	tenant.WantNothingGained("after the commands")
-}
-
 func connectAs(t *testing.T, connString string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)

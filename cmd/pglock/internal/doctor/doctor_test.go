@@ -235,7 +235,7 @@ func TestRightsThatAreMissingAndHowToGrantThem(t *testing.T) {
 	connString := db.Role(t, "app")
 	execute(t, db, "REVOKE TEMPORARY ON DATABASE "+quote(db.Name())+" FROM PUBLIC")
 	before := examine(t, connString, time.Minute)
-	for name, level := range map[string]doctor.Level{"temp": doctor.Warning, "schema": doctor.Note,
+	for name, level := range map[string]doctor.Level{"temp": doctor.Warning, "locker-grants": doctor.Note,
 		"pg_read_all_stats": doctor.Note, "pg_signal_backend": doctor.Note} {
 		execute(t, db, want(t, before, name, level, "GRANT").SQL...)
 	}

@@ -3,8 +3,6 @@ package doctor
 import (
 	"fmt"
 	"strings"
-
-	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // trusts reports what keeps schema pglock from being used, each with the statement that ends it.
@@ -30,11 +28,8 @@ func trusts(f facts) []Finding {
 		finding := Finding{Check: check, Level: Problem, What: found.String(),
 			Why: "code of other roles could run with the rights of those that use the schema, or what is recorded could be changed, so " +
 				"pglock does not use it: no names are shown, and Fence and WithNames fail with ErrUntrusted; " + who,
-			Do: "find out who made it, and remove it", SQL: []string{found.Mend}}
-		switch {
-		case found.Kind == trust.Right:
-			finding.Do = "take it away, as the owner of the schema"
-		case found.Mend == "":
+			Do: "find out who did that, and end it", SQL: []string{found.Mend}}
+		if found.Mend == "" {
 			finding.Do, finding.SQL = "if that role's code may run with the rights of this one, name it (--trust-owner, "+
 				"WithTrustedOwner); otherwise find out who made the schema, and drop it", nil
 		}
