@@ -37,3 +37,8 @@ func TestLocksInRowsHaveSeries(t *testing.T) {
 		}
 	}
 }
+
+func TestWhereNothingWaitsTheActionIsNone(t *testing.T) {
+	url := serve(t, func(context.Context) (*monitor.Snapshot, error) { return &monitor.Snapshot{TakenAt: time.Now()}, nil })
+	want(t, scrape(t, url), map[string]string{`pglock_action_frees{kind="none"}`: "0", `pglock_action_frees_at_most{kind="none"}`: "0"})
+}

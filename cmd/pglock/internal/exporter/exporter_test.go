@@ -132,6 +132,9 @@ func TestAScrapeShowsWhatTheServerSays(t *testing.T) {
 		of("pglock_key_holders", "other"):          "2",
 		`pglock_deadlocks{certainty="certain"}`:    "0",
 		`pglock_exporter_build_info{version="v1"}`: "1",
+		// The holder of 7 is in the way of one, and then of another.
+		`pglock_action_frees{kind="terminate"}`:         "1",
+		`pglock_action_frees_at_most{kind="terminate"}`: "2",
 	})
 	for _, name := range []string{"pglock_lock_table_entries",
 		"pglock_lock_table_nominal_entries", "pglock_lock_table_advisory_entries", "pglock_snapshot_timestamp_seconds",

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -32,6 +33,10 @@ var (
 	idleBlocker = describe("pglock_idle_blocker_seconds",
 		"The longest time that a session which blocks others has been idle in transaction; 0 without one. It is missing instead of 0 "+
 			"while sessions wait of which it is not known what blocks them: with --advisory, those without an advisory lock.", "database")
+
+	actionFrees = describe("pglock_action_frees", "The sessions that the best action frees at once, at least. "+
+		"Its kind is cancel, terminate, rollback, or none if nothing waits or no signal helps.", "kind")
+	actionAtMost = describe("pglock_action_frees_at_most", "The sessions that the best action frees sooner or later, at most.", "kind")
 
 	tableNominal = describe("pglock_lock_table_nominal_entries", "The nominal size of the server's lock table, which is not "+
 		"a hard limit: max_locks_per_transaction × (max_connections + max_prepared_transactions).")
@@ -118,6 +123,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 		return
 	}
 	to.server(s.snapshot)
+	to.action(s.snapshot.Action())
 	to.databases(s.snapshot)
 	to.keys(advisory, c.keys.choose(contentions(s.snapshot, false), s.snapshot.TakenAt))
 	to.rows(s.snapshot, c.rowKeys)
@@ -165,6 +171,12 @@ func (to sink) server(s *monitor.Snapshot) {
 	if oldest > 0 || s.WaitsElsewhere == 0 {
 		to.gauge(oldestOther, oldest.Seconds())
 	}
+}
+
+func (to sink) action(a monitor.Action) {
+	kind := cmp.Or(a.Signal, "none")
+	to.gauge(actionFrees, float64(a.Frees), kind)
+	to.gauge(actionAtMost, float64(a.AtMost), kind)
 }
 
 func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
