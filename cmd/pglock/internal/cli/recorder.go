@@ -20,7 +20,7 @@ type recorder struct {
 }
 
 // rest is how many times as long the page's past rests as a snapshot of thousands of locks took it, and mostRest at most.
-const rest, mostRest = 20, 10 * time.Second
+const rest, mostRest = 50, 10 * time.Second
 
 // add records a snapshot. A failure is reported once, and the next snapshot is a new attempt.
 func (k *recorder) add(s *monitor.Snapshot, ended []int32) {
