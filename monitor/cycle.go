@@ -149,7 +149,7 @@ func joinProcesses(waits []waitEdge, s *Snapshot) []waitEdge {
 	free := map[SessionID]bool{} // who waits for one of several permits, of which the holder of one does not wait
 	for _, w := range waits {
 		before := len(all)
-		if _, waits := expected[w.next]; waits {
+		if calm, waits := expected[w.next]; waits && !(w.permit && calm) {
 			all = append(all, w)
 		}
 		joined := w

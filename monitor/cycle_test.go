@@ -80,6 +80,8 @@ func TestCyclesAreFound(t *testing.T) {
 		"two that each lead what the other stands for": {[]waiting{{"p/1", "q/1 lead"}, {"q/2", "p/2 lead"}}, nil},
 		"a candidate of a process that is waited for":  {[]waiting{{"p/1", "q/1 lead"}, {"q/2", "p/2"}}, nil},
 		"two permits":                                  {[]waiting{{"p/1", "q/1 permit"}, {"q/2", "p/2 permit"}}, nil},
+		"a session with the permits that it waits for": {[]waiting{{"p/1 permit", "p/1 permit"}}, nil},
+		"two sessions with permits and waits for them": {[]waiting{{"p/1 permit", "q/1 permit"}, {"q/1 permit", "p/1 permit"}}, nil},
 		"a permit and a lock":                          {[]waiting{{"p/1", "q/1 permit"}, {"q/2", "p/2"}}, []string{"possible p/1>q/1 permit q/2>p/2"}},
 		"a permit, and one of two holders waits":       {[]waiting{{"p/1", "r/1 permit,q/1 permit"}, {"q/2", "p/2"}}, nil},
 		"permits, and the holders of all wait": {[]waiting{{"p/1", "r/1 permit,q/1 permit"}, {"q/2", "p/2"}, {"r/2", "p/2"}},
