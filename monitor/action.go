@@ -188,12 +188,12 @@ func (c *chooser) candidate(w simulatedWait) (one candidate, possible bool) {
 	one.allowed, one.wait = true, c.t.nodes[w.waiter].Wait
 	for _, b := range w.blockers {
 		n := c.t.nodes[b]
-		if n.untouchable() != "" {
+		if n.untouchable() != "" || !w.hard && n.Wait == nil {
 			return one, false
 		}
 		one.signals = append(one.signals, sent{b, w.hard})
 		one.allowed, one.deadlock = one.allowed && n.SignalledBy == "", one.deadlock || n.Certain
-		one.cost = one.add(costOf(n.Session, w.hard, c.held[n.ID()], c.s.TakenAt))
+		one.cost = one.add(costOf(n, w.hard, c.held[n.ID()], c.s.TakenAt))
 	}
 	one.Effect = c.m.effect(one.signals)
 	return one, one.AtMost > 0

@@ -287,8 +287,8 @@ func TestActionThatNeedsARightOnSchemaPglock(t *testing.T) {
 	}
 }
 
-// Processes that must not be signalled, made by hand: a server that is about to wrap around or replays takes long to come by.
-func TestActionsSpareTheServersProcesses(t *testing.T) {
+// Processes that must not be signalled, and long work, made by hand, as they take long to come by.
+func TestActionsSpareTheServersProcessesAndLongWork(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	since := at.Add(-time.Minute)
@@ -302,6 +302,10 @@ func TestActionsSpareTheServersProcesses(t *testing.T) {
 			WaitingSince: &since, BlockedBy: monitor.Blockers{{PID: blocker, Kind: kind, Mode: "ShareUpdateExclusiveLock"}}}}
 	}
 	alter := wait(session(2, "flyway", "active"), "AccessExclusiveLock", 1, "hard")
+	earlier, early := at.Add(-time.Hour), at.Add(-30*time.Minute)
+	migration, index := session(2, "flyway", "active"), session(2, "index", "active")
+	migration.StateSince, migration.TransactionSince, index.StateSince = &earlier, &earlier, &earlier
+	report := monitor.Session{PID: 6, User: "app", Application: "report", State: "active", StateSince: &since, TransactionSince: &early}
 	for name, c := range map[string]struct {
 		waits  []monitor.OtherWait
 		others []monitor.Session
@@ -312,6 +316,14 @@ func TestActionsSpareTheServersProcesses(t *testing.T) {
 		"and readers behind the ALTER": {[]monitor.OtherWait{alter, wait(session(3, "web", "active"), "AccessShareLock", 2, "soft"),
 			wait(session(4, "web", "active"), "AccessShareLock", 2, "soft")}, []monitor.Session{vacuum},
 			"Cancel 2 flyway, which waits for relation orders (AccExcl) for 1m00s: frees 2, longest wait 1m00s"},
+		"readers behind a migration that worked before it waits, in one text of many statements": {[]monitor.OtherWait{
+			wait(migration, "AccessExclusiveLock", 6, "hard"), wait(session(3, "web", "active"), "AccessShareLock", 2, "soft")},
+			[]monitor.Session{session(6, "idler", "idle in transaction")},
+			"Terminate 6 idler, idle in transaction for 1m00s, holds relation orders (ShUpdExcl): frees 1, then 1 more, longest wait 1m00s"},
+		"behind a long CREATE INDEX CONCURRENTLY, whose last transaction is young": {[]monitor.OtherWait{
+			wait(index, "ShareLock", 6, "hard"), wait(session(3, "ddl", "active"), "ShareUpdateExclusiveLock", 2, "hard")},
+			[]monitor.Session{report},
+			"Terminate 6 report, active for 1m00s, holds relation orders (ShUpdExcl): frees 1, then 1 more, longest wait 1m00s"},
 		"replay behind a report": {[]monitor.OtherWait{wait(monitor.Session{PID: 5, Application: "(startup)", BackendType: "startup"}, "AccessExclusiveLock", 6, "hard"),
 			wait(session(7, "web", "active"), "AccessShareLock", 5, "soft")}, []monitor.Session{session(6, "report", "active")},
 			"Terminate 6 report, active for 1m00s, holds relation orders (ShUpdExcl): frees 1, then 1 more, longest wait 1m00s"},
@@ -329,6 +341,9 @@ func TestActionsSpareTheServersProcesses(t *testing.T) {
 		}
 		if command := a.Command(""); (a.Signal == "") != (command == "") {
 			t.Errorf("%s: the command is %q", name, command)
+		}
+		if c, err := s.Target(vacuum.ID()); err == nil && !strings.Contains(strings.Join(c.Warnings("terminate"), ""), "begin again") {
+			t.Errorf("the preview warns of %q only", c.Warnings("terminate"))
 		}
 	}
 }

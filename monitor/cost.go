@@ -33,12 +33,12 @@ func (c cost) add(other cost) cost {
 	return cost{max(c.class, other.class), c.sessions + other.sessions, c.age + other.age, c.holds + other.holds}
 }
 
-// moment is how old a transaction may be when its first statement begins.
+// moment is how old a transaction may be when its wait begins.
 const moment = time.Second
 
-// costOf returns what it costs to cancel the wait of a session or, if ends is set, to end the session, or process, or to
-// roll back the prepared transaction. held are the locks that it holds.
-func costOf(s *Session, ends bool, held []*Lock, at time.Time) cost {
+// costOf returns what it costs to cancel the wait of a session or, if ends is set, to end it. held are its locks. One
+// statement can have worked before its wait, or in transactions before its last.
+func costOf(s *Node, ends bool, held []*Lock, at time.Time) cost {
 	c := cost{class: costWork, sessions: 1, holds: len(held)}
 	since := func(t *time.Time) time.Duration {
 		if t == nil {
@@ -47,17 +47,19 @@ func costOf(s *Session, ends bool, held []*Lock, at time.Time) cost {
 		return max(0, at.Sub(*t))
 	}
 	if !ends {
-		if c.age = since(s.TransactionSince) - since(s.StateSince); c.age < moment {
+		if c.age = since(s.TransactionSince) - since(cmp.Or(s.Wait.WaitingSince, s.StateSince)); c.age < moment {
 			c.class, c.age = costWait, 0
 		}
 		return c
 	}
 	c.age = since(cmp.Or(s.TransactionSince, s.PreparedAt))
-	if strings.HasPrefix(s.State, "idle in transaction") {
-		c.class = costIdle
-	}
-	if slices.ContainsFunc(held, (*Lock).primary) {
+	switch {
+	case slices.ContainsFunc(held, (*Lock).primary):
 		c.class = costPrimary
+	case strings.HasPrefix(s.State, "idle in transaction"):
+		c.class = costIdle
+	case s.State == "active":
+		c.age = max(c.age, since(s.StateSince))
 	}
 	return c
 }

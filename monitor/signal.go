@@ -95,7 +95,7 @@ func send(ctx context.Context, db pglock.DB, t Target, signal string, _ []Option
 	case "sent":
 		return nil
 	case "auxiliary":
-		return fmt.Errorf("%w: %s", ErrNotPermitted, notASession(cmp.Or(t.BackendType, "own process")))
+		return fmt.Errorf(notASession, ErrNotPermitted, cmp.Or(t.BackendType, "own process"))
 	case "own":
 		return fmt.Errorf("%w: that is the session of this connection", ErrNotPermitted)
 	case "gone":

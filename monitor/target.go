@@ -91,7 +91,7 @@ func (s *Snapshot) target(id SessionID) (Target, error) {
 		return Target{}, fmt.Errorf("%w: it began or ended as the snapshot was taken, so it cannot be told apart from another session "+
 			"(take a new snapshot)", ErrNoSession)
 	case slices.Contains(auxiliaries, t.BackendType):
-		return Target{}, fmt.Errorf("%w: %s", ErrNotPermitted, notASession(t.BackendType))
+		return Target{}, fmt.Errorf(notASession, ErrNotPermitted, t.BackendType)
 	}
 	for _, lock := range s.Locks {
 		if slices.ContainsFunc(lock.Holders, func(h Holder) bool { return h.ID() == id }) {
@@ -153,9 +153,7 @@ var auxiliaries = []string{"archiver", "autovacuum launcher", "background writer
 	"logical replication launcher", "slotsync worker", "startup", "walreceiver", "walsender",
 	"walsummarizer", "walwriter"}
 
-func notASession(kind string) string {
-	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
-}
+const notASession = "%w: it is not a client's session but the server's %s"
 
 // CancelIsNoop reports whether cancelling changes nothing: the session runs no statement, and only statements can be
 // cancelled.
@@ -184,8 +182,7 @@ func (t Target) permitted() error {
 		ErrNotPermitted, quote(t.snapshot.Role))
 }
 
-// Warnings returns what the user should know before the signal is sent, one sentence each. They can contain names from
-// the server.
+// Warnings returns what the user should know before the signal is sent, a sentence each, with names from the server.
 func (t Target) Warnings(signal string) []string {
 	var all []string
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -201,10 +198,12 @@ func (t Target) Warnings(signal string) []string {
 		say("it is one of the sessions of pglock process %s, which carry the locks of many callers: "+
 			"%s at once, and that process is notified", t.Process, plural(len(t.Holds), "lock ends", "locks end"))
 	}
-	if signal == signalCancel {
-		all = append(all, t.cancelWarning())
+	if why := t.untouchable(); why != "" {
+		say("%s", why)
 	}
-	if signal == signalTerminate && t.TransactionSince != nil {
+	if signal == signalCancel {
+		say("%s", t.cancelWarning())
+	} else if t.TransactionSince != nil {
 		say("its transaction is rolled back")
 	}
 	return all
