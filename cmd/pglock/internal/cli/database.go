@@ -352,7 +352,8 @@ func (e *targetError) Error() string {
 		text += " (" + sqlstate.DeniedAdvice + ")"
 	case sqlstate.Of(e.err) == sqlstate.TooManyConnections:
 		text += " (connections may be left that are reserved for superusers and, from PostgreSQL 16 on, for members of " +
-			"pg_use_reserved_connections: with one of these pglock monitor says who holds the others up)"
+			"pg_use_reserved_connections: with one of these pglock monitor says who holds the others up. If " +
+			"none is left, SIGTERM, never SIGKILL, to an idle backend on the server's host makes room)"
 	case connecting && sqlstate.Of(e.err) == sqlstate.FeatureNotSupported: // MULE_INTERNAL has no conversion to UTF-8
 		text += " (pglock needs a database whose text converts to UTF-8: from such a one pglock monitor shows this one too)"
 	}

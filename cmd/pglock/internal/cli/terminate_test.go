@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
@@ -60,23 +59,6 @@ func TestSignalAScriptTerminatesASessionByItsReference(t *testing.T) {
 	wantText(t, again.stderr, ": cannot signal process ", "no such session")
 	if strings.Contains(again.stderr, "monitor:") {
 		t.Errorf("the message names a package: %s", again.stderr)
-	}
-}
-
-func TestSignalTheMonitorsJSONIdentifiesASession(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
-	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "json").run().stdout)
-	for session := range snapshot.Sessions() {
-		if session.PID != pid {
-			continue
-		}
-		session := fmt.Sprintf("%d@%s", pid, session.Since.Format(time.RFC3339Nano))
-		wantCode(t, on(t, db, "terminate", "--yes", session).run(), 0)
-	}
-	if n := held(t, db, pid); n != 0 {
-		t.Errorf("the session holds %d locks", n)
 	}
 }
 

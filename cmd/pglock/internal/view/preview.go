@@ -20,10 +20,10 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 		lines = append(lines, about(s, c.Session, width)...)
 	}
 	lines = append(lines, "")
-	if signal != "cancel" {
-		lines = append(lines, "Ending it "+c.Effect(signal).String()+".")
-	} else if len(c.Waits) > 0 {
-		lines = append(lines, "Cancelling its wait "+c.Effect(signal).String()+".")
+	if frees := c.Effect(signal); signal != "cancel" && (frees.AtMost > 0 || InVain(c, signal)) {
+		lines = append(lines, "Ending it "+frees.String()+".")
+	} else if signal == "cancel" && len(c.Waits) > 0 {
+		lines = append(lines, "Cancelling its wait "+frees.String()+".")
 	}
 	if InVain(c, signal) {
 		if best := s.Action(); best.Signal != "" {
@@ -181,8 +181,8 @@ func heldLocks(s *monitor.Snapshot, c monitor.Target, width int) []string {
 	return lines
 }
 
-// maxKeys is how many keys, and how many waiters for each, a preview shows.
-const maxKeys = 10
+// maxKeys is how many keys, and how many waiters for each, a preview shows: the question below it fits a screen of 24 lines.
+const maxKeys = 5
 
 // otherWaiters lists the sessions that wait for other locks of the session, or behind it in a queue.
 func otherWaiters(s *monitor.Snapshot, c monitor.Target, width int) (lines []string) {

@@ -64,6 +64,18 @@ func TestPreview(t *testing.T) {
 	}
 }
 
+// A candidate of an election waits for the end of the leader, which a number of those that it frees would not say.
+func TestThePreviewOfALeaderCountsNoneThatAreFreed(t *testing.T) {
+	s, _ := target(t)
+	for i := range s.Locks[2].Waiters {
+		s.Locks[2].Waiters[i].Expected = true
+	}
+	c, err := s.Target(monitor.SessionID{PID: 4711})
+	if got := strings.Join(Preview(s, c, "terminate", 80), "\n"); err != nil || strings.Contains(got, "frees") {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
 func TestOutcome(t *testing.T) {
 	_, c := target(t)
 	o := monitor.Outcome{Signal: "terminate", Target: c, Sent: true, Ended: true}

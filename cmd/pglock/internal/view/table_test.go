@@ -139,14 +139,6 @@ func TestATableWithoutLocks(t *testing.T) {
 	}
 }
 
-func TestATableCountsHiddenLocks(t *testing.T) {
-	filter := Filter{Keys: []pglock.Key{pglock.NewKey("nosuch")}}
-	table := strings.Join(Table(snapshot(), filter, Server{Target: "x"}, 80), "\n")
-	if !strings.Contains(table, "\nno advisory locks match the filters; 3 keys not shown") {
-		t.Errorf("got %s", table)
-	}
-}
-
 func TestAKeyHasTheNameFromTheFilter(t *testing.T) {
 	key, s := pglock.NewKey("given"), snapshot()
 	s.Locks[0].Number = key.Int64()
