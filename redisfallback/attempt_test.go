@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -24,7 +25,7 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			b, nodes := newRedlock(t)
 			for _, node := range nodes[:2] {
-				node.Must(t, "SET", "pglock:k", "theirs")
+				testenv.AskRedis(t, node, "SET", "pglock:k", "theirs")
 			}
 			r.Key = driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "k", Named: true}
 			g := b.newGrant(r)
@@ -32,7 +33,7 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 			if a := b.attempt(t.Context(), g, b.takeCalls(g, noLine, false), true); !a.refused() {
 				t.Fatalf("while another client has a majority: %v", a.err)
 			}
-			nodes[0].Must(t, "DEL", "pglock:k")
+			testenv.AskRedis(t, nodes[0], "DEL", "pglock:k")
 			if a := b.attempt(t.Context(), g, b.takeCalls(g, noLine, true), true); a.err != nil {
 				t.Fatal(a.err)
 			}
@@ -50,9 +51,9 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 }
 
 // newRedlock returns a backend on three servers.
-func newRedlock(t *testing.T) (*backend, []*testenv.RedisServer) {
+func newRedlock(t *testing.T) (*backend, []*redisserver.Server) {
 	t.Helper()
-	var nodes []*testenv.RedisServer
+	var nodes []*redisserver.Server
 	var clients []redis.UniversalClient
 	for range minRedlock {
 		node := testenv.NewRedis(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -34,7 +35,7 @@ func TestFaultsCloseWhileASubscriptionIsDialled(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	l := open(t, []redis.UniversalClient{closing(t, redis.NewClient(options))}, nil)
-	other := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
+	other := open(t, newClients(t, []*redisserver.Server{server}), nil)
 	key := pglock.NewKey("k")
 	held := lock(t, other, key)
 
@@ -47,10 +48,10 @@ func TestFaultsCloseWhileASubscriptionIsDialled(t *testing.T) {
 		}
 	}()
 	testenv.WaitUntil(t, "the waiter has subscribed", func() bool {
-		return server.Must(t, "CLIENT", "LIST", "TYPE", "pubsub") != "" // the other Locker has no subscription
+		return testenv.AskRedis(t, server, "CLIENT", "LIST", "TYPE", "pubsub") != "" // the other Locker has no subscription
 	})
 	silent.Store(true)
-	server.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	testenv.AskRedis(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
 	<-dialling
 	stop()
 	<-waited

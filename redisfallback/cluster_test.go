@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -24,7 +25,7 @@ func TestClusterLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 	key := pglock.NewKey("{moving}kept")
 	slot := int(client.ClusterKeySlot(ctx, "{moving}").Val())
 	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
-	id := func(s *testenv.RedisServer) string { return s.Must(t, "CLUSTER", "MYID") }
+	id := func(s *redisserver.Server) string { return testenv.AskRedis(t, s, "CLUSTER", "MYID") }
 	number := strconv.Itoa(slot)
 	// Once with a key of the slot that is in use from the start, and once with a key of another slot.
 	kept := lock(t, first, key)
@@ -45,15 +46,15 @@ func TestClusterLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 		}
 	}
 	use("before")
-	to.Must(t, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
-	from.Must(t, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
+	testenv.AskRedis(t, to, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
+	testenv.AskRedis(t, from, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
 	use("migrating")
-	from.Must(t, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "pglock:{moving}kept", "0", "5000")
+	testenv.AskRedis(t, from, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "pglock:{moving}kept", "0", "5000")
 	use("key moved")
 	unlock(t, kept)
 	kept = lock(t, first, key)
-	for _, node := range []*testenv.RedisServer{to, from, nodes[(slot*3/16384+2)%3]} {
-		node.Must(t, "CLUSTER", "SETSLOT", number, "NODE", id(to))
+	for _, node := range []*redisserver.Server{to, from, nodes[(slot*3/16384+2)%3]} {
+		testenv.AskRedis(t, node, "CLUSTER", "SETSLOT", number, "NODE", id(to))
 	}
 	use("after")
 	unlock(t, kept)
@@ -114,7 +115,7 @@ func TestClusterWakesWaitersOfAllSlotsOverOneConnection(t *testing.T) {
 	testenv.WaitUntil(t, "all are in line", func() bool { return inLines(t, nodes) == keys })
 	subscriptions := 0
 	for _, node := range nodes {
-		subscriptions += strings.Count(node.Must(t, "CLIENT", "LIST", "TYPE", "pubsub"), "\n")
+		subscriptions += strings.Count(testenv.AskRedis(t, node, "CLIENT", "LIST", "TYPE", "pubsub"), "\n")
 	}
 	if subscriptions != 1 {
 		t.Errorf("there are %d connections for messages of one Locker", subscriptions)
@@ -130,7 +131,7 @@ func TestClusterWakesWaitersOfAllSlotsOverOneConnection(t *testing.T) {
 }
 
 // inLines counts the waiters on all servers.
-func inLines(t *testing.T, nodes []*testenv.RedisServer) (total int) {
+func inLines(t *testing.T, nodes []*redisserver.Server) (total int) {
 	t.Helper()
 	for _, node := range nodes {
 		total += inLine(t, newClient(t, node.URL()))
@@ -158,7 +159,7 @@ func TestClusterAWaiterIsWokenAfterItsSubscriptionEndsAndItsSlotMoves(t *testing
 	}()
 	testenv.WaitUntil(t, "the waiter is in line", func() bool { return inLine(t, newClient(t, from.URL())) == 1 })
 	for _, node := range nodes {
-		node.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		testenv.AskRedis(t, node, "CLIENT", "KILL", "TYPE", "pubsub")
 	}
 	moveSlot(t, nodes, from, to, slot)
 	unlock(t, held)
@@ -168,18 +169,18 @@ func TestClusterAWaiterIsWokenAfterItsSubscriptionEndsAndItsSlotMoves(t *testing
 }
 
 // moveSlot moves a slot with all its keys.
-func moveSlot(t *testing.T, nodes []*testenv.RedisServer, from, to *testenv.RedisServer, slot int) {
+func moveSlot(t *testing.T, nodes []*redisserver.Server, from, to *redisserver.Server, slot int) {
 	t.Helper()
-	id := func(s *testenv.RedisServer) string { return s.Must(t, "CLUSTER", "MYID") }
+	id := func(s *redisserver.Server) string { return testenv.AskRedis(t, s, "CLUSTER", "MYID") }
 	number := strconv.Itoa(slot)
-	to.Must(t, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
-	from.Must(t, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
+	testenv.AskRedis(t, to, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
+	testenv.AskRedis(t, from, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
 	keys, err := newClient(t, from.URL()).ClusterGetKeysInSlot(t.Context(), slot, 1000).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	from.Must(t, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}, keys...)...)
-	for _, node := range append([]*testenv.RedisServer{to, from}, nodes...) {
-		node.Must(t, "CLUSTER", "SETSLOT", number, "NODE", id(to))
+	testenv.AskRedis(t, from, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}, keys...)...)
+	for _, node := range append([]*redisserver.Server{to, from}, nodes...) {
+		testenv.AskRedis(t, node, "CLUSTER", "SETSLOT", number, "NODE", id(to))
 	}
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -19,7 +21,7 @@ const short = time.Second
 
 // peers is a separate Redis with two Lockers, each with a separate client.
 type peers struct {
-	server       *testenv.RedisServer
+	server       *redisserver.Server
 	admin        *redis.Client
 	first, other *pglock.Locker
 	key          pglock.Key
@@ -106,11 +108,14 @@ func wantLost(t *testing.T, held *pglock.Lock, reason pglock.LostReason) {
 func TestFaultsALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(*testing.T, *peers){
-		"killed and restarted empty": func(t *testing.T, s *peers) { s.server.Kill(t); s.server.Start(t) },
-		"FLUSHALL":                   func(t *testing.T, s *peers) { s.server.Must(t, "FLUSHALL") },
-		"the key is deleted":         func(t *testing.T, s *peers) { s.server.Must(t, "DEL", "pglock:k") },
+		"killed and restarted empty": func(t *testing.T, s *peers) {
+			must.Succeed(t, s.server.Kill())
+			must.Succeed(t, s.server.Up(t.Context()))
+		},
+		"FLUSHALL":           func(t *testing.T, s *peers) { testenv.AskRedis(t, s.server, "FLUSHALL") },
+		"the key is deleted": func(t *testing.T, s *peers) { testenv.AskRedis(t, s.server, "DEL", "pglock:k") },
 		"the key is overwritten": func(t *testing.T, s *peers) {
-			s.server.Must(t, "SET", "pglock:k", "other", "PX", "1500")
+			testenv.AskRedis(t, s.server, "SET", "pglock:k", "other", "PX", "1500")
 		},
 	} {
 		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
@@ -135,16 +140,16 @@ func TestFaultsALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T
 	t.Parallel()
 	s := newPeers(t, pglock.WithLease(short))
 	held := lock(t, s.first, s.key)
-	s.server.Pause(t)
+	must.Succeed(t, s.server.Pause())
 	wantLost(t, held, pglock.LostLease)
-	s.server.Resume(t)
+	must.Succeed(t, s.server.Resume())
 	unlock(t, lockWhenAvailable(t, s.other, s.key))
 }
 
 func TestFaultsALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(10*time.Second))
 	held := lock(t, s.first, s.key)
-	s.server.Must(t, "CLIENT", "PAUSE", "500")
+	testenv.AskRedis(t, s.server, "CLIENT", "PAUSE", "500")
 	if err := held.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -179,7 +184,7 @@ func TestFaultsAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 		waiting <- err
 	}()
 	testenv.WaitUntil(t, "the other waits", func() bool { return s.other.Stats().Waiting == 1 })
-	s.server.Kill(t)
+	must.Succeed(t, s.server.Kill())
 	for name, err := range map[string]error{
 		"a waiter": <-waiting,
 		"TryLock":  func() error { _, err := s.other.TryLock(t.Context(), s.key); return err }(),
@@ -192,7 +197,7 @@ func TestFaultsAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	s.server.Start(t)
+	must.Succeed(t, s.server.Up(t.Context()))
 	unlock(t, lock(t, s.other, s.key)) // it starts empty
 	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("Verify of what the server forgot: %v", err)
@@ -202,7 +207,7 @@ func TestFaultsAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 
 func TestFaultsFlushedScriptsAreSentAgain(t *testing.T) {
 	s := newPeers(t)
-	flush := func() { s.server.Must(t, "SCRIPT", "FLUSH") }
+	flush := func() { testenv.AskRedis(t, s.server, "SCRIPT", "FLUSH") }
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		held := lock(t, s.first, s.key, opts...)
 		flush()
@@ -230,7 +235,7 @@ func TestFaultsAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
 		channels, err := s.admin.PubSubChannels(t.Context(), "pglock:wake:*").Result()
 		return err == nil && len(channels) == 1
 	})
-	s.server.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	testenv.AskRedis(t, s.server, "CLIENT", "KILL", "TYPE", "pubsub")
 	unlock(t, held)
 	if next := <-got; next != nil {
 		unlock(t, next)
@@ -249,11 +254,11 @@ func TestFaultsASubscriptionThatWasRefusedIsMadeAnew(t *testing.T) {
 		return err == nil && len(channels) == 1
 	}
 	testenv.WaitUntil(t, "the waiter has subscribed", listens)
-	s.server.Must(t, "ACL", "SETUSER", "default", "resetchannels") // ends subscriptions
+	testenv.AskRedis(t, s.server, "ACL", "SETUSER", "default", "resetchannels") // ends subscriptions
 	testenv.WaitUntil(t, "it has tried again", func() bool {
-		return strings.Contains(s.server.Must(t, "INFO", "errorstats"), "NOPERM")
+		return strings.Contains(testenv.AskRedis(t, s.server, "INFO", "errorstats"), "NOPERM")
 	})
-	s.server.Must(t, "ACL", "SETUSER", "default", "allchannels")
+	testenv.AskRedis(t, s.server, "ACL", "SETUSER", "default", "allchannels")
 	testenv.WaitUntil(t, "it has subscribed again", listens)
 	unlock(t, held)
 	if next := <-got; next != nil {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -27,7 +29,7 @@ func TestFaultsRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 	}
 	pairs(100 * time.Millisecond)
 	before := heap()
-	nodes[0].Pause(t)
+	must.Succeed(t, nodes[0].Pause())
 	n := pairs(time.Second)
 	const bound = 16 << 20 // without a breaker, each pair leaves two calls of about 2 kB: see the log
 	if grown := heap() - before; grown > bound {
@@ -35,16 +37,16 @@ func TestFaultsRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 	} else {
 		t.Logf("%d pairs beside a frozen node; the heap has grown by %d KiB", n, grown>>10)
 	}
-	nodes[0].Resume(t)
+	must.Succeed(t, nodes[0].Resume())
 	awaitVote(t, l, nodes[0])
-	nodes[1].Kill(t)
+	must.Succeed(t, nodes[1].Kill())
 	unlock(t, lockWhenAvailable(t, l, key))
 }
 
 // awaitVote waits until a node takes part in locks again.
-func awaitVote(t *testing.T, l *pglock.Locker, node *testenv.RedisServer) {
+func awaitVote(t *testing.T, l *pglock.Locker, node *redisserver.Server) {
 	t.Helper()
-	unlock(t, lockEverywhere(t, l, pglock.NewKey("vote"), []*testenv.RedisServer{node}))
+	unlock(t, lockEverywhere(t, l, pglock.NewKey("vote"), []*redisserver.Server{node}))
 }
 
 // heap returns how much memory is allocated and in use.
@@ -56,7 +58,7 @@ func heap() int64 {
 }
 
 // lockEverywhere locks a key on all nodes. A lock stays without a node that did not answer in time, so then it locks again.
-func lockEverywhere(t *testing.T, l *pglock.Locker, key pglock.Key, nodes []*testenv.RedisServer) *pglock.Lock {
+func lockEverywhere(t *testing.T, l *pglock.Locker, key pglock.Key, nodes []*redisserver.Server) *pglock.Lock {
 	t.Helper()
 	var held *pglock.Lock
 	testenv.WaitUntil(t, "all nodes have the lock", func() bool {
@@ -72,10 +74,10 @@ func lockEverywhere(t *testing.T, l *pglock.Locker, key pglock.Key, nodes []*tes
 	return held
 }
 
-func holdEverywhere(t *testing.T, nodes []*testenv.RedisServer, held *pglock.Lock) bool {
+func holdEverywhere(t *testing.T, nodes []*redisserver.Server, held *pglock.Lock) bool {
 	t.Helper()
 	for _, node := range nodes {
-		if node.Must(t, "GET", "pglock:"+held.Key().String()) != held.Token() {
+		if testenv.AskRedis(t, node, "GET", "pglock:"+held.Key().String()) != held.Token() {
 			return false
 		}
 	}
@@ -125,7 +127,7 @@ func TestFaultsCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
 		"Verify": held.Verify,
 		"Ping":   l.Ping,
 	} {
-		server.Pause(t)
+		must.Succeed(t, server.Pause())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- call(ctx) }()
@@ -139,8 +141,8 @@ func TestFaultsCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Errorf("%s did not return at the end of its context", name)
 		}
-		server.Resume(t)
+		must.Succeed(t, server.Resume())
 	}
-	testenv.WaitUntil(t, "nothing is left but the lock that is held", func() bool { return server.Must(t, "DBSIZE") == "1" })
+	testenv.WaitUntil(t, "nothing is left but the lock that is held", func() bool { return testenv.AskRedis(t, server, "DBSIZE") == "1" })
 	unlock(t, held)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
@@ -33,7 +34,7 @@ func closing[C redis.UniversalClient](t testing.TB, client C) C {
 }
 
 // newClients returns a client for each server.
-func newClients(t testing.TB, servers []*testenv.RedisServer) []redis.UniversalClient {
+func newClients(t testing.TB, servers []*redisserver.Server) []redis.UniversalClient {
 	t.Helper()
 	clients := make([]redis.UniversalClient, len(servers))
 	for i, server := range servers {
@@ -43,7 +44,7 @@ func newClients(t testing.TB, servers []*testenv.RedisServer) []redis.UniversalC
 }
 
 // newCluster returns a client of a Redis Cluster.
-func newCluster(t testing.TB, servers []*testenv.RedisServer) *redis.ClusterClient {
+func newCluster(t testing.TB, servers []*redisserver.Server) *redis.ClusterClient {
 	t.Helper()
 	var addrs []string
 	for _, server := range servers {
@@ -53,9 +54,9 @@ func newCluster(t testing.TB, servers []*testenv.RedisServer) *redis.ClusterClie
 }
 
 // servers starts n independent servers.
-func servers(t testing.TB, n int) []*testenv.RedisServer {
+func servers(t testing.TB, n int) []*redisserver.Server {
 	t.Helper()
-	all := make([]*testenv.RedisServer, n)
+	all := make([]*redisserver.Server, n)
 	for i := range all {
 		all[i] = testenv.NewRedis(t)
 	}

@@ -8,16 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 // newLastingServer starts a server that loses no data when it is killed.
-func newLastingServer(t *testing.T) *testenv.RedisServer {
+func newLastingServer(t *testing.T) *redisserver.Server {
 	t.Helper()
 	return testenv.NewRedis(t, "appendonly yes", "appendfsync always")
 }
@@ -31,16 +33,16 @@ func await(ctx context.Context, d time.Duration) {
 }
 
 // breakServer freezes a server for longer than a lease, and kills it twice.
-func breakServer(t *testing.T, node *testenv.RedisServer) {
+func breakServer(t *testing.T, node *redisserver.Server) {
 	t.Helper()
 	time.Sleep(short / 2)
-	node.Pause(t)
+	must.Succeed(t, node.Pause())
 	time.Sleep(short + short/2)
-	node.Resume(t)
+	must.Succeed(t, node.Resume())
 	for range 2 {
 		time.Sleep(short / 2)
-		node.Kill(t)
-		node.Start(t)
+		must.Succeed(t, node.Kill())
+		must.Succeed(t, node.Up(t.Context()))
 	}
 	time.Sleep(short / 2)
 }
@@ -58,7 +60,7 @@ func TestLongFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t 
 	broken := make(chan struct{})
 	for i := range 3 {
 		jobs := &scheduletest.Jobs{
-			Locker: open(t, newClients(t, []*testenv.RedisServer{node}), nodeTimeout, pglock.WithLease(short)),
+			Locker: open(t, newClients(t, []*redisserver.Server{node}), nodeTimeout, pglock.WithLease(short)),
 		}
 		for job, mark := range map[string]schedule.Mark{"start": schedule.MarkStart, "success": schedule.MarkSuccess} {
 			all.Go(func() {

@@ -8,15 +8,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
 // The ways in which a node can be unreachable.
-var ways = map[string]func(*testing.T, *testenv.RedisServer){
-	"gone":    func(t *testing.T, s *testenv.RedisServer) { s.Kill(t) },
-	"hanging": func(t *testing.T, s *testenv.RedisServer) { s.Pause(t) },
+var ways = map[string]func(*testing.T, *redisserver.Server){
+	"gone":    func(t *testing.T, s *redisserver.Server) { must.Succeed(t, s.Kill()) },
+	"hanging": func(t *testing.T, s *redisserver.Server) { must.Succeed(t, s.Pause()) },
 }
 
 // nodeTimeout is short, so that hanging nodes delay a test only a little, but long enough for nodes on a busy machine.
@@ -111,12 +113,12 @@ func TestRedlockIsToldWhenAMajorityForgetsALock(t *testing.T) {
 	key := pglock.NewKey("k")
 	held := lockEverywhere(t, first, key, nodes)
 	for _, node := range nodes[:2] {
-		node.Must(t, "FLUSHALL")
+		testenv.AskRedis(t, node, "FLUSHALL")
 	}
 	if err := held.Verify(t.Context()); err != nil {
 		t.Errorf("Verify after a minority has forgotten the lock: %v", err)
 	}
-	nodes[2].Must(t, "FLUSHALL")
+	testenv.AskRedis(t, nodes[2], "FLUSHALL")
 	wantLost(t, held, pglock.LostGone)
 	unlock(t, lock(t, other, key))
 }
@@ -127,8 +129,8 @@ func TestRedlockASilentNodeMayHaveTheLock(t *testing.T) {
 	nodes := servers(t, 3)
 	l := open(t, newClients(t, nodes), nodeTimeout, pglock.WithLease(5*time.Second))
 	held := lockEverywhere(t, l, pglock.NewKey("k"), nodes)
-	nodes[2].Must(t, "FLUSHALL")
-	nodes[1].Kill(t)
+	testenv.AskRedis(t, nodes[2], "FLUSHALL")
+	must.Succeed(t, nodes[1].Kill())
 	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrLost) {
 		t.Errorf("Verify: %v", err)
 	}
@@ -160,7 +162,7 @@ func TestRedlockAHangingMinorityIsNotWaitedFor(t *testing.T) {
 	first, other := locker(), locker()
 	unlock(t, lock(t, first, pglock.NewKey("k"))) // connects
 	for _, node := range nodes[:2] {
-		node.Pause(t)
+		must.Succeed(t, node.Pause())
 	}
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		held := lock(t, first, pglock.NewKey("k"), opts...)
@@ -173,6 +175,6 @@ func TestRedlockAHangingMinorityIsNotWaitedFor(t *testing.T) {
 		unlock(t, held)
 	}
 	for _, node := range nodes[:2] {
-		node.Resume(t) // so that Close need not wait for them
+		must.Succeed(t, node.Resume()) // so that Close need not wait for them
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -42,7 +43,7 @@ func documentedRights(t *testing.T) (rules [][]string) {
 func TestRightsTheDocumentedRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)
-	server.Must(t, documentedRights(t)[0]...)
+	testenv.AskRedis(t, server, documentedRights(t)[0]...)
 	client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "locks", Password: "secret"}))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 	if err := client.Get(t.Context(), "else").Err(); !redis.HasErrorPrefix(err, "NOPERM") {
@@ -56,14 +57,14 @@ func TestLongRightsTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	var addrs []string
 	for _, node := range nodes {
 		for _, rule := range documentedRights(t) {
-			node.Must(t, rule...)
+			testenv.AskRedis(t, node, rule...)
 		}
 		addrs = append(addrs, node.Addr())
 	}
 	client := closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "locks", Password: "secret"}))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 	for _, node := range nodes {
-		if denied := node.Must(t, "INFO", "errorstats"); strings.Contains(denied, "NOPERM") {
+		if denied := testenv.AskRedis(t, node, "INFO", "errorstats"); strings.Contains(denied, "NOPERM") {
 			t.Errorf("a command was not permitted: %s", denied)
 		}
 	}
@@ -73,8 +74,8 @@ func TestRightsAClientThatIsDeniedAccessIsToldSoAndNoPasswordShown(t *testing.T)
 	t.Parallel()
 	nodes := servers(t, 3)
 	for _, node := range nodes {
-		node.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~pglock:*", "+ping")
-		node.Must(t, "ACL", "SETUSER", "default", "resetpass", ">secret")
+		testenv.AskRedis(t, node, "ACL", "SETUSER", "locks", "on", ">secret", "~pglock:*", "+ping")
+		testenv.AskRedis(t, node, "ACL", "SETUSER", "default", "resetpass", ">secret")
 	}
 	for name, opts := range map[string]redis.Options{
 		"no rights":      {Username: "locks", Password: "secret"},
@@ -90,7 +91,7 @@ func TestRightsAClientThatIsDeniedAccessIsToldSoAndNoPasswordShown(t *testing.T)
 			wantDenied := func(what string, err error) {
 				t.Helper()
 				if !errors.Is(err, pglock.ErrDenied) || errors.Is(err, pglock.ErrUnavailable) ||
-					strings.Contains(err.Error(), "secret") || !slices.ContainsFunc(nodes, func(node *testenv.RedisServer) bool {
+					strings.Contains(err.Error(), "secret") || !slices.ContainsFunc(nodes, func(node *redisserver.Server) bool {
 					return strings.Contains(err.Error(), node.Addr()) // two of three may have decided
 				}) {
 					t.Errorf("%s: %v", what, err)
@@ -112,7 +113,7 @@ func TestRightsAConnectionThatIsDeniedGrantsNothing(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.NewRedisCluster(t, 3)
 	for name, c := range map[string]struct {
-		nodes  []*testenv.RedisServer
+		nodes  []*redisserver.Server
 		client func(addr string) redis.UniversalClient
 	}{
 		"one server": {servers(t, 1), func(addr string) redis.UniversalClient {
@@ -124,14 +125,14 @@ func TestRightsAConnectionThatIsDeniedGrantsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, node := range c.nodes {
-				node.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all")
+				testenv.AskRedis(t, node, "ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all")
 			}
 			client := closing(t, c.client(c.nodes[0].Addr()))
 			l, limiter := open(t, []redis.UniversalClient{client}, nil), newLimiter(t, client)
 			unlock(t, lock(t, l, pglock.NewKey("k")))
 			for _, node := range c.nodes {
-				node.Must(t, "ACL", "SETUSER", "locks", "resetpass", ">changed")
-				node.Must(t, "CLIENT", "KILL", "USER", "locks")
+				testenv.AskRedis(t, node, "ACL", "SETUSER", "locks", "resetpass", ">changed")
+				testenv.AskRedis(t, node, "CLIENT", "KILL", "USER", "locks")
 			}
 			var all sync.WaitGroup
 			for i := range 200 {
@@ -156,7 +157,7 @@ func TestRightsAConnectionThatIsDeniedGrantsNothing(t *testing.T) {
 func TestRightsThatAreNeededLaterAreMissedBeforeTheFirstLock(t *testing.T) {
 	server := testenv.NewRedis(t)
 	for _, missing := range []string{"-evalsha", "-pexpire", "-del", "-zrem"} {
-		server.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-eval", "+eval", missing)
+		testenv.AskRedis(t, server, "ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-eval", "+eval", missing)
 		client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "locks", Password: "secret"}))
 		l := open(t, []redis.UniversalClient{client}, nil)
 		_, lockErr := l.Lock(t.Context(), pglock.NewKey("k"))
@@ -167,7 +168,7 @@ func TestRightsThatAreNeededLaterAreMissedBeforeTheFirstLock(t *testing.T) {
 			}
 		}
 	}
-	if left := server.Must(t, "DBSIZE"); left != "0" {
+	if left := testenv.AskRedis(t, server, "DBSIZE"); left != "0" {
 		t.Errorf("%s keys are left", left)
 	}
 }
@@ -175,7 +176,7 @@ func TestRightsThatAreNeededLaterAreMissedBeforeTheFirstLock(t *testing.T) {
 func TestRightsAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
 	s := newPeers(t)
 	for kind, command := range map[string][]string{"list": {"RPUSH", "pglock:k", "x"}, "hash": {"HSET", "pglock:k", "a", "1"}} {
-		s.server.Must(t, command...)
+		testenv.AskRedis(t, s.server, command...)
 		_, lockErr := s.first.Lock(t.Context(), s.key)
 		_, tryErr := s.first.TryLock(t.Context(), s.key)
 		_, sharedErr := s.first.TryLock(t.Context(), s.key, pglock.Shared())
@@ -184,7 +185,7 @@ func TestRightsAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
 				t.Errorf("%s of a %s: %v", call, kind, err)
 			}
 		}
-		s.server.Must(t, "DEL", "pglock:k")
+		testenv.AskRedis(t, s.server, "DEL", "pglock:k")
 	}
 }
 
@@ -192,7 +193,7 @@ func TestRightsAServerThatMayEvictLocksIsWarnedOf(t *testing.T) {
 	for policy, want := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
 		server := testenv.NewRedis(t, "maxmemory 100mb", "maxmemory-policy "+policy)
 		var log syncBuilder
-		l := open(t, newClients(t, []*testenv.RedisServer{server}), nil,
+		l := open(t, newClients(t, []*redisserver.Server{server}), nil,
 			pglock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		if err := l.Ping(t.Context()); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -42,12 +43,12 @@ func TestSentinelALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
 	key := pglock.NewKey("k")
 	held := lock(t, first, key)
 	testenv.WaitUntil(t, "the replica has the lock", func() bool {
-		return s.Replica.Must(t, "GET", "pglock:k") == held.Token()
+		return testenv.AskRedis(t, s.Replica, "GET", "pglock:k") == held.Token()
 	})
 	waiting := make(chan *pglock.Lock, 1)
 	go func() { waiting <- lockWhenAvailable(t, other, key) }()
 	testenv.WaitUntil(t, "the other waits", func() bool { return other.Stats().Waiting == 1 })
-	s.Primary.Kill(t)
+	must.Succeed(t, s.Primary.Kill())
 	awaitFailover(t, s)
 	testenv.WaitUntil(t, "the client has found the new primary", func() bool { return held.Verify(t.Context()) == nil })
 	select {
@@ -69,11 +70,11 @@ func TestSentinelALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
 	if err := first.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Replica.Pause(t) // so that it does not connect again
-	s.Primary.Must(t, "CLIENT", "KILL", "TYPE", "replica")
+	must.Succeed(t, s.Replica.Pause()) // so that it does not connect again
+	testenv.AskRedis(t, s.Primary, "CLIENT", "KILL", "TYPE", "replica")
 	held := lock(t, first, key)
-	s.Primary.Kill(t)
-	s.Replica.Resume(t)
+	must.Succeed(t, s.Primary.Kill())
+	must.Succeed(t, s.Replica.Resume())
 	awaitFailover(t, s)
 	next := lockWhenAvailable(t, other, key)
 	wantLost(t, held, pglock.LostGone)

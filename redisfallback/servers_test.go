@@ -10,17 +10,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // replicaOf starts a replica that follows its primary.
-func replicaOf(t *testing.T, primary *testenv.RedisServer, directives ...string) *testenv.RedisServer {
+func replicaOf(t *testing.T, primary *redisserver.Server, directives ...string) *redisserver.Server {
 	t.Helper()
-	primary.Must(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	testenv.AskRedis(t, primary, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	replica := testenv.NewRedis(t, append(directives, "replicaof 127.0.0.1 "+strconv.Itoa(primary.Port()))...)
 	testenv.WaitUntil(t, "the replica follows", func() bool {
-		return strings.Contains(replica.Must(t, "INFO", "replication"), "master_link_status:up")
+		return strings.Contains(testenv.AskRedis(t, replica, "INFO", "replication"), "master_link_status:up")
 	})
 	return replica
 }
@@ -28,11 +29,11 @@ func replicaOf(t *testing.T, primary *testenv.RedisServer, directives ...string)
 func TestServerThatIsAReplicaIsAStandby(t *testing.T) {
 	t.Parallel()
 	primary := testenv.NewRedis(t)
-	for kind, replica := range map[string]*testenv.RedisServer{
+	for kind, replica := range map[string]*redisserver.Server{
 		"read-only": replicaOf(t, primary),
 		"writable":  replicaOf(t, primary, "replica-read-only no"),
 	} {
-		l := open(t, newClients(t, []*testenv.RedisServer{replica}), nil)
+		l := open(t, newClients(t, []*redisserver.Server{replica}), nil)
 		_, lockErr := l.Lock(t.Context(), pglock.NewKey("k"))
 		for call, err := range map[string]error{"Lock": lockErr, "Ping": l.Ping(t.Context())} {
 			if !errors.Is(err, pglock.ErrStandby) || errors.Is(err, pglock.ErrUnavailable) ||
@@ -40,7 +41,7 @@ func TestServerThatIsAReplicaIsAStandby(t *testing.T) {
 				t.Errorf("%s of a %s replica: %v", call, kind, err)
 			}
 		}
-		replica.Must(t, "REPLICAOF", "NO", "ONE")
+		testenv.AskRedis(t, replica, "REPLICAOF", "NO", "ONE")
 		unlock(t, lock(t, l, pglock.NewKey("k"))) // it is a primary now
 		if err := l.Ping(t.Context()); err != nil {
 			t.Errorf("Ping of a promoted replica: %v", err)
@@ -52,7 +53,7 @@ func TestServerThatIsAReplicaIsAStandby(t *testing.T) {
 func TestServerThatBecomesAReplicaIsAStandby(t *testing.T) {
 	s := newPeers(t)
 	unlock(t, lock(t, s.first, s.key))
-	s.server.Must(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(testenv.NewRedis(t).Port()))
+	testenv.AskRedis(t, s.server, "REPLICAOF", "127.0.0.1", strconv.Itoa(testenv.NewRedis(t).Port()))
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		if _, err := s.first.TryLock(t.Context(), s.key, opts...); !errors.Is(err, pglock.ErrStandby) {
 			t.Errorf("TryLock on a new replica: %v", err)
@@ -108,10 +109,10 @@ func TestServerWithReplicasIsWarnedOfASplitBrain(t *testing.T) {
 		primary := testenv.NewRedis(t, "min-replicas-to-write "+min)
 		replicaOf(t, primary)
 		testenv.WaitUntil(t, "the primary knows its replica", func() bool {
-			return strings.Contains(primary.Must(t, "INFO", "replication"), "state=online")
+			return strings.Contains(testenv.AskRedis(t, primary, "INFO", "replication"), "state=online")
 		})
 		var log syncBuilder
-		l := open(t, newClients(t, []*testenv.RedisServer{primary}), nil,
+		l := open(t, newClients(t, []*redisserver.Server{primary}), nil,
 			pglock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		unlock(t, lock(t, l, pglock.NewKey("k")))
 		if warned := strings.Contains(log.String(), "min-replicas-to-write"); warned != (min == "0") {

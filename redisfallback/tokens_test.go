@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
@@ -20,7 +21,7 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 	const lease = 3 * short
 	one, cluster, redlock := testenv.NewRedis(t), testenv.NewRedisCluster(t, 3), servers(t, 3)
 	for kind, clients := range map[string]func() []redis.UniversalClient{
-		"one server": func() []redis.UniversalClient { return newClients(t, []*testenv.RedisServer{one}) },
+		"one server": func() []redis.UniversalClient { return newClients(t, []*redisserver.Server{one}) },
 		"Cluster":    func() []redis.UniversalClient { return []redis.UniversalClient{newCluster(t, cluster)} },
 		"Redlock":    func() []redis.UniversalClient { return newClients(t, redlock) },
 	} {
@@ -65,7 +66,7 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 			if kind != "one server" {
 				return
 			}
-			if keys := one.Must(t, "DBSIZE"); keys != "1" { // the fence
+			if keys := testenv.AskRedis(t, one, "DBSIZE"); keys != "1" { // the fence
 				t.Errorf("%s keys are left", keys)
 			}
 		})
@@ -78,7 +79,7 @@ func TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(short))
 	token := pglock.WithToken("the same")
 	held := lock(t, s.first, s.key, token)
-	s.server.Must(t, "DEL", "pglock:k")
+	testenv.AskRedis(t, s.server, "DEL", "pglock:k")
 	next := lock(t, s.other, s.key, token)
 	wantLost(t, held, pglock.LostGone)
 	if err := next.Verify(t.Context()); err != nil {
@@ -109,8 +110,8 @@ func TestTokenFullMemoryEndsNoLocks(t *testing.T) {
 	}
 	unlock(t, <-waiting) // the other shared one
 	testenv.WaitUntil(t, "the others wait", func() bool { return inLine(t, s.admin) == 2 })
-	s.server.Must(t, "SET", "ballast", strings.Repeat("x", 10<<20))
-	s.server.Must(t, "CONFIG", "SET", "maxmemory", "5mb")
+	testenv.AskRedis(t, s.server, "SET", "ballast", strings.Repeat("x", 10<<20))
+	testenv.AskRedis(t, s.server, "CONFIG", "SET", "maxmemory", "5mb")
 	if _, err := s.first.TryLock(t.Context(), pglock.NewKey("new")); !errors.Is(err, pglock.ErrUnavailable) ||
 		!strings.Contains(err.Error(), "memory") {
 		t.Errorf("TryLock with full memory: %v", err)

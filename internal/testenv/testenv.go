@@ -46,7 +46,7 @@ func MainAlone(m *testing.M, options ...goleak.Option) {
 func run(m *testing.M, options []goleak.Option) int {
 	unignoreSignals()
 	code := m.Run()
-	err := errors.Join(endExamples(), shared.stop(), sharedRedis.stop())
+	err := errors.Join(endExamples(), shared.stop())
 	if code == 0 {
 		err = errors.Join(err, leaked(options))
 	}

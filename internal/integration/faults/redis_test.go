@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/integration/faults"
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func redisOne(t *testing.T, tally *faults.Tally) {
@@ -33,7 +35,7 @@ func redlock(t *testing.T, tally *faults.Tally) {
 	faultsOnRedis(t, tally, d, frozenServers(servers[:2], true), killedServers(servers[2:])) // at most one of each
 }
 
-func startRedis(t *testing.T, n int) (servers []*testenv.RedisServer) {
+func startRedis(t *testing.T, n int) (servers []*redisserver.Server) {
 	t.Helper()
 	for range n {
 		servers = append(servers, testenv.NewRedis(t))
@@ -41,7 +43,7 @@ func startRedis(t *testing.T, n int) (servers []*testenv.RedisServer) {
 	return servers
 }
 
-func addrs(servers []*testenv.RedisServer) (all []string) {
+func addrs(servers []*redisserver.Server) (all []string) {
 	for _, server := range servers {
 		all = append(all, server.Addr())
 	}
@@ -72,7 +74,7 @@ func faultsOnRedis(t *testing.T, tally *faults.Tally, d deployment, ofServers ..
 
 // frozenServers stops one server at a time for longer than a lease. The others keep the locks if they can work without
 // it.
-func frozenServers(servers []*testenv.RedisServer, keeps bool) fault {
+func frozenServers(servers []*redisserver.Server, keeps bool) fault {
 	var one sync.Mutex
 	return fault{
 		what: "a server is frozen", frees: !keeps, keeps: keeps,
@@ -80,11 +82,11 @@ func frozenServers(servers []*testenv.RedisServer, keeps bool) fault {
 			one.Lock()
 			server := servers[rand.IntN(len(servers))]
 			tr.tally.Freezes.Add(1)
-			server.Pause(tr)
+			must.Succeed(tr, server.Pause())
 			var thawing sync.WaitGroup
 			thawing.Go(func() {
 				time.Sleep(lease + rand.N(lease))
-				server.Resume(tr)
+				must.Succeed(tr, server.Resume())
 			})
 			tr.undone = func() { thawing.Wait(); one.Unlock() }
 		},
@@ -94,7 +96,7 @@ func frozenServers(servers []*testenv.RedisServer, keeps bool) fault {
 
 // killedServers kills one of many servers, which forgets everything, and starts it again when all locks that it may
 // have had have expired, as the documentation requires.
-func killedServers(servers []*testenv.RedisServer) fault {
+func killedServers(servers []*redisserver.Server) fault {
 	var one sync.Mutex
 	return fault{
 		what: "a server is killed", keeps: true,
@@ -102,10 +104,10 @@ func killedServers(servers []*testenv.RedisServer) fault {
 			one.Lock()
 			server := servers[rand.IntN(len(servers))]
 			tr.tally.Kills.Add(1)
-			server.Kill(tr)
+			must.Succeed(tr, server.Kill())
 			tr.undone = func() {
 				time.Sleep(lease)
-				server.Start(tr)
+				must.Succeed(tr, server.Up(context.Background()))
 				one.Unlock()
 			}
 		},

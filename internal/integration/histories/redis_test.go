@@ -9,7 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/integration/histories"
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -43,7 +45,7 @@ func (r *run) openRedis(clients ...redis.UniversalClient) {
 	r.lockers = append(r.lockers, l)
 }
 
-func newClient(server *testenv.RedisServer) redis.UniversalClient {
+func newClient(server *redisserver.Server) redis.UniversalClient {
 	return redis.NewClient(&redis.Options{Addr: server.Addr()})
 }
 
@@ -81,9 +83,9 @@ func TestLongRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 			pause(ctx, 300*time.Millisecond)
 		}
 		for _, d := range []time.Duration{lease / 3, 3 * lease / 2} {
-			server.Pause(t)
+			must.Succeed(t, server.Pause())
 			pause(ctx, d)
-			server.Resume(t)
+			must.Succeed(t, server.Resume())
 			pause(ctx, 300*time.Millisecond)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -17,7 +18,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // open returns a Locker that uses bare names.
-func open(t *testing.T, server *testenv.RedisServer, opts ...pglock.Option) *pglock.Locker {
+func open(t *testing.T, server *redisserver.Server, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	b, err := redisfallback.NewBackend([]redis.UniversalClient{client}, redisfallback.WithKeyPrefix(""))

@@ -17,7 +17,7 @@ import (
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
@@ -29,7 +29,7 @@ type peer interface {
 }
 
 // peersOf returns one of each kind on the server.
-func peersOf(t *testing.T, server *testenv.RedisServer) map[string]peer {
+func peersOf(t *testing.T, server *redisserver.Server) map[string]peer {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
@@ -107,7 +107,7 @@ type python struct {
 	out *bufio.Reader
 }
 
-func newPython(t *testing.T, server *testenv.RedisServer) *python {
+func newPython(t *testing.T, server *redisserver.Server) *python {
 	t.Helper()
 	program := findPython(t)
 	cmd := exec.Command(program, "peer.py", strconv.Itoa(server.Port()))
