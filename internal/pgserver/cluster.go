@@ -30,12 +30,12 @@ func (s *Server) initialize(ctx context.Context, o Options) error {
 // runInitdb lets clients send the password as it is, over loopback: what SCRAM costs them, with the race detector two
 // milliseconds for each connection, protects nothing here.
 func (s *Server) runInitdb(ctx context.Context) error {
-	passwordFile, err := s.WriteFile("password", Verifier(s.password)+"\n")
+	file, err := s.WriteFile("verifier", Verifier(s.password)+"\n")
 	if err != nil {
 		return err
 	}
 	initdb := s.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
-		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=password", "--pwfile="+passwordFile)
+		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=password", "--pwfile="+file)
 	return run(initdb)
 }
 

@@ -28,7 +28,7 @@ type Options struct {
 	// Settings are lines for postgresql.conf, unquoted: {"max_connections": "300"}. They cannot change the
 	// addresses that the server listens on.
 	Settings map[string]string
-	// Template is a directory that [MakeTemplate] made with the same binaries. Servers that are copies of it start sooner,
+	// Template is the directory of what [MakeTemplate] made with the same binaries. Servers that are copies of it start sooner,
 	// but have its password and its system identifier. If empty, the server is initialized by itself.
 	Template string
 }

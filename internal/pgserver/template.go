@@ -16,33 +16,20 @@ const (
 	templatePassword = "password" // of the superuser
 )
 
-// MakeTemplate initializes a cluster in dir, which must not exist, for servers that begin as a copy of it: see
-// [Options.Template].
-func MakeTemplate(ctx context.Context, dir string) error {
+// MakeTemplate makes a server that is never started. Others begin as a copy of its directory: see [Options.Template]. The
+// caller must call [Server.Stop].
+func MakeTemplate(ctx context.Context) (*Server, error) {
 	s, err := newServer(newPassword())
 	if err != nil {
-		return fmt.Errorf("make a template of servers: %w", err)
+		return nil, fmt.Errorf("make a template of servers: %w", err)
 	}
-	if err := errors.Join(s.saveAsTemplate(ctx, dir), s.Stop()); err != nil {
-		return fmt.Errorf("make a template of servers of %s in %s: %w", s.binaries, dir, err)
+	if err = s.runInitdb(ctx); err == nil {
+		_, err = s.WriteFile(templatePassword, s.password)
 	}
-	return nil
-}
-
-func (s *Server) saveAsTemplate(ctx context.Context, dir string) error {
-	if err := s.runInitdb(ctx); err != nil {
-		return err
+	if err != nil {
+		return nil, fmt.Errorf("make a template of servers of %s: %w", s.binaries, errors.Join(err, s.Stop()))
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, templatePassword), []byte(s.password), 0o600); err != nil {
-		return err
-	}
-	return run(exec.CommandContext(ctx, "cp", "-R", s.dataDir(), filepath.Join(dir, templateData)))
+	return s, nil
 }
 
 // copyTemplate makes the data directory, and takes over the password of the template.

@@ -73,7 +73,7 @@ func newDatabase(t testing.TB, on host, template string) *DB {
 
 func create(test string, on host, template string) (*DB, error) {
 	db := &DB{host: on, name: databaseName(test)}
-	if err := db.asAdmin(execute(on.copyOf(template, db.name))); err != nil {
+	if err := on.copyDatabase(template, db.name); err != nil {
 		return nil, fmt.Errorf("make a database for the test on %s: %w", on.what, err)
 	}
 	return db, nil

@@ -25,7 +25,7 @@ func (db *DB) cleanUp() error {
 	if len(left) > 0 {
 		err = errors.Join(err, fmt.Errorf("the test has left in its database:\n  %s", strings.Join(left, "\n  ")))
 	}
-	if dropErr := db.drop(err != nil); dropErr != nil {
+	if dropErr := db.drop(); dropErr != nil {
 		err = errors.Join(err, fmt.Errorf("drop the database of the test: %w", dropErr))
 	}
 	return err
@@ -67,14 +67,8 @@ func (db *DB) lookForLeftovers(ctx context.Context, conn *pgx.Conn) ([]string, e
 	return append(left, lines...), err
 }
 
-// drop rolls back the prepared transactions if there may be some, drops the database, and then drops the roles. Each
-// step needs the one before it.
-func (db *DB) drop(mayHavePrepared bool) error {
-	if mayHavePrepared {
-		if err := connected(db.ConnString(), rollBackPrepared); err != nil {
-			return err
-		}
-	}
+// drop drops the database, and then its roles.
+func (db *DB) drop() error {
 	if err := db.asAdmin(execute("DROP DATABASE " + db.name + " WITH (FORCE)")); err != nil {
 		return err
 	}
@@ -86,15 +80,4 @@ func (db *DB) drop(mayHavePrepared bool) error {
 		}
 	}
 	return nil
-}
-
-func rollBackPrepared(ctx context.Context, conn *pgx.Conn) error {
-	rows, _ := conn.Query(ctx, `SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_catalog.pg_prepared_xacts
-		WHERE database = current_database()`) // CollectRows returns its error
-	rollbacks, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	for _, sql := range rollbacks {
-		_, rollbackErr := conn.Exec(ctx, sql)
-		err = errors.Join(err, rollbackErr)
-	}
-	return err
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
@@ -39,7 +41,6 @@ type host struct {
 	what   string           // for messages
 	admin  *admin           // connects to a database where others can be created
 	server *pgserver.Server // nil if the environment names the server
-	copies bool             // whether it makes databases fastest by copying files
 }
 
 func hostOn(server *pgserver.Server) host {
@@ -47,21 +48,20 @@ func hostOn(server *pgserver.Server) host {
 		what:   server.Binaries().String(),
 		admin:  &admin{target: server.ConnString(pgserver.Superuser)},
 		server: server,
-		copies: copies(server.Binaries()),
 	}
 }
 
-// copies says whether a server of ours can be told to copy files, which costs it half as much as writing them to its log
-// too. Before version 15 there is no other way.
-func copies(binaries pgserver.Binaries) bool { return binaries.Major >= 15 }
-
-// copyOf returns the statement that makes a database.
-func (h host) copyOf(template, name string) string {
-	statement := "CREATE DATABASE " + name + " TEMPLATE " + template
-	if h.copies {
-		statement += " STRATEGY file_copy"
-	}
-	return statement
+// copyDatabase makes a database by copying files, which costs the server half as much as writing them to its log too. Before
+// version 15 there is no other way, and no word for it.
+func (h host) copyDatabase(template, name string) error {
+	return h.admin.do(func(ctx context.Context, conn *pgx.Conn) error {
+		statement := "CREATE DATABASE " + name + " TEMPLATE " + template
+		if !strings.HasPrefix(conn.PgConn().ParameterStatus("server_version"), "14") {
+			statement += " STRATEGY file_copy"
+		}
+		_, err := conn.Exec(ctx, statement)
+		return err
+	})
 }
 
 // NewServer starts a PostgreSQL server for the test, which can restart, break and pause it, optionally with additional
@@ -106,16 +106,8 @@ func (s *sharedServer) host() (host, error) {
 
 func startShared() (on host, err error) {
 	if external := os.Getenv(DatabaseVariable); external != "" {
-		on := host{what: "the server that " + DatabaseVariable + " names"}
-		if os.Getenv(InstalledVariable) != "" {
-			binaries, err := pgserver.Find()
-			if err != nil {
-				return host{}, err
-			}
-			on.copies = copies(binaries)
-		}
-		on.admin, err = pooled(external)
-		return on, err
+		admin, err := pooled(external)
+		return host{what: "the server that " + DatabaseVariable + " names", admin: admin}, err
 	}
 	server, err := startServer(nil)
 	if err != nil {
@@ -137,7 +129,7 @@ func (s *sharedServer) installed() (string, error) {
 
 func install(on host) (name string, err error) {
 	name = databaseName("with the schema")
-	if err := on.admin.do(execute(on.copyOf(emptyDatabase, name))); err != nil {
+	if err := on.copyDatabase(emptyDatabase, name); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

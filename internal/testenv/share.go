@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 )
@@ -17,26 +16,21 @@ func Share(ctx context.Context) (environment []string, stop func() error, err er
 	if os.Getenv(DatabaseVariable) != "" {
 		return nil, func() error { return nil }, nil
 	}
-	dir, err := os.MkdirTemp("", "pglock-test-")
+	template, err := pgserver.MakeTemplate(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	stop = func() error { return os.RemoveAll(dir) }
-	cluster := filepath.Join(dir, "cluster")
-	if err := pgserver.MakeTemplate(ctx, cluster); err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	server, err := pgserver.Start(ctx, pgserver.Options{Template: cluster, Settings: sharedSettings()})
+	server, err := pgserver.Start(ctx, pgserver.Options{Template: template.Dir(), Settings: sharedSettings()})
 	if err != nil {
-		return nil, nil, errors.Join(err, stop())
+		return nil, nil, errors.Join(err, template.Stop())
 	}
-	stop = func() error { return errors.Join(server.Stop(), os.RemoveAll(dir)) }
+	stop = func() error { return errors.Join(server.Stop(), template.Stop()) }
 	installed, err := install(hostOn(server))
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make the database that has the schema: %w", err), stop())
 	}
 	return []string{
-		TemplateVariable + "=" + cluster,
+		TemplateVariable + "=" + template.Dir(),
 		DatabaseVariable + "=" + server.ConnString(pgserver.Superuser),
 		InstalledVariable + "=" + installed,
 	}, stop, nil
