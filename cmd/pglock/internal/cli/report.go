@@ -11,14 +11,14 @@ import (
 )
 
 const reportHelp = `For each lock it says how many waits there were, how long they took, and which
-sessions held it and waited. Give the files of one server, the oldest first.
+sessions blocked and waited. Give the files of one server, the oldest first.
 
 A wait shorter than the recording's interval can be missing, and the interval
 limits how exactly its end is known. The server itself logs long waits
 (log_lock_waits).
 
-HELD BY sums up how long sessions waited while a session of that application
-held the key.`
+"blocked by" sums up how long sessions waited for one of that application, which
+held the lock or was ahead in the queue; "at the root" is who waited for none.`
 
 type reportFlags struct {
 	since  seconds

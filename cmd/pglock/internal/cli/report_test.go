@@ -10,10 +10,10 @@ import (
 // reported has the fields of pglock report -o json that the tests look at.
 type reported struct {
 	Keys []struct {
-		Key     string
-		Waits   int
-		Max     float64 `json:"max_seconds"`
-		Holders []struct {
+		Key      string
+		Waits    int
+		Max      float64 `json:"max_seconds"`
+		Blockers []struct {
 			Name    string
 			Seconds float64
 		}
@@ -36,12 +36,12 @@ func TestReportSummarisesARecording(t *testing.T) {
 	found := false
 	for _, key := range r.Keys { // keys of other tests may be among them
 		found = found || key.Key == "@42" && key.Waits == 1 && key.Max > 0 && len(key.Waiters) == 1 &&
-			len(key.Holders) == 1 && key.Holders[0].Name == "nightly"
+			len(key.Blockers) == 1 && key.Blockers[0].Name == "nightly"
 	}
 	if !found {
 		t.Errorf("report: %+v", r)
 	}
 	out := command(t, nil, "report", file).run()
 	wantCode(t, out, 0)
-	wantText(t, out.stdout, "@42", "WAITS", "held by: nightly ")
+	wantText(t, out.stdout, "@42", "WAITS", "blocked by: nightly ")
 }

@@ -30,7 +30,7 @@ func (e Event) String() string {
 	case Deadlock, DeadlockOver:
 		return e.deadlockText()
 	case Gap:
-		return "no snapshots: " + strings.Join(strings.Fields(e.Reason), " ")
+		return "no snapshots: " + strings.TrimPrefix(strings.Join(strings.Fields(e.Reason), " "), "monitor: ") // users do not know packages
 	}
 	return string(e.Kind)
 }

@@ -38,12 +38,12 @@ type Key struct {
 	P50    float64 `json:"p50_seconds"`
 	P95    float64 `json:"p95_seconds"`
 	Max    float64 `json:"max_seconds"`
-	// Holders are the sessions that blocked longest, summed over the waiters. Roots are those at the root of these waits: a
-	// holder that waits itself is only the next victim. If a root holds another lock than the key, its name says which. Waiters
-	// are those that waited longest.
-	Holders []Share `json:"holders"`
-	Roots   []Share `json:"roots"`
-	Waiters []Share `json:"waiters"`
+	// Blockers are the sessions that blocked longest, summed over the waiters, as holders or ahead in the queue. Roots are those
+	// at the root of these waits: a blocker that waits itself is only the next victim. If a root holds another lock than the
+	// key, its name says which. Waiters are those that waited longest.
+	Blockers []Share `json:"blockers"`
+	Roots    []Share `json:"roots"`
+	Waiters  []Share `json:"waiters"`
 }
 
 // Share is the part of a session in the total time.
@@ -52,7 +52,7 @@ type Share struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// maxShares is how many holders and waiters are listed.
+// maxShares is how many blockers and waiters are listed.
 const maxShares = 5
 
 // maxWaits is the most waits of a report, which bounds what a recording from a stranger costs. Tests change it.
@@ -70,10 +70,10 @@ type waiting struct {
 
 // wait is one session's wait for one lock.
 type wait struct {
-	name           string
-	from, to       time.Time
-	open, unseen   bool // unseen says that it ended in a gap
-	holders, roots map[string]time.Duration
+	name            string
+	from, to        time.Time
+	open, unseen    bool // unseen says that it ended in a gap
+	blockers, roots map[string]time.Duration
 }
 
 // collector collects the waits in snapshots.
@@ -148,7 +148,7 @@ func (c *collector) waitOf(s *monitor.Snapshot, one monitor.Wait, seen map[waiti
 		}
 	}
 	if w == nil {
-		w = &wait{name: name, from: from, open: true, holders: map[string]time.Duration{}, roots: map[string]time.Duration{}}
+		w = &wait{name: name, from: from, open: true, blockers: map[string]time.Duration{}, roots: map[string]time.Duration{}}
 		c.waits[id.place] = append(c.waits[id.place], w)
 		c.count++
 	}
@@ -167,7 +167,7 @@ func (w *wait) addBlockers(n *monitor.Node, lasted time.Duration) {
 	if n.Blocker == nil || lasted <= 0 {
 		return
 	}
-	w.holders[nameOf(n.Blocker.Session)] += lasted
+	w.blockers[nameOf(n.Blocker.Session)] += lasted
 	below := n
 	for seen := 0; below.Blocker != nil && below.Blocker.Wait != nil && seen < maxShares*maxShares; seen++ { // a deadlock has no root
 		below = below.Blocker
@@ -176,8 +176,8 @@ func (w *wait) addBlockers(n *monitor.Node, lasted time.Duration) {
 		return
 	}
 	name := nameOf(below.Blocker.Session)
-	if below != n {
-		name += ", " + placeOf(*below.Wait).label
+	if label := placeOf(*below.Wait).label; label != placeOf(*n.Wait).label {
+		name += ", " + label
 	}
 	w.roots[name] += lasted
 }
@@ -233,14 +233,14 @@ func (c *collector) end() (*Report, error) {
 func keyOf(at place, waits []*wait) Key {
 	k := Key{Key: at.label, Database: at.database, Waits: len(waits)}
 	lengths, waiters := make([]float64, len(waits)), map[string]time.Duration{}
-	holders, roots := map[string]time.Duration{}, map[string]time.Duration{}
+	blockers, roots := map[string]time.Duration{}, map[string]time.Duration{}
 	for i, w := range waits {
 		lasted := max(0, w.to.Sub(w.from))
 		lengths[i] = lasted.Seconds()
 		k.Total += lengths[i]
 		waiters[w.name] += lasted
-		for name, d := range w.holders {
-			holders[name] += d
+		for name, d := range w.blockers {
+			blockers[name] += d
 		}
 		for name, d := range w.roots {
 			roots[name] += d
@@ -254,7 +254,7 @@ func keyOf(at place, waits []*wait) Key {
 	}
 	slices.Sort(lengths)
 	k.P50, k.P95, k.Max = rank(lengths, 50), rank(lengths, 95), lengths[len(lengths)-1]
-	k.Holders, k.Roots, k.Waiters = shares(holders), shares(roots), shares(waiters)
+	k.Blockers, k.Roots, k.Waiters = shares(blockers), shares(roots), shares(waiters)
 	return k
 }
 

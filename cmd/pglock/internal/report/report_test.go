@@ -43,7 +43,7 @@ func TestTheWaitsOfAReportAreBounded(t *testing.T) {
 	}
 }
 
-// chainSnapshot has a waiter for the key 1, whose holder itself waits for a lock of flyway.
+// chainSnapshot has a waiter for the key 1, whose holder itself waits for a lock of flyway, with another waiter behind it.
 func chainSnapshot(at time.Time, waiter monitor.Session, lock monitor.OtherLock) *monitor.Snapshot {
 	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	holder := monitor.Session{PID: 8, Application: "sync-job"}
@@ -55,7 +55,9 @@ func chainSnapshot(at time.Time, waiter monitor.Session, lock monitor.OtherLock)
 			BlockedBy: []monitor.Blocker{{PID: 8, Kind: "hard"}}}},
 	}}, OtherWaits: []monitor.OtherWait{{Lock: lock,
 		Waiter: monitor.Waiter{Mode: "RowExclusiveLock", WaitingSince: &began, Session: holder,
-			BlockedBy: []monitor.Blocker{{PID: 7, Kind: "hard"}}}}},
+			BlockedBy: []monitor.Blocker{{PID: 7, Kind: "hard"}}}}, {Lock: lock,
+		Waiter: monitor.Waiter{Mode: "AccessShareLock", WaitingSince: &began, Session: monitor.Session{PID: 10, Application: "web"},
+			BlockedBy: []monitor.Blocker{{PID: 8, Kind: "soft"}}}}},
 		OtherSessions: []monitor.Session{{PID: 7, Application: "flyway-migrate"}}}
 }
 
@@ -76,9 +78,10 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 		must.Succeed(t, err)
 		var text strings.Builder
 		must.Succeed(t, Text(&text, r))
-		said := "  held by: sync-job 3.0s\n  at the root: flyway-migrate, " + want + " 3.0s\n  waited: shop 3.0s\n"
-		if !strings.Contains(text.String(), said) || len(r.Keys) != 2 || !strings.Contains(text.String(), "\n"+want) || r.Keys[0].Total != 3 || r.Keys[1].Total != 3 {
-			t.Errorf("the report is\n%s\nwant\n%s", text.String(), said)
+		behind := "  blocked by: flyway-migrate 3.0s, sync-job 3.0s\n  at the root: flyway-migrate 6.0s\n"
+		said := "  blocked by: sync-job 3.0s\n  at the root: flyway-migrate, " + want + " 3.0s\n  waited: shop 3.0s\n"
+		if !strings.Contains(text.String(), said) || len(r.Keys) != 2 || !strings.Contains(text.String(), behind) || r.Keys[0].Total != 6 || r.Keys[1].Total != 3 {
+			t.Errorf("the report is\n%s\nwant\n%s%s", text.String(), behind, said)
 		}
 	}
 }

@@ -28,8 +28,8 @@ func Text(w io.Writer, r *Report) error {
 		fmt.Fprintf(&b, "%s %6d %8s %8s %8s %8s\n", view.Fit(view.Printable(k.Key), 32, false), k.Waits, age(k.Total), age(k.P50),
 			age(k.P95), age(k.Max))
 		fmt.Fprintf(&b, "  database %s%s\n", view.Printable(k.Database), open(k))
-		names(&b, "held by", k.Holders)
-		if !sameNames(k.Roots, k.Holders) {
+		names(&b, "blocked by", k.Blockers)
+		if !slices.Equal(k.Roots, k.Blockers) {
 			names(&b, "at the root", k.Roots)
 		}
 		names(&b, "waited", k.Waiters)
@@ -47,13 +47,6 @@ func open(k Key) string {
 		text += fmt.Sprintf(", %d ended unseen (at least so long)", k.Unseen)
 	}
 	return text
-}
-
-// sameNames reports whether all roots are holders, so that they say nothing new.
-func sameNames(roots, holders []Share) bool {
-	return !slices.ContainsFunc(roots, func(r Share) bool {
-		return !slices.ContainsFunc(holders, func(h Share) bool { return h.Name == r.Name })
-	})
 }
 
 func names(b *strings.Builder, what string, all []Share) {
