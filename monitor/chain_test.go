@@ -352,6 +352,7 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 }
 
 // PostgreSQL has the waiters for rows wait for a transaction. The wait names the table all the same. Where no row is waited for, none is named.
+// In another database catalogs have names, and other tables numbers.
 func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	s := newIdleSessions(t)
 	holder := s.session("BEGIN", "UPDATE t SET v = 1", "INSERT INTO t VALUES (100)")
@@ -363,6 +364,8 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	}
 	second := s.waits("DELETE FROM t WHERE id = 1")
 	unique := s.waits("INSERT INTO t VALUES (100)")
+	s.session("BEGIN", "LOCK TABLE pg_description")
+	catalog := s.waits("SELECT FROM pg_description")
 	ours := func(w *monitor.OtherWait) bool { return w.Database == s.db.Name() }
 	taken, err := monitor.Take(t.Context(), s.db.Pool(t))
 	must.Succeed(t, err)
@@ -373,6 +376,8 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 			want = "row (0,1) of t"
 		case unique:
 			want = "transaction " + transaction
+		case catalog:
+			want = "relation pg_catalog.pg_description"
 		}
 		if ours(&wait) && (wait.Lock.String() != want || (wait.Lock.Relation == 0) != (wait.PID == unique)) {
 			t.Errorf("%d waits for %s, want %s: %+v", wait.PID, wait.Lock, want, wait.Lock)
@@ -384,6 +389,10 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	}
 	taken, err = monitor.Take(t.Context(), elsewhere.Pool(t))
 	must.Succeed(t, err)
+	n := taken.Tree().Node(monitor.SessionID{PID: catalog})
+	if label := n.Wait.Label(); label != "relation pg_catalog.pg_description in database "+s.db.Name() {
+		t.Errorf("in another database a catalog is %s", label)
+	}
 	headline := taken.ActionOf(func(*monitor.Lock) bool { return false }, ours).String()
 	where := fmt.Sprintf(" in transaction %s in database %s:", transaction, s.db.Name())
 	if !strings.Contains(headline, " holds row of ") || strings.Count(headline, s.db.Name()) != 1 || !strings.Contains(headline, where) {

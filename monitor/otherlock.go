@@ -23,11 +23,14 @@ type OtherLock struct {
 	Detail string `json:"detail"`
 }
 
-func (r otherRow) lock() OtherLock {
+func (r otherRow) lock(connected string) OtherLock {
 	l := OtherLock{Type: r.LockType, DatabaseOID: uint32(value(r.DatabaseOID)), Database: value(r.Database), Relation: uint32(value(r.Relation)),
 		Name: value(r.Name)}
 	if schema := value(r.Schema); l.Name != "" && schema != "public" && schema != "" && r.LockType != "object" {
 		l.Name = schema + "." + l.Name
+	}
+	if l.Name != "" && l.Database != "" && l.Database != connected {
+		l.Name += " in database " + l.Database
 	}
 	switch r.LockType {
 	case "tuple":

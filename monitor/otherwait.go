@@ -80,7 +80,7 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 		if row.Granted || owner == nil {
 			continue
 		}
-		w := OtherWait{Lock: row.lock(), Waiter: Waiter{Mode: modeOf(row.Mode), Session: owner.Session}}
+		w := OtherWait{Lock: row.lock(t.server.Database), Waiter: Waiter{Mode: modeOf(row.Mode), Session: owner.Session}}
 		if row.WaitingSince != nil {
 			utc := row.WaitingSince.UTC()
 			w.WaitingSince = &utc

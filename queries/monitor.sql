@@ -169,7 +169,8 @@ rows AS MATERIALIZED (
     WHERE l.locktype = 'tuple' AND l.granted
     GROUP BY l.pid HAVING count(*) = 1
 ),
--- The other locks. Only relations of the connected database have names that can be found.
+-- The other locks. Only relations of the connected database have names that can be found, and catalogs, which have the same
+-- numbers in all.
 chained AS (
     SELECT c.owner, c.target, c.locktype, COALESCE(c.database, t.database)::int8 AS database_oid, d.datname AS database,
            COALESCE(c.relation, t.relation)::int8 AS relation, COALESCE(c.page, t.page) AS page, COALESCE(c.tuple, t.tuple) AS tuple, c.virtualxid, c.transactionid::text AS transactionid,
@@ -179,7 +180,7 @@ chained AS (
     LEFT JOIN rows AS t ON t.pid = c.pid AND c.locktype = 'transactionid' AND NOT c.granted
     LEFT JOIN pg_catalog.pg_database AS d ON d.oid = COALESCE(c.database, t.database)
     LEFT JOIN pg_catalog.pg_class AS r ON r.oid = COALESCE(c.relation, t.relation, c.classid)
-        AND (COALESCE(c.database, t.database) = 0 OR d.datname = pg_catalog.current_database())
+        AND (COALESCE(c.database, t.database) = 0 OR d.datname = pg_catalog.current_database() OR r.oid < 10000)
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
     WHERE NOT @advisory::pg_catalog.bool
 ),

@@ -255,7 +255,7 @@ chained AS (
     LEFT JOIN rows AS t ON t.pid = c.pid AND c.locktype = 'transactionid' AND NOT c.granted
     LEFT JOIN pg_catalog.pg_database AS d ON d.oid = COALESCE(c.database, t.database)
     LEFT JOIN pg_catalog.pg_class AS r ON r.oid = COALESCE(c.relation, t.relation, c.classid)
-        AND (COALESCE(c.database, t.database) = 0 OR d.datname = pg_catalog.current_database())
+        AND (COALESCE(c.database, t.database) = 0 OR d.datname = pg_catalog.current_database() OR r.oid < 10000)
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
     WHERE NOT $3::pg_catalog.bool
 ),
@@ -351,7 +351,8 @@ type LocksRow struct {
 // The catalogs are asked, since to_regclass raises an error where the role has no rights on the schema.
 // A session that waits for a row waits for the transaction that changed it. Meanwhile it holds the lock of the row, which
 // says that it is next (https://github.com/postgres/postgres/blob/master/src/backend/access/heap/README.tuplock), and no other.
-// The other locks. Only relations of the connected database have names that can be found.
+// The other locks. Only relations of the connected database have names that can be found, and catalogs, which have the same
+// numbers in all.
 func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error) {
 	rows, err := q.db.Query(ctx, Locks, arg.Wanted, arg.Top, arg.Advisory)
 	if err != nil {
