@@ -114,9 +114,28 @@ func TestWaitsAndLeasesOfLocksInRows(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 	}
+	f.connections = monitordb.ConnectionsRow{ServerUsed: 20, ServerLimit: 20, DatabaseLimit: -1, RoleLimit: -1}
+	if full := connections(f); !strings.HasPrefix(full.Do, "first let those go on that wait: pglock terminate -d shop --holder 00000000000000aa; then ") {
+		t.Errorf("of a full server: %+v", full)
+	}
 	r := report(f, Options{LongWait: time.Minute, Server: " -d shop", Ignore: Checks})
 	if !strings.HasPrefix(r.Headline, "Terminate aa, holds invoice:42 (excl) in a row") || r.End != "pglock terminate -d shop --holder 00000000000000aa" {
 		t.Errorf("%q, %q", r.Headline, r.End)
+	}
+}
+
+// The way out of a deadlock is the headline's.
+func TestADeadlockHasTheWayOutOfTheHeadline(t *testing.T) {
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	lock := func(number int64, holder, waiter int32) monitor.Lock {
+		return monitor.Lock{Number: number, Objsubid: 1, Holders: []monitor.Holder{{Mode: "exclusive", Session: monitor.Session{PID: holder, Since: &at}}},
+			Waiters: []monitor.Waiter{{Mode: "exclusive", Session: monitor.Session{PID: waiter, Since: &at}, BlockedBy: []monitor.Blocker{{PID: holder, Kind: "hard"}}}}}
+	}
+	s := &monitor.Snapshot{TakenAt: at, Locks: []monitor.Lock{lock(1, 11, 12), lock(2, 12, 11)},
+		Cycles: []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 11, BlockedBy: 12}, {PID: 12, BlockedBy: 11}}}}}
+	found, command := waits(facts{snapshot: s}, time.Minute), s.Action().Command("")
+	if found.Level != Problem || command == "" || found.What != s.Action().String() || !strings.HasPrefix(found.Do, command+"; ") {
+		t.Errorf("%+v, and the headline's command is %s", found, command)
 	}
 }
 

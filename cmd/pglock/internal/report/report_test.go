@@ -86,6 +86,12 @@ func TestTheRootOfAWaitIsNamed(t *testing.T) {
 	}
 }
 
+func TestAPreparedTransactionKeepsItsIdentifier(t *testing.T) {
+	if name := nameOf(&monitor.Session{GID: "nightly", User: "app"}); name != `prepared transaction "nightly" of app` {
+		t.Errorf("it is %s", name)
+	}
+}
+
 // recordedTwice is a file of one recorder, which sees a wait until it ends, and one of another that begins later.
 func recordedTwice(t *testing.T, later time.Duration) *recording.Past {
 	t.Helper()

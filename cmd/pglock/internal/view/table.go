@@ -72,11 +72,20 @@ func (f Filter) shown(all *monitor.Snapshot) *monitor.Snapshot { return f.named(
 // Title names the server, its version, and whether it is a standby, whose advisory locks are its own.
 func (p *Page) Title() string {
 	version, _, _ := strings.Cut(p.shown.ServerVersion, " ") // packagers append their own version
-	title := fmt.Sprintf("%s  PostgreSQL %s", Printable(p.on.Target), Printable(version))
+	title := fmt.Sprintf("%s  PostgreSQL %s", Printable(TargetOf(p.on.Target, p.shown)), Printable(version))
 	if p.shown.Server.InRecovery {
 		title += " STANDBY"
 	}
 	return title
+}
+
+// TargetOf names the server of a snapshot: of the hosts of a target, if there are several, it says which one answered.
+func TargetOf(target string, s *monitor.Snapshot) string {
+	if at := s.Server; strings.Contains(target, ",") {
+		at.InRecovery = false // said elsewhere
+		return target + " at " + at.String()
+	}
+	return target
 }
 
 // heldBy says since when a holder has its lock or has been seen with it, and which code took it, if that is known.

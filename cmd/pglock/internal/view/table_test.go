@@ -197,6 +197,16 @@ func TestANarrowTableOfEverything(t *testing.T) {
 	}
 }
 
+func TestTheServerThatAnsweredIsNamed(t *testing.T) {
+	s := snapshot()
+	s.Server = monitor.Server{Host: "192.0.2.2", Port: 5432}
+	for target, want := range map[string]string{"u@a:5432/x": "u@a:5432/x  ", "u@a:5432,b:5432/x": "u@a:5432,b:5432/x at 192.0.2.2:5432  "} {
+		if title := NewPage(s, Filter{}, Server{Target: target}).Title(); !strings.HasPrefix(title, want) {
+			t.Errorf("of %s the title is %q", target, title)
+		}
+	}
+}
+
 func TestBlockersThatCouldNotBeRead(t *testing.T) {
 	s := snapshot()
 	s.BlockersMissing = "it took too long"

@@ -163,7 +163,7 @@ func newHead(live Live, about Options, only string) (h head, locks chosen, tree 
 		return h, locks, tree
 	}
 	at := s.TakenAt.UTC()
-	h.At, h.Version, h.Standby = &at, s.ServerVersion, s.Server.InRecovery
+	h.At, h.Version, h.Standby, h.Target = &at, s.ServerVersion, s.Server.InRecovery, view.TargetOf(about.Target, s)
 	for _, cycle := range s.Cycles {
 		e := journal.Event{Kind: journal.Deadlock, Steps: cycle.Steps, Certain: cycle.Certain}
 		h.Deadlocks = append(h.Deadlocks, e.String())
