@@ -37,43 +37,6 @@ func TestFaultsWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Waits that never end, and wait sessions whose locks are held for a long time, do not starve other waiters: one that
-// comes when all wait sessions are in use is in the server's queue some seconds later.
-func TestFaultsWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	holder := db.Connect(t)
-	l, _ := openCounted(t, db, pglock.WithMaxWaitSessions(2))
-	keys := faultKeys(4)
-	carried := holdOnWaitSessions(t, db, l, keys[:1])
-	plainLock(t, holder, keys[1:]...)
-	ctx, giveUp := context.WithCancel(t.Context())
-	var forEver sync.WaitGroup
-	for _, key := range keys[1:3] {
-		forEver.Go(func() {
-			if lock, err := l.Lock(ctx, key); err == nil {
-				t.Error("got what is held")
-				mustUnlock(t, lock)
-			}
-		})
-		testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting > 0 })
-	}
-	testenv.WaitUntil(t, "both wait", func() bool { return l.Stats().Waiting == 2 })
-	last := lockLater(t, l, keys[3])
-	testenv.WaitUntil(t, "the last one is in the queue", func() bool { return waitsFor(t, db, keys[3]) })
-	plainUnlock(t, holder, keys[3])
-	for lock := range last {
-		mustUnlock(t, lock)
-	}
-	giveUp()
-	forEver.Wait()
-	for _, lock := range carried {
-		mustUnlock(t, lock)
-	}
-	plainUnlock(t, holder, keys[1:3]...)
-	wantQuiet(t, db, l)
-}
-
 // terminateAll ends all sessions of Lockers under test.
 func terminateAll(t *testing.T, db *testenv.DB) {
 	t.Helper()

@@ -217,9 +217,8 @@ func WithSessions(n int) Option {
 // WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, or hold a lock for which
 // they waited there. Each is for one lock. The default is 16. Waiters beyond the bound, or for which the server has
 // no room (max_connections, a role's limit), have no place in the server's queue: they poll, with pauses of up to a
-// second and a half. The longest poller gets the next free session or, after three seconds, a further one, up to 2n.
-// So no waiter starves while some sessions stay in use. A polling waiter can starve while 2n others wait for locks
-// that are not released, if other processes always queue for its lock. An n below 1 is an error.
+// second and a half. The longest poller gets the next free session. A polling waiter can starve while n others wait
+// for locks that are not released, if other processes always queue for its lock. An n below 1 is an error.
 func WithMaxWaitSessions(n int) Option {
 	return atLeastOne("WithMaxWaitSessions", n, func(c *lockerConfig) { c.postgres.MaxWaitSessions = n })
 }

@@ -78,42 +78,24 @@ func (b *Backend) AcquireTogether(ctx context.Context, requests []driver.Request
 	return grants, errs
 }
 
-// wait takes the lock when it is its turn. With a place it waits in the server's queue; without one it tries after each
-// pause.
-func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err error) {
-	turn := b.waits.Turns.Join()
-	kept := false
-	defer func() {
-		if !kept {
-			turn.Leave()
-		}
-	}()
-	for {
-		placed, err := turn.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !placed {
-			if c, err := b.try(ctx, r); !errors.Is(err, driver.ErrNotAcquired) {
-				return c, err
-			}
-			continue
-		}
-		g, err := b.waits.Lock(ctx, r, turn)
-		if err == nil {
-			kept = true
-			return g, nil
-		}
-		if !waitsession.CannotOpen(err) {
-			return nil, err
-		}
-		turn.Poll()
+// wait takes the lock when it is its turn: it waits in the server's queue or, without a session for that, tries again and again.
+func (b *Backend) wait(ctx context.Context, r driver.Request) (c carrier, err error) {
+	g, tried, waitErr := b.waits.Wait(ctx, r, func() (over bool) {
+		c, err = b.try(ctx, r)
+		return !errors.Is(err, driver.ErrNotAcquired)
+	})
+	switch {
+	case tried:
+		return c, err
+	case waitErr != nil:
+		return nil, waitErr
 	}
+	return g, nil
 }
 
 // Holders implements [driver.Backend]. It asks on a session that delays no locks, if there is one.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
-	text, err := b.ask(ctx, wire.ArrayText([]int64{key.Number}), wire.ArrayText([]int16{int16(key.Space)}))
+	text, err := b.ask(ctx, fmt.Sprintf("{%d}", key.Number), fmt.Sprintf("{%d}", key.Space))
 	if err != nil {
 		return nil, err
 	}

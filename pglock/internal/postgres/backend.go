@@ -15,7 +15,6 @@ package postgres
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -127,23 +126,16 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 }
 
 // ReleaseTogether implements [driver.Together]. Grants that were tried together are on one session.
-func (b *Backend) ReleaseTogether(ctx context.Context, held []driver.Grant) []error {
+func (b *Backend) ReleaseTogether(_ context.Context, held []driver.Grant) (errs []error, done bool) {
 	var grants []*mux.Grant
 	for _, g := range held {
-		if m, ok := g.(*mux.Grant); ok && (len(grants) == 0 || m.Session() == grants[0].Session()) {
-			grants = append(grants, m)
+		m, ok := g.(*mux.Grant)
+		if !ok || len(grants) > 0 && m.Session() != grants[0].Session() {
+			return nil, false
 		}
+		grants = append(grants, m)
 	}
-	if len(grants) == len(held) {
-		return mux.ReleaseAll(grants)
-	}
-	errs := make([]error, len(held))
-	var releases sync.WaitGroup
-	for i, g := range held {
-		releases.Go(func() { errs[i] = b.Release(ctx, g) })
-	}
-	releases.Wait()
-	return errs
+	return mux.ReleaseAll(grants), true
 }
 
 // Check implements [driver.Backend].

@@ -8,10 +8,9 @@
 //
 // # Places
 //
-// [Turns] bounds the sessions that wait or carry a lock that was waited for. A caller that finds all places taken polls:
+// The sessions that wait, or carry a lock that was waited for, are bounded. A caller that finds all places taken polls:
 // it tries on a mux session after each of its pauses, which grow to a second. A poller has no place in the server's
-// queue, so it gets nothing while others wait there. That is why the next free place goes to the oldest poller. If that
-// one has polled for some seconds, it gets a place over the bound; there are at most as many of these again. A caller
+// queue, so it gets nothing while others wait there. That is why the next free place goes to the oldest poller. A caller
 // also polls if no further session can be opened.
 //
 // # Without a snapshot

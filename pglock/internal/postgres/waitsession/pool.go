@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
@@ -20,7 +22,7 @@ type Config struct {
 	Open func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error)
 	// Call runs a statement on a mux session, which never waits.
 	Call func(ctx context.Context, sql string, args ...string) (value string, some bool, err error)
-	// Most is how many sessions may wait or carry a lock at once, and how many idle ones are kept; see [Turns].
+	// Most is how many sessions may wait or carry a lock at once, and how many idle ones are kept.
 	Most int
 	// PrepareWithin bounds how long an open session may take to get ready to wait.
 	PrepareWithin time.Duration
@@ -33,9 +35,10 @@ type Config struct {
 // a session gets an idle one or, if there is none, the first that becomes free or is opened, even if it was opened for
 // another caller. So a caller that gives up wastes nothing: the session that was being opened for it goes to the next.
 type Pool struct {
-	Turns  *Turns
 	config Config
-	warned atomic.Bool // warn has logged
+	began  time.Time
+	places *semaphore.Weighted // for sessions that wait or carry a lock
+	warned atomic.Bool         // warn has logged
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc
@@ -65,7 +68,10 @@ type session struct {
 
 // New returns a Pool that has not dialled yet.
 func New(config Config) *Pool {
-	p := &Pool{Turns: NewTurns(config.Most), config: config, open: map[*mux.Session]*session{}}
+	p := &Pool{
+		config: config, began: time.Now(), places: semaphore.NewWeighted(int64(config.Most)),
+		open: map[*mux.Session]*session{},
+	}
 	p.life, p.end = context.WithCancel(context.Background())
 	return p
 }

@@ -23,21 +23,20 @@ type Grant struct {
 	pool    *Pool
 	session *session
 	over    atomic.Bool
-	turn    *Turn
 	owner   driver.LossHandler
 }
 
-// Lock waits in the server's queue until r's key is held. turn must have a place, which the grant keeps.
+// lock waits in the server's queue until r's key is held. Its caller has a place, which the grant keeps.
 //
 // A session that ends while it waits held nothing, and an idle one may have ended long ago. In both cases the wait
 // continues on another session, as long as the server accepts one.
-func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, error) {
+func (p *Pool) lock(ctx context.Context, r driver.Request) (*Grant, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)
 		if err != nil {
 			return nil, err
 		}
-		g := &Grant{pool: p, session: s, turn: turn, owner: r.LossHandler}
+		g := &Grant{pool: p, session: s, owner: r.LossHandler}
 		g.Grant = mux.NewGrant(r.Key.KeyID, r.Shared, g)
 		s.left = time.Time{}
 		err = s.Carry(ctx, g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
@@ -73,7 +72,7 @@ func (g *Grant) Release(ctx context.Context) error {
 func (g *Grant) leave() {
 	if g.over.CompareAndSwap(false, true) {
 		g.pool.giveBack(g.session)
-		g.turn.Leave()
+		g.pool.places.Release(1)
 	}
 }
 

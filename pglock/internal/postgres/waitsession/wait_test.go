@@ -47,21 +47,16 @@ func TestWaitOfACallerThatHasLeftEndsInTime(t *testing.T) {
 				return "t", true, nil
 			},
 		})
-		turn := pool.Turns.Join()
-		if placed, err := turn.Next(t.Context()); !placed || err != nil {
-			t.Fatal(placed, err)
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, err := pool.Lock(ctx, driver.Request{Key: driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: 1}}}, turn)
+		_, _, err := pool.Wait(ctx, driver.Request{Key: driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: 1}}}, nil)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		if late := time.Since(began) - time.Minute; late > cancelWithin {
 			t.Errorf("Lock returned %v after the end of its context", late)
 		}
-		turn.Leave()
 		close(ended)
 		pool.Close()
 	})
