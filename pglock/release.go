@@ -58,10 +58,12 @@ func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 		return l.released(h, l.backend.Release(ctx, h.grant[0]))
 	}
 	grants := h.several.grants
-	errs := make([]error, len(grants))
+	errs, done := []error(nil), false
 	if b, ok := l.backend.(driver.Together); ok {
-		errs = b.ReleaseTogether(ctx, grants)
-	} else {
+		errs, done = b.ReleaseTogether(ctx, grants)
+	}
+	if !done {
+		errs = make([]error, len(grants))
 		var releases sync.WaitGroup
 		for i, g := range grants {
 			releases.Go(func() { errs[i] = l.backend.Release(ctx, g) })

@@ -64,8 +64,8 @@ type Backend interface {
 type Together interface {
 	// AcquireTogether is Acquire for each of the requests, which are exclusive and do not wait. The results are parallel to them.
 	AcquireTogether(ctx context.Context, requests []Request) ([]Grant, []error)
-	// ReleaseTogether is Release for each of the grants.
-	ReleaseTogether(ctx context.Context, grants []Grant) []error
+	// ReleaseTogether is Release for each of the grants; done is false, and nothing is done, if one statement cannot.
+	ReleaseTogether(ctx context.Context, grants []Grant) (errs []error, done bool)
 }
 
 // NamedLocks is implemented by backends whose server knows locks by their texts, [Key.String], and not by their

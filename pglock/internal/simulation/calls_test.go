@@ -10,7 +10,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
 // templates are the statements whose parameters matter.
@@ -105,11 +104,20 @@ func arguments(template, sql string) map[int]string {
 
 // keysOf makes keys of two arrays.
 func keysOf(numbers, spaces string) (keys []driver.KeyID) {
-	all := wiretest.Numbers(spaces)
-	for i, number := range wiretest.Numbers(numbers) {
+	all := numbersOf(spaces)
+	for i, number := range numbersOf(numbers) {
 		keys = append(keys, driver.KeyID{Space: driver.Space(all[i]), Number: number})
 	}
 	return keys
+}
+
+// numbersOf reads an array in text form.
+func numbersOf(text string) (values []int64) {
+	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{},", r) }) {
+		n, _ := strconv.ParseInt(field, 10, 64)
+		values = append(values, n)
+	}
+	return values
 }
 
 // column is one of an answer that says what it consists of.

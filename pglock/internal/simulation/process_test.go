@@ -122,7 +122,7 @@ func (p *process) serve() ending {
 			st.Bind(m)
 			continue
 		case *pgproto3.Query:
-			st = wiretest.Parse(m.String)
+			st = wiretest.Statement{SQL: m.String}
 		case *pgproto3.Sync:
 		case *pgproto3.Terminate:
 			return byClient

@@ -106,15 +106,8 @@ func (c *Conn) sync() error {
 	return c.front.Flush()
 }
 
-// sendArrays runs a statement over two arrays. If these are large, it is sent as a single message.
+// sendArrays runs a statement over two arrays.
 func sendArrays[N int16 | int64](c *Conn, name string, first []N, second []int64) error {
-	if (len(first)+len(second))*elementSize > segment {
-		b := append(append(c.scratch[:0], "EXECUTE "...), name...)
-		b = appendArrayText(append(b, "('"...), first)
-		b = appendArrayText(append(b, "','"...), second)
-		c.scratch = append(b, "')"...)
-		return c.SendQuery(string(c.scratch))
-	}
 	c.scratch = appendArray(c.scratch[:0], first)
 	split := len(c.scratch)
 	c.scratch = appendArray(c.scratch, second)
@@ -125,12 +118,8 @@ func sendArrays[N int16 | int64](c *Conn, name string, first []N, second []int64
 
 const (
 	fewKeys = 6 // measured: from 8 on an array costs the server less
-	// segment is how many bytes of arrays fit one TCP segment of 1,460 bytes: the rest needs 100.
-	segment = 1360
-	// elementSize is what an int8 needs; an int2 needs half.
-	elementSize = 12
-	// SegmentKeys is how many keys a batch may have that is not sent as a single message, which costs more.
-	SegmentKeys = segment / elementSize
+	// SegmentKeys is how many exclusive keys fit one TCP segment of 1,460 bytes: an int8 takes 12, and the rest 100.
+	SegmentKeys = 113
 )
 
 // Object identifiers of pg_type.dat.
@@ -157,18 +146,4 @@ func appendArray[N int16 | int64](b []byte, values []N) []byte {
 		}
 	}
 	return b
-}
-
-// ArrayText writes an array in text form, for SendQuery.
-func ArrayText[N int16 | int64](numbers []N) string { return string(appendArrayText(nil, numbers)) }
-
-func appendArrayText[N int16 | int64](b []byte, numbers []N) []byte {
-	b = append(b, '{')
-	for i, n := range numbers {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(n), 10)
-	}
-	return append(b, '}')
 }

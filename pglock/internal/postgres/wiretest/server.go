@@ -151,7 +151,7 @@ func (s *Server) run() {
 		case *pgproto3.Bind:
 			st.Bind(m)
 		case *pgproto3.Query:
-			st = Parse(m.String)
+			st = Statement{SQL: m.String}
 			if !s.answer(st) {
 				return
 			}

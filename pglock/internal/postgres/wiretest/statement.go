@@ -2,8 +2,6 @@ package wiretest
 
 import (
 	"encoding/binary"
-	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -71,30 +69,6 @@ func array(b []byte) (values []int64) {
 			values = append(values, int64(binary.BigEndian.Uint64(b)))
 		}
 		b = b[size:]
-	}
-	return values
-}
-
-// Parse reads EXECUTE of a batch; anything else is a call.
-func Parse(sql string) (st Statement) {
-	var name, first, second string
-	if n, _ := fmt.Sscanf(strings.NewReplacer("('", " ", "','", " ", "')", "").Replace(sql), "EXECUTE %s %s %s", &name, &first, &second); n != 3 {
-		return Statement{SQL: sql}
-	}
-	if strings.HasPrefix(name, "pglock_plain") {
-		st.addPlain(Numbers(first), Numbers(second))
-		return st
-	}
-	st.addAll(Numbers(first), Numbers(second))
-	st.Asks = strings.HasPrefix(name, "pglock_reconcile")
-	return st
-}
-
-// Numbers reads an array in text form.
-func Numbers(text string) (values []int64) {
-	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{},", r) }) {
-		n, _ := strconv.ParseInt(field, 10, 64)
-		values = append(values, n)
 	}
 	return values
 }
