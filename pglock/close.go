@@ -14,15 +14,14 @@ import (
 
 // Close closes the Locker. First the channel of [Locker.Closing] is closed, and waiting and new calls fail with
 // [ErrClosed]. Then Close waits until the held locks have been unlocked. After a second the log names those that are
-// still held. When the time for that is up, it ends them: their Contexts end, Err is a *[LostError] with reason
-// closed, holders get up to a second to notice, and then the locks are released. The error says how many locks were
-// ended, names the first ten, and matches the context's error.
+// still held. When the time for that is up, it ends and releases them: their Contexts end, and Err is a *[LostError]
+// with reason closed. The error says how many locks were ended, names the first ten, and matches the context's error.
 //
 // Close returns by ctx's deadline, or within ten seconds if it has none, even if the server does not answer. The
-// last quarter of the time, but at most three seconds, is for the grace, the releases and the end of the sessions;
-// holders have the rest. If ctx is cancelled, or has ended before, Close ends everything at once, which takes up to
-// three seconds. If the server does not confirm a release in time, it frees the lock when it notices the end of the
-// session, at the latest when the lease expires.
+// last quarter of the time, but at most three seconds, is for the releases and the end of the sessions; holders have
+// the rest. If ctx is cancelled, or has ended before, Close ends everything at once, which takes up to three seconds.
+// If the server does not confirm a release in time, it frees the lock when it notices the end of the session, at the
+// latest when the lease expires.
 //
 // A second Close returns nil at once. Under the context of a Lock of this Locker, as in the function of Do, Close would
 // wait for its own caller: it does nothing and returns [ErrSelfDeadlock].
@@ -44,25 +43,30 @@ func (l *Locker) Close(ctx context.Context) error {
 	if backend, ok := l.backend.(driver.Drainer); ok {
 		backend.Drain()
 	}
-	held, err := l.awaitHolders(ctx)
+	err := l.awaitHolders(ctx)
 	left := timeToClose(ctx)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), left)
 	defer cancel()
-	step := left / closeSteps
-	if len(held) > 0 {
-		time.Sleep(min(step, graceWhenClosed))
-	}
-	released := l.releaseAll(within, held)
-	_ = before(within, step, func(ctx context.Context) error { return await(ctx, l.drained) }) // an Unlock that hangs ends with its session
-	closeErr := inTime(within, func() error {
+	_ = l.awaitDrained(within, left/2) // a release that hangs ends with its session
+	closed := make(chan error, 1)
+	go func() {
+		ending, cancel := context.WithTimeout(within, left/4)
+		defer cancel()
 		l.lookout.close()
-		return before(within, step/2, l.backend.Close) // the rest is for what the backend cannot end at once
-	})
+		err := cmp.Or(l.backend.Close(ending), l.awaitDrained(within, 0))
+		l.notifications.Wait(within)
+		closed <- err
+	}()
+	var closeErr error
+	select {
+	case closeErr = <-closed:
+	case <-within.Done():
+		closeErr = errNotInTime
+	}
 	if closeErr != nil {
 		closeErr = fmt.Errorf("pglock: close: %w", closeErr)
 	}
-	l.notifications.Wait(within)
-	return errors.Join(err, inTime(within, released), closeErr)
+	return errors.Join(err, closeErr)
 }
 
 // Closing returns a channel that is closed when [Locker.Close] begins, before it waits for holders. Work that can stop
@@ -70,31 +74,40 @@ func (l *Locker) Close(ctx context.Context) error {
 // is over.
 func (l *Locker) Closing() <-chan struct{} { return l.closing }
 
-// awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long. It returns
-// their holds, which are to be released.
-func (l *Locker) awaitHolders(ctx context.Context) (held []*hold, err error) {
+// awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long. They are
+// released concurrently, since each release may have to wait for a silent server.
+func (l *Locker) awaitHolders(ctx context.Context) error {
 	late := time.AfterFunc(lateWhenClosed, l.warnOfHeld)
 	defer late.Stop()
 	deadline, _ := ctx.Deadline()
-	kept := min(max(time.Until(deadline), 0)/4, keptForClose)
-	cause := before(ctx, kept, func(ctx context.Context) error { return await(ctx, l.drained) })
+	cause := l.awaitDrained(ctx, min(max(time.Until(deadline), 0)/4, keptForClose))
 	if cause == nil {
-		return nil, nil
+		return nil
 	}
-	locks := l.locks()
 	var ended []*Lock
-	for _, k := range locks {
-		if h := l.endHold(k.hold, LostClosed, cause, true); h != nil {
-			held = append(held, h)
-		}
+	for _, k := range l.locks() {
+		l.expire(k.hold, LostClosed, cause)
 		if errors.Is(k.Err(), ErrLost) {
 			ended = append(ended, k)
 		}
 	}
 	if len(ended) == 0 { // the last one was unlocked just then
-		return held, nil
+		return nil
 	}
-	return held, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %s: %w", len(ended), namesOf(ended), cause)
+	return fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %s: %w", len(ended), namesOf(ended), cause)
+}
+
+// awaitDrained waits until no key is in use, for so long before the end of ctx.
+func (l *Locker) awaitDrained(ctx context.Context, before time.Duration) error {
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-before))
+	defer cancel()
+	select {
+	case <-l.drained:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // warnOfHeld writes to the log which locks a Close waits for.
@@ -131,41 +144,6 @@ func timeToClose(ctx context.Context) time.Duration {
 		return keptForClose
 	}
 	return min(time.Until(deadline), keptForClose)
-}
-
-// before calls run with a context that ends before ctx's deadline.
-func before(ctx context.Context, d time.Duration, run func(context.Context) error) error {
-	deadline, _ := ctx.Deadline()
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-d))
-	defer cancel()
-	return run(ctx)
-}
-
-// await waits until the channel is closed, or ctx has ended.
-func await(ctx context.Context, closed <-chan struct{}) error {
-	select {
-	case <-closed:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// inTime calls run, and returns its error. If run has not returned soon after the end of ctx, it continues in the background.
-func inTime(ctx context.Context, run func() error) error {
-	result := make(chan error, 1)
-	go func() { result <- run() }()
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-result: // the end of ctx has ended it
-		return err
-	case <-time.After(afterClose):
-		return errNotInTime
-	}
 }
 
 // refuse fails present and future waiters. It returns false if that has been done before.
@@ -207,33 +185,9 @@ func (l *Locker) locks() (all []*Lock) {
 	return all
 }
 
-// releaseAll releases holds concurrently, since each may have to wait for a silent server. Those that wait end when the
-// backend is closed. The returned function waits for all, and returns the error of the first that failed.
-func (l *Locker) releaseAll(ctx context.Context, held []*hold) (wait func() error) {
-	released := make(chan error, len(held))
-	for _, h := range held {
-		go func() { released <- h.first.lossDuringUnlock(l.releaseHold(ctx, h)) }()
-	}
-	return func() (first error) {
-		failed := 0
-		for range held {
-			if err := <-released; err != nil {
-				failed, first = failed+1, cmp.Or(first, err)
-			}
-		}
-		if failed > 1 {
-			return fmt.Errorf("%w (and %d more)", first, failed-1)
-		}
-		return first
-	}
-}
-
 const (
-	keptForClose    = 3 * time.Second // of a longer deadline, or after a cancel
-	closeSteps      = 3               // grace, releases, end of the sessions
-	afterClose      = 50 * time.Millisecond
-	graceWhenClosed = time.Second
-	lateWhenClosed  = time.Second // after that the log names what is held
+	keptForClose   = 3 * time.Second // of a longer deadline, or after a cancel
+	lateWhenClosed = time.Second     // after that the log names what is held
 
 	closeWithoutDeadline = 10 * time.Second
 )

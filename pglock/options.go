@@ -41,11 +41,9 @@ func Shared() AcquireOption {
 // MaxWait bounds the wait for a lock to d, after which the call returns a *[WaitError]. The default is to wait for
 // as long as the context lasts. In a transaction d is rounded up to milliseconds and is at most 24 days. It replaces
 // the session's own lock_timeout for this one wait, and the transaction can continue afterwards (but see
-// [QueueLockTx]). It needs pgx's simple protocol, so client_encoding must be UTF8 and standard_conforming_strings
-// on, as both are by default.
+// [QueueLockTx]).
 //
-// With zero the call does not wait, like TryLock (LockAllTx waits for a millisecond). A negative d is an
-// error, and so is MaxWait given to a call that never waits.
+// With zero the call does not wait, like TryLock. A negative d is an error, and so is MaxWait given to a call that never waits.
 func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(a *acquisition) error {
 		if d < 0 {

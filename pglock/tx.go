@@ -13,13 +13,12 @@ import (
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
 // It waits until it is granted, ctx ends, or [MaxWait] has passed. A free lock takes one round trip, whatever the
-// connection's query execution mode, and works through transaction poolers. (When MaxWait has passed, three more round
-// trips find out the holders.)
+// connection's query execution mode, and works through transaction poolers. (One that is not free takes three more with
+// MaxWait, which waits in a savepoint, and when that has passed three more to find out the holders.)
 //
 // When ctx has a deadline, the wait ends before it, by a tenth of the remaining time (50 ms to a second, at most
-// half of it). The error is then a *[WaitError] that names the holders and matches [context.DeadlineExceeded], and
-// the transaction can continue: there is time left for a rollback, or an answer. A wait under a deadline takes one
-// more round trip.
+// half of it), in a savepoint as with MaxWait. The error is then a *[WaitError] that names the holders and matches
+// [context.DeadlineExceeded], and the transaction can continue: there is time left for a rollback, or an answer.
 //
 // Before anything is locked, it refuses a transaction that would read older data than the lock protects
 // ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]). After a refusal, and after MaxWait, the transaction can continue.
@@ -77,12 +76,12 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 		return failed("lock", key, 0, err)
 	}
 	if wait {
-		c = c.below(ctx, tx)
+		c = c.below(ctx)
 		defer c.watch(key)()
 	}
 	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
 	// tried first.
-	tries := !wait || c.derived || c.tie != nil || ancestors(ctx) != nil
+	tries := !wait || c.bounded || c.tie != nil || ancestors(ctx) != nil
 	keys := []Key{key}
 	if !tries {
 		return c.awaitTx(ctx, tx, keys)
@@ -117,7 +116,7 @@ func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, keys []Key, waits bool) 
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
-// and one round trip. All calls, in every process, take keys in one fixed order, so two calls for the same keys
+// and one round trip (with MaxWait, or under a deadline, two more for a savepoint). All calls, in every process, take keys in one fixed order, so two calls for the same keys
 // cannot deadlock with each other. Several calls in one transaction can, and so can its other locks. The same key
 // twice is harmless; no keys at all are [ErrInvalidKey]. [MaxWait] bounds the wait for all of them together. An
 // error of the server, other than a refusal or MaxWait, aborts the transaction; the rollback frees what was taken.
@@ -141,7 +140,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	}
 	keys = inOrder(keys)
 	defer c.watch(keys[0])()
-	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.below(ctx, tx).awaitTx(ctx, tx, keys) })
+	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.below(ctx).awaitTx(ctx, tx, keys) })
 }
 
 // checkTx returns an error for what can be refused without asking the server.

@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // below returns c with a bound on the wait a little before ctx's deadline, unless MaxWait ends it earlier. If the
 // context ended during a statement, pgx would close the connection, and the server could no longer be asked for the
 // holders.
-func (c txConfig) below(ctx context.Context, tx pgx.Tx) txConfig {
+func (c txConfig) below(ctx context.Context) txConfig {
 	deadline, ok := ctx.Deadline()
-	if !ok || !canBeBounded(tx) {
+	if !ok {
 		return c
 	}
 	left := time.Until(deadline)
@@ -37,19 +33,6 @@ const (
 	minReserve = 50 * time.Millisecond
 	maxReserve = time.Second
 )
-
-// canBeBounded reports whether the statements of a bounded wait can be sent, which are a script.
-func canBeBounded(tx pgx.Tx) bool {
-	if _, ok := tx.(txscript.Runner); ok {
-		return true
-	}
-	conn := tx.Conn()
-	if conn == nil {
-		return false
-	}
-	server := conn.PgConn()
-	return server.ParameterStatus("client_encoding") == "UTF8" && server.ParameterStatus("standard_conforming_strings") == "on"
-}
 
 var (
 	errDeadlineNear = fmt.Errorf("the context's deadline is near: %w", context.DeadlineExceeded)

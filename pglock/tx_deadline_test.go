@@ -98,34 +98,14 @@ func TestTxLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), txLong)
 	defer cancel()
 	for _, mode := range txModes {
-		for _, form := range txForms[:2] {
-			var trips *txRoundTrips
-			tx := txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) {
-				config.DefaultQueryExecMode = mode
-				trips = txCountRoundTrips(config)
-			}))
-			var err error
-			n := trips.during(func() { err = form.lock(ctx, tx, pglock.NewKey(mode.String()+form.name)) })
-			txCheck(t, err)
-			if n != 1 {
-				t.Errorf("%s in mode %v took %d round trips", form.name, mode, n)
-			}
+		var trips *txRoundTrips
+		tx := txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) {
+			config.DefaultQueryExecMode = mode
+			trips = txCountRoundTrips(config)
+		}))
+		if n := trips.during(func() { txCheck(t, pglock.LockTx(ctx, tx, pglock.NewKey(mode.String()))) }); n != 1 {
+			t.Errorf("in mode %v it took %d round trips", mode, n)
 		}
-	}
-}
-
-func TestTxLockTxBelowADeadlineNeedsNoSimpleProtocol(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	ctx, cancel := context.WithTimeout(t.Context(), txLong)
-	defer cancel()
-	for _, setting := range []string{"client_encoding = LATIN1", "standard_conforming_strings = off"} {
-		tx := txBegin(t, db.Connect(t))
-		txExec(t, tx, "SET "+setting)
-		for _, form := range txForms[:2] {
-			txCheck(t, form.lock(ctx, tx, pglock.NewKey("invoice:42")))
-		}
-		txCheck(t, tx.Rollback(t.Context()))
 	}
 }
 

@@ -18,13 +18,11 @@ import (
 type txOutcome string
 
 const (
-	txUnknown        txOutcome = ""
 	txGranted        txOutcome = "granted"
 	txHeld           txOutcome = "held"
 	txRefusedStandby txOutcome = refusal.Standby
 	txRefusedStale   txOutcome = refusal.Stale
 	txRefusedHeld    txOutcome = "pglock_held" // in a batch, where txHeld is an error
-	txTimedOut       txOutcome = "timed out"   // by the session's own lock_timeout
 )
 
 func (o txOutcome) err() error {
@@ -33,8 +31,6 @@ func (o txOutcome) err() error {
 		return nil
 	case txHeld, txRefusedHeld:
 		return &WaitError{}
-	case txTimedOut:
-		return &WaitError{Err: errOwnTimeout}
 	}
 	if err := refusal.Of(string(o)); err != nil {
 		return err

@@ -52,9 +52,6 @@ var txCalls = []struct {
 	{name: "LockAllTx, Shared", call: func(ctx context.Context, tx pgx.Tx) error {
 		return pglock.LockAllTx(ctx, tx, txHundredKeys, pglock.Shared())
 	}},
-	{name: "LockAllTx, MaxWait", call: func(ctx context.Context, tx pgx.Tx) error {
-		return pglock.LockAllTx(ctx, tx, txHundredKeys, pglock.MaxWait(txLong))
-	}},
 }
 
 const txPooled = "through a transaction pooler"

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // isPlain reports whether it is what nearly all calls ask for: one exclusive lock in the bigint space. That has statements
@@ -38,7 +37,7 @@ func (c txConfig) queuedStatement(keys []Key) (sql string, args []any) {
 		most = milliseconds(c.maxWait)
 	}
 	spaces, numbers := arrays(keys)
-	return lockdb.QueueLocksTx, append(append([]any{most}, args...), !c.never(), c.shared, numbers, spaces)
+	return lockdb.QueueLocksTx, append(append([]any{most, c.derived}, args...), !c.never(), c.shared, numbers, spaces)
 }
 
 // arrays returns the keys as the statements for several keys take them.
@@ -82,12 +81,4 @@ func (t oneRoundTrip) withMode(args []any) []any {
 		mode = pgx.QueryExecModeSimpleProtocol // the caller's proxy may know no other protocol
 	}
 	return append([]any{mode}, args...)
-}
-
-// RunScript implements [txscript.Runner] for transactions that do.
-func (t oneRoundTrip) RunScript(ctx context.Context, s *txscript.Script, args []any) (int64, error) {
-	if t.Conn() != nil && !canBeBounded(t.Tx) {
-		return s.RunEach(ctx, t, args...)
-	}
-	return s.Run(ctx, t.Tx, args...)
 }

@@ -9,38 +9,48 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-var boundedWait = txscript.New(lockdb.BeginBoundedWait, lockdb.BoundedWait, lockdb.EndBoundedWait)
-
-// boundedLockTx waits for at most c.maxWait for all keys together, in one message. See queries/locks.sql for how the
-// transaction survives.
+// boundedLockTx waits for at most c.maxWait for all keys together, in a savepoint: the transaction survives the end of the
+// wait, and a refusal. It does not survive other errors.
 func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error {
-	asked := newTxRequest(true, keys...)
-	spaces, numbers := arrays(keys)
-	rows, err := boundedWait.Run(ctx, tx,
-		spaces, numbers, c.shared, milliseconds(c.maxWait), c.derived, c.allowStandby, c.allowStale)
-	outcome := txUnknown
-	if outcomes := [...]txOutcome{txUnknown, txGranted, txHeld, txRefusedStandby, txRefusedStale, txTimedOut}; rows < int64(len(outcomes)) {
-		outcome = outcomes[rows]
+	asked := newTxRequest(!c.never(), keys...)
+	savepoint, err := tx.Begin(ctx)
+	if err != nil {
+		return asked.result(ctx, txGranted, err)
 	}
-	err = asked.result(ctx, outcome, err)
-	wait := (*WaitError)(nil)
-	if !errors.As(err, &wait) || outcome != txHeld && outcome != txTimedOut {
+	statement, args := c.queuedStatement(keys)
+	err = inOneRoundTrip(savepoint).QueryRow(ctx, statement, args...).Scan(new(any))
+	if err == nil {
+		return asked.result(ctx, txGranted, savepoint.Commit(ctx))
+	}
+	code := sqlstate.Refusal(err).Code
+	err = asked.result(ctx, txGranted, err)
+	if code != sqlstate.LockNotAvailable && code != sqlstate.UndefinedObject {
 		return err
 	}
-	var broken error
-	wait.Holders, broken = holdersTx(ctx, tx, keys)
+	if broken := savepoint.Rollback(ctx); broken != nil {
+		return errors.Join(err, broken)
+	}
+	wait, ok := errors.AsType[*WaitError](err)
+	if !ok {
+		return err
+	}
 	switch {
-	case broken != nil:
-		wait.Err = errors.Join(wait.Err, broken)
-	case outcome == txHeld && c.derived:
+	case !c.derived:
+		wait.Err = nil
+	case wait.Waited < c.maxWait:
+		wait.Err = errOwnTimeout
+	default:
 		wait.Err = errDeadlineNear
 	}
-	return err
+	var broken error
+	if wait.Holders, broken = holdersTx(ctx, tx, keys); broken != nil {
+		wait.Err = errors.Join(wait.Err, broken)
+	}
+	return wait
 }
 
 // holdersTx asks for the holders of the keys. The query may fail (statement_timeout, a pg_stat_activity that not all

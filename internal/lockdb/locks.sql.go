@@ -9,121 +9,6 @@ import (
 	"context"
 )
 
-const BeginBoundedWait = `-- name: BeginBoundedWait :exec
-
-SELECT pg_catalog.set_config('pglock.spaces', ($1::pg_catalog.int2[])::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.numbers', ($2::pg_catalog.int8[])::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.shared', ($3::pg_catalog.bool)::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.max_wait', ($4::pg_catalog.int8)::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.own_timeout', ($5::pg_catalog.bool)::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.allow_standby', ($6::pg_catalog.bool)::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.allow_stale', ($7::pg_catalog.bool)::pg_catalog.text, true)
-`
-
-type BeginBoundedWaitParams struct {
-	Spaces       []int16
-	Numbers      []int64
-	Shared       bool
-	MaxWaitMs    int64
-	OwnTimeout   bool
-	AllowStandby bool
-	AllowStale   bool
-}
-
-// The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only an
-// exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
-// nothing installed. It takes no parameters and returns nothing. So the parameters and the result are passed in
-// settings local to the transaction, and the outcome is the number of rows of the last statement: 1 granted, 2 not in
-// time, 3 and 4 the refusals, 5 not within the session's own lock_timeout. No rows mean that there is no answer. The
-// settings are read before the first lock is asked for.
-//
-// A bound that the caller asked for takes the place of the session's own lock_timeout; one that comes from a context's
-// deadline (own_timeout) leaves a shorter one in force.
-func (q *Queries) BeginBoundedWait(ctx context.Context, arg BeginBoundedWaitParams) error {
-	_, err := q.db.Exec(ctx, BeginBoundedWait,
-		arg.Spaces,
-		arg.Numbers,
-		arg.Shared,
-		arg.MaxWaitMs,
-		arg.OwnTimeout,
-		arg.AllowStandby,
-		arg.AllowStale,
-	)
-	return err
-}
-
-const BoundedWait = `-- name: BoundedWait :exec
-DO $pglock$
-DECLARE
-    spaces pg_catalog.int2[] := pg_catalog.current_setting('pglock.spaces');
-    numbers pg_catalog.int8[] := pg_catalog.current_setting('pglock.numbers');
-    shared pg_catalog.bool := pg_catalog.current_setting('pglock.shared');
-    deadline pg_catalog.timestamptz := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) pg_catalog.make_interval(secs =>
-        pg_catalog.current_setting('pglock.max_wait')::pg_catalog.float8 OPERATOR(pg_catalog./) 1000::pg_catalog.float8);
-    remaining pg_catalog.int8;
-    lock_timeout_before pg_catalog.text := pg_catalog.current_setting('lock_timeout');
-    own pg_catalog.int8 := 0;
-    late pg_catalog.int4 := 2;
-    outcome pg_catalog.int4 := 1;
-    class pg_catalog.int4;
-    object pg_catalog.int4;
-BEGIN
-    IF pg_catalog.current_setting('pglock.own_timeout')::pg_catalog.bool THEN
-        own := pg_catalog.date_part('epoch', lock_timeout_before::pg_catalog.interval) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8;
-    END IF;
-    IF NOT pg_catalog.current_setting('pglock.allow_standby')::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN
-        outcome := 3;
-    ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::pg_catalog.bool
-        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
-        outcome := 4;
-    ELSE
-        BEGIN
-            FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
-                remaining := pg_catalog.ceil(pg_catalog.date_part('epoch', deadline OPERATOR(pg_catalog.-)
-                    pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8;
-                late := 2;
-                IF own OPERATOR(pg_catalog.>) 0 AND own OPERATOR(pg_catalog.<) remaining THEN
-                    late := 5;
-                    remaining := own;
-                END IF;
-                PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::pg_catalog.text, true);
-                class := numbers[i] OPERATOR(pg_catalog.>>) 32;
-                object := numbers[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32;
-                IF spaces[i] OPERATOR(pg_catalog.=) 1 AND shared THEN
-                    PERFORM pg_catalog.pg_advisory_xact_lock_shared(numbers[i]);
-                ELSIF spaces[i] OPERATOR(pg_catalog.=) 1 THEN
-                    PERFORM pg_catalog.pg_advisory_xact_lock(numbers[i]);
-                ELSIF shared THEN
-                    PERFORM pg_catalog.pg_advisory_xact_lock_shared(class, object);
-                ELSE
-                    PERFORM pg_catalog.pg_advisory_xact_lock(class, object);
-                END IF;
-            END LOOP;
-            PERFORM pg_catalog.set_config('lock_timeout', lock_timeout_before, true);
-        EXCEPTION WHEN lock_not_available THEN
-            -- The subtransaction's end has put lock_timeout back and freed what this block had locked.
-            outcome := late;
-        END;
-    END IF;
-    PERFORM pg_catalog.set_config('pglock.outcome', outcome::pg_catalog.text, true);
-END
-$pglock$
-`
-
-func (q *Queries) BoundedWait(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, BoundedWait)
-	return err
-}
-
-const EndBoundedWait = `-- name: EndBoundedWait :exec
-SELECT FROM pg_catalog.generate_series(1, pg_catalog.current_setting('pglock.outcome')::pg_catalog.int4)
-`
-
-func (q *Queries) EndBoundedWait(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, EndBoundedWait)
-	return err
-}
-
 const LockTx = `-- name: LockTx :one
 
 SELECT (CASE
@@ -256,37 +141,41 @@ const QueueLocksTx = `-- name: QueueLocksTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
            $1::pg_catalog.int8 AS max_wait, CASE
-               WHEN NOT $2::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
+               WHEN $2::pg_catalog.bool AND pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.<>) '0'
+                   THEN (pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval)
+                       OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8
+           END AS own_timeout, CASE
+               WHEN NOT $3::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                    THEN pg_catalog.current_setting('pglock_standby')
-               WHEN NOT $3::pg_catalog.bool
+               WHEN NOT $4::pg_catalog.bool
                    AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                    THEN pg_catalog.current_setting('pglock_stale_snapshot')
            END AS refusal
 ), taken AS MATERIALIZED (
     SELECT before.lock_timeout, CASE
         WHEN before.refusal IS NOT NULL THEN NULL
-        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1,
+        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1, least(before.own_timeout,
             before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
-            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
+            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8))::pg_catalog.text, true) IS NULL THEN NULL
         WHEN CASE
-            WHEN $4::pg_catalog.bool AND $5::pg_catalog.bool AND key.pair
+            WHEN $5::pg_catalog.bool AND $6::pg_catalog.bool AND key.pair
                 THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
-            WHEN $4::pg_catalog.bool AND $5::pg_catalog.bool
+            WHEN $5::pg_catalog.bool AND $6::pg_catalog.bool
                 THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
-            WHEN $4::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
-            WHEN $4::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
-            WHEN $5::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
-            WHEN $5::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+            WHEN $5::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+            WHEN $5::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+            WHEN $6::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+            WHEN $6::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
             WHEN key.pair THEN pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
             ELSE pg_catalog.pg_try_advisory_xact_lock(key.number)
         END THEN NULL
         ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
     END AS lock
-    FROM before CROSS JOIN pg_catalog.generate_subscripts($6::pg_catalog.int8[], 1) AS i
+    FROM before CROSS JOIN pg_catalog.generate_subscripts($7::pg_catalog.int8[], 1) AS i
     CROSS JOIN LATERAL (
-        SELECT ($7::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($6::pg_catalog.int8[])[i] AS number,
-               (($6::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
-               (($6::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
+        SELECT ($8::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($7::pg_catalog.int8[])[i] AS number,
+               (($7::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+               (($7::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
     ) AS key
 )
 SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken
@@ -294,6 +183,7 @@ SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout),
 
 type QueueLocksTxParams struct {
 	MaxWaitMs    int64
+	OwnTimeout   bool
 	AllowStandby bool
 	AllowStale   bool
 	Waits        bool
@@ -309,10 +199,12 @@ type QueueLocksTxParams struct {
 // One bound, if it is not 0, is for all the waits together: when a wait begins, lock_timeout is set to the rest of the
 // bound. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement
 // works; the statement puts it back when the locks are granted, and the abort of the transaction does when they are not.
-// The earlier lock_timeout is read once, before the first wait.
+// The earlier lock_timeout is read once, before the first wait. With own_timeout each wait ends after it too, if that is
+// earlier.
 func (q *Queries) QueueLocksTx(ctx context.Context, arg QueueLocksTxParams) error {
 	_, err := q.db.Exec(ctx, QueueLocksTx,
 		arg.MaxWaitMs,
+		arg.OwnTimeout,
 		arg.AllowStandby,
 		arg.AllowStale,
 		arg.Waits,

@@ -13,17 +13,13 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // transaction is a Tx in the form that package pglock takes. It does only what the statements of locks need: it
 // executes them one at a time, whatever way the driver has, and reads at most one row.
 type transaction struct{ tx Tx }
 
-var _ interface {
-	pgx.Tx
-	txscript.Runner
-} = (*transaction)(nil)
+var _ pgx.Tx = (*transaction)(nil)
 
 // Conn returns nil: the connection is the driver's.
 func (*transaction) Conn() *pgx.Conn { return nil }
@@ -39,37 +35,10 @@ func (t *transaction) QueryRow(ctx context.Context, query string, args ...any) p
 	return &row{rows, err}
 }
 
-// RunScript implements [txscript.Runner]. If the first statement has a row it is refused on CockroachDB.
-func (t *transaction) RunScript(ctx context.Context, s *txscript.Script, args []any) (rows int64, err error) {
-	for i, statement := range s.Statements {
-		query, asks := statement.SQL, i == 0 && isSelect(statement.SQL)
-		if asks {
-			query = onPostgres(query)
-		}
-		if rows, err = t.rows(ctx, query, args[:statement.Parameters]); err != nil {
-			return 0, err
-		}
-		if asks && rows == 0 {
-			return 0, errCockroach
-		}
-		args = args[statement.Parameters:]
-	}
-	return rows, nil
-}
-
 // onPostgres changes a query so that it has no row on CockroachDB. Unlike pgx, database/sql does not report the kind of
 // server, and asking for it would be another statement.
 func onPostgres(query string) string {
 	return "SELECT * FROM (" + query + "\n) AS row WHERE pg_catalog.current_setting('crdb_version', true) IS NULL"
-}
-
-func isSelect(query string) bool {
-	for line := range strings.Lines(query) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
-			return strings.HasPrefix(line, "SELECT")
-		}
-	}
-	return false
 }
 
 var errCockroach = fmt.Errorf("%w: the server is CockroachDB, whose advisory locks do nothing", pglock.ErrUnsupported)

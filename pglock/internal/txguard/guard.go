@@ -15,7 +15,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // Session is the server session that holds a lock.
@@ -69,8 +68,30 @@ func (l Lock) statement(ctx context.Context, tx pgx.Tx, server string, object in
 		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, server, lockkeys.IdentityClass, object)
 		return tag.RowsAffected() == 1, err
 	}
-	rows, err := firstGuard.Run(ctx, tx, l.earlier(), own, server, lockkeys.IdentityClass, object)
-	return rows == 1, err
+	args := []any{l.earlier(), own, server, lockkeys.IdentityClass, object}
+	if isOneMessage(tx.Conn()) {
+		tag, err := tx.Exec(ctx, firstGuard, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+		return tag.RowsAffected() == 1, err
+	}
+	savepoint, err := tx.Begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := lockdb.New(savepoint).AwaitEarlier(ctx, l.earlier()); err != nil {
+		return false, err
+	}
+	if err := savepoint.Rollback(ctx); err != nil {
+		return false, err
+	}
+	tag, err := tx.Exec(ctx, lockdb.GuardTx, args[1:]...)
+	return tag.RowsAffected() == 1, err
+}
+
+// isOneMessage reports whether several statements can be sent as one message: with the simple protocol, in which pgx writes
+// arguments into the text, and not by drivers that are not known.
+func isOneMessage(conn *pgx.Conn) bool {
+	return conn != nil && conn.PgConn().ParameterStatus("client_encoding") == "UTF8" &&
+		conn.PgConn().ParameterStatus("standard_conforming_strings") == "on"
 }
 
 // earlier returns the keys that guarded transactions of earlier holders lock, in order. An exclusive lock waits for both
@@ -84,9 +105,11 @@ func (l Lock) earlier() []int64 {
 	return earlier
 }
 
-var firstGuard = txscript.New(
-	lockdb.BeginAwaitEarlier, lockdb.AwaitEarlier, lockdb.EndAwaitEarlier, lockdb.ForgetAwaitEarlier, lockdb.GuardTx,
-)
+// firstGuard is the message. The parameters of its last statement follow the one of the second.
+var firstGuard = strings.Join([]string{
+	lockdb.BeginAwaitEarlier, lockdb.AwaitEarlier, lockdb.EndAwaitEarlier, lockdb.ForgetAwaitEarlier,
+	strings.NewReplacer("$1", "$2", "$2", "$3", "$3", "$4", "$4", "$5").Replace(lockdb.GuardTx),
+}, ";\n")
 
 // companions returns, in order, the keys that a transaction locks when a lock of l's keys, shared or not, guards it.
 func (l Lock) companions(shared bool) []int64 {
