@@ -2,7 +2,6 @@ package pglock
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -181,15 +180,7 @@ func (l *Locker) leave(r *request) {
 
 // leaveAfter is leave after an error, as soon as the backend knows that the key is not locked.
 func (l *Locker) leaveAfter(r *request, err error) {
-	open, ok := errors.AsType[*driver.UnsettledError](err)
-	if !ok {
-		l.leave(r)
-		return
-	}
-	go func() {
-		<-open.Done
-		l.leave(r)
-	}()
+	driver.WhenSettled(err, func() { l.leave(r) })
 }
 
 // giveBack unlocks a Lock that no caller gets.

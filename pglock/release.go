@@ -81,14 +81,11 @@ func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 
 // released notes that the backend has released a grant, or will have when its error is settled, and returns the error.
 func (l *Locker) released(h *hold, err error) error {
-	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
-		go func() {
-			<-open.Done
-			l.grantReleased(h)
-		}()
-		return err
+	if err == nil {
+		l.grantReleased(h)
+		return nil
 	}
-	l.grantReleased(h)
+	driver.WhenSettled(err, func() { l.grantReleased(h) })
 	return err
 }
 

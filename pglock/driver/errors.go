@@ -85,3 +85,17 @@ func (e *UnsettledError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *UnsettledError) Unwrap() error { return e.Err }
+
+// WhenSettled calls then when it is known what the server has done with a request that returned err: at once or, after an
+// [*UnsettledError], in a goroutine.
+func WhenSettled(err error, then func()) {
+	open, ok := errors.AsType[*UnsettledError](err)
+	if !ok {
+		then()
+		return
+	}
+	go func() {
+		<-open.Done
+		then()
+	}()
+}

@@ -100,7 +100,7 @@ func (m *Mux) lockShared(ctx context.Context, k *sharedKey) error {
 		k.settleLocked()
 		return nil
 	}
-	WhenSettled(err, k.gone) // until then no other caller asks for it
+	driver.WhenSettled(err, k.gone) // until then no other caller asks for it
 	return err
 }
 
@@ -121,10 +121,10 @@ func (m *Mux) join(ctx context.Context, k *sharedKey) error {
 	probe := NewGrant(k.id, true, noOwner{})
 	err := open[i].Try(ctx, probe)
 	if err != nil {
-		WhenSettled(err, asked)
+		driver.WhenSettled(err, asked)
 		return explain(ctx, err)
 	}
-	WhenSettled(open[i].release(probe), asked) // however that ends, there was no writer
+	driver.WhenSettled(open[i].release(probe), asked) // however that ends, there was no writer
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (k *sharedKey) leave() (last bool, err error) {
 	k.keys.mu.Unlock()
 	if last {
 		err = k.grant.session.release(k.grant)
-		WhenSettled(err, k.gone)
+		driver.WhenSettled(err, k.gone)
 	}
 	return last, err
 }

@@ -64,7 +64,7 @@ func (g *Grant) Lost(why driver.LostReason, err error) {
 // Release releases the key, and gives the session and its place to the next waiter.
 func (g *Grant) Release(ctx context.Context) error {
 	err := g.Grant.Release(ctx)
-	mux.WhenSettled(err, g.leave)
+	driver.WhenSettled(err, g.leave)
 	return err
 }
 
