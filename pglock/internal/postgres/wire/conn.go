@@ -32,7 +32,7 @@ type Conn struct {
 	Identity int32
 	// Free says that the identity of the witness was free: the witness has ended, or the server does not keep locks.
 	Free bool
-	// Interruptible says that Interrupt works: some sockets that a DialFunc returns ignore deadlines.
+	// Interruptible says that Interrupt works: some sockets that a DialFunc returns, as of SSH tunnels, have no deadlines.
 	Interruptible bool
 
 	socket net.Conn
@@ -127,15 +127,6 @@ func (c *Conn) Resume() { _ = c.socket.SetReadDeadline(time.Time{}) }
 
 // Interrupted reports whether err is that of an interrupted Receive.
 func Interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
-
-// hasDeadlines reports whether the deadlines of conn are known to work.
-func hasDeadlines(conn net.Conn) bool {
-	switch Bare(conn).(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return true
-	}
-	return false
-}
 
 // Cancel asks the server to cancel the running statement, and returns when the server has handled the request. A request
 // that overtakes the statement does nothing.

@@ -155,7 +155,7 @@ func (d *Dialer) makeLockSession(
 	}
 	c := NewConn(hijacked.Conn, hijacked.Frontend, hijacked.PID, d.guardPID(pg))
 	c.LockTable, c.Server, c.Database = int(server.LockTable), server.Server, uint32(server.Database)
-	c.Interruptible = hasDeadlines(hijacked.Conn)
+	c.Interruptible = hijacked.Conn.SetReadDeadline(time.Time{}) == nil
 	c.cancel = func(ctx context.Context) error {
 		dialling.open.Store(true)
 		defer dialling.open.Store(false)
