@@ -14,7 +14,7 @@ import (
 // What a signal frees is simulated ([Effect]). Of those that free at least half as many sessions as the one that
 // frees most, the best is the one that loses least: cancelling a wait in a transaction that has done nothing loses
 // nothing. Then come an idle transaction, work, and a leader, permit or run of a job. A signal that frees none is never
-// the action, nor is one to the server's own processes or an autovacuum worker.
+// the action, nor one to the server's own processes, an autovacuum worker, or a commit that waits for a standby.
 type Action struct {
 	// Signal is "cancel" or "terminate", "rollback" for a prepared transaction, and empty if no signal helps, or nothing waits.
 	Signal string
@@ -175,9 +175,11 @@ func (c *chooser) choose(part *Tree) (best candidate, more *candidate, ok bool) 
 	most := slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(a.AtMost, b.AtMost) })
 	best = slices.MinFunc(all, func(a, b candidate) int {
 		return cmp.Or(compareBool(2*a.AtMost < most.AtMost, 2*b.AtMost < most.AtMost), compareBool(!a.allowed, !b.allowed),
-			compareBool(!a.deadlock, !b.deadlock), a.cost.compare(b.cost), cmp.Compare(b.AtMost, a.AtMost), cmp.Compare(b.Frees, a.Frees))
+			compareBool(!a.deadlock, !b.deadlock), a.cost.compare(b.cost), cmp.Compare(b.AtMost, a.AtMost),
+			cmp.Compare(b.Frees, a.Frees), cmp.Compare(a.age, b.age))
 	})
-	if most.AtMost > best.AtMost {
+	both := c.m.effect(slices.Concat(best.signals, most.signals)) // frees the sum, if each frees others
+	if most.AtMost > best.AtMost && both.AtMost < best.AtMost+most.AtMost {
 		more = &most
 	}
 	return best, more, true

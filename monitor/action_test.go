@@ -306,6 +306,8 @@ func TestActionsSpareTheServersProcessesAndLongWork(t *testing.T) {
 	migration, index := session(2, "flyway", "active"), session(2, "index", "active")
 	migration.StateSince, migration.TransactionSince, index.StateSince = &earlier, &earlier, &earlier
 	report := monitor.Session{PID: 6, User: "app", Application: "report", State: "active", StateSince: &since, TransactionSince: &early}
+	committing, older, bit := session(6, "shop", "active"), session(7, "older", "idle in transaction"), since.Add(-time.Second)
+	committing.WaitEventType, committing.WaitEvent, older.TransactionSince = "IPC", "SyncRep", &bit
 	for name, c := range map[string]struct {
 		waits  []monitor.OtherWait
 		others []monitor.Session
@@ -324,6 +326,18 @@ func TestActionsSpareTheServersProcessesAndLongWork(t *testing.T) {
 			wait(index, "ShareLock", 6, "hard"), wait(session(3, "ddl", "active"), "ShareUpdateExclusiveLock", 2, "hard")},
 			[]monitor.Session{report},
 			"Terminate 6 report, active for 1m00s, holds relation orders (ShUpdExcl): frees 1, then 1 more, longest wait 1m00s"},
+		"the commit at the root waits for a standby": {[]monitor.OtherWait{wait(session(3, "web", "active"), "ShareLock", 6, "hard")},
+			[]monitor.Session{committing}, "1 waiter, longest wait 1m00s, for relation orders behind 6 shop: " +
+				"its commit waits for a synchronous standby, as the next one will: mend that, or synchronous_standby_names"},
+		"of two idle transactions of about the same age, the one with more waiters": {[]monitor.OtherWait{
+			wait(session(3, "web", "active"), "ShareLock", 6, "hard"), wait(session(4, "web", "active"), "ShareLock", 7, "hard"),
+			wait(session(5, "web", "active"), "ShareLock", 7, "hard")},
+			[]monitor.Session{session(6, "idler", "idle in transaction"), older},
+			"Terminate 7 older, idle in transaction for 1m00s, holds relation orders (ShUpdExcl): frees 2, longest wait 1m00s; 1 other waits"},
+		"what frees more, but others, is no other way": {[]monitor.OtherWait{
+			wait(session(3, "web", "active"), "ShareLock", 7, "hard"), wait(session(4, "web", "active"), "ShareLock", 6, "hard"),
+			wait(session(5, "web", "active"), "ShareLock", 6, "hard")}, []monitor.Session{report, older},
+			"Terminate 7 older, idle in transaction for 1m00s, holds relation orders (ShUpdExcl): frees 1, longest wait 1m00s; 2 others wait"},
 		"replay behind a report": {[]monitor.OtherWait{wait(monitor.Session{PID: 5, Application: "(startup)", BackendType: "startup"}, "AccessExclusiveLock", 6, "hard"),
 			wait(session(7, "web", "active"), "AccessShareLock", 5, "soft")}, []monitor.Session{session(6, "report", "active")},
 			"Terminate 6 report, active for 1m00s, holds relation orders (ShUpdExcl): frees 1, then 1 more, longest wait 1m00s"},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cost is what a signal loses. Lower classes come first, then fewer sessions, then younger work.
+// cost is what a signal loses. Lower classes come first, then fewer sessions, then younger work by minutes.
 type cost struct {
 	class    int
 	sessions int
@@ -25,7 +25,7 @@ const (
 
 func (c cost) compare(other cost) int {
 	return cmp.Or(cmp.Compare(c.class, other.class), cmp.Compare(c.sessions, other.sessions),
-		cmp.Compare(c.age, other.age), cmp.Compare(c.holds, other.holds))
+		cmp.Compare(c.age.Truncate(time.Minute), other.age.Truncate(time.Minute)), cmp.Compare(c.holds, other.holds))
 }
 
 // add returns what two signals lose together.
@@ -33,8 +33,7 @@ func (c cost) add(other cost) cost {
 	return cost{max(c.class, other.class), c.sessions + other.sessions, c.age + other.age, c.holds + other.holds}
 }
 
-// moment is how old a transaction may be when its wait begins.
-const moment = time.Second
+const moment = time.Second // how old a transaction may be when its wait begins
 
 // costOf returns what it costs to cancel the wait of a session or, if ends is set, to end it. held are its locks. One
 // statement can have worked before its wait, or in transactions before its last.
@@ -74,6 +73,8 @@ func (s *Session) untouchable() string {
 		return "it is not known well enough"
 	case s.BackendType == autovacuum && strings.HasSuffix(s.Query, "(to prevent wraparound)"):
 		return "let it end: it prevents wraparound, so it would begin again at once"
+	case s.WaitEvent == "SyncRep":
+		return "its commit waits for a synchronous standby, as the next one will: mend that, or synchronous_standby_names"
 	case s.BackendType == autovacuum:
 		return "PostgreSQL ends it where it is in the way"
 	case slices.Contains(auxiliaries, s.BackendType), !s.Prepared() && s.User == "" && hidden("backend_type"):
