@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -67,6 +68,10 @@ func TestMonitorWaitsWithoutAdvisoryLocks(t *testing.T) {
 	wantText(t, output(2, "check", "--critical", "0"), "PGLOCK CRITICAL - ", "; run: ")
 	wantText(t, output(0, "check", "--critical", "0", "--advisory"), "PGLOCK OK - Nothing waits for an advisory lock")
 	wantText(t, output(0, "doctor"), "relation orders (AccExcl): frees 1")
+	watch := on(t, db, "watch").start()
+	watch.waitForOutput("relation orders: ")
+	watch.signal(os.Interrupt)
+	wantCode(t, watch.end(), 0)
 }
 
 func TestCheckOfADatabaseWithoutAConversionToUTF8SaysWhereToConnect(t *testing.T) {
