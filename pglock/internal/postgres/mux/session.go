@@ -377,7 +377,7 @@ func (s *Session) unlock() {
 }
 
 const (
-	maxOps         = wire.SegmentKeys // in one statement; measured: two such statements cost less than a larger one
+	maxOps         = wire.SegmentKeys // in one statement
 	farWindow      = 8
 	far            = 250 * time.Microsecond
 	answerPatience = time.Second

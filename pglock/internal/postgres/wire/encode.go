@@ -118,8 +118,9 @@ func sendArrays[N int16 | int64](c *Conn, name string, first []N, second []int64
 
 const (
 	fewKeys = 6 // measured: from 8 on an array costs the server less
-	// SegmentKeys is how many exclusive keys fit one TCP segment of 1,460 bytes: an int8 takes 12, and the rest 100.
-	SegmentKeys = 113
+	// SegmentKeys is how many keys a statement may have to fit one TCP segment of 1,460 bytes: the elements of a key in two
+	// arrays, an int8 and an int2, take 12 and 6, and the rest at most 110.
+	SegmentKeys = 75
 )
 
 // Object identifiers of pg_type.dat.
