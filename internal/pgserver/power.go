@@ -9,36 +9,27 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
-// Mode is how a server goes down.
-type Mode int
-
+// How a server goes down.
 const (
 	// Fast disconnects every session, with a message, and shuts down cleanly.
-	Fast Mode = iota
+	Fast = syscall.SIGINT
 	// Immediate ends every process at once, as a crash does; the next start recovers.
-	Immediate
+	Immediate = syscall.SIGQUIT
 	// Killed ends every process by SIGKILL. That is possible on Unix.
-	Killed
+	Killed = syscall.SIGKILL
 )
 
-func (m Mode) signal() os.Signal {
-	if m == Immediate {
-		return syscall.SIGQUIT
-	}
-	return syscall.SIGINT
-}
-
 // Down shuts the server down, and waits up to two minutes for its end. Its port and its data stay for [Server.Up].
-func (s *Server) Down(ctx context.Context, mode Mode) error {
-	if mode == Killed {
-		return s.Server.Down(ctx, s.signalAll, os.Kill)
+func (s *Server) Down(ctx context.Context, how os.Signal) error {
+	if how == Killed {
+		return s.Server.Down(ctx, s.signalAll, how)
 	}
-	return s.Server.Down(ctx, s.Signal, mode.signal())
+	return s.Server.Down(ctx, s.Signal, how)
 }
 
 // Restart is [Server.Down] and Up.
-func (s *Server) Restart(ctx context.Context, mode Mode) error {
-	if err := s.Down(ctx, mode); err != nil {
+func (s *Server) Restart(ctx context.Context, how os.Signal) error {
+	if err := s.Down(ctx, how); err != nil {
 		return err
 	}
 	return s.Up(ctx)

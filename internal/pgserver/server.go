@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
@@ -37,8 +38,9 @@ type Options struct {
 // server wait for each other.
 type Server struct {
 	*supervise.Server
-	binaries Binaries
-	password string
+	binaries  Binaries
+	password  string
+	following bool // the start waits until it streams from its primary
 }
 
 // Start makes a new server and returns when it accepts connections. ctx bounds only the start, which fails after two
@@ -85,12 +87,8 @@ func (s *Server) postmaster(port int) (*exec.Cmd, error) {
 		"-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", s.Dir()), nil
 }
 
-func (s *Server) answers(ctx context.Context) error {
-	return s.withConn(ctx, func(*pgx.Conn) error { return nil })
-}
-
-// withConn runs do on a new connection over the Unix socket, where no other server can answer.
-func (s *Server) withConn(ctx context.Context, do func(*pgx.Conn) error) (err error) {
+// answers asks over the Unix socket, where no other server can answer.
+func (s *Server) answers(ctx context.Context) (err error) {
 	config, err := pgx.ParseConfig(s.ConnString(Superuser))
 	if err != nil {
 		return err
@@ -101,7 +99,14 @@ func (s *Server) withConn(ctx context.Context, do func(*pgx.Conn) error) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	return do(conn)
+	if !s.following {
+		return nil
+	}
+	streaming, err := monitordb.New(conn).IsStreaming(ctx)
+	if err == nil && !streaming {
+		err = errors.New("it does not stream from its primary")
+	}
+	return err
 }
 
 // Binaries returns the programs that the server runs.

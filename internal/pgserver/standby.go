@@ -5,11 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
 // Standby makes a hot standby of s, with the same settings and password, and returns when it is streaming. It is a
@@ -33,24 +28,7 @@ func (s *Server) follow(ctx context.Context, primary *Server) error {
 	if err := run(backup); err != nil {
 		return err
 	}
-	if err := s.Up(ctx); err != nil {
-		return err
-	}
-	return s.withConn(ctx, func(conn *pgx.Conn) error { return awaitStreaming(ctx, conn) })
-}
-
-func awaitStreaming(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	for {
-		streaming, err := monitordb.New(conn).IsStreaming(ctx)
-		if err != nil || streaming {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w while waiting for it to stream", context.Cause(ctx))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	s.following = true
+	defer func() { s.following = false }()
+	return s.Up(ctx)
 }
