@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -139,7 +138,7 @@ func endProcess(ctx context.Context, db pglock.DB, t Target, signal string, opts
 // maybeSent adds to an error that the signal may have been sent, if the connection broke or the server ended the
 // statement while it ran.
 func maybeSent(err error) error {
-	if pgconn.SafeToRetry(err) || sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassOperatorIntervention) {
+	if sqlstate.Unsent(err) || sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassOperatorIntervention) {
 		return err
 	}
 	return fmt.Errorf("%w (the signal may still have been sent)", err)

@@ -3,8 +3,6 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,43 +11,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// holdBack keeps back what clients send while its lock is held. Then everything arrives, and after it the end of the
-// connection.
-type holdBack struct{ sync.RWMutex }
-
-func (h *holdBack) forward(to, from net.Conn) {
-	defer func() {
-		h.RLock()
-		defer h.RUnlock()
-		_ = to.Close()
-	}()
-	for buffer := make([]byte, 8192); ; {
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		h.RLock()
-		_, err = to.Write(buffer[:n])
-		h.RUnlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
 // When Lock returns an error, the caller holds nothing. A request that arrives after the error, because the network kept
 // it back, may be granted, and then the server frees the lock within a lease, even if it hears nothing of the client.
 func TestFaultsARequestThatArrivesAfterItsErrorIsFreedWithinALease(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
-	var network holdBack
-	link.ForwardUp(network.forward)
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(2*time.Second), pglock.WithApplicationName(silentApplication))
 	must.Succeed(t, err)
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	must.Succeed(t, l.Ping(minuteContext(t)))
-	network.Lock()
+	link.Cut(true, false)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	key := pglock.NewKey("k")
@@ -60,8 +32,8 @@ func TestFaultsARequestThatArrivesAfterItsErrorIsFreedWithinALease(t *testing.T)
 	if locks := db.AdvisoryLocks(t); len(locks) != 0 {
 		t.Errorf("before the request has arrived: %v", locks)
 	}
-	link.Cut(false, true) // the client does not learn of the grant
-	network.Unlock()
+	link.Cut(true, true) // the client does not learn of the grant
+	link.Cut(false, true)
 	watcher := db.Connect(t)
 	// On a busy machine the server may have ended the session before.
 	testenv.WaitUntil(t, "the request is granted, or its session has ended", func() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// newProxy returns a network to the server of db that can drop data, and a configuration that connects through it.
+// newProxy returns a network to the server of db that can be cut, and a configuration that connects through it.
 func newProxy(t *testing.T, db *testenv.DB) (*testenv.Link, *pgxpool.Config) {
 	t.Helper()
 	cfg := db.Config(t)

@@ -119,21 +119,18 @@ func Broken(err error) bool {
 	if isContext(err) {
 		return false
 	}
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, sqldriver.ErrBadConn, sql.ErrConnDone} {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, pgconn.ErrConnClosed, sqldriver.ErrBadConn, sql.ErrConnDone} {
 		if errors.Is(err, end) {
 			return true
 		}
 	}
-	if _, network := errors.AsType[net.Error](err); network {
-		return true
-	}
-	// The type of pgx's error is not exported.
-	unsent, ok := errors.AsType[interface {
-		error
-		SafeToRetry() bool
-	}](err)
-	return ok && unsent.Error() == "conn closed"
+	_, network := errors.AsType[net.Error](err)
+	return network
 }
+
+// Unsent reports whether err says for certain that a statement was not sent. pgx says so of a connection that is closed, which
+// is also its error if the connection ends before the first answer to a batch.
+func Unsent(err error) bool { return pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed) }
 
 // IsExplained reports whether err matches a sentinel of package driver, or is an error of a context.
 func IsExplained(err error) bool { return isContext(err) || HasSentinel(err) }

@@ -11,18 +11,18 @@ import (
 )
 
 // Link is a network between clients and servers. Each connection through it is two TCP connections on loopback with a
-// forwarder between them, which delays data and can drop it without closing anything. While it drops data, the end of a
-// connection is not passed on either.
+// forwarder between them, which delays data. While it is cut it keeps data back, and the end of a connection too, and closes
+// nothing; both arrive when it is whole again, as TCP sends again what has not arrived.
 //
 // A Link may be used concurrently.
 type Link struct {
 	delay    time.Duration
-	up, down atomic.Bool // drop what goes to the server, to the client
+	up, down atomic.Bool // cut: to the server, to the client
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	mu      sync.Mutex // held while running grows, and by end
-	upward  func(server, client net.Conn)
+	mu      sync.Mutex // held while the fields below grow, and by end
+	conns   []net.Conn
 	running sync.WaitGroup
 }
 
@@ -30,28 +30,13 @@ type Link struct {
 func NewLink(delay time.Duration) *Link {
 	l := &Link{delay: delay}
 	l.life, l.end = context.WithCancel(context.Background())
-	l.upward = func(server, client net.Conn) { l.forward(server, client, &l.up) }
 	return l
 }
 
-// ForwardUp has f forward what the clients of later connections send, without delays or drops. f returns when one side
-// has ended.
-func (l *Link) ForwardUp(f func(server, client net.Conn)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.upward = f
-}
-
-// Dial connects to address. While the link drops data it waits.
+// Dial connects to address. While the link is cut it waits.
 func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	for l.up.Load() || l.down.Load() {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-l.life.Done():
-			return nil, net.ErrClosed
-		case <-time.After(linkPause):
-		}
+	if err := l.awaitWhole(ctx, &l.up, &l.down); err != nil {
+		return nil, err
 	}
 	server, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
@@ -68,7 +53,7 @@ func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 // NewProxy returns a Link without delay, and an address on loopback at which it leads to the server at target. It is
-// closed when the test ends. Clients can connect even while it drops data.
+// closed when the test ends. Clients can connect even while it is cut.
 func NewProxy(t testing.TB, target string) (*Link, *net.TCPAddr) {
 	t.Helper()
 	return NewMovingProxy(t, func() string { return target })
@@ -129,14 +114,20 @@ func (l *Link) join(server, client net.Conn) bool {
 		_, _ = client.Close(), server.Close()
 		return false
 	}
-	forward := l.upward
-	l.running.Go(func() { forward(server, client) })
+	l.running.Go(func() { l.forward(server, client, &l.up) })
 	l.running.Go(func() { l.forward(client, server, &l.down) })
-	l.running.Go(func() {
-		<-l.life.Done()
-		_, _ = client.Close(), server.Close()
-	})
+	l.conns = append(l.conns, server, client)
 	return true
+}
+
+// Drop ends the connections that there are, and what is kept back on them is lost.
+func (l *Link) Drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
 }
 
 // Close ends all connections, and returns when no goroutine of the link is left. It may be called twice.
@@ -144,17 +135,15 @@ func (l *Link) Close() {
 	l.mu.Lock()
 	l.end()
 	l.mu.Unlock()
+	l.Drop()
 	l.running.Wait()
 }
 
-// Cut sets whether the link drops what goes up, to the server, and down, to the client.
+// Cut sets whether the link keeps back what goes up, to the server, and down, to the client.
 func (l *Link) Cut(up, down bool) {
 	l.up.Store(up)
 	l.down.Store(down)
 }
-
-// IsCutUp reports whether the link drops what goes to the server.
-func (l *Link) IsCutUp() bool { return l.up.Load() }
 
 // connectionPair returns the two ends of a TCP connection.
 func connectionPair(ctx context.Context) (near, far net.Conn, err error) {
@@ -176,19 +165,18 @@ type packet struct {
 	data []byte
 }
 
-// forward passes on what arrives until the source ends. While the link drops data, the other side does not learn of the
-// end.
-func (l *Link) forward(to, from net.Conn, swallow *atomic.Bool) {
+// forward passes on what arrives until the source ends.
+func (l *Link) forward(to, from net.Conn, cut *atomic.Bool) {
 	packets := make(chan packet, 1024)
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for p := range packets {
 			time.Sleep(time.Until(p.due))
-			if !swallow.Load() {
+			if l.awaitWhole(l.life, cut) == nil {
 				_, _ = to.Write(p.data) // the reader notices the end
 			}
 		}
-		l.awaitWhole(swallow)
+		_ = l.awaitWhole(l.life, cut)
 		_ = to.Close()
 	})
 	for {
@@ -204,15 +192,20 @@ func (l *Link) forward(to, from net.Conn, swallow *atomic.Bool) {
 	_ = from.Close()
 }
 
-// awaitWhole returns when no data is dropped any more, or when the link has ended.
-func (l *Link) awaitWhole(swallow *atomic.Bool) {
-	for swallow.Load() {
-		select {
-		case <-l.life.Done():
-			return
-		case <-time.After(linkPause):
+// awaitWhole waits for the directions that are cut. It returns an error if ctx or the link has ended.
+func (l *Link) awaitWhole(ctx context.Context, directions ...*atomic.Bool) error {
+	for _, cut := range directions {
+		for cut.Load() {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-l.life.Done():
+				return net.ErrClosed
+			case <-time.After(linkPause):
+			}
 		}
 	}
+	return nil
 }
 
 // linkPause is the time between two checks whether the link is whole again.

@@ -105,7 +105,7 @@ const unconfirmed = "pglock.unconfirmed"
 // committed, or may still be; after any other error it has had no effect.
 func (l *link) do(ctx context.Context, use func(context.Context, *lockdb.Queries) error) error {
 	err := l.try(ctx, use)
-	if pgconn.SafeToRetry(err) && ctx.Err() == nil { // the connection had died
+	if sqlstate.Unsent(err) && ctx.Err() == nil { // the connection had died
 		err = l.try(ctx, use)
 	}
 	return err
@@ -196,7 +196,7 @@ func refused(err error) bool {
 	if server := sqlstate.Refusal(err); server.Code != "" {
 		return server.SeverityUnlocalized == "ERROR"
 	}
-	return pgconn.SafeToRetry(err) || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
+	return sqlstate.Unsent(err) || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
 		errors.Is(err, trust.ErrUnknownRole)
 }
 

@@ -84,8 +84,8 @@ func blackHoles(frees bool) []fault {
 		}
 	}
 	return []fault{
-		hole("everything is dropped", true, true), hole("what is sent is dropped", true, false),
-		hole("the answers are dropped", false, true),
+		hole("everything is kept back", true, true), hole("what is sent is kept back", true, false),
+		hole("the answers are kept back", false, true),
 	}
 }
 

@@ -55,7 +55,7 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// faultsOnRedis runs the trials on one deployment: the network drops data, servers fail, processes freeze and die.
+// faultsOnRedis runs the trials on one deployment: the network is cut, servers fail, processes freeze and die.
 func faultsOnRedis(t *testing.T, tally *faults.Tally, d deployment, ofServers ...fault) {
 	const inTrials, inProcesses = 140, 60
 	what := append(blackHoles(true), ofServers...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -37,7 +36,7 @@ func (r *Runs) RecordRun(ctx context.Context, q runstore.Request) (state runstor
 		if err == nil && state.Done && unanswered && q.Step == runstore.StepStart {
 			return errUnanswered
 		}
-		unanswered = unanswered || err != nil && conn.IsClosed() && !pgconn.SafeToRetry(err)
+		unanswered = unanswered || err != nil && conn.IsClosed() && !sqlstate.Unsent(err)
 		return err
 	})
 	return state, err
