@@ -263,6 +263,25 @@ func TestJournalSeesADeadlock(t *testing.T) {
 	gotB()
 }
 
+// The second session has the process ID of the first. A session that takes another permit holds since it had the first.
+func TestJournalKnowsSinceWhenASessionHoldsALock(t *testing.T) {
+	at := time.Unix(1000, 0)
+	holder := func(since int) monitor.Holder {
+		began := at.Add(time.Duration(since) * time.Second)
+		return monitor.Holder{Mode: "exclusive", Session: monitor.Session{PID: 7, Since: &began}}
+	}
+	j := journal.New()
+	for i, holders := range [][]monitor.Holder{{holder(0)}, {holder(0), holder(0)}, {holder(2)}} {
+		s := &monitor.Snapshot{TakenAt: at.Add(time.Duration(i) * time.Second), Locks: []monitor.Lock{{Objsubid: 1, Holders: holders}}}
+		j.See(s)
+		for _, h := range holders {
+			if want := at.Add(time.Duration(i/2*2) * time.Second); !h.SeenSince.Equal(want) {
+				t.Errorf("in snapshot %d it holds since %v, want %v", i, h.SeenSince, want)
+			}
+		}
+	}
+}
+
 func TestJournalDoesNotClaimThatALockWasHeldThroughAGap(t *testing.T) {
 	s := newFixture(t)
 	a := s.connect("a")
