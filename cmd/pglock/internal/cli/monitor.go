@@ -19,10 +19,10 @@ const monitorHelp = `On a terminal it is a view that fills the screen, in which 
 opens on the tree of blockers if anything waits. Otherwise, with TERM=dumb and
 with --once it prints the tree and the contended keys once.
 
-It needs no rights and nothing installed. With schema pglock it shows names in
-place of numbers, and locks in rows; members of pg_read_all_stats also see the
-clients, states and queries of other roles. What the role may not see is marked
-(hidden), or ? if it is not known.
+It needs no rights and nothing installed. With schema pglock it shows locks in
+rows, and in place of numbers the names that programs recorded (WithNames).
+Members of pg_read_all_stats also see the clients, states and queries of other
+roles. What the role may not see is marked (hidden), or ? if it is not known.
 
 Waits for locks of every type are shown: tables, rows, transactions, advisory
 locks. --advisory leaves out those that have nothing to do with an advisory

@@ -93,7 +93,7 @@ func TestSignalAPreviewOfAMemberOfAQueueHasNoCommand(t *testing.T) {
 		for _, signal := range []string{"terminate", "cancel"} {
 			r := on(t, db, signal, fmt.Sprint(waiter.PID), "--dry-run").run()
 			wantCode(t, r, 0)
-			if wantText(t, r.stdout, "frees none.\n", "What frees most: "); strings.Contains(r.stdout, "--yes") {
+			if wantText(t, r.stdout, "frees none.\n", "The best action: "); strings.Contains(r.stdout, "--yes") {
 				t.Errorf("it prints a command: %s", r.stdout)
 			}
 		}

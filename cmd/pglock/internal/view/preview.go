@@ -20,15 +20,16 @@ func Preview(s *monitor.Snapshot, c monitor.Target, signal string, width int) []
 		lines = append(lines, about(s, c.Session, width)...)
 	}
 	lines = append(lines, "")
-	if frees := c.Effect(signal); signal != "cancel" && (frees.AtMost > 0 || InVain(c, signal)) {
-		lines = append(lines, "Ending it "+frees.String()+".")
-	} else if signal == "cancel" && len(c.Waits) > 0 {
+	frees, vain, best := c.Effect(signal), InVain(c, signal), s.Action()
+	switch {
+	case signal == "cancel" && len(c.Waits) > 0:
 		lines = append(lines, "Cancelling its wait "+frees.String()+".")
+	case signal != "cancel" && (vain || frees.AtMost > 0):
+		lines = append(lines, "Ending it "+frees.String()+".")
 	}
-	if InVain(c, signal) {
-		if best := s.Action(); best.Signal != "" {
-			lines = append(lines, Wrap("What frees most: "+Printable(best.String()), width, indent)...)
-		}
+	isBest := best.Signal == signal && slices.ContainsFunc(best.Whom, func(n *monitor.Node) bool { return n.ID() == c.ID() })
+	if (vain || frees.AtMost > 0) && best.Signal != "" && !(isBest && len(best.Whom) == 1) {
+		lines = append(lines, Wrap("The best action: "+Printable(best.String()), width, indent)...)
 	}
 	for _, warning := range c.Warnings(signal) {
 		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)

@@ -3,7 +3,9 @@ package view
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -73,6 +75,28 @@ func TestThePreviewOfALeaderCountsNoneThatAreFreed(t *testing.T) {
 	c, err := s.Target(monitor.SessionID{PID: 4711})
 	if got := strings.Join(Preview(s, c, "terminate", 80), "\n"); err != nil || strings.Contains(got, "frees") {
 		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// The end of a dump frees a queue, as does the cancel of the ALTER at its head, which loses nothing.
+func TestThePreviewOfADearSignalNamesTheBestAction(t *testing.T) {
+	session := func(pid int32) monitor.Session {
+		return monitor.Session{PID: pid, User: "app", State: "active", StateSince: ago(time.Hour)}
+	}
+	wait := func(pid, blocker int32, mode, kind string) monitor.OtherWait {
+		return monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Name: "orders"}, Waiter: monitor.Waiter{Session: session(pid), Mode: mode,
+			WaitingSince: ago(time.Hour), BlockedBy: []monitor.Blocker{{PID: blocker, Kind: kind}}}}
+	}
+	s := &monitor.Snapshot{TakenAt: now, OtherSessions: []monitor.Session{session(1), session(2)}, OtherWaits: []monitor.OtherWait{
+		wait(2, 1, "AccessExclusiveLock", "hard"), wait(3, 2, "AccessShareLock", "soft"), wait(4, 2, "AccessShareLock", "soft")}}
+	for pid, signals := range map[int32]map[string]bool{1: {"terminate": true}, 2: {"terminate": true, "cancel": false}} {
+		c, err := s.Target(monitor.SessionID{PID: pid})
+		must.Succeed(t, err)
+		for signal, names := range signals {
+			if got := strings.Join(Preview(s, c, signal, 80), "\n"); strings.Contains(got, "The best action: Cancel 2") != names {
+				t.Errorf("%s\n", got)
+			}
+		}
 	}
 }
 
