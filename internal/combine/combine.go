@@ -17,16 +17,10 @@ import (
 type Queue[T comparable] struct {
 	// Send sends a batch and tells the items their answers. It may add items.
 	Send func(batch []T)
-	// Run runs a sender, in a goroutine of its own unless Run says otherwise.
-	Run func(sender func())
 	// Senders is how many batches may be under way at a time; at least one.
 	Senders int
-	// Few is how many items a batch takes, if there are so many, whatever else is under way.
-	Few int
-	// Most bounds the weight of a batch, which may exceed it by one item; 0 is no bound.
+	// Most is how many items a batch has at most; 0 is no bound.
 	Most int
-	// Weight is what an item counts towards Most; 1 if it is nil.
-	Weight func(T) int
 
 	mu       sync.Mutex
 	items    []T
@@ -45,7 +39,7 @@ func (q *Queue[T]) Add(items ...T) {
 	}
 	q.mu.Unlock()
 	if start {
-		q.start()
+		go q.run()
 	}
 }
 
@@ -71,21 +65,12 @@ func (q *Queue[T]) AddNow(item T) {
 	}
 	q.mu.Unlock()
 	if more {
-		q.start()
+		go q.run()
 	}
 }
 
 // tooManyLocked reports whether a sender must leave what is queued to the others.
 func (q *Queue[T]) tooManyLocked() bool { return q.senders > max(q.Senders, 1) }
-
-// start runs a sender, which has the right to send.
-func (q *Queue[T]) start() {
-	if q.Run == nil {
-		go q.run()
-	} else {
-		q.Run(q.run)
-	}
-}
 
 // Withdraw removes an item, and reports false if it is not queued any more: then it has been sent.
 func (q *Queue[T]) Withdraw(item T) bool {
@@ -155,11 +140,9 @@ func (q *Queue[T]) next() (batch []T) {
 		q.leaveLocked()
 		return nil
 	}
-	share := min(len(q.items), max(q.Few, (len(q.items)+q.underWay+senders-1)/senders))
-	n, weight := 0, 0
-	for n < share && (q.Most == 0 || weight < q.Most) {
-		weight += q.weight(q.items[n])
-		n++
+	n := min(len(q.items), (len(q.items)+q.underWay+senders-1)/senders)
+	if q.Most > 0 {
+		n = min(n, q.Most)
 	}
 	batch = slices.Clone(q.items[:n])
 	q.items = slices.Delete(q.items, 0, n)
@@ -177,13 +160,6 @@ func (q *Queue[T]) leaveLocked() {
 		close(q.idle)
 		q.idle = nil
 	}
-}
-
-func (q *Queue[T]) weight(item T) int {
-	if q.Weight == nil {
-		return 1
-	}
-	return q.Weight(item)
 }
 
 func (q *Queue[T]) sent(n int) {

@@ -19,7 +19,7 @@ func answer(batch []*item) {
 
 func TestEveryItemIsAnsweredOnceHoweverManyGoroutinesAddAtOnce(t *testing.T) {
 	for _, senders := range []int{0, 1, 3} {
-		q := &Queue[*item]{Send: answer, Senders: senders, Few: 2, Most: 7}
+		q := &Queue[*item]{Send: answer, Senders: senders, Most: 7}
 		var callers sync.WaitGroup
 		for range 64 {
 			callers.Go(func() {
@@ -68,7 +68,7 @@ func TestTheBatchesUnderWayAreOfOneSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
 		answer := make(chan struct{})
-		q := &Queue[int]{Send: func(batch []int) { sizes = append(sizes, len(batch)); <-answer }, Senders: 2, Few: 2}
+		q := &Queue[int]{Send: func(batch []int) { sizes = append(sizes, len(batch)); <-answer }, Senders: 2}
 		q.Add(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 		synctest.Wait()
 		q.Add() // nothing new, but a sender is free
@@ -134,18 +134,4 @@ func TestACallerThatSendsItsItemItselfLeavesTheOthersToASender(t *testing.T) {
 		answer <- struct{}{}
 		q.Wait(t.Context())
 	})
-}
-
-func TestASenderThatRunsInTheCallersGoroutineMayAddMore(t *testing.T) {
-	sent := 0
-	q := &Queue[int]{Run: func(sender func()) { sender() }}
-	q.Send = func(batch []int) {
-		if sent += len(batch); sent < 3 {
-			q.Add(sent)
-		}
-	}
-	q.Add(0)
-	if sent != 3 {
-		t.Errorf("%d items were sent, want 3", sent)
-	}
 }

@@ -176,8 +176,8 @@ const Holders = `-- name: Holders :one
 SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'Shared', l.mode OPERATOR(pg_catalog.=) 'ShareLock',
         'PID', coalesce(l.pid, 0),
-        'Prepared', coalesce(pg_catalog.encode(pg_catalog.decode(pg_catalog.replace(p.gid, pg_catalog.chr(92), pg_catalog.repeat(pg_catalog.chr(92), 2)), 'escape'), 'escape'), ''),
-        'User', coalesce(pg_catalog.encode(pg_catalog.decode(pg_catalog.replace(a.usename::pg_catalog.text, pg_catalog.chr(92), pg_catalog.repeat(pg_catalog.chr(92), 2)), 'escape'), 'escape'), ''),
+        'Prepared', coalesce(pg_catalog.encode(pg_catalog.decode(pg_catalog.replace(p.gid, pg_catalog.chr(92), pg_catalog.repeat(pg_catalog.chr(92), 2)), 'escape'), 'hex'), ''),
+        'User', coalesce(pg_catalog.encode(pg_catalog.decode(pg_catalog.replace(a.usename::pg_catalog.text, pg_catalog.chr(92), pg_catalog.repeat(pg_catalog.chr(92), 2)), 'escape'), 'hex'), ''),
         'Application', coalesce(a.application_name, ''),
         'Client', coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port OPERATOR(pg_catalog.<) 0 THEN 'local' END, ''),
         'SessionSince', a.backend_start) ORDER BY a.backend_start, l.pid), '[]')::pg_catalog.text AS holders
@@ -201,7 +201,7 @@ type HoldersParams struct {
 
 // The holders of the keys in this database, as JSON, so that the result is one value on every kind of connection. A
 // prepared transaction has no pid; its name is found through the transaction ID lock of the same virtual transaction. Names of
-// roles are in the encodings of the databases in which they were made, so names come as ASCII, in bytea's escape format.
+// roles are in the encodings of the databases in which they were made, so names come as hexadecimal digits.
 func (q *Queries) Holders(ctx context.Context, arg HoldersParams) (string, error) {
 	row := q.db.QueryRow(ctx, Holders, arg.Numbers, arg.Spaces)
 	var holders string

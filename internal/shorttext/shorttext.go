@@ -4,10 +4,10 @@
 package shorttext
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 const (
@@ -30,17 +30,7 @@ func short(s string, most int, write func(string) string) string {
 	if len(s) <= most {
 		return write(s)
 	}
-	return fmt.Sprintf("%s… (%d bytes)", write(cut(s, most)), len(s))
-}
-
-// cut returns the first bytes of s, at most n, and no part of a character.
-func cut(s string, n int) string {
-	for start := n; start > n-utf8.UTFMax; start-- {
-		if utf8.RuneStart(s[start]) {
-			return s[:start]
-		}
-	}
-	return s[:n] // it is not UTF-8
+	return fmt.Sprintf("%s… (%d bytes)", write(strings.ToValidUTF8(s[:most], "")), len(s)) // no part of a character
 }
 
 // printable escapes what a terminal or a log could misunderstand.
@@ -72,3 +62,16 @@ type shortened struct {
 
 func (e *shortened) Error() string { return e.text }
 func (e *shortened) Unwrap() error { return e.error }
+
+// Clean returns a text with U+FFFD in place of what is not UTF-8. Texts of other databases, and of a database whose encoding is
+// SQL_ASCII, are bytes in any encoding.
+func Clean(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// Hex returns the cleaned text whose bytes are given in hexadecimal digits.
+func Hex(digits string) string {
+	text, err := hex.DecodeString(digits)
+	if err != nil {
+		return digits
+	}
+	return Clean(string(text))
+}

@@ -280,6 +280,7 @@ func (b *backend) Close(ctx context.Context) error {
 	}
 	b.end()
 	b.background.close()
+	b.combined.Wait(context.WithoutCancel(ctx)) // what is under way fails
 	b.calls.close(ctx)
 	b.renewals.close(ctx)
 	b.runs.close(ctx)

@@ -19,13 +19,6 @@ func (g *group) start(f func()) bool {
 	return !g.closed
 }
 
-// run runs f in a goroutine, or, when the group is closed, at once.
-func (g *group) run(f func()) {
-	if !g.start(f) {
-		f()
-	}
-}
-
 // close waits until all have ended.
 func (g *group) close() {
 	g.mu.Lock()

@@ -15,16 +15,12 @@ import (
 // newCalls returns the queue of what goroutines ask for at the same time: it goes to the server in one statement and one
 // commit.
 func newCalls(b *backend) *combine.Queue[*call] {
-	return &combine.Queue[*call]{
-		Send: b.send, Run: b.background.run,
-		Senders: maxSenders, Few: fewCalls, Most: maxItems, Weight: (*call).items,
-	}
+	return &combine.Queue[*call]{Send: b.send, Senders: maxSenders, Most: maxCalls}
 }
 
 const (
 	maxSenders = 2
-	maxItems   = 1024 // of a statement
-	fewCalls   = 64   // one statement carries so many, whatever else is under way
+	maxCalls   = 1024 // in a statement
 )
 
 // call is what one goroutine asks for: to drop things of a holder, or to take a want.
@@ -88,13 +84,6 @@ func (b *backend) submit(c *call) *call {
 	c.done = make(chan struct{})
 	b.combined.Add(c)
 	return c
-}
-
-func (c *call) items() int {
-	if c.want != nil {
-		return 1
-	}
-	return len(c.drops)
 }
 
 func (c *call) finish(err error) {

@@ -135,7 +135,7 @@ func decodeHolders(text string) (holders []driver.Holder, err error) {
 		return nil, fmt.Errorf("read the holders of a lock: %w", err)
 	}
 	for i := range holders {
-		holders[i].User, holders[i].Prepared = shorttext.Unescape(holders[i].User), shorttext.Unescape(holders[i].Prepared)
+		holders[i].User, holders[i].Prepared = shorttext.Hex(holders[i].User), shorttext.Hex(holders[i].Prepared)
 		holders[i].Self = appname.OfThisProcess(holders[i].Application)
 	}
 	return holders, nil
