@@ -601,29 +601,35 @@ DECLARE
     one record;
     t record;
 BEGIN
-    SELECT 'done', '{}', '{}', '{}' INTO outcome, results, ahead, held;
-    -- Of a try of one plain key, which most are: held, or else busy if its row cannot be locked below.
-    SELECT CASE WHEN l.holder IS NULL THEN 'b' WHEN NOT h.ended AND h.expires > clock_timestamp() THEN 'h' END
+    lease_call.outcome := 'done';
+    lease_call.results := '{}';
+    lease_call.ahead := '{}';
+    lease_call.held := '{}';
+    -- Of a try of one plain key, which most are: held, or free, and so busy if its row cannot be locked below.
+    SELECT CASE WHEN l.holder IS NOT NULL THEN CASE WHEN NOT h.ended AND h.expires > clock_timestamp() THEN 'h' END
+                WHEN NOT EXISTS (SELECT FROM pglock.lease_shares) AND NOT EXISTS (SELECT FROM pglock.lease_waiters) THEN 'b' END
     INTO taken FROM pglock.leases AS l LEFT JOIN pglock.holders AS h ON h.id = l.holder
     WHERE cardinality(drop_kinds) = 0 AND plain = 1 AND n = 1 AND NOT lease_call.waits[1]
       AND l.space = spaces[1] AND l.number = numbers[1];
     IF taken = 'h' THEN -- whatever has become of the own holder
         RETURN;
     END IF;
-    PERFORM pglock.lease_durable();
-    writes := cardinality(drop_kinds) > 0 OR plain > 0 AND pglock.lease_ahead(spaces[1], numbers[1], false, 0, true) = 0;
+    writes := cardinality(drop_kinds) > 0 OR coalesce(taken = 'b', false)
+        OR plain > 0 AND pglock.lease_ahead(spaces[1], numbers[1], false, 0, true) = 0;
     lease_call.outcome := pglock.lease_enter(me, attempt, writes);
     IF lease_call.outcome <> 'done' THEN
         RETURN;
     END IF;
-    lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
+    IF cardinality(drop_kinds) > 0 THEN
+        lease_call.dropped := pglock.lease_drop(me, drop_kinds, drop_spaces, drop_numbers, drop_values);
+    END IF;
     IF n = 0 THEN
         PERFORM set_config('synchronous_commit', 'off', true); -- a drop that is forgotten is repeated
         RETURN;
     END IF;
+    PERFORM pglock.lease_durable();
 
-    -- The plain wants whose keys are free. What was not found may have no row yet. Where nothing at all is shared or waited
-    -- for, it is not looked for key by key.
+    -- The plain wants whose keys are free. What was not found may have no row yet.
     FOR pass IN 1..2 LOOP
         EXIT WHEN NOT writes OR plain = 0;
         SELECT array_agg(found.ctid) INTO places
@@ -631,8 +637,6 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT l.ctid FROM pglock.leases AS l
             WHERE l.space = w.space AND l.number = w.number AND l.holder IS NULL
-              AND (NOT EXISTS (SELECT FROM pglock.lease_waiters) OR NOT EXISTS (
-                  SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number))
             FOR NO KEY UPDATE OF l SKIP LOCKED) AS found;
         EXIT WHEN pass = 2 OR cardinality(places) = n OR NOT pglock.lease_insert(spaces, numbers);
     END LOOP;
@@ -641,17 +645,15 @@ BEGIN
         UPDATE pglock.leases AS l
         SET holder = me, generation = drawn, attempt = lease_call.attempt, since = clock_timestamp()
         WHERE l.ctid = ANY (places)
-          AND (NOT EXISTS (SELECT FROM pglock.lease_shares) OR NOT EXISTS (
-              SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number))
-          AND (NOT EXISTS (SELECT FROM pglock.lease_waiters) OR NOT EXISTS (
-              SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number));
+          AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number)
+          AND NOT EXISTS (SELECT FROM pglock.lease_waiters AS q WHERE q.space = l.space AND q.number = l.number);
         GET DIAGNOSTICS granted = ROW_COUNT;
         IF granted = n THEN
             lease_call.taken := repeat('g', n);
             lease_call.results := array_fill(drawn, ARRAY[n]);
             RETURN;
         END IF;
-    ELSIF writes AND taken = 'b' THEN -- most often by a call that takes it
+    ELSIF taken = 'b' THEN -- most often by a call that takes it
         PERFORM set_config('synchronous_commit', 'off', true);
         RETURN;
     END IF;
@@ -831,9 +833,6 @@ DECLARE
     letters text[]; -- of each drop
     one record;
 BEGIN
-    IF cardinality(kinds) = 0 THEN
-        RETURN '';
-    END IF;
     SELECT array_agg(found.ctid), array_agg(CASE WHEN found.ctid IS NOT NULL THEN 'd' END ORDER BY d.i) INTO places, letters
     FROM unnest(kinds, spaces, numbers, drop_values) WITH ORDINALITY AS d (kind, space, number, value, i)
     LEFT JOIN LATERAL (

@@ -27,23 +27,34 @@ func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 }
 
 // try asks without waiting. A row that another transaction has locked for a moment is asked for again, a few times;
-// under a guarded transaction it stays locked.
+// under a guarded transaction it stays locked. A key that was refused is not asked for again within minLook: processes that
+// poll would take the server's time from the holder, and so have to poll for longer.
 func (b *backend) try(ctx context.Context, w *want) error {
+	if last := b.refused.Load(); last != nil && last.key == w.grant.key && !timing.Sleep(ctx, last.at.Add(minLook).Sub(driver.Now())) {
+		return context.Cause(ctx)
+	}
 	for i := 0; ; i++ {
-		switch outcome, err := b.ask(ctx, w); {
-		case err != nil:
+		outcome, err := b.ask(ctx, w)
+		if err != nil || outcome == granted {
 			return err
-		case outcome == granted:
-			return nil
-		case outcome == queued:
-			return hooks.ErrQueued
-		case outcome != busy || i == busyTries:
+		}
+		if outcome != busy || i == busyTries {
+			b.refused.Store(&refusal{w.grant.key, driver.Now()})
+			if outcome == queued {
+				return hooks.ErrQueued
+			}
 			return driver.ErrNotAcquired
 		}
 		if !timing.Sleep(ctx, jittered(busyPause<<i)) {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// refusal is the last try that failed.
+type refusal struct {
+	key driver.KeyID
+	at  driver.Instant
 }
 
 // wait asks until it is granted w, or ctx ends. A server that fails twice in a row is not waited for.

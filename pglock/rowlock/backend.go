@@ -28,7 +28,8 @@ type backend struct {
 	env             driver.Config
 	config          hooks.PostgresConfig
 	combined        *combine.Queue[*call]
-	names           *recorder.Names // nil unless they are recorded
+	refused         atomic.Pointer[refusal] // nil at first
+	names           *recorder.Names         // nil unless they are recorded
 	background      group
 	life            context.Context // ends with Close
 	end             context.CancelFunc

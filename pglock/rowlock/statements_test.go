@@ -2,6 +2,7 @@ package rowlock
 
 import (
 	"context"
+	"errors"
 	"net"
 	"regexp"
 	"sync"
@@ -97,6 +98,25 @@ func TestHandoffsWithinAProcessSendNoStatement(t *testing.T) {
 	if calls := sent.of("lease_call"); calls != 2 {
 		t.Errorf("%d calls were sent, want the one that took the lock and the one that dropped it", calls)
 	}
+	must.Succeed(t, l.Close(t.Context()))
+}
+
+// Processes that poll leave the server to the holder for a moment.
+func TestAKeyThatWasRefusedIsNotAskedForAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	_, config := counted(t)
+	b := newBackend(config)
+	l := newLocker(t, b)
+	key := pglock.Int64Key(1)
+	b.refused.Store(&refusal{driver.KeyID{Space: 1, Number: 1}, driver.Now().Add(time.Hour)})
+	other, err := l.TryLock(t.Context(), pglock.Int64Key(2))
+	must.Succeed(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := l.TryLock(ctx, key); !errors.Is(err, context.Canceled) {
+		t.Errorf("a try of a key that was just refused: %v, want that it waits until its context ends", err)
+	}
+	must.Succeed(t, other.Unlock(t.Context()))
 	must.Succeed(t, l.Close(t.Context()))
 }
 
