@@ -214,12 +214,9 @@ func (t Target) cancelWarning() string {
 	case t.CancelIsNoop():
 		return fmt.Sprintf("it is %s: there is no statement to cancel, and cancelling frees no lock; terminating does",
 			t.State)
-	case len(t.Waits) > 0 && t.Waits[0].Lock != nil:
-		return fmt.Sprintf("cancelling ends its wait for %s; the locks of its session stay held (%d here, "+
-			"less those of its transaction)", t.Waits[0].Label(), len(t.Holds))
 	case len(t.Waits) > 0:
-		return fmt.Sprintf("cancelling ends its wait for %s, and what its transaction has done so far is rolled back",
-			t.Waits[0].Label())
+		return fmt.Sprintf("cancelling ends its wait for %s, and rolls back what its transaction has done; locks of its session "+
+			"stay held", t.Waits[0].Label())
 	}
 	return "cancelling ends its statement: locks of its transaction are freed then, and locks of its session stay held; " +
 		"PostgreSQL does not tell which are which"
