@@ -113,38 +113,15 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 // waitGraph numbers the sessions that wait or block others.
 type waitGraph struct {
 	ids     []SessionID
-	numbers numbering
+	numbers map[SessionID]int
 	edges   []int           // by wait, in their order: the numbers of the waiter and of its nearest blockers
 	waiting [][]int         // by session: those that wait for it directly
 	waited  []time.Duration // by session: its longest wait, negative if it does not wait
 	urgent  []bool          // by session: it waits, and that is not expected
 }
 
-// numbering has the numbers of sessions, most of which are found by process ID alone.
-type numbering struct {
-	byPID  map[int32]int
-	others map[SessionID]int // those without a process ID
-}
-
-func (n numbering) of(id SessionID) (number int, known bool) {
-	if id.PID != 0 {
-		number, known = n.byPID[id.PID]
-		return number, known
-	}
-	number, known = n.others[id]
-	return number, known
-}
-
-func (n numbering) set(id SessionID, number int) {
-	if id.PID != 0 {
-		n.byPID[id.PID] = number
-	} else {
-		n.others[id] = number
-	}
-}
-
 func newWaitGraph(s *Snapshot) *waitGraph {
-	g := &waitGraph{numbers: numbering{map[int32]int{}, map[SessionID]int{}}}
+	g := &waitGraph{numbers: map[SessionID]int{}}
 	for wait := range s.Waits() {
 		waiter := g.number(wait.ID())
 		g.edges = append(g.edges, waiter)
@@ -160,10 +137,10 @@ func newWaitGraph(s *Snapshot) *waitGraph {
 }
 
 func (g *waitGraph) number(id SessionID) int {
-	n, known := g.numbers.of(id)
+	n, known := g.numbers[id]
 	if !known {
 		n = len(g.ids)
-		g.numbers.set(id, n)
+		g.numbers[id] = n
 		g.ids, g.waiting, g.waited, g.urgent = append(g.ids, id), append(g.waiting, nil), append(g.waited, -1), append(g.urgent, false)
 	}
 	return n

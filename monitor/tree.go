@@ -78,7 +78,7 @@ func (s *Snapshot) Tree() *Tree {
 
 // Node returns the node of a session, or nil if it neither waits nor blocks others.
 func (t *Tree) Node(id SessionID) *Node {
-	if n, known := t.graph.numbers.of(id); known {
+	if n, known := t.graph.numbers[id]; known {
 		return t.nodes[n]
 	}
 	return nil
@@ -329,7 +329,7 @@ func (t *Tree) behind(found *nodeSet) *nodeSet {
 	waiting := make([][]*Node, len(t.nodes))
 	for _, wait := range t.snapshot.OtherWaits {
 		for _, b := range wait.BlockedBy {
-			at, _ := t.graph.numbers.of(b.ID())
+			at := t.graph.numbers[b.ID()]
 			waiting[at] = append(waiting[at], t.Node(wait.ID()))
 		}
 	}
@@ -345,7 +345,7 @@ func (t *Tree) behind(found *nodeSet) *nodeSet {
 func (t *Tree) above(found *nodeSet) []*Node {
 	blockers := make([][]Blocker, len(t.nodes))
 	for wait := range t.snapshot.Waits() {
-		at, _ := t.graph.numbers.of(wait.ID())
+		at := t.graph.numbers[wait.ID()]
 		blockers[at] = append(blockers[at], wait.BlockedBy...)
 	}
 	for i := 0; i < len(found.list); i++ { // the list grows

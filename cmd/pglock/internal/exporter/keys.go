@@ -19,9 +19,9 @@ const otherKeys = "other"
 // series of a key must continue then.
 type keyLabel struct{ database, key string }
 
-// contention counts the holders and waiters of a key, or of several keys with one label.
+// contention counts the locks of a key, or of several keys, and their holders and waiters. Some holders are prepared transactions.
 type contention struct {
-	holders, waiters int
+	locks, holders, prepared, waiters int
 	// oldest is the longest wait, and held how long the oldest holder can have had the key. Both are 0 for keys whose waits
 	// are expected, which must not cause an alert.
 	oldest, held time.Duration
@@ -121,18 +121,21 @@ func (k *keyLabels) evict(now time.Time) bool {
 }
 
 func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
-	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(strings.TrimSuffix(lock.Label(), " (row)")))}
+	c := contention{locks: 1, holders: len(lock.Holders), waiters: len(lock.Waiters), name: shorten(valid(strings.TrimSuffix(lock.Label(), " (row)")))}
 	for _, waiter := range lock.Waiters {
 		if waiter.Expected {
 			continue
 		}
 		c.oldest = max(c.oldest, waited(s, waiter))
 	}
+	lasts := slices.Contains([]string{"leader", "semaphore", "tick"}, lock.Kind) // it is held for as long as a leader leads
 	for _, holder := range lock.Holders {
-		if slices.Contains([]string{"leader", "semaphore", "tick"}, lock.Kind) {
-			break // it is held for as long as a leader leads
+		if holder.Prepared() {
+			c.prepared++
 		}
-		c.held = max(c.held, heldFor(s, holder))
+		if !lasts {
+			c.held = max(c.held, heldFor(s, holder))
+		}
 	}
 	return c
 }
@@ -146,8 +149,8 @@ func waited(s *monitor.Snapshot, w monitor.Waiter) time.Duration {
 }
 
 func (c contention) plus(other contention) contention {
-	return contention{c.holders + other.holders, c.waiters + other.waiters, max(c.oldest, other.oldest),
-		max(c.held, other.held), cmp.Or(c.name, other.name)}
+	return contention{c.locks + other.locks, c.holders + other.holders, c.prepared + other.prepared, c.waiters + other.waiters,
+		max(c.oldest, other.oldest), max(c.held, other.held), cmp.Or(c.name, other.name)}
 }
 
 // shorten cuts a label to a length that a graph can show.

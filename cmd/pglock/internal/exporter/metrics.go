@@ -82,8 +82,8 @@ func newFamily(prefix, what string) family {
 }
 
 // sums sends the sums of a database.
-func (to sink) sums(f family, database string, locks int, c contention) {
-	to.gauge(f.locks, float64(locks), database)
+func (to sink) sums(f family, database string, c contention) {
+	to.gauge(f.locks, float64(c.locks), database)
 	to.gauge(f.holders, float64(c.holders), database)
 	to.gauge(f.waiters, float64(c.waiters), database)
 	to.gauge(f.oldestWait, c.oldest.Seconds(), database)
@@ -124,8 +124,9 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	to.server(s.snapshot)
 	to.action(s.snapshot.Action())
-	to.databases(s.snapshot)
-	to.keys(advisory, c.keys.choose(contentions(s.snapshot, false), s.snapshot.TakenAt))
+	locks := contentions(s.snapshot, false)
+	to.databases(s.snapshot, locks)
+	to.keys(advisory, c.keys.choose(locks, s.snapshot.TakenAt))
 	to.rows(s.snapshot, c.rowKeys)
 	to.gauge(tableNominal, float64(s.snapshot.Capacity.Nominal))
 	to.gauge(tableUsed, float64(s.snapshot.Capacity.Used))
@@ -199,35 +200,19 @@ func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
 }
 
 // databases sends the sums by database, which do not depend on the bound on keys.
-func (to sink) databases(s *monitor.Snapshot) {
-	type sums struct {
-		contention
-		locks, prepared int
-	}
-	found := map[string]sums{valid(s.Database): {}} // there is always one, so that graphs show zeros
-	for _, lock := range s.Locks {
-		if lock.InRow {
-			continue
-		}
-		database := valid(lock.Database)
-		sum := found[database]
-		sum.locks++
-		sum.contention = sum.plus(contentionOf(s, lock))
-		for _, holder := range lock.Holders {
-			if holder.Prepared() {
-				sum.prepared++
-			}
-		}
-		found[database] = sum
+func (to sink) databases(s *monitor.Snapshot, locks map[keyLabel]contention) {
+	found := map[string]contention{valid(s.Database): {}} // there is always one, so that graphs show zeros
+	for at, c := range locks {
+		found[at.database] = found[at.database].plus(c)
 	}
 	idleFor, allKnown := idleBlockers(s), s.WaitsElsewhere == 0 && s.BlockersMissing == ""
 	for database := range idleFor {
 		if _, known := found[database]; !known { // a session can block others with locks of other types only
-			found[database] = sums{}
+			found[database] = contention{}
 		}
 	}
 	for database, sum := range found {
-		to.sums(advisory, database, sum.locks, sum.contention)
+		to.sums(advisory, database, sum)
 		to.gauge(preparedHolders, float64(sum.prepared), database)
 		if idle := idleFor[database]; idle > 0 || allKnown {
 			to.gauge(idleBlocker, idle.Seconds(), database)

@@ -35,7 +35,7 @@ func (to sink) rows(s *monitor.Snapshot, keys *keyLabels) {
 	for _, c := range all {
 		sum = sum.plus(c)
 	}
-	to.sums(inRows, database, len(all), sum)
+	to.sums(inRows, database, sum)
 	to.keys(inRows, keys.choose(all, s.TakenAt))
 	if left, known := leaseLeft(s); known {
 		to.gauge(rowLeaseLeft, left.Seconds(), database)
