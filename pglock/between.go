@@ -38,8 +38,7 @@ type lookout struct {
 	background sync.WaitGroup
 
 	// Under graph.mu:
-	waits map[*wait]struct{}
-	runs  bool
+	runs bool
 
 	// Of the goroutine that looks:
 	published bool
@@ -58,7 +57,7 @@ type suspicion struct {
 }
 
 func newLookout(l *Locker) *lookout {
-	o := &lookout{locker: l, graph: l.graph, waits: map[*wait]struct{}{}}
+	o := &lookout{locker: l, graph: l.graph}
 	o.backend, _ = l.backend.(between.Backend)
 	o.ctx, o.stop = context.WithCancel(context.Background())
 	return o
@@ -101,7 +100,6 @@ func (o *lookout) watchLocked(w *wait) {
 		return
 	}
 	w.watcher = o
-	o.waits[w] = struct{}{}
 	if !o.runs {
 		o.runs = true
 		o.background.Go(o.run)
@@ -138,17 +136,22 @@ func (o *lookout) run() {
 func (o *lookout) due() (due []*wait, next time.Duration) {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
-	if o.ctx.Err() != nil || len(o.waits) == 0 && !o.published {
-		o.runs = false
-		return nil, 0
-	}
 	next = hooks.PublishAfter
-	for w := range o.waits {
+	any := false
+	for w := range o.graph.waits {
+		if w.watcher != o {
+			continue
+		}
+		any = true
 		if left := hooks.PublishAfter - time.Since(w.since); left > 0 {
 			next = min(next, left)
 		} else {
 			due = append(due, w)
 		}
+	}
+	if o.ctx.Err() != nil || !any && !o.published {
+		o.runs = false
+		return nil, 0
 	}
 	slices.SortFunc(due, func(a, b *wait) int { return a.since.Compare(b.since) })
 	return due, next
@@ -237,7 +240,7 @@ func (o *lookout) texts(due []*wait) (texts []between.Wait) {
 	defer o.graph.mu.Unlock()
 	for i := range due {
 		w := due[(o.first+i)%len(due)]
-		if _, waits := o.waits[w]; !waits || w.gaveUp {
+		if !o.graph.waits[w] || w.gaveUp {
 			continue
 		}
 		if w.number == 0 {
@@ -290,7 +293,7 @@ func (w *wait) published(key driver.Key) driver.KeyID {
 func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[*between.Wait]*wait) error {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
-	if _, waits := o.waits[w]; !waits {
+	if !o.graph.waits[w] {
 		return nil
 	}
 	e := &DeadlockError{Keys: w.requested(), Cycle: make([]DeadlockedCall, len(cycle))}
@@ -306,7 +309,7 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[*between.Wai
 			call.By = fmt.Sprintf("%s, process %s", step.Wait.Application, step.Wait.Process)
 			call.WaitsSince = time.UnixMicro(step.Wait.Began)
 		default:
-			call.WaitsSince, call.Behind = own.since, len(cycle) == 1
+			call.WaitsSince = own.since
 			if own.name != nil {
 				call.Waits = *own.name
 			}

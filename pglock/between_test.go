@@ -60,7 +60,7 @@ func TestDeadlockBehindAWriterOfAnotherProcess(t *testing.T) {
 	waiting := txGo(func() error { return two.Do(t.Context(), key, nothing) })
 	db.WaitForWaiters(t, 1)
 	err := one.Do(lock.Context(t.Context()), key, nothing, pglock.Shared())
-	if !errors.Is(err, pglock.ErrSelfDeadlock) || !strings.Contains(err.Error(), "with an exclusive request ahead in line") {
+	if !errors.Is(err, pglock.ErrSelfDeadlock) {
 		t.Errorf("a shared lock under a shared lock, behind a writer of another process: %v", err)
 	}
 	txCheck(t, errors.Join(lock.Unlock(t.Context()), <-waiting))

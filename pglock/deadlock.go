@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // DeadlockError reports that a call would have waited for ever: for a lock whose holder waits, directly or through
@@ -33,9 +32,6 @@ type DeadlockedCall struct {
 	WaitsSince time.Time
 	// By is the session that has published the call, if it is one of another process, which publishes no names of keys.
 	By string
-	// Behind reports that the call queues behind an exclusive request for Waits, which a shared lock of the next call
-	// blocks.
-	Behind bool
 }
 
 // deadlock returns the error of w, which would complete the cycle.
@@ -44,12 +40,12 @@ func deadlock(w *wait, cycle []step) error {
 	last := cycle[len(cycle)-1]
 	for _, s := range cycle {
 		call := DeadlockedCall{
-			Holds: last.stake.name(last.key), Waits: s.stake.name(s.key), WaitsSince: s.from.since, Behind: s.writer,
+			Holds: last.lock.nameOf(last.key), Waits: s.lock.nameOf(s.key), WaitsSince: s.from.since,
 		}
 		if s.from.name != nil {
 			call.Waits = *s.from.name
 		}
-		call.HeldSince = wallTime(last.stake.lock.since)
+		call.HeldSince = wallTime(last.lock.since)
 		e.Cycle = append(e.Cycle, call)
 		last = s
 	}
@@ -64,23 +60,12 @@ func (w *wait) requested() []Key {
 	return publicKeys(w.asked)
 }
 
-// name returns the key by which its holder knows the stake in key.
-func (s *stake) name(key driver.Key) Key {
-	for _, k := range s.lock.keys() {
-		if k.KeyID == key.KeyID {
-			key = k
-		}
-	}
-	return s.lock.nameOf(key)
-}
-
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pglock: lock %s not acquired: ", keyText(e.Keys[0], len(e.Keys)-1))
 	if first := e.Cycle[0]; len(e.Cycle) == 1 {
-		fmt.Fprintf(&b, "%v: its context descends from that of a Lock of %s, which is held%s",
-			ErrSelfDeadlock, keyText(first.Holds, 0), first.line())
-		b.WriteString(" (use that Lock, or a context from before it)")
+		fmt.Fprintf(&b, "%v: its context descends from that of a Lock of %s, which is held (use that Lock, or a context from before it)",
+			ErrSelfDeadlock, keyText(first.Holds, 0))
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%v: %s is ", ErrDeadlock, e.Cycle[0].waits())
@@ -88,10 +73,10 @@ func (e *DeadlockError) Error() string {
 		if i > 0 {
 			b.WriteString(", which is ")
 		}
-		fmt.Fprintf(&b, "held%s%s by a call%s that waits%s for %s",
-			e.Cycle[i].line(), ago(call.HeldSince), call.of(), ago(call.WaitsSince), call.waits())
+		fmt.Fprintf(&b, "held%s by a call%s that waits%s for %s",
+			ago(call.HeldSince), call.of(), ago(call.WaitsSince), call.waits())
 	}
-	fmt.Fprintf(&b, ", which this call holds%s%s", e.Cycle[len(e.Cycle)-1].line(), ago(e.Cycle[0].HeldSince))
+	fmt.Fprintf(&b, ", which this call holds%s", ago(e.Cycle[0].HeldSince))
 	b.WriteString(" (give up what is held and begin again; take several locks with LockAll, or everywhere in one order)")
 	return b.String()
 }
@@ -110,14 +95,6 @@ func (c DeadlockedCall) of() string {
 		return ""
 	}
 	return " of " + shorttext.Quote(c.By)
-}
-
-// line says that another call is ahead.
-func (c DeadlockedCall) line() string {
-	if c.Behind {
-		return " shared, with an exclusive request ahead in line,"
-	}
-	return ""
 }
 
 // ago says how long something has lasted.

@@ -26,13 +26,8 @@ import (
 // [ErrUnsupported]. When ctx ends first, the error matches the context's.
 func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
-	unlock, err := l.lockMutex(ctx, &l.fencing)
-	if err != nil {
-		return 0, l.failed(attempt, err)
-	}
-	defer unlock()
-	if l.fence != 0 {
-		return l.fence, nil
+	if number := l.fence.Load(); number != 0 {
+		return number, nil
 	}
 	if err := l.Err(); err != nil {
 		return 0, l.says(attempt, err)
@@ -48,30 +43,6 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, l.failed(attempt, err)
 	}
-	l.fence = number
-	return number, nil
-}
-
-// ctxMutex is a mutex that callers wait for no longer than their contexts last. It is made when it is first needed.
-type ctxMutex chan struct{}
-
-// lockMutex locks one of the mutexes of the Lock, and returns the function that unlocks it.
-func (l *Lock) lockMutex(ctx context.Context, m *ctxMutex) (unlock func(), err error) {
-	l.mu.Lock()
-	if *m == nil {
-		*m = make(ctxMutex, 1)
-	}
-	taken := *m
-	l.mu.Unlock()
-	select {
-	case taken <- struct{}{}:
-		return func() { <-taken }, nil
-	default:
-	}
-	select {
-	case taken <- struct{}{}:
-		return func() { <-taken }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("another call for this lock has not been answered: %w", context.Cause(ctx))
-	}
+	l.fence.CompareAndSwap(0, number) // of calls that ask at the same time, one draws for all
+	return l.fence.Load(), nil
 }

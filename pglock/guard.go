@@ -78,11 +78,17 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	if l.guarded.Load() {
 		return guard.GuardTx(ctx, tx, l.hold.grants(), false)
 	}
-	unlock, err := l.lockMutex(ctx, &l.guarding)
-	if err != nil {
-		return err
+	l.mu.Lock()
+	if l.guarding == nil {
+		l.guarding = make(chan struct{}, 1)
 	}
-	defer unlock()
+	l.mu.Unlock()
+	select {
+	case l.guarding <- struct{}{}:
+		defer func() { <-l.guarding }()
+	case <-ctx.Done():
+		return fmt.Errorf("another call for this lock has not been answered: %w", context.Cause(ctx))
+	}
 	if err := guard.GuardTx(ctx, tx, l.hold.grants(), !l.guarded.Load()); err != nil {
 		return err
 	}

@@ -31,9 +31,8 @@ type Lock struct {
 	life    context.Context // ends with the lock; made when it is first needed
 	endLife context.CancelCauseFunc
 
-	fencing  ctxMutex // held while asking for the fence
-	fence    int64    // 0 until it has been asked for
-	guarding ctxMutex // held while guarding the first transaction
+	fence    atomic.Int64  // 0 until it has been asked for
+	guarding chan struct{} // has room while no call guards the first transaction; made when it is first needed
 	guarded  atomic.Bool
 }
 

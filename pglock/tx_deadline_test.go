@@ -109,33 +109,6 @@ func TestTxLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestTxBeginFuncSaysThatThePoolIsFull(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
-	config := db.Config(t)
-	config.MaxConns = 1
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	txCheck(t, err)
-	t.Cleanup(pool.Close)
-	nothing := func(context.Context, pgx.Tx) error { return nil }
-	txCheck(t, pglock.BeginFunc(t.Context(), pool, key, func(context.Context, pgx.Tx) error {
-		ctx, cancel := context.WithTimeout(t.Context(), txShort)
-		defer cancel()
-		err := pglock.BeginFunc(ctx, pool, key, nothing)
-		if !errors.Is(err, pglock.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) ||
-			errors.Is(err, pglock.ErrNotAcquired) || !strings.Contains(err.Error(), "all 1 connections of the pool are in use") {
-			t.Errorf("with a full pool the error is %v", err)
-		}
-		return nil
-	}))
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	err = pglock.BeginFunc(ended, pool, key, nothing)
-	if errors.Is(err, pglock.ErrUnavailable) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "invoice:42") {
-		t.Errorf("with a pool that is not full the error is %v", err)
-	}
-}
-
 func TestTxBeginFuncWithoutAServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig("postgres://app@127.0.0.1:1/shop") // where nothing listens

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -204,9 +203,6 @@ func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"a nil transaction": {pglock.LockTx(ctx, nil, key), nil, `lock "a": the transaction is nil`},
 		"a nil DB": {
 			pglock.BeginFunc(ctx, nil, key, func(context.Context, pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
-		},
-		"a nil pool": {
-			pglock.BeginFunc(ctx, (*pgxpool.Pool)(nil), key, func(context.Context, pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
 		},
 		"a nil function": {pglock.BeginFunc(ctx, db.Pool(t), key, nil), nil, "the DB or the function is nil"},
 	} {

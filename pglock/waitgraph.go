@@ -31,14 +31,11 @@ import (
 // waits are the calls of this process that wait and hold something.
 var waits = newWaitGraph()
 
-func newWaitGraph() *waitGraph {
-	return &waitGraph{stakes: map[driver.KeyID][]*stake{}, locks: map[*Lock]*stake{}}
-}
+func newWaitGraph() *waitGraph { return &waitGraph{waits: map[*wait]bool{}} }
 
 type waitGraph struct {
-	mu     sync.Mutex
-	stakes map[driver.KeyID][]*stake // by each of their keys
-	locks  map[*Lock]*stake
+	mu    sync.Mutex
+	waits map[*wait]bool // all true
 }
 
 // wait is a call that waits.
@@ -64,19 +61,14 @@ type wait struct {
 	gaveUp        bool
 }
 
-// stake is a Lock whose context calls wait under.
-type stake struct {
-	lock  *Lock
-	waits []*wait // at least one
-}
-
 // begin notes that w waits, and returns an error if that completes a cycle; then w does not count any more.
 func (g *waitGraph) begin(w *wait) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.addLocked(w)
+	w.since = time.Now()
+	g.waits[w] = true
 	if cycle := g.cycleLocked(w); cycle != nil {
-		g.removeLocked(w)
+		delete(g.waits, w)
 		return deadlock(w, cycle)
 	}
 	w.lookout().watchLocked(w)
@@ -87,59 +79,16 @@ func (g *waitGraph) begin(w *wait) error {
 func (g *waitGraph) end(w *wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.removeLocked(w)
-}
-
-func (g *waitGraph) addLocked(w *wait) {
-	w.since = time.Now()
-	for _, lock := range w.held {
-		s := g.locks[lock]
-		if s == nil {
-			s = &stake{lock: lock}
-			g.locks[lock] = s
-			g.placeLocked(s)
-		}
-		s.waits = append(s.waits, w)
-	}
-}
-
-func (g *waitGraph) removeLocked(w *wait) {
-	if w.watcher != nil {
-		delete(w.watcher.waits, w)
-	}
-	for _, lock := range w.held {
-		s := g.locks[lock]
-		if removeOne(&s.waits, w); len(s.waits) == 0 {
-			delete(g.locks, lock)
-			g.unplaceLocked(s)
-		}
-	}
-}
-
-func (g *waitGraph) placeLocked(s *stake) {
-	for _, key := range s.lock.keys() {
-		g.stakes[key.KeyID] = append(g.stakes[key.KeyID], s)
-	}
-}
-
-func (g *waitGraph) unplaceLocked(s *stake) {
-	for _, key := range s.lock.keys() {
-		at := g.stakes[key.KeyID]
-		if removeOne(&at, s); len(at) == 0 {
-			delete(g.stakes, key.KeyID)
-		} else {
-			g.stakes[key.KeyID] = at
-		}
-	}
+	delete(g.waits, w)
 }
 
 // cycleLocked returns the cycle that w is in, or nil.
 func (g *waitGraph) cycleLocked(w *wait) []step {
 	for {
-		var seen []*stake // that the search relies on
+		var seen []*Lock // that the search relies on
 		needs := func(w *wait) ([][]step, int) { return g.needsLocked(w, &seen), w.some }
 		cycle := between.Search(w, needs, func(s step) *wait { return s.to })
-		if cycle == nil || !slices.ContainsFunc(seen, (*stake).ended) {
+		if cycle == nil || !slices.ContainsFunc(seen, (*Lock).ended) {
 			return cycle
 		}
 	}
@@ -147,43 +96,44 @@ func (g *waitGraph) cycleLocked(w *wait) []step {
 
 // step is from a call that waits for a key to one that keeps it, as a holder or as the writer ahead of it in line.
 type step struct {
-	from   *wait
-	key    driver.Key
-	stake  *stake
-	writer bool // a call that waits for the key exclusively is between the two
-	to     *wait
+	from *wait
+	key  driver.Key // as the holder names it
+	lock *Lock
+	to   *wait
 }
 
-// needsLocked returns the calls that keep w's keys from it, for each key, and adds their stakes to seen.
-func (g *waitGraph) needsLocked(w *wait, seen *[]*stake) [][]step {
-	keepers, writer := make([][]step, len(w.keys)), w.behindWriter()
+// needsLocked returns the calls that keep w's keys from it, for each key, and adds the Locks that they wait under to seen.
+func (g *waitGraph) needsLocked(w *wait, seen *[]*Lock) [][]step {
+	keepers, writer, wanted := make([][]step, len(w.keys)), w.behindWriter(), map[driver.KeyID]int{}
 	for i, key := range w.keys {
-		for _, s := range g.stakes[key.KeyID] {
-			shared := w.shared && s.lock.hold.shared
-			if shared && !writer || !s.keeps(w, key) || s.ended() {
+		wanted[key.KeyID] = i
+	}
+	for next := range g.waits {
+		for _, lock := range next.held {
+			if w.shared && lock.hold.shared && !writer {
 				continue
 			}
-			*seen = append(*seen, s)
-			for _, next := range s.waits {
-				keepers[i] = append(keepers[i], step{w, key, s, shared, next})
+			for _, key := range lock.keys() {
+				if i, wants := wanted[key.KeyID]; wants && lock.keeps(w, key, w.keys[i]) && !lock.ended() {
+					*seen = append(*seen, lock)
+					keepers[i] = append(keepers[i], step{w, key, lock, next})
+				}
 			}
 		}
 	}
 	return keepers
 }
 
-// ended reports whether s has ended since a call began to wait under it.
-func (s *stake) ended() bool { return s.lock.Err() != nil }
+// ended reports whether l has ended since a call began to wait under it.
+func (l *Lock) ended() bool { return l.Err() != nil }
 
-// keeps reports whether the key of s is the one that w waits for: the same lock on the same server.
-func (s *stake) keeps(w *wait, key driver.Key) bool {
-	locker := s.lock.hold.locker
+// keeps reports whether l's key is the one that w waits for: the same lock on the same server.
+func (l *Lock) keeps(w *wait, own, wanted driver.Key) bool {
+	locker := l.hold.locker
 	switch {
 	case w.locker == nil:
-		return s.lock.place() == w.place
-	case locker.byName != w.locker.byName:
-		return false
-	case locker.byName && !slices.ContainsFunc(s.lock.keys(), func(k driver.Key) bool { return k.Compare(key) == 0 }):
+		return l.place() == w.place
+	case locker.byName != w.locker.byName || locker.byName && own.Compare(wanted) != 0:
 		return false
 	case locker == w.locker:
 		return true
@@ -193,7 +143,7 @@ func (s *stake) keeps(w *wait, key driver.Key) bool {
 		return false
 	}
 	place := ours.Place(nil)
-	return place != nil && place == s.lock.place()
+	return place != nil && place == l.place()
 }
 
 // place returns what identifies the server that holds the Lock, with which Locks of other Lockers compare theirs; nil

@@ -13,8 +13,8 @@ import (
 )
 
 type metrics struct {
-	labels *keylabel.Labeler
-	began  sync.Map // the pairs of use and label whose counters have been created
+	label func(pglock.Key) string // nil: none
+	began sync.Map                // the pairs of use and label whose counters have been created
 
 	held, waiting                   metric.Int64UpDownCounter
 	acquired, refused, failed, lost metric.Int64Counter
@@ -23,7 +23,7 @@ type metrics struct {
 
 func newMetrics(c config) (*metrics, error) {
 	meter := c.meters.Meter(scope)
-	m := &metrics{labels: c.labels}
+	m := &metrics{label: c.label}
 	var errs [10]error
 	m.held, errs[0] = meter.Int64UpDownCounter("pglock.client.held",
 		metric.WithUnit("{lock}"), metric.WithDescription("Locks that this process holds."))
@@ -81,7 +81,7 @@ func (m *metrics) observe(ctx context.Context, e pglock.Event) {
 // startAtZero creates the counters that alerts use, with the value zero, when a use and label are seen for the first
 // time. A counter that appears with its first event has no increase, so a first loss would raise no alert.
 func (m *metrics) startAtZero(e pglock.Event) {
-	if _, began := m.began.LoadOrStore([2]string{keylabel.Use(e.Use), m.labels.Of(e.Keys, e.Use)}, true); began {
+	if _, began := m.began.LoadOrStore([2]string{keylabel.Use(e.Use), m.key(e)}, true); began {
 		return
 	}
 	ctx := context.Background() // nothing has happened in the caller's span
@@ -110,8 +110,15 @@ func outcome(err error) attribute.KeyValue {
 // of returns the attributes of a measurement.
 func (m *metrics) of(e pglock.Event, more ...attribute.KeyValue) metric.MeasurementOption {
 	more = append(more, attribute.String("pglock.use", keylabel.Use(e.Use)))
-	if m.labels != nil {
-		more = append(more, attribute.String("pglock.key", m.labels.Of(e.Keys, e.Use)))
+	if m.label != nil {
+		more = append(more, attribute.String("pglock.key", m.key(e)))
 	}
 	return metric.WithAttributes(more...)
+}
+
+func (m *metrics) key(e pglock.Event) string {
+	if m.label == nil {
+		return ""
+	}
+	return m.label(keylabel.Key(e.Keys, e.Use))
 }

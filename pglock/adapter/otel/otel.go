@@ -1,7 +1,7 @@
 // Package otel makes OpenTelemetry metrics and spans from what happens to locks: give the Observer of [New] to the
 // Lockers.
 //
-//	observer, err := otel.New(otel.WithKeyTemplates("invoice:{id}"))
+//	observer, err := otel.New()
 //	…
 //	locker, err := pglock.New(pool, pglock.WithObserver(observer))
 //
@@ -28,19 +28,24 @@ import (
 type Option func(*config) error
 
 type config struct {
-	labels  *keylabel.Labeler
+	label   func(pglock.Key) string // nil: none
 	meters  metric.MeterProvider
 	tracers trace.TracerProvider
 }
 
-// WithKeyTemplates gives the metrics an attribute pglock.key, whose values are the given templates: texts such as
-// "invoice:{id}", in which each {…} matches at least one character. The value for a lock is the first template that its
-// name matches, and otherwise "other". Without this option metrics have no such attribute, since each name would make a
-// time series. It is an error to give no template, an empty one, or more than a hundred.
-func WithKeyTemplates(templates ...string) Option {
-	return func(c *config) (err error) {
-		c.labels, err = keylabel.Templates(templates...)
-		return err
+// WithKeyLabel gives the metrics an attribute pglock. key, with the value that label returns for the key of a lock, such as
+//
+//	func(key pglock.Key) string { kind, _, _ := strings.Cut(key.Name(), ":"); return kind }
+//
+// It must return few different values, since each makes a time series. Without this option metrics have no such attribute. A nil
+// function is an error.
+func WithKeyLabel(label func(pglock.Key) string) Option {
+	return func(c *config) error {
+		if label == nil {
+			return errors.New("WithKeyLabel: the function is nil")
+		}
+		c.label = label
+		return nil
 	}
 }
 

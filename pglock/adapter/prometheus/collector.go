@@ -1,7 +1,7 @@
 // Package prometheus makes Prometheus metrics from what happens to locks: register a [Collector], and give its
 // Observer to the Lockers.
 //
-//	metrics, err := prometheus.New(prometheus.WithKeyTemplates("invoice:{id}"))
+//	metrics, err := prometheus.New()
 //	…
 //	registry.MustRegister(metrics)
 //	locker, err := pglock.New(pool, pglock.WithObserver(metrics.Observe))
@@ -16,30 +16,35 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pglock-toolkit/pglock/pglock/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Option configures a [Collector].
 type Option func(*config) error
 
-type config struct{ labels *keylabel.Labeler }
+type config struct{ label func(pglock.Key) string } // nil: none
 
-// WithKeyTemplates gives the metrics a label key, whose values are the given templates: texts such as "invoice:{id}", in
-// which each {…} matches at least one character. The value for a lock is the first template that its name matches, and
-// otherwise "other". Without this option there is no such label, since each name would make a time series. It is an error
-// to give no template, an empty one, or more than a hundred.
-func WithKeyTemplates(templates ...string) Option {
-	return func(c *config) (err error) {
-		c.labels, err = keylabel.Templates(templates...)
-		return err
+// WithKeyLabel gives the metrics a label  key, with the value that label returns for the key of a lock, such as
+//
+//	func(key pglock.Key) string { kind, _, _ := strings.Cut(key.Name(), ":"); return kind }
+//
+// It must return few different values, since each makes a time series. Without this option there is no such label. A nil
+// function is an error.
+func WithKeyLabel(label func(pglock.Key) string) Option {
+	return func(c *config) error {
+		if label == nil {
+			return errors.New("WithKeyLabel: the function is nil")
+		}
+		c.label = label
+		return nil
 	}
 }
 
 // Collector has the metrics of any number of Lockers. It implements the Collector of client_golang; its methods may be
 // called concurrently.
 type Collector struct {
-	labels *keylabel.Labeler
-	began  sync.Map // the pairs of use and label whose counters have been created
+	label func(pglock.Key) string // nil: none
+	began sync.Map                // the pairs of use and label whose counters have been created
 
 	held, waiting                   *client.GaugeVec
 	acquired, refused, failed, lost *client.CounterVec
@@ -59,7 +64,7 @@ func New(opts ...Option) (*Collector, error) {
 		}
 	}
 	labels := func(names ...string) []string {
-		if c.labels != nil {
+		if c.label != nil {
 			names = append(names, "key")
 		}
 		return names
@@ -76,7 +81,7 @@ func New(opts ...Option) (*Collector, error) {
 		}, labels(names...))
 	}
 	return &Collector{
-		labels:        c.labels,
+		label:         c.label,
 		held:          gauge("held", "Locks that this process holds now."),
 		waiting:       gauge("waiting", "Calls that wait for a lock now."),
 		acquired:      counter("acquired_total", "Locks that were acquired.", "use", "how"),

@@ -68,8 +68,8 @@ func (c *Collector) ended(e pglock.Event) {
 // of returns the values of labels: the use, further ones, and that of the key if there is one.
 func (c *Collector) of(e pglock.Event, more ...string) []string {
 	values := append([]string{keylabel.Use(e.Use)}, more...)
-	if c.labels != nil {
-		values = append(values, c.labels.Of(e.Keys, e.Use))
+	if c.label != nil {
+		values = append(values, c.label(keylabel.Key(e.Keys, e.Use)))
 	}
 	return values
 }

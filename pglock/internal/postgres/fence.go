@@ -43,7 +43,7 @@ func (b *Backend) Fence(ctx context.Context, grants []driver.Grant) (int64, erro
 			return 0, fmt.Errorf("%w: new connections do not lead to the server and database that the lock is on, as after "+
 				"a failover, or behind a proxy that chooses among servers", driver.ErrUnavailable)
 		}
-		b.fences.Leave(drawn.Server)
+		b.fences.Leave()
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,9 +23,6 @@ type Fences struct {
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	callers *combine.Queue[*draw]
-
-	mu    sync.Mutex
-	leave string // the server that the next draw on it leaves for a new connection; "" if there is none
 }
 
 // Fence is a fencing token, and the server and database from which it is.
@@ -73,17 +69,17 @@ func (f *Fences) Draw(ctx context.Context) (Fence, error) {
 	}
 }
 
-// drawAll draws a token for each caller, and again, once, if the connection leads to a server that it is to leave, or to a
-// schema that was replaced.
+// drawAll draws a token for each caller, and again, once, if the schema was replaced.
 func (f *Fences) drawAll(callers []*draw) {
 	var row lockdb.DrawFencesRow
 	var err error
 	for range 2 {
 		err = f.link.do(f.life, func(ctx context.Context, conn *pgx.Conn) (err error) {
-			row, err = f.send(ctx, conn, len(callers))
+			guarded := records.Guarded{DB: conn, Owners: f.owners}
+			row, err = guarded.Queries().DrawFences(ctx, int32(len(callers)))
 			return err
 		})
-		if !errors.Is(err, errLeave) && !errors.Is(err, trust.ErrReplaced) {
+		if !errors.Is(err, trust.ErrReplaced) {
 			break
 		}
 	}
@@ -95,32 +91,11 @@ func (f *Fences) drawAll(callers []*draw) {
 	}
 }
 
-func (f *Fences) send(ctx context.Context, conn *pgx.Conn, tokens int) (row lockdb.DrawFencesRow, err error) {
-	guarded := records.Guarded{DB: conn, Owners: f.owners}
-	if row, err = guarded.Queries().DrawFences(ctx, int32(tokens)); err != nil {
-		return row, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if row.Server == f.leave {
-		f.leave = ""
-		return row, errLeave
-	}
-	return row, nil
-}
-
-// Leave makes the next draw use a new connection if the present one still leads to server, which is not that of the
-// caller's lock.
-func (f *Fences) Leave(server string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.leave = server
-}
+// Leave ends the connection, unless a draw waits on it: it leads to another server than the lock's.
+func (f *Fences) Leave() { f.link.closeIdle() }
 
 // Close gives up a draw that waits, and ends the connection.
 func (f *Fences) Close() {
 	f.end()
 	f.link.close()
 }
-
-var errLeave = fmt.Errorf("%w: the connection leads to another server than the lock's", driver.ErrUnavailable)
