@@ -66,7 +66,6 @@ type request struct {
 	queued bool          // it waits there
 	ready  chan struct{} // closed when that wait is over
 	lock   *Lock         // the result, if it need not ask the backend
-	asked  bool          // it waited for the backend
 
 	oneKey [1]driver.Key // room for the usual one
 }
@@ -231,7 +230,6 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	}
 	defer endWait(w)
 	r.reportWait(l)
-	r.asked = true
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	l.mu.Lock()

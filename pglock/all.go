@@ -123,7 +123,6 @@ func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (er
 		part := r.part(i, false)
 		r.at = i
 		parts[i], err = l.takeOne(ctx, part)
-		r.asked = r.asked || part.asked
 		if err != nil {
 			return err
 		}

@@ -149,7 +149,7 @@ var errNoHandOff = fmt.Errorf("%w by the next: it has ended or is shared, or oth
 func (k *Lock) reportHandedOff(ctx context.Context) {
 	if o := k.hold.locker.config.observer; o != nil {
 		e := k.event(EventAcquired)
-		e.Took, e.Source = 0, SourceHandoff
+		e.Took = 0
 		o(ctx, e)
 	}
 }

@@ -179,22 +179,9 @@ func (l *Lock) limit(d time.Duration) {
 	switch {
 	case l.err != nil:
 	case l.timer == nil:
-		l.timer = time.AfterFunc(d, l.expireInTime)
+		l.timer = time.AfterFunc(d, func() { _ = l.Err() }) // which ends it, unless Extend has just moved the deadline
 	default:
 		l.timer.Reset(d)
-	}
-}
-
-// expireInTime runs when the timer fires. Extend may just have moved the deadline.
-func (l *Lock) expireInTime() {
-	l.mu.Lock()
-	early := l.expires.Sub(driver.Now())
-	if early > 0 && l.err == nil {
-		l.timer.Reset(early)
-	}
-	l.mu.Unlock()
-	if early <= 0 {
-		l.expire()
 	}
 }
 

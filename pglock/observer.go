@@ -28,8 +28,7 @@ type Event struct {
 	// Err is the error that the call returns, or the *[LostError]; nil if there is none.
 	Err error
 
-	Try    bool   // the call was one that does not wait
-	Source Source // of a lock that was acquired
+	Try bool // the call was one that does not wait
 
 	// Due is when a run of a job was due, and Ran says whether its function was run. ID is what a call of package once,
 	// or ratelimit, was about.
@@ -73,16 +72,6 @@ func (o Observer) observe(ctx context.Context, e Event) {
 		o(ctx, e)
 	}
 }
-
-// Source is how a lock came to its holder.
-type Source string
-
-// The sources of a lock.
-const (
-	SourceFree    Source = "free"    // the server granted it without a wait there
-	SourceHandoff Source = "handoff" // from another holder in this process, without asking the server
-	SourceQueued  Source = "queued"  // after a wait for other processes
-)
 
 // Use says what a lock is for, in reports to an [Observer]. The zero Use is a lock that was asked for directly.
 type Use struct {

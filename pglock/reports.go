@@ -74,7 +74,7 @@ func (l *Locker) reportEnd(r *request, waited time.Duration, err error) {
 	}
 	switch {
 	case err == nil:
-		e.Type, e.Source = EventAcquired, r.source()
+		e.Type = EventAcquired
 		o(r.caller, e)
 	case !r.refusedToPrimitive(err):
 		e.Type = EventFailed
@@ -86,16 +86,6 @@ func (l *Locker) reportEnd(r *request, waited time.Duration, err error) {
 // the result of its own caller.
 func (r *request) refusedToPrimitive(err error) bool {
 	return r.try && r.config.use != nil && errors.Is(err, ErrNotAcquired)
-}
-
-func (r *request) source() Source {
-	switch {
-	case r.lock != nil:
-		return SourceHandoff
-	case r.asked:
-		return SourceQueued
-	}
-	return SourceFree
 }
 
 // reportReleased reports the end of a lock that was unlocked.

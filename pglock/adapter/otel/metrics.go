@@ -62,7 +62,7 @@ func (m *metrics) observe(ctx context.Context, e pglock.Event) {
 	case pglock.EventAcquired:
 		m.startAtZero(e)
 		m.held.Add(ctx, 1, m.of(e))
-		m.acquired.Add(ctx, 1, m.of(e, attribute.String("pglock.how", string(e.Source))))
+		m.acquired.Add(ctx, 1, m.of(e))
 	case pglock.EventFailed:
 		if e.Try && errors.Is(e.Err, pglock.ErrNotAcquired) {
 			m.refused.Add(ctx, 1, m.of(e))

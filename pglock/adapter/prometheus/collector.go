@@ -84,7 +84,7 @@ func New(opts ...Option) (*Collector, error) {
 		label:         c.label,
 		held:          gauge("held", "Locks that this process holds now."),
 		waiting:       gauge("waiting", "Calls that wait for a lock now."),
-		acquired:      counter("acquired_total", "Locks that were acquired.", "use", "how"),
+		acquired:      counter("acquired_total", "Locks that were acquired.", "use"),
 		refused:       counter("refused_total", "Tries that found the lock held.", "use"),
 		failed:        counter("failed_total", "Other calls that got no lock, by what went wrong.", "use", "outcome"),
 		lost:          counter("lost_total", "Locks that ended without being unlocked, by why.", "use", "reason"),

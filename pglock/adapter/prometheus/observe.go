@@ -23,7 +23,7 @@ func (c *Collector) Observe(_ context.Context, e pglock.Event) {
 	case pglock.EventAcquired:
 		c.startAtZero(e)
 		c.held.WithLabelValues(c.of(e)...).Inc()
-		c.acquired.WithLabelValues(c.of(e, string(e.Source))...).Inc()
+		c.acquired.WithLabelValues(c.of(e)...).Inc()
 	case pglock.EventFailed:
 		if e.Try && errors.Is(e.Err, pglock.ErrNotAcquired) {
 			c.refused.WithLabelValues(c.of(e)...).Inc()
