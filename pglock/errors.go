@@ -281,15 +281,10 @@ func holderText(h Holder) string {
 	return strings.Join(parts, ", ")
 }
 
-// roundForPeople keeps three or four digits of a duration.
+// roundForPeople keeps milliseconds of a duration, if it has any.
 func roundForPeople(d time.Duration) time.Duration {
-	switch {
-	case d >= 10*time.Second:
-		return d.Round(100 * time.Millisecond)
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d >= time.Millisecond:
-		return d.Round(100 * time.Microsecond)
+	if d < time.Millisecond {
+		return d
 	}
-	return d
+	return d.Round(time.Millisecond)
 }

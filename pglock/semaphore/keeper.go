@@ -180,9 +180,6 @@ func (s *Semaphore) give(found []held) {
 		before = s.queue[0]
 	}
 	var freed []held
-	if len(found) > 0 {
-		s.turn.came(driver.Now())
-	}
 	for _, h := range found {
 		if !s.serveLocked(h) {
 			freed = append(freed, h)

@@ -36,8 +36,7 @@ type Semaphore struct {
 	cancelGate context.CancelFunc // ends the keeper's wait for the gate; nil while it does not wait
 	mine       []*pglock.Lock     // locks of the slots that are held here, by slot
 	recent     []int              // slots that were given back here, the latest one last
-	turn       turn
-	unwatch    func() // ends what the log is told of the queue; nil while no call has to wait
+	unwatch    func()             // ends what the log is told of the queue; nil while no call has to wait
 }
 
 // New returns the semaphore named by key, with n permits. Semaphores with equal keys on the same server are one
@@ -53,7 +52,6 @@ func New(l *pglock.Locker, key pglock.Key, n int) (*Semaphore, error) {
 		locker: l, key: key, n: n, name: lockkeys.SemaphoreName(key.String(), n),
 		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
 	}
-	s.turn.handoffs, s.turn.lasting = hooks.HandoffLimit(l)
 	s.gate = []pglock.LockOption{hooks.WithUse(pglock.Use{Kind: hooks.UseSemaphoreGate, Key: key}).(pglock.LockOption)}
 	s.slot = []pglock.LockOption{hooks.WithUse(s.use()).(pglock.LockOption)}
 	return s, nil
