@@ -176,7 +176,7 @@ func (c *chooser) choose(part *Tree) (best candidate, more *candidate, ok bool) 
 	best = slices.MinFunc(all, func(a, b candidate) int {
 		return cmp.Or(compareBool(2*a.AtMost < most.AtMost, 2*b.AtMost < most.AtMost), compareBool(!a.allowed, !b.allowed),
 			compareBool(!a.deadlock, !b.deadlock), a.cost.compare(b.cost), cmp.Compare(b.AtMost, a.AtMost),
-			cmp.Compare(b.Frees, a.Frees), cmp.Compare(a.age, b.age))
+			cmp.Compare(b.Frees, a.Frees), cmp.Compare(a.holds, b.holds), cmp.Compare(a.age, b.age))
 	})
 	both := c.m.effect(slices.Concat(best.signals, most.signals)) // frees the sum, if each frees others
 	if most.AtMost > best.AtMost && both.AtMost < best.AtMost+most.AtMost {

@@ -308,6 +308,7 @@ func TestActionsSpareTheServersProcessesAndLongWork(t *testing.T) {
 	report := monitor.Session{PID: 6, User: "app", Application: "report", State: "active", StateSince: &since, TransactionSince: &early}
 	committing, older, bit := session(6, "shop", "active"), session(7, "older", "idle in transaction"), since.Add(-time.Second)
 	committing.WaitEventType, committing.WaitEvent, older.TransactionSince = "IPC", "SyncRep", &bit
+	held := []monitor.Lock{{Key: "@7", Holders: []monitor.Holder{{Session: session(4, "right", "active")}}}}
 	for name, c := range map[string]struct {
 		waits  []monitor.OtherWait
 		others []monitor.Session
@@ -334,6 +335,10 @@ func TestActionsSpareTheServersProcessesAndLongWork(t *testing.T) {
 			wait(session(5, "web", "active"), "ShareLock", 7, "hard")},
 			[]monitor.Session{session(6, "idler", "idle in transaction"), older},
 			"Terminate 7 older, idle in transaction for 1m00s, holds relation orders (ShUpdExcl): frees 2, longest wait 1m00s; 1 other waits"},
+		"of two that would end a deadlock, the one that frees more, although it holds a lock": {[]monitor.OtherWait{
+			wait(session(3, "left", "active"), "ShareLock", 4, "hard"), wait(session(4, "right", "active"), "ShareLock", 3, "hard"),
+			wait(session(5, "web", "active"), "ShareLock", 4, "hard")}, nil,
+			"Terminate 4 right, active for 1m00s, holds relation orders (ShUpdExcl): frees 2, longest wait 1m00s"},
 		"what frees more, but others, is no other way": {[]monitor.OtherWait{
 			wait(session(3, "web", "active"), "ShareLock", 7, "hard"), wait(session(4, "web", "active"), "ShareLock", 6, "hard"),
 			wait(session(5, "web", "active"), "ShareLock", 6, "hard")}, []monitor.Session{report, older},
@@ -348,7 +353,7 @@ func TestActionsSpareTheServersProcessesAndLongWork(t *testing.T) {
 			[]monitor.Session{{PID: 5, Application: "(startup)", BackendType: "startup"}},
 			"1 waiter, longest wait 1m00s, for relation orders behind 5 (startup): the server needs it"},
 	} {
-		s := &monitor.Snapshot{TakenAt: at, OtherWaits: c.waits, OtherSessions: c.others}
+		s := &monitor.Snapshot{TakenAt: at, OtherWaits: c.waits, OtherSessions: c.others, Locks: held}
 		a := s.Action()
 		if got := a.String(); got != c.want {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)

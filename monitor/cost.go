@@ -25,7 +25,7 @@ const (
 
 func (c cost) compare(other cost) int {
 	return cmp.Or(cmp.Compare(c.class, other.class), cmp.Compare(c.sessions, other.sessions),
-		cmp.Compare(c.age.Truncate(time.Minute), other.age.Truncate(time.Minute)), cmp.Compare(c.holds, other.holds))
+		cmp.Compare(c.age.Truncate(time.Minute), other.age.Truncate(time.Minute)))
 }
 
 // add returns what two signals lose together.
