@@ -45,7 +45,6 @@ longest := $(addprefix ./,redisfallback cmd/pglock/internal/cli pglock/rowlock p
 go_test := go run ./internal/testenv/testrun go test -count=1 -timeout=20m -vet=off -ldflags=-w -p=6 -parallel=4
 race := $(if $(FAST),,-race)
 test test-long: export GORACE := atexit_sleep_ms=100 $(GORACE)
-test test-long: export PGLOCK_TEST_TRIALS := $(or $(PGLOCK_TEST_TRIALS),$(if $(FAST),0.1,1))
 
 # The packages that have tests whose names begin so. Linking a package's tests costs a second, also if none of them is run.
 having = $(addprefix ./,$(sort $(dir $(shell git grep -lP '^func $(1)' -- '*_test.go'))))
@@ -54,7 +53,7 @@ having = $(addprefix ./,$(sort $(dir $(shell git grep -lP '^func $(1)' -- '*_tes
 asked_for := $(addprefix ./internal/integration/,isolation/ pooler/ $(if $(PGLOCK_TEST_POSTGRES_IMAGE),,service/))
 
 .PHONY: test
-test: prepare ## Run the suite on real servers, with the race detector; with FAST=1 without, and fewer trials
+test: prepare ## Run the suite on real servers, with the race detector; with FAST=1 without
 	@$(go_test) $(race) -skip='^Test(Long|Program)' $(longest) $(filter-out $(asked_for),$(call having,(Test(?!Long|Program|Main\b)|Example|Fuzz)))
 
 # Without cgo, as make check, whose compiled packages the go command uses again.

@@ -97,7 +97,7 @@ func waitingPIDs(t testing.TB, db *pgxpool.Pool, database string) []int32 {
 // Of relations and advisory locks the command frees exactly as many sessions as it says, or at least so many if it says that.
 func TestActionsFreeAsManyAsTheySay(t *testing.T) {
 	done := map[string]int{}
-	for seed := range testenv.Trials(t, 12) {
+	for seed := range 12 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newIdleSessions(t)
 			randomScene(s, rand.New(rand.NewPCG(uint64(seed), 3)), seed%kinds)

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
-	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
@@ -149,7 +148,7 @@ func TestDeadlockEachCycleOfProcessesHasOneVictim(t *testing.T) {
 		return processes, victims, after
 	}
 	slowest := time.Duration(0)
-	for range testenv.Trials(t, 60) {
+	for range 60 {
 		if processes, victims, _ := run(true, func(*between.Sight) {}); victims != 1 {
 			t.Errorf("of %d slow processes, %d calls give up", processes, victims)
 		}

@@ -108,7 +108,7 @@ func overflow(t *testing.T, distance string) {
 		return sessionsNow(t, conn) == 2
 	})
 	keys := faultKeys(10 * smallTable)
-	for range testenv.Trials(t, 3) {
+	for range 3 {
 		granted, refused := tryTogether(t, l, keys)
 		t.Logf("%d granted, %d refused", len(granted), len(refused))
 		if len(refused) == 0 {
@@ -141,7 +141,7 @@ func TestFaultsTheDefaultBoundProtectsTheServer(t *testing.T) {
 	t.Parallel()
 	db := smallLockTable(t)
 	conn := watcher(t, db)
-	for range testenv.Trials(t, 3) {
+	for range 3 {
 		l, _ := openCounted(t, db)
 		granted, refused := tryTogether(t, l, faultKeys(10*smallTable))
 		if len(granted) != smallTable/4 {

@@ -29,7 +29,7 @@ func TestWaitersHaveNoSnapshotWhateverOthersCreate(t *testing.T) {
 	stopped := make(chan error, 1)
 	creator := db.Connect(t)
 	go func() { stopped <- createAndDrop(ctx, creator) }()
-	for range testenv.Trials(t, 20) {
+	for range 20 {
 		plainLock(t, holder, key)
 		granted := lockLater(t, l, key)
 		db.WaitForWaiters(t, 1)

@@ -113,7 +113,7 @@ func TestLongFenceDoesNotGoBackAfterACrash(t *testing.T) {
 	db := testenv.On(t, server)
 	migrate(t, db)
 	var tokens fenceTokens
-	for range testenv.Trials(t, 3) {
+	for range 3 {
 		tokens.drawAll(t, db, 20+rand.IntN(33), func() {
 			must.Succeed(t, server.Down(t.Context(), pgserver.Immediate))
 		})

@@ -271,7 +271,7 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
-	for i := range testenv.Trials(t, 10) {
+	for i := range 10 {
 		l, _ := openFar(t, db)
 		lock := mustLock(t, l, pglock.NewKey("k"))
 		for range 3 {

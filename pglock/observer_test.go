@@ -142,7 +142,7 @@ func TestObserverIsToldOneEndOfEveryLock(t *testing.T) {
 		}
 	})
 	acquired := func() int { b.mu.Lock(); defer b.mu.Unlock(); return b.acquired }
-	for range testenv.Trials(t, 15) {
+	for range 15 {
 		enough := acquired() + 20
 		testenv.WaitUntil(t, "locks are acquired", func() bool { return acquired() >= enough })
 		numbers(t, admin, terminateAny, faultsApplications)

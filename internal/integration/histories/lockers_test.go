@@ -24,8 +24,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 )
 
-// events returns the length of a history.
-func events(t *testing.T) int { return testenv.Trials(t, 800) }
+// events is the length of a history.
+const events = 800
 
 // keys are few, so that there is much contention.
 var keys = []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.PairKey(1, 2)}
@@ -95,7 +95,7 @@ func (r *run) work(fault func(context.Context)) {
 			fault(ctx)
 		}
 	})
-	enough := events(r.T)
+	enough := events
 	if r.want != "" { // enough for the fault, and few enough to be judged
 		enough = 800
 	}

@@ -120,7 +120,7 @@ func TestLeaderIsLinearizableWhileSessionsAreTerminated(t *testing.T) {
 		campaigns.Go(func() { r.campaign(ctx, l) })
 	}
 	fault := r.terminations(db.Connect(t))
-	for r.history.Len() < events(t)/8 && !t.Failed() {
+	for r.history.Len() < events/8 && !t.Failed() {
 		fault(ctx)
 	}
 	stop()

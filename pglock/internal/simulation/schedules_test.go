@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
 var (
@@ -54,7 +53,7 @@ func TestSchedules(t *testing.T) {
 	}
 	n := *schedulesFlag
 	if n == 0 {
-		n = testenv.Trials(t, 50)
+		n = 50
 	}
 	for _, seed := range found {
 		run(t, seed, count)
