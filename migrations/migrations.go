@@ -106,6 +106,7 @@ func change(
 	case s.Standby:
 		return fmt.Errorf("database %q: %w (connect to the primary)", s.Database, driver.ErrStandby)
 	}
+	var refused error
 	for {
 		err := transact(ctx, pool, pgx.ReadWrite, func(tx pgx.Tx) error {
 			if err := lock(ctx, tx); err != nil {
@@ -118,11 +119,14 @@ func change(
 			}
 			return do(s, ctx, tx)
 		})
-		if !errors.Is(err, driver.ErrNotAcquired) {
+		switch {
+		case errors.Is(err, driver.ErrNotAcquired):
+			refused = err
+		case err == nil || refused == nil || ctx.Err() == nil:
 			return err
-		}
+		} // otherwise ctx has ended during a later try
 		if !timing.Sleep(ctx, pause/2+rand.N(pause)) {
-			return fmt.Errorf("%w: %w", err, ctx.Err())
+			return fmt.Errorf("%w: %w", refused, ctx.Err())
 		}
 	}
 }
