@@ -6,9 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
 )
 
 // BinariesVariable is the environment variable that names the directory of PostgreSQL's programs.
@@ -98,23 +95,13 @@ func BinariesIn(dir string) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, fmt.Errorf("%w in %s: ask for the version: %w", ErrNoBinaries, dir, err)
 	}
-	version, major, err := parseVersion(string(output))
-	if err != nil {
-		return Binaries{}, fmt.Errorf("%w in %s: %w", ErrNoBinaries, dir, err)
+	found := Binaries{Dir: dir}
+	var rest string // of what it prints, such as "postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)"
+	if _, err := fmt.Sscanf(string(output), "postgres (PostgreSQL) %d%s", &found.Major, &rest); err != nil {
+		return Binaries{}, fmt.Errorf("%w in %s: %q is not a PostgreSQL version", ErrNoBinaries, dir, output)
 	}
-	return Binaries{Dir: dir, Version: version, Major: major}, nil
-}
-
-// versionLine matches what src/backend/main/main.c prints: "postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)".
-var versionLine = regexp.MustCompile(`^postgres \(PostgreSQL\) ((\d+)\S*)`)
-
-func parseVersion(line string) (version string, major int, err error) {
-	match := versionLine.FindStringSubmatch(line)
-	if match == nil {
-		return "", 0, fmt.Errorf("%q is not a PostgreSQL version", strings.TrimSpace(line))
-	}
-	major, err = strconv.Atoi(match[2])
-	return match[1], major, err
+	found.Version = fmt.Sprint(found.Major, rest)
+	return found, nil
 }
 
 func (b Binaries) program(name string) string { return filepath.Join(b.Dir, name) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -121,34 +120,6 @@ func (s *suite) lockAll() {
 	s.free(a, c) // no lock was left
 	s.mustUnlock(one)
 	s.free(a, b, c)
-}
-
-func (s *suite) lockAllOrder() {
-	lockers := []*pglock.Locker{s.open(), s.open()}
-	keys := make([]pglock.Key, 5)
-	for i := range keys {
-		keys[i] = s.key(string(rune('a' + i)))
-	}
-	var wg sync.WaitGroup
-	for i := range 8 {
-		l := lockers[i%2]
-		wg.Go(func() {
-			for range 25 {
-				some := slices.Clone(keys)
-				rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-				lock, err := l.LockAll(s.Ctx, some[:1+rand.IntN(len(some))])
-				if err == nil {
-					err = lock.Unlock(s.Ctx)
-				}
-				if err != nil {
-					s.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	s.free(keys...)
 }
 
 // handoffLimit: while many goroutines of one process pass a lock around, another process gets it too.

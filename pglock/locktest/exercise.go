@@ -27,7 +27,6 @@ func Exercise(t *testing.T, open Opener) {
 		"ACancelledWaitLeavesNothing":         (*suite).cancelledWait,
 		"MaxWaitEndsTheWait":                  (*suite).maxWait,
 		"LockAllTakesAllOrNone":               (*suite).lockAll,
-		"LockAllCannotDeadlock":               (*suite).lockAllOrder,
 		"MaxHoldEndsTheLock":                  (*suite).maxHold,
 		"UnlockTellsTheTruth":                 (*suite).unlock,
 		"HoldersAreListed":                    (*suite).holders,

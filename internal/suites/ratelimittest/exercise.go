@@ -3,7 +3,6 @@ package ratelimittest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +22,6 @@ func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 	}, map[string]func(*suite){
 		"ABurstIsLetThroughAndThenNoMore":      (*suite).burst,
 		"SeveralAtOnceAreAllOrNone":            (*suite).several,
-		"ProcessesShareALimit":                 (*suite).shared,
 		"TheBoundHoldsInEveryWindow":           (*suite).bound,
 		"WaitsAreSpaced":                       (*suite).wait,
 		"AWaitThatIsTooLongCostsNothing":       (*suite).tooLong,
@@ -87,37 +85,6 @@ func (s *suite) several() {
 	s.want(s.allow(l, key, slow, 2), true, 0)
 	if _, err := AllowN(s.Ctx, l, key, slow, slow.Burst+1); err == nil || errors.Is(err, pglock.ErrNotAcquired) {
 		s.Errorf("more than the burst: %v", err)
-	}
-}
-
-func (s *suite) shared() {
-	limit := ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 100}
-	const processes, callers, keys = 3, 60, 4
-	var mu sync.Mutex
-	allowed := map[string]int{}
-	var wg sync.WaitGroup
-	for range processes {
-		l := s.open()
-		for i := range callers * keys {
-			wg.Go(func() {
-				key := s.key(fmt.Sprint(i % keys))
-				d, err := Allow(s.Ctx, l, key, limit)
-				if err != nil {
-					s.Error(err)
-				}
-				if d.OK {
-					mu.Lock()
-					allowed[key]++
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	wg.Wait()
-	for key, n := range allowed {
-		if n != limit.Burst {
-			s.Errorf("%s let %d through, want %d", key, n, limit.Burst)
-		}
 	}
 }
 
