@@ -7,9 +7,11 @@ BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE;
 -- name: Rollback :exec
 ROLLBACK;
 
--- name: OpenHolder :exec
-SELECT FROM pglock.lease_open(@holder::pg_catalog.uuid, @lease_ms::bigint, @application::pg_catalog.text,
-                              @host::pg_catalog.text, @pid::integer);
+-- name: OpenHolder :one
+SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+    OPERATOR(pg_catalog.*) 1000000)::bigint, '/', pg_catalog.current_database())::pg_catalog.text AS server
+FROM pglock.lease_open(@holder::pg_catalog.uuid, @lease_ms::bigint, @application::pg_catalog.text,
+                       @host::pg_catalog.text, @pid::integer);
 
 -- name: RenewHolder :one
 SELECT pglock.lease_renew(@holder::pg_catalog.uuid, @lease_ms::bigint)::boolean AS renewed;
@@ -32,11 +34,10 @@ SELECT FROM pglock.lease_settle(@holder::pg_catalog.uuid, @attempt::bigint, @spa
 SELECT pglock.lease_holds(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @space::smallint,
                           @number::bigint)::boolean AS held;
 
--- The keys of a lock may have different generations. A token of 0 says that one is not held.
--- name: FenceLeases :one
-SELECT pg_catalog.array_agg(pglock.lease_fence(@holder::pg_catalog.uuid, (@generations::bigint[])[i], @shared::boolean,
-    (@spaces::smallint[])[i], (@numbers::bigint[])[i]))::bigint[] AS tokens
-FROM pg_catalog.generate_subscripts(@numbers::bigint[], 1) AS i;
+-- A token of 0 says that the key is not held.
+-- name: FenceLease :one
+SELECT pglock.lease_fence(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @space::smallint,
+                          @number::bigint)::bigint AS token;
 
 -- name: LeaseHolders :many
 SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.waits::boolean AS waits, h.role::pg_catalog.text AS role,

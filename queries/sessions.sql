@@ -65,11 +65,6 @@ SELECT (CASE
 -- name: FreeWitness :one
 SELECT pg_catalog.pg_advisory_unlock_shared(@class::pg_catalog.int4, @witness::pg_catalog.int4)::pg_catalog.text AS freed;
 
--- What SetUpSession calls server.
--- name: ServerName :one
-SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-    OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server;
-
 -- Tells the servers of one cluster, between which there can be a failover, from others: a standby that is promoted has the
 -- same system identifier, and begins a timeline.
 -- name: ServerBranch :one

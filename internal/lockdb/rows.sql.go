@@ -92,32 +92,31 @@ func (q *Queries) EndHolder(ctx context.Context, holder pgtype.UUID) error {
 	return err
 }
 
-const FenceLeases = `-- name: FenceLeases :one
-SELECT pg_catalog.array_agg(pglock.lease_fence($1::pg_catalog.uuid, ($2::bigint[])[i], $3::boolean,
-    ($4::smallint[])[i], ($5::bigint[])[i]))::bigint[] AS tokens
-FROM pg_catalog.generate_subscripts($5::bigint[], 1) AS i
+const FenceLease = `-- name: FenceLease :one
+SELECT pglock.lease_fence($1::pg_catalog.uuid, $2::bigint, $3::boolean, $4::smallint,
+                          $5::bigint)::bigint AS token
 `
 
-type FenceLeasesParams struct {
-	Holder      pgtype.UUID
-	Generations []int64
-	Shared      bool
-	Spaces      []int16
-	Numbers     []int64
+type FenceLeaseParams struct {
+	Holder     pgtype.UUID
+	Generation int64
+	Shared     bool
+	Space      int16
+	Number     int64
 }
 
-// The keys of a lock may have different generations. A token of 0 says that one is not held.
-func (q *Queries) FenceLeases(ctx context.Context, arg FenceLeasesParams) ([]int64, error) {
-	row := q.db.QueryRow(ctx, FenceLeases,
+// A token of 0 says that the key is not held.
+func (q *Queries) FenceLease(ctx context.Context, arg FenceLeaseParams) (int64, error) {
+	row := q.db.QueryRow(ctx, FenceLease,
 		arg.Holder,
-		arg.Generations,
+		arg.Generation,
 		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
+		arg.Space,
+		arg.Number,
 	)
-	var tokens []int64
-	err := row.Scan(&tokens)
-	return tokens, err
+	var token int64
+	err := row.Scan(&token)
+	return token, err
 }
 
 const GuardByLeases = `-- name: GuardByLeases :one
@@ -272,9 +271,11 @@ func (q *Queries) LeaseRows(ctx context.Context, holder pgtype.UUID) ([]LeaseRow
 	return items, nil
 }
 
-const OpenHolder = `-- name: OpenHolder :exec
-SELECT FROM pglock.lease_open($1::pg_catalog.uuid, $2::bigint, $3::pg_catalog.text,
-                              $4::pg_catalog.text, $5::integer)
+const OpenHolder = `-- name: OpenHolder :one
+SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+    OPERATOR(pg_catalog.*) 1000000)::bigint, '/', pg_catalog.current_database())::pg_catalog.text AS server
+FROM pglock.lease_open($1::pg_catalog.uuid, $2::bigint, $3::pg_catalog.text,
+                       $4::pg_catalog.text, $5::integer)
 `
 
 type OpenHolderParams struct {
@@ -285,15 +286,17 @@ type OpenHolderParams struct {
 	Pid         int32
 }
 
-func (q *Queries) OpenHolder(ctx context.Context, arg OpenHolderParams) error {
-	_, err := q.db.Exec(ctx, OpenHolder,
+func (q *Queries) OpenHolder(ctx context.Context, arg OpenHolderParams) (string, error) {
+	row := q.db.QueryRow(ctx, OpenHolder,
 		arg.Holder,
 		arg.LeaseMs,
 		arg.Application,
 		arg.Host,
 		arg.Pid,
 	)
-	return err
+	var server string
+	err := row.Scan(&server)
+	return server, err
 }
 
 const PruneLeases = `-- name: PruneLeases :one

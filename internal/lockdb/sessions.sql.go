@@ -360,19 +360,6 @@ func (q *Queries) ServerBranch(ctx context.Context) (string, error) {
 	return branch, err
 }
 
-const ServerName = `-- name: ServerName :one
-SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-    OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
-`
-
-// What SetUpSession calls server.
-func (q *Queries) ServerName(ctx context.Context) (string, error) {
-	row := q.db.QueryRow(ctx, ServerName)
-	var server string
-	err := row.Scan(&server)
-	return server, err
-}
-
 const SetUpRecords = `-- name: SetUpRecords :exec
 SELECT pg_catalog.count(pg_catalog.set_config(s.name, CASE
         WHEN s.name OPERATOR(pg_catalog.=) 'synchronous_commit' THEN

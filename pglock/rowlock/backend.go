@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -230,34 +229,38 @@ func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Hol
 }
 
 // Fence implements [driver.Fencer]. The first token of a grant is its generation. A lock that was passed on within the process
-// needs another one. Grants of two holders were not held at the same time: one of them is over.
-func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (int64, error) {
-	var params lockdb.FenceLeasesParams
-	fenced := false
-	for i, held := range grants {
+// needs another one. Of several grants the largest counts.
+func (b *backend) Fence(ctx context.Context, grants []driver.Grant) (largest int64, err error) {
+	for _, held := range grants {
 		g, err := ours(held)
-		switch {
-		case err != nil:
+		if err != nil {
 			return 0, err
-		case i > 0 && g.holder.id != params.Holder:
-			return 0, driver.Lost(driver.LostGone)
 		}
-		fenced = g.fenced.Swap(true) || fenced
-		params.Holder, params.Shared = g.holder.id, g.shared
-		params.Spaces, params.Numbers = append(params.Spaces, int16(g.key.Space)), append(params.Numbers, g.key.Number)
-		params.Generations = append(params.Generations, g.generation)
+		token, err := b.fence(ctx, g)
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, token)
 	}
-	if !fenced {
-		return slices.Max(params.Generations), nil
+	return largest, nil
+}
+
+func (b *backend) fence(ctx context.Context, g *grant) (token int64, err error) {
+	if g.holder.isOver() {
+		return 0, g.holder.lostError()
 	}
-	tokens, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]int64, error) { return q.FenceLeases(ctx, params) })
-	switch {
-	case err != nil:
-		return 0, err
-	case slices.Contains(tokens, 0):
-		return 0, driver.Lost(driver.LostGone)
+	if !g.fenced.Swap(true) {
+		return g.generation, nil
 	}
-	return slices.Max(tokens), nil
+	token, err = ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
+		return q.FenceLease(ctx, lockdb.FenceLeaseParams{
+			Holder: g.holder.id, Shared: g.shared, Space: int16(g.key.Space), Number: g.key.Number, Generation: g.generation,
+		})
+	})
+	if err == nil && token == 0 {
+		err = driver.Lost(driver.LostGone)
+	}
+	return token, err
 }
 
 // Drain implements [driver.Drainer].

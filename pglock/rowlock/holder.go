@@ -49,20 +49,17 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 	host, _ := os.Hostname()
 	sent := driver.Now()
 	err := b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		return q.OpenHolder(ctx, lockdb.OpenHolderParams{
+		server, err := q.OpenHolder(ctx, lockdb.OpenHolderParams{
 			Holder: h.id, LeaseMs: b.env.Lease.Milliseconds(), Application: storable(b.dialer.application), Host: storable(host),
 			Pid: int32(os.Getpid()),
 		})
+		b.server.Store(serverName(server))
+		return err
 	})
 	if err != nil { // a row that was added all the same is never used
 		return nil, err
 	}
 	h.extend(sent)
-	_ = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { // without it, Place is unknown
-		server, err := q.ServerName(ctx)
-		b.server.Store(serverName(server))
-		return err
-	})
 	b.background.start(h.keep)
 	b.background.start(h.tidy)
 	return h, nil

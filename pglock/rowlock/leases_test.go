@@ -33,7 +33,8 @@ func newProcess(t *testing.T, db *testenv.DB, number byte) *process {
 	t.Helper()
 	p := &process{t: t, db: db, conn: db.Connect(t), id: pgtype.UUID{Bytes: [16]byte{15: number}, Valid: true}}
 	p.q = lockdb.New(p.conn)
-	p.must(p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{Holder: p.id, LeaseMs: anHour}))
+	_, err := p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{Holder: p.id, LeaseMs: anHour})
+	p.must(err)
 	return p
 }
 
@@ -363,7 +364,7 @@ func TestALeaseIsAtMostADayLong(t *testing.T) {
 	_, db := installed(t)
 	p := newProcess(t, db, 1)
 	for _, ms := range []int64{0, -anHour, 24*anHour + 1, math.MaxInt64} {
-		opened := p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{Holder: pgtype.UUID{Bytes: [16]byte{2}, Valid: true}, LeaseMs: ms})
+		_, opened := p.q.OpenHolder(t.Context(), lockdb.OpenHolderParams{Holder: pgtype.UUID{Bytes: [16]byte{2}, Valid: true}, LeaseMs: ms})
 		_, renewed := p.q.RenewHolder(t.Context(), lockdb.RenewHolderParams{Holder: p.id, LeaseMs: ms})
 		for what, err := range map[string]error{"opened": opened, "renewed": renewed} {
 			if server := (*pgconn.PgError)(nil); !errors.As(err, &server) || server.Code != "22023" {

@@ -19,7 +19,8 @@ import (
 
 const runHelp = `It waits for the lock, runs the command without a shell, as flock(1) does, and
 releases the lock. If pglock dies, even by SIGKILL, or is frozen, all that the
-command has started is killed before the server frees the lock. If the lock is
+command has started is killed before the server frees the lock, unless its
+guard, the process "pglock __guard", is killed or frozen too. If the lock is
 lost, the command gets SIGTERM and, after --kill-after, SIGKILL; a command that
 ignores SIGTERM runs beside the next holder for that long.
 
