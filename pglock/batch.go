@@ -22,8 +22,9 @@ import (
 // MaxWait(0) does not wait: a lock that is held elsewhere aborts the batch with a *[WaitError].
 //
 // Without MaxWait the end of the batch's context ends the wait, and pgx then closes the connection: unlike LockTx it
-// does not check whether ctx descends from a Lock of the key ([ErrSelfDeadlock]), which needs a round trip before the
-// lock is asked for. Give MaxWait where a wait is possible: then the batch fails, and the connection stays open.
+// derives no bound from a deadline, and does not check whether ctx descends from a Lock of the key ([ErrSelfDeadlock]).
+// Both need an answer from the server before the lock is asked for: a round trip, which batches exist to save. Give
+// MaxWait where a wait is possible: then the batch fails, and the connection stays open.
 //
 // Results read by [pgx.BatchResults.Close] have the errors of this package. Their WaitErrors have neither the time
 // of the wait nor the holders. If you read the results by hand, or set another function on the returned query, map

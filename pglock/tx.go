@@ -16,12 +16,16 @@ import (
 // connection's query execution mode, and works through transaction poolers. (One that is not free takes three more with
 // MaxWait, which waits in a savepoint, and when that has passed three more to find out the holders.)
 //
+// When ctx has a deadline, the wait ends before it, by a tenth of the remaining time (50 ms to a second, at most
+// half of it), in a savepoint as with MaxWait. The error is then a *[WaitError] that names the holders and matches
+// [context.DeadlineExceeded], and the transaction can continue: there is time left for a rollback, or an answer.
+//
 // Before anything is locked, it refuses a transaction that would read older data than the lock protects
 // ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]). After a refusal, and after MaxWait, the transaction can continue.
 //
-// Three other ends of a wait abort the transaction. If ctx ends, the error is a *[WaitError] that matches the
+// Three other ends of a wait abort the transaction. If ctx is cancelled, the error is a *[WaitError] that matches the
 // context's error, and pgx closes the connection unless it is configured otherwise. If the session's own lock_timeout
-// ends the wait, which can happen only without MaxWait, the error is a *[WaitError]. If PostgreSQL resolves a
+// ends the wait, which can happen only if ctx has no deadline, the error is a *[WaitError]. If PostgreSQL resolves a
 // deadlock against this transaction, the error is PostgreSQL's (40P01).
 //
 // When pgx closes the connection it asks the server to cancel the statement. A server so slow that it has not begun
@@ -72,6 +76,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 		return failed("lock", key, 0, err)
 	}
 	if wait {
+		c = c.below(ctx)
 		defer c.watch(key)()
 	}
 	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
@@ -111,7 +116,7 @@ func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, keys []Key, waits bool) 
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
-// and one round trip (with MaxWait two more, for a savepoint). All calls, in every process, take keys in one fixed order, so two calls for the same keys
+// and one round trip (with MaxWait, or under a deadline, two more for a savepoint). All calls, in every process, take keys in one fixed order, so two calls for the same keys
 // cannot deadlock with each other. Several calls in one transaction can, and so can its other locks. The same key
 // twice is harmless; no keys at all are [ErrInvalidKey]. [MaxWait] bounds the wait for all of them together. An
 // error of the server, other than a refusal or MaxWait, aborts the transaction; the rollback frees what was taken.
@@ -135,7 +140,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	}
 	keys = inOrder(keys)
 	defer c.watch(keys[0])()
-	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.awaitTx(ctx, tx, keys) })
+	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.below(ctx).awaitTx(ctx, tx, keys) })
 }
 
 // checkTx returns an error for what can be refused without asking the server.

@@ -37,7 +37,7 @@ func (c txConfig) queuedStatement(keys []Key) (sql string, args []any) {
 		most = milliseconds(c.maxWait)
 	}
 	spaces, numbers := arrays(keys)
-	return lockdb.QueueLocksTx, append(append([]any{most}, args...), !c.never(), c.shared, numbers, spaces)
+	return lockdb.QueueLocksTx, append(append([]any{most, c.derived}, args...), !c.never(), c.shared, numbers, spaces)
 }
 
 // arrays returns the keys as the statements for several keys take them.

@@ -38,8 +38,15 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 	if !ok {
 		return err
 	}
+	switch {
+	case !c.derived:
+		wait.Err = nil
+	case wait.Waited < c.maxWait:
+		wait.Err = errOwnTimeout
+	default:
+		wait.Err = errDeadlineNear
+	}
 	var broken error
-	wait.Err = nil
 	if wait.Holders, broken = holdersTx(ctx, tx, keys); broken != nil {
 		wait.Err = errors.Join(wait.Err, broken)
 	}

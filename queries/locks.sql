@@ -77,11 +77,16 @@ END;
 -- One bound, if it is not 0, is for all the waits together: when a wait begins, lock_timeout is set to the rest of the
 -- bound. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement
 -- works; the statement puts it back when the locks are granted, and the abort of the transaction does when they are not.
--- The earlier lock_timeout is read once, before the first wait.
+-- The earlier lock_timeout is read once, before the first wait. With own_timeout each wait ends after it too, if that is
+-- earlier.
 -- name: QueueLocksTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
            @max_wait_ms::pg_catalog.int8 AS max_wait, CASE
+               WHEN @own_timeout::pg_catalog.bool AND pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.<>) '0'
+                   THEN (pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval)
+                       OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8
+           END AS own_timeout, CASE
                WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                    THEN pg_catalog.current_setting('pglock_standby')
                WHEN NOT @allow_stale::pg_catalog.bool
@@ -91,9 +96,9 @@ WITH before AS MATERIALIZED (
 ), taken AS MATERIALIZED (
     SELECT before.lock_timeout, CASE
         WHEN before.refusal IS NOT NULL THEN NULL
-        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1,
+        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1, least(before.own_timeout,
             before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
-            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
+            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8))::pg_catalog.text, true) IS NULL THEN NULL
         WHEN CASE
             WHEN @waits::pg_catalog.bool AND @shared::pg_catalog.bool AND key.pair
                 THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL

@@ -141,37 +141,41 @@ const QueueLocksTx = `-- name: QueueLocksTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
            $1::pg_catalog.int8 AS max_wait, CASE
-               WHEN NOT $2::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
+               WHEN $2::pg_catalog.bool AND pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.<>) '0'
+                   THEN (pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval)
+                       OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8
+           END AS own_timeout, CASE
+               WHEN NOT $3::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                    THEN pg_catalog.current_setting('pglock_standby')
-               WHEN NOT $3::pg_catalog.bool
+               WHEN NOT $4::pg_catalog.bool
                    AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                    THEN pg_catalog.current_setting('pglock_stale_snapshot')
            END AS refusal
 ), taken AS MATERIALIZED (
     SELECT before.lock_timeout, CASE
         WHEN before.refusal IS NOT NULL THEN NULL
-        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1,
+        WHEN before.max_wait OPERATOR(pg_catalog.>) 0 AND pg_catalog.set_config('lock_timeout', greatest(1, least(before.own_timeout,
             before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
-            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
+            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8))::pg_catalog.text, true) IS NULL THEN NULL
         WHEN CASE
-            WHEN $4::pg_catalog.bool AND $5::pg_catalog.bool AND key.pair
+            WHEN $5::pg_catalog.bool AND $6::pg_catalog.bool AND key.pair
                 THEN pg_catalog.pg_advisory_xact_lock_shared(key.class, key.object) IS NOT NULL
-            WHEN $4::pg_catalog.bool AND $5::pg_catalog.bool
+            WHEN $5::pg_catalog.bool AND $6::pg_catalog.bool
                 THEN pg_catalog.pg_advisory_xact_lock_shared(key.number) IS NOT NULL
-            WHEN $4::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
-            WHEN $4::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
-            WHEN $5::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
-            WHEN $5::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
+            WHEN $5::pg_catalog.bool AND key.pair THEN pg_catalog.pg_advisory_xact_lock(key.class, key.object) IS NOT NULL
+            WHEN $5::pg_catalog.bool THEN pg_catalog.pg_advisory_xact_lock(key.number) IS NOT NULL
+            WHEN $6::pg_catalog.bool AND key.pair THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.class, key.object)
+            WHEN $6::pg_catalog.bool THEN pg_catalog.pg_try_advisory_xact_lock_shared(key.number)
             WHEN key.pair THEN pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
             ELSE pg_catalog.pg_try_advisory_xact_lock(key.number)
         END THEN NULL
         ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
     END AS lock
-    FROM before CROSS JOIN pg_catalog.generate_subscripts($6::pg_catalog.int8[], 1) AS i
+    FROM before CROSS JOIN pg_catalog.generate_subscripts($7::pg_catalog.int8[], 1) AS i
     CROSS JOIN LATERAL (
-        SELECT ($7::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($6::pg_catalog.int8[])[i] AS number,
-               (($6::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
-               (($6::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
+        SELECT ($8::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 2 AS pair, ($7::pg_catalog.int8[])[i] AS number,
+               (($7::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS class,
+               (($7::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 AS object
     ) AS key
 )
 SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken
@@ -179,6 +183,7 @@ SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout),
 
 type QueueLocksTxParams struct {
 	MaxWaitMs    int64
+	OwnTimeout   bool
 	AllowStandby bool
 	AllowStale   bool
 	Waits        bool
@@ -194,10 +199,12 @@ type QueueLocksTxParams struct {
 // One bound, if it is not 0, is for all the waits together: when a wait begins, lock_timeout is set to the rest of the
 // bound. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement
 // works; the statement puts it back when the locks are granted, and the abort of the transaction does when they are not.
-// The earlier lock_timeout is read once, before the first wait.
+// The earlier lock_timeout is read once, before the first wait. With own_timeout each wait ends after it too, if that is
+// earlier.
 func (q *Queries) QueueLocksTx(ctx context.Context, arg QueueLocksTxParams) error {
 	_, err := q.db.Exec(ctx, QueueLocksTx,
 		arg.MaxWaitMs,
+		arg.OwnTimeout,
 		arg.AllowStandby,
 		arg.AllowStale,
 		arg.Waits,

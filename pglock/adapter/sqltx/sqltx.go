@@ -37,12 +37,12 @@ type Tx interface {
 var ErrNoTransaction = errors.New("not in a transaction")
 
 // LockTx takes the lock for the rest of the transaction, as [pglock.LockTx] does: it waits until the lock is granted,
-// ctx ends, or [pglock.MaxWait] has passed; commit and rollback free it. A free lock
+// ctx ends or is about to reach its deadline, or [pglock.MaxWait] has passed; commit and rollback free it. A free lock
 // takes one statement. A driver that prepares statements may need two round trips for it the first time on a
 // connection.
 //
-// With MaxWait a lock that is not free takes three more, for a savepoint. When the bound has passed,
-// four others find out who holds the lock; the transaction can continue then, and lock_timeout is what it was before. When ctx ends during the wait, pgx and
+// With MaxWait, or below a deadline, a lock that is not free takes three more, for a savepoint. When the bound has passed,
+// four others find out who holds the lock; the transaction can continue then, and lock_timeout is what it was before. When ctx is cancelled during the wait, pgx and
 // lib/pq close the connection, and the transaction is over.
 //
 // REPEATABLE READ and SERIALIZABLE transactions are refused with [pglock.ErrStaleSnapshot], hot standbys with
