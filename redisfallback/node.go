@@ -71,10 +71,6 @@ func (n *node) submit(calls ...*call) {
 	}
 }
 
-// submitNow is submit for a caller that cannot leave before the answer. If nothing is under way in the lane, the caller sends
-// the call itself.
-func (n *node) submitNow(c *call) { n.lanes[c.lane%lanes].AddNow(c) }
-
 // send sends a batch and ends its calls.
 func (n *node) send(batch []*call) {
 	err := n.ready()

@@ -94,11 +94,7 @@ func (b *backend) roundUntil(ctx context.Context, calls []call, done func(*tally
 	answered := make(chan int, len(calls))
 	for i := range calls {
 		calls[i].then = func(*call) { answered <- i }
-		if !b.redlock() && ctx.Done() == nil {
-			b.nodes[i].submitNow(&calls[i])
-		} else {
-			b.nodes[i].submit(&calls[i])
-		}
+		b.nodes[i].submit(&calls[i])
 	}
 	timer := time.NewTimer(b.timeout)
 	defer timer.Stop()

@@ -11,9 +11,9 @@ import (
 // Queue collects items and sends them in batches. Few batches are under way at a time: what is added meanwhile goes into
 // the next ones, in the order in which it was added. Set the fields before the first use and not later.
 //
-// No wake-up is lost. The last sender gives up its right to send only where it has seen that the queue is empty, and [Queue.Add]
+// No wake-up is lost. A sender gives up its right to send only where it has seen that the queue is empty, and [Queue.Add]
 // looks for a free right where it appends; both under mu. So an item that is added before that look is seen by the sender,
-// which goes on or passes its right on, and for one that is added later Add finds the right free and starts a sender.
+// which goes on, and for one that is added later Add finds the right free and starts a sender.
 type Queue[T comparable] struct {
 	// Send sends a batch and tells the items their answers. It may add items.
 	Send func(batch []T)
@@ -42,35 +42,6 @@ func (q *Queue[T]) Add(items ...T) {
 		go q.run()
 	}
 }
-
-// AddNow is Add, except that the caller sends the item itself if nothing is under way and no other item is queued. That
-// saves a lone caller the switch to another goroutine and back, but it cannot leave before the answer.
-//
-// There may be a sender that is about to look at the queue. It finds one sender too many, and leaves.
-func (q *Queue[T]) AddNow(item T) {
-	q.mu.Lock()
-	if q.underWay > 0 || len(q.items) > 0 {
-		q.mu.Unlock()
-		q.Add(item)
-		return
-	}
-	q.senders, q.underWay = q.senders+1, 1
-	q.mu.Unlock()
-	q.Send([]T{item})
-	q.mu.Lock()
-	q.underWay--
-	more := len(q.items) > 0 && !q.tooManyLocked()
-	if !more {
-		q.leaveLocked()
-	}
-	q.mu.Unlock()
-	if more {
-		go q.run()
-	}
-}
-
-// tooManyLocked reports whether a sender must leave what is queued to the others.
-func (q *Queue[T]) tooManyLocked() bool { return q.senders > max(q.Senders, 1) }
 
 // Withdraw removes an item, and reports false if it is not queued any more: then it has been sent.
 func (q *Queue[T]) Withdraw(item T) bool {
@@ -136,10 +107,6 @@ func (q *Queue[T]) next() (batch []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	senders := max(q.Senders, 1)
-	if q.tooManyLocked() {
-		q.leaveLocked()
-		return nil
-	}
 	n := min(len(q.items), (len(q.items)+q.underWay+senders-1)/senders)
 	if q.Most > 0 {
 		n = min(n, q.Most)
@@ -147,19 +114,15 @@ func (q *Queue[T]) next() (batch []T) {
 	batch = slices.Clone(q.items[:n])
 	q.items = slices.Delete(q.items, 0, n)
 	q.underWay += n
-	if n == 0 {
-		q.leaveLocked()
+	if n > 0 {
+		return batch
 	}
-	return batch
-}
-
-// leaveLocked ends a sender's right.
-func (q *Queue[T]) leaveLocked() {
 	q.senders--
 	if q.senders == 0 && q.idle != nil {
 		close(q.idle)
 		q.idle = nil
 	}
+	return nil
 }
 
 func (q *Queue[T]) sent(n int) {

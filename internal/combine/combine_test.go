@@ -23,13 +23,9 @@ func TestEveryItemIsAnsweredOnceHoweverManyGoroutinesAddAtOnce(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 64 {
 			callers.Go(func() {
-				for n := range 200 {
+				for range 200 {
 					i := &item{make(chan struct{})}
-					if n%3 == 0 {
-						q.AddNow(i)
-					} else {
-						q.Add(i)
-					}
+					q.Add(i)
 					<-i.answered // a second answer would panic
 				}
 			})
@@ -109,29 +105,6 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		cancel()
 		q.Wait(ctx)
 		close(answer)
-		q.Wait(t.Context())
-	})
-}
-
-func TestACallerThatSendsItsItemItselfLeavesTheOthersToASender(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var sent atomic.Int32
-		answer := make(chan struct{})
-		q := &Queue[int]{Send: func(batch []int) { sent.Add(int32(len(batch))); <-answer }}
-		returned := false
-		go func() {
-			q.AddNow(1)
-			returned = true
-		}()
-		synctest.Wait()
-		q.Add(2)
-		q.AddNow(3) // another one is under way
-		answer <- struct{}{}
-		synctest.Wait()
-		if !returned || sent.Load() != 3 {
-			t.Errorf("the caller has returned: %v; %d items were sent, want 3", returned, sent.Load())
-		}
-		answer <- struct{}{}
 		q.Wait(t.Context())
 	})
 }

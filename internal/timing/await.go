@@ -3,31 +3,20 @@ package timing
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Await takes a step of a run once the server's clock has reached the due time, and reports whether the run had been
 // done. step asks the server, which takes no step before that time, and returns the server's clock and whether the run is done.
 //
-// The server's clock may be set, and after a failover it is another one, so Await asks again every minute. An outage
-// before the due time does no harm: by what the server has said last, there is nothing to do yet.
+// The server's clock may be set, and after a failover it is another one, so Await asks again every minute.
 func Await(ctx context.Context, due time.Time, step func() (at time.Time, done bool, err error)) (done bool, err error) {
-	var comes driver.Instant // when the run is due, by what the server has said last
 	for {
 		at, done, err := step()
-		outage := errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrStandby)
-		switch {
-		case err == nil && (done || !due.After(at)):
-			return done, nil
-		case err == nil:
-			comes = driver.Now().Add(due.Sub(at))
-		case !outage || comes <= driver.Now():
-			return false, err
+		if err != nil || done || !due.After(at) {
+			return done, err
 		}
-		if !Sleep(ctx, min(comes.Sub(driver.Now()), lookEvery)) {
+		if !Sleep(ctx, min(due.Sub(at), lookEvery)) {
 			return false, context.Cause(ctx)
 		}
 	}

@@ -28,25 +28,6 @@ func TestTicksAClockThatWasBehindDelaysARunByAMinuteAtMost(t *testing.T) {
 	})
 }
 
-// The first answer says that the run is due in an hour. Then there is no server for a while.
-func TestTicksAnOutageMattersOnlyOnceTheRunIsDue(t *testing.T) {
-	for _, outage := range []time.Duration{59 * time.Minute, 2 * time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			begin := time.Now()
-			due := begin.Add(time.Hour)
-			_, err := timing.Await(t.Context(), due, func() (time.Time, bool, error) {
-				if since := time.Since(begin); since > 0 && since < outage {
-					return time.Time{}, false, driver.ErrUnavailable
-				}
-				return time.Now(), false, nil
-			})
-			if want := outage > time.Hour; errors.Is(err, driver.ErrUnavailable) != want || !time.Now().Equal(due) {
-				t.Errorf("an outage of %v: %v at %v, and it was due at %v", outage, err, time.Now(), due)
-			}
-		})
-	}
-}
-
 func TestTicksAnswersEndTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		due := time.Now().Add(24 * time.Hour)
