@@ -3,9 +3,11 @@
 package locktest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -104,7 +106,12 @@ func (s *suite) writerNotStarved() {
 }
 
 func (s *suite) firstComeFirstServed() {
-	l := s.open()
+	var inLine atomic.Int32 // unlike Stats, without a call that has not got there yet
+	l := s.open(pglock.WithObserver(func(_ context.Context, e pglock.Event) {
+		if e.Type == pglock.EventWaitStarted {
+			inLine.Add(1)
+		}
+	}))
 	key := s.key("k")
 	first := s.lock(l, key)
 	var order []int
@@ -122,7 +129,7 @@ func (s *suite) firstComeFirstServed() {
 				s.Error(err)
 			}
 		})
-		s.waiting(l, i+1)
+		s.Until("it stands in line", func() bool { return int(inLine.Load()) == i+1 })
 	}
 	s.mustUnlock(first)
 	wg.Wait()

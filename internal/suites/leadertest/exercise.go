@@ -91,12 +91,3 @@ func (s *suite) leading(c *candidate) {
 	s.Helper()
 	s.Until("the candidate leads", c.IsLeader)
 }
-
-// free fails the test unless a separate process can lock the key at once.
-func (s *suite) free() {
-	s.Helper()
-	l := s.open(s.T)
-	lock, err := l.TryLock(s.Ctx, s.key())
-	s.Must(err)
-	s.Must(lock.Unlock(s.Ctx))
-}

@@ -264,3 +264,12 @@ func (s *suite) closed() {
 		s.Errorf("Run on a closed Locker: %v", err)
 	}
 }
+
+// free fails the test unless a separate process can lock the key at once.
+func (s *suite) free() {
+	s.Helper()
+	l := s.open(s.T)
+	lock, err := l.TryLock(s.Ctx, s.key())
+	s.Must(err)
+	s.Must(lock.Unlock(s.Ctx))
+}
