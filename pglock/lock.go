@@ -24,8 +24,7 @@ type Lock struct {
 	use   *Use // what a primitive uses it for; nil for plain locks
 
 	mu      sync.Mutex
-	err     error // why it ended
-	done    chan struct{}
+	err     error           // why it ended
 	expires driver.Instant  // when MaxHold ends it; 0 is never
 	timer   *time.Timer     // checks expires
 	life    context.Context // ends with the lock; made when it is first needed
@@ -61,15 +60,8 @@ func (l *Lock) Token() string { return l.token }
 
 // Done returns a channel that is closed when the lock ends.
 func (l *Lock) Done() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.done == nil {
-		l.done = make(chan struct{})
-		if l.err != nil {
-			close(l.done)
-		}
-	}
-	return l.done
+	life, _ := l.lifetime()
+	return life.Done()
 }
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
@@ -156,9 +148,6 @@ func (l *Lock) end(err error) bool {
 	l.err = err
 	if l.timer != nil {
 		l.timer.Stop()
-	}
-	if l.done != nil {
-		close(l.done)
 	}
 	endLife := l.endLife
 	l.mu.Unlock()
