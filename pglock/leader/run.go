@@ -124,6 +124,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	if ctx.Err() != nil { // it ended just as the lock was granted
 		return nil, errors.Join(context.Cause(ctx), lock.Unlock(ctx))
 	}
+	m.Now()
 	t := e.begin(ctx, lock)
 	defer t.withdraw(nil)
 	return t, e.serve(t, lead)

@@ -39,7 +39,10 @@ func (r *run) locked(ctx context.Context, do work) error {
 	// The mark says of the wait, and then of the run, what it is for.
 	m := mark.Begin(ctx, r.locker, lockkeys.TickMark, pglock.Use{Kind: hooks.UseTickMark, Key: r.key})
 	defer m.Unlock(ctx)
-	return r.locker.Do(ctx, r.key, do, append(slices.Clone(r.opts), hooks.WithUse(r.use()).(pglock.LockOption))...)
+	return r.locker.Do(ctx, r.key, func(ctx context.Context, lock *pglock.Lock) error {
+		m.Now()
+		return do(ctx, lock)
+	}, append(slices.Clone(r.opts), hooks.WithUse(r.use()).(pglock.LockOption))...)
 }
 
 // plain is a run that is recorded apart from its work.

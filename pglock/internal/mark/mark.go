@@ -3,6 +3,7 @@ package mark
 
 import (
 	"context"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
@@ -13,10 +14,15 @@ import (
 // it waits for, or does. It is taken in the background. The zero Mark holds none.
 type Mark struct {
 	taken chan *pglock.Lock
+	now   context.CancelFunc // ends the pause before it is taken
 	end   context.CancelFunc
 }
 
-// Begin takes the mark that goes with the lock of use.Key, if the monitor can see l's locks.
+// pause is how long the process waits for the lock before it says so. Most waits are shorter, and need no mark;
+// and asked for beside the lock, it would make a new Locker dial a second session.
+const pause = 250 * time.Millisecond
+
+// Begin takes the mark that goes with the lock of use.Key, after a pause or when Now is called, if the monitor can see l's locks.
 // Nothing depends on the mark, so it is not waited for; if it is not free, the lock stays unmarked. The mark is shared by all that
 // wait for the lock.
 func Begin(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, use pglock.Use) Mark {
@@ -26,15 +32,28 @@ func Begin(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, use pglock.Us
 	}
 	class, object, _ := m.Of(use.Key.ID()).Pair()
 	ctx, end := context.WithCancel(ctx)
-	mark := Mark{make(chan *pglock.Lock, 1), end}
+	waiting, now := context.WithTimeout(ctx, pause)
+	mark := Mark{make(chan *pglock.Lock, 1), now, end}
 	go func() {
 		defer close(mark.taken)
+		<-waiting.Done()
+		now()
+		if ctx.Err() != nil {
+			return
+		}
 		lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), hooks.WithUse(use).(pglock.LockOption))
 		if err == nil {
 			mark.taken <- lock
 		}
 	}()
 	return mark
+}
+
+// Now takes the mark at once. Call it when the lock is granted.
+func (m Mark) Now() {
+	if m.now != nil {
+		m.now()
+	}
 }
 
 // Unlock releases the mark. Call it after the marked lock has ended.
