@@ -18,6 +18,7 @@ import (
 )
 
 func TestOnceTheFirstDoesItAndLaterOnesHearThatItIsDone(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	must.Succeed(t, do(t, pool, "s", "1"))
 	err := do(t, pool, "s", "1")
@@ -38,6 +39,7 @@ func TestOnceTheFirstDoesItAndLaterOnesHearThatItIsDone(t *testing.T) {
 }
 
 func TestOnceARollbackLeavesNothing(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	tx := begin(t, pool)
 	must.Succeed(t, scope(t, "s").Tx(t.Context(), tx, "whole"))
@@ -54,6 +56,7 @@ func TestOnceARollbackLeavesNothing(t *testing.T) {
 }
 
 func TestOnceOtherContentsAreAMismatch(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	must.Succeed(t, doIn(t, pool, scope(t, "s").Matching([]byte("a")), "1"))
 	wantIs(t, doIn(t, pool, scope(t, "s").Matching([]byte("b")), "1"), once.ErrMismatch)
@@ -64,6 +67,7 @@ func TestOnceOtherContentsAreAMismatch(t *testing.T) {
 }
 
 func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	for _, test := range []struct {
 		name string
@@ -89,6 +93,7 @@ func TestOnceADuplicateWaitsForTheFirst(t *testing.T) {
 }
 
 func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	first := begin(t, pool)
 	must.Succeed(t, scope(t, "s").Tx(t.Context(), first, "1"))
@@ -107,6 +112,7 @@ func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
 }
 
 func TestOnceACancelledWaitLeavesNothing(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	first := begin(t, pool)
 	must.Succeed(t, scope(t, "s").Tx(t.Context(), first, "1"))
@@ -123,6 +129,7 @@ func TestOnceACancelledWaitLeavesNothing(t *testing.T) {
 }
 
 func TestOnceRefusesSnapshotsThatAreOlderThanTheLock(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
@@ -140,6 +147,7 @@ type receipt struct {
 }
 
 func TestOnceAResultIsReplayed(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	runs := 0
 	ask := func(id string, fail error, contents string) (got receipt, replayed bool, err error) {
@@ -184,6 +192,7 @@ func TestOnceAResultIsReplayed(t *testing.T) {
 }
 
 func TestOnceAPanicRecordsNothing(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	func() {
 		defer func() {
@@ -200,6 +209,7 @@ func TestOnceAPanicRecordsNothing(t *testing.T) {
 }
 
 func TestOnceMisuseIsAnError(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	tx := begin(t, pool)
 	for name, test := range map[string]struct {
@@ -249,6 +259,7 @@ func TestOnceMisuseIsAnError(t *testing.T) {
 }
 
 func TestOnceWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
+	t.Parallel()
 	pool := testenv.Database(t).Pool(t)
 	for _, err := range []error{
 		do(t, pool, "s", "1"),
@@ -262,6 +273,7 @@ func TestOnceWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 }
 
 func TestOnceNeedsNoMoreThanTheGrants(t *testing.T) {
+	t.Parallel()
 	db, owner := installed(t)
 	pool := func(prefix string, grants func(string) string) *pgxpool.Pool {
 		pool, err := pgxpool.New(t.Context(), db.Role(t, prefix))
@@ -282,6 +294,7 @@ func TestOnceNeedsNoMoreThanTheGrants(t *testing.T) {
 }
 
 func TestOnceWorksThroughATransactionPooler(t *testing.T) {
+	t.Parallel()
 	db, _ := installed(t)
 	pool, err := pgxpool.New(t.Context(), testenv.PgBouncer(t, db, testenv.TransactionPooling))
 	must.Succeed(t, err)
@@ -291,6 +304,7 @@ func TestOnceWorksThroughATransactionPooler(t *testing.T) {
 }
 
 func TestOnceTheObserverLearnsOfEachCall(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	var seen []pglock.Event
 	observed := pglock.WithObserver(func(_ context.Context, e pglock.Event) { seen = append(seen, e) })

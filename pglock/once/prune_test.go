@@ -24,6 +24,7 @@ func age(t *testing.T, pool *pgxpool.Pool, d time.Duration) {
 }
 
 func TestOnceRecordsAreKeptForAsLongAsAskedAndThenForgotten(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	execute(t, pool, "INSERT INTO pglock.once_records (scope, id) SELECT 'many', i FROM generate_series(1, 2500) AS i")
 	must.Succeed(t, do(t, pool, "s", "1"))
@@ -41,6 +42,7 @@ func TestOnceRecordsAreKeptForAsLongAsAskedAndThenForgotten(t *testing.T) {
 
 // A call that meets a record which is being deleted waits for that, and records again what it is the first to do.
 func TestOnceARecordThatIsBeingDeletedIsNoRecordOfTheNext(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	must.Succeed(t, do(t, pool, "s", "1"))
 	age(t, pool, 2*keep)
@@ -50,7 +52,7 @@ func TestOnceARecordThatIsBeingDeletedIsNoRecordOfTheNext(t *testing.T) {
 	next := make(chan error, 1)
 	go func() { next <- do(t, pool, "s", "1") }()
 	testenv.WaitUntil(t, "the call waits", func() bool {
-		return one[bool](t, db.Pool(t), "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)")
+		return one[bool](t, db.Pool(t), waitsIn)
 	})
 	commit(t, prune)
 	must.Succeed(t, <-next)
@@ -59,6 +61,7 @@ func TestOnceARecordThatIsBeingDeletedIsNoRecordOfTheNext(t *testing.T) {
 
 // The lookups use the index even where the statistics say that the table is empty.
 func TestOnceLooksUseTheIndex(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	conn, err := pool.Acquire(t.Context())
 	must.Succeed(t, err)
@@ -92,3 +95,6 @@ func TestOnceLooksUseTheIndex(t *testing.T) {
 		t.Errorf("ten lookups read %d rows sequentially", read)
 	}
 }
+
+// waitsIn asks whether a session of the database waits for a lock.
+const waitsIn = `SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database())`

@@ -22,6 +22,7 @@ CREATE FUNCTION pglock.once_prune(keep interval, most integer) RETURNS bigint
 	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN 0; END'`
 
 func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
@@ -40,6 +41,7 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 // The result is recorded long after the check, but in the same transaction: the schema cannot be dropped before it
 // ends.
 func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	conn := db.Connect(t)
 	dropped := make(chan error, 1)
@@ -51,7 +53,7 @@ func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
 			}()
 			testenv.WaitUntil(t, "the schema is to be dropped", func() bool {
 				var waits bool
-				err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
+				err := conn.QueryRow(t.Context(), waitsIn).Scan(&waits)
 				return err == nil && waits
 			})
 			return 1, nil

@@ -92,6 +92,7 @@ func TestScheduleRunsOnANewConnectionWhenAllOldOnesHaveFrozen(t *testing.T) {
 
 // The connection for records fails at each step, and the others work.
 func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	freeze := func(n *links) { n.first().Cut(true, true) }
 	terminate := func(*links) {
@@ -144,6 +145,7 @@ func inStart(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs, fail fun
 }
 
 func TestScheduleAStartThatDidNotArriveIsRecordedOnANewConnection(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	jobs, network := onLinks(t, db)
 	_, err := inStart(t, pool, jobs, func() { network.first().Cut(true, true) })
@@ -155,6 +157,7 @@ func TestScheduleAStartThatDidNotArriveIsRecordedOnANewConnection(t *testing.T) 
 
 // It is not known whether the record is this run's, so the run must not begin.
 func TestScheduleAStartWhoseAnswerWasLostDoesNotRun(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	jobs, network := onLinks(t, db)
 	runs, err := inStart(t, pool, jobs, func() { network.first().Cut(false, true) })
@@ -167,6 +170,7 @@ func TestScheduleAStartWhoseAnswerWasLostDoesNotRun(t *testing.T) {
 
 // What the role or the database is configured to do must not end the connection, or make its commits less than durable.
 func TestScheduleTheConnectionForRecordsIsIndependentOfTheRole(t *testing.T) {
+	t.Parallel()
 	db, owner := installed(t)
 	pool, err := pgxpool.New(t.Context(), db.Role(t, "careless"))
 	must.Succeed(t, err)
@@ -204,6 +208,7 @@ func execute(t *testing.T, pool *pgxpool.Pool, sql string) error {
 
 // PostgreSQL keeps commits of a session with synchronous_commit = off in memory for a while.
 func TestScheduleARunIsNotRepeatedAfterTheServerCrashed(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s"})
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
@@ -217,6 +222,7 @@ func TestScheduleARunIsNotRepeatedAfterTheServerCrashed(t *testing.T) {
 
 // The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns.
 func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
@@ -244,6 +250,7 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 
 // A run may have to wait for the job's lock for long, so the wait itself has no bound. But it must not outlast its session.
 func TestScheduleARunThatWaitsForTheLockOnAFrozenConnectionGetsIt(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	jobs, network := onLinks(t, db)
 	runs, err := inStart(t, pool, jobs, network.freeze)

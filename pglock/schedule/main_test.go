@@ -15,6 +15,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestScheduleInMemory(t *testing.T) {
+	t.Parallel()
 	server := locktest.NewServer()
 	scheduletest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		l, err := server.Locker(opts...)
@@ -23,6 +24,7 @@ func TestScheduleInMemory(t *testing.T) {
 }
 
 func TestScheduleOnPostgresPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	scheduletest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker { return open(t, pool, opts...) })
 }

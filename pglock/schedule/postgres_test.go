@@ -57,6 +57,7 @@ func runTx(
 }
 
 func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
 	must.Succeed(t, err)
@@ -92,6 +93,7 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 
 // A process that has lost its lock without knowing cannot commit work that its successor has done.
 func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
 	must.Succeed(t, err)
@@ -102,8 +104,8 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 	jobs, successor := newJobs(open(t, pool)), newJobs(open(t, db.Pool(t)))
 	succeeded := make(chan error, 1)
 	err = runTx(t, jobs, pool, day, func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error {
-		holder := one[int](t, pool, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND (classid::int8 << 32 | objid::int8) = $1",
-			lock.Key().Int64())
+		holder := one[int](t, pool, `SELECT pid FROM pg_locks JOIN pg_database AS d ON d.oid = database
+			WHERE datname = current_database() AND locktype = 'advisory' AND (classid::int8 << 32 | objid::int8) = $1`, lock.Key().Int64())
 		if _, err := pool.Exec(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", holder); err != nil {
 			return err
 		}
@@ -160,6 +162,7 @@ func TestScheduleRunTxEndsADeadlockThroughItsTransaction(t *testing.T) {
 }
 
 func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	l, err := locktest.NewMemory()
 	must.Closing(t, l, err)
@@ -168,6 +171,7 @@ func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 }
 
 func TestScheduleWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
+	t.Parallel()
 	jobs := newJobs(open(t, testenv.Database(t).Pool(t)))
 	err := jobs.Run(t.Context(), "job", day, nothing)
 	wantIs(t, err, pglock.ErrSchemaMissing)
@@ -178,6 +182,7 @@ func TestScheduleWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 
 // What the database or its owner may have set: pgx reads dates in one form only.
 func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
+	t.Parallel()
 	db, pool := installed(t)
 	name := pgx.Identifier{db.Name()}.Sanitize()
 	for _, setting := range []string{"datestyle = German", "datestyle = 'SQL, DMY'", "datestyle = Postgres",
@@ -193,6 +198,7 @@ func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
 }
 
 func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
+	t.Parallel()
 	db, owner := installed(t)
 	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))
 	must.Succeed(t, err)
@@ -210,6 +216,7 @@ const plantTick = `CREATE FUNCTION pglock.tick(job text, due timestamptz, step t
 	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; at := now(); END'`
 
 func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
@@ -222,6 +229,7 @@ func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 
 // The connection for records is kept for a while, and may have ended when it is needed again.
 func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
+	t.Parallel()
 	_, pool := installed(t)
 	inRows, err := rowlock.New(pool)
 	must.Succeed(t, err)
