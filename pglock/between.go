@@ -137,19 +137,19 @@ func (o *lookout) due() (due []*wait, next time.Duration) {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
 	next = hooks.PublishAfter
-	any := false
+	some := false
 	for w := range o.graph.waits {
 		if w.watcher != o {
 			continue
 		}
-		any = true
+		some = true
 		if left := hooks.PublishAfter - time.Since(w.since); left > 0 {
 			next = min(next, left)
 		} else {
 			due = append(due, w)
 		}
 	}
-	if o.ctx.Err() != nil || !any && !o.published {
+	if o.ctx.Err() != nil || !some && !o.published {
 		o.runs = false
 		return nil, 0
 	}

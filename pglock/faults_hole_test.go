@@ -25,22 +25,3 @@ func openShortLeased(t *testing.T, cfg *pgxpool.Config) *pglock.Locker {
 	testenv.WaitUntil(t, "it is connected within its second, however busy the machine is", func() bool { return l.Ping(t.Context()) == nil })
 	return l
 }
-
-// holdOnWaitSessions gets locks that had to be waited for, each on a separate session.
-func holdOnWaitSessions(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []pglock.Key) (locks []*pglock.Lock) {
-	t.Helper()
-	before := db.Connect(t)
-	plainLock(t, before, keys...)
-	var waiters []<-chan *pglock.Lock
-	for _, key := range keys {
-		waiters = append(waiters, lockWhenAvailable(t, l, key)) // however busy the machine is
-	}
-	db.WaitForWaiters(t, len(keys))
-	plainUnlock(t, before, keys...)
-	for _, waiter := range waiters {
-		for lock := range waiter {
-			locks = append(locks, lock)
-		}
-	}
-	return locks
-}

@@ -148,14 +148,3 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 		wantQuiet(t, db, l)
 	}
 }
-
-// waitsFor reports whether a session waits for the key in the server's queue.
-func waitsFor(t testing.TB, db *testenv.DB, key pglock.Key) bool {
-	t.Helper()
-	for _, lock := range db.AdvisoryLocks(t) {
-		if lock.ObjSubID == 1 && lock.Key == key.Int64() && !lock.Granted {
-			return true
-		}
-	}
-	return false
-}

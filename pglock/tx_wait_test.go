@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -96,14 +95,6 @@ func txWantHolder(t *testing.T, wait *pglock.WaitError, holder pgx.Tx) {
 			t.Errorf("the text is %q, want %q in it", wait, text)
 		}
 	}
-}
-
-// txCode is the SQLSTATE of the server's error in err.
-func txCode(err error) string {
-	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
-		return server.Code
-	}
-	return ""
 }
 
 // TestTxLockTimeoutIsAsItWas compares every call with the same transaction without it.

@@ -137,9 +137,9 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
 	}
-	_ = d.await(cmd.Context(), func(ctx context.Context) error { return answers(ctx, config.ConnConfig) })
-	if ended := context.Cause(cmd.Context()); ended != nil {
-		return database{}, ended
+	ping := func(ctx context.Context) error { return answers(ctx, config.ConnConfig) }
+	if ctx := cmd.Context(); d.wait > 0 && !d.await(ctx, ping) && ctx.Err() != nil {
+		return database{}, context.Cause(ctx)
 	}
 	return database{config: config, target: target(config.ConnConfig), flags: d.words(config.ConnConfig), trusted: d.trusted, keep: d.keep}, nil
 }
