@@ -90,7 +90,7 @@ func checkoutAndRefund(ctx context.Context) (pool *pgxpool.Pool, commit func()) 
 	waiter := orFatal(pgx.ConnectConfig(ctx, withApplication(config, "refund")))
 	done := make(chan error)
 	go func() {
-		done <- pgx.BeginFunc(ctx, waiter, func(tx pgx.Tx) error { return pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")) })
+		done <- pglock.BeginFunc(ctx, waiter, pglock.NewKey("invoice:42"), func(context.Context, pgx.Tx) error { return nil })
 	}()
 	for len(orFatal(monitor.Take(ctx, pool)).Locks[0].Waiters) == 0 {
 		time.Sleep(time.Millisecond)

@@ -102,10 +102,10 @@ func TestTxADeadlockBetweenProcessesOfTwoTransactionsEach(t *testing.T) {
 	one, two := twoProcesses(t, db)
 	call := func(l *pglock.Locker, outer, mine, other pglock.Key, ready chan<- struct{}, begin <-chan struct{}) error {
 		return l.Do(t.Context(), outer, func(ctx context.Context, _ *pglock.Lock) error {
-			return lockingTx(ctx, db.Connect(t), mine, func(ctx context.Context) error {
+			return pglock.BeginFunc(ctx, db.Connect(t), mine, func(ctx context.Context, _ pgx.Tx) error {
 				close(ready)
 				<-begin
-				return lockingTx(ctx, db.Connect(t), other, func(context.Context) error { return nil }, pglock.MaxWait(10*time.Second))
+				return pglock.BeginFunc(ctx, db.Connect(t), other, func(context.Context, pgx.Tx) error { return nil }, pglock.MaxWait(10*time.Second))
 			})
 		})
 	}
@@ -117,34 +117,20 @@ func TestTxADeadlockBetweenProcessesOfTwoTransactionsEach(t *testing.T) {
 	}
 }
 
-// lockingTx calls fn with a context that is tied to a transaction which has locked the key.
-func lockingTx(ctx context.Context, db pglock.DB, key pglock.Key, fn func(context.Context) error, opts ...pglock.TxOption) error {
-	return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		if err := pglock.LockTx(ctx, tx, key, opts...); err != nil {
-			return err
-		}
-		within, err := pglock.TxContext(ctx, tx)
-		if err != nil {
-			return err
-		}
-		return fn(within)
-	})
-}
-
-// A call of a Locker in a context that is tied to a transaction counts as the transaction waiting.
-func TestTxADeadlockBetweenProcessesThroughATransaction(t *testing.T) {
+// A call of a Locker inside the function of BeginFunc counts as its transaction waiting.
+func TestTxADeadlockBetweenProcessesThroughBeginFunc(t *testing.T) {
 	t.Parallel()
 	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
 	one, two := twoProcesses(t, db)
 	lock, tx := mustLock(t, one, a), txBegin(t, db.Connect(t))
 	var waiting <-chan error
-	err := lockingTx(t.Context(), db.Pool(t), b, func(ctx context.Context) error {
+	err := pglock.BeginFunc(t.Context(), db.Pool(t), b, func(ctx context.Context, _ pgx.Tx) error {
 		waiting = txGo(func() error { return pglock.LockTx(lock.Context(t.Context()), tx, b) })
 		db.WaitForWaiters(t, 1)
 		return two.Do(ctx, a, nothing)
 	})
 	if !errors.Is(err, pglock.ErrDeadlock) {
-		t.Errorf("a call in the transaction's context: %v", err)
+		t.Errorf("a call in BeginFunc's function: %v", err)
 	}
 	txCheck(t, errors.Join(<-waiting, tx.Rollback(t.Context()), lock.Unlock(t.Context())))
 }

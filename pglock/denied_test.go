@@ -1,6 +1,7 @@
 package pglock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -68,6 +69,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
 		must.Succeed(t, err)
+		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(minuteContext(t), pool, key, func(context.Context, pgx.Tx) error { return nil }))
 		limiter, err := ratelimit.New(pool, pglock.NewKey("limits"), ratelimit.WithTimeout(time.Minute))
 		must.Succeed(t, err)
 		_, err = limiter.Allow(minuteContext(t), "k", ratelimit.Limit{Count: 1, Per: time.Second})

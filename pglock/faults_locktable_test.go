@@ -204,7 +204,7 @@ func TestFaultsAFullLockTableIsTheSameErrorEverywhere(t *testing.T) {
 	must.Succeed(t, err)
 	nothing := func(context.Context, *pglock.Lock) error { return nil }
 	inTx := func(opts ...pglock.TxOption) error {
-		return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return pglock.LockTx(t.Context(), tx, pglock.NewKey("k"), opts...) })
+		return pglock.BeginFunc(t.Context(), conn, pglock.NewKey("k"), func(context.Context, pgx.Tx) error { return nil }, opts...)
 	}
 	for name, call := range map[string]func() error{
 		"Lock":     func() error { _, err := openLocker(t, db).Lock(t.Context(), pglock.NewKey("k")); return err },

@@ -88,9 +88,7 @@ var allowedByPooler = map[string]func(context.Context, *pgxpool.Pool) error{
 		return err
 	},
 	"LockTx": func(ctx context.Context, pool *pgxpool.Pool) error {
-		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			return pglock.LockTx(ctx, tx, pglock.NewKey("k"), pglock.MaxWait(time.Minute))
-		})
+		return pglock.BeginFunc(ctx, pool, pglock.NewKey("k"), func(context.Context, pgx.Tx) error { return nil }, pglock.MaxWait(time.Minute))
 	},
 	"once": func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

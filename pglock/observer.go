@@ -56,7 +56,7 @@ const (
 	// EventLost: the lock has ended otherwise, and its contexts with it. It is reported in the background (if it
 	// comes with the grant, maybe before EventAcquired), or by the Unlock that found the loss. Close waits for the report, at most some seconds.
 	EventLost EventType = "lost"
-	// EventTxLocked: a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, or the result
+	// EventTxLocked: a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, or the result
 	// of a lock in a batch, where Took is zero. Such a call reports only to the Observer of its own [WithObserver]. The
 	// end of the transaction, which frees the lock, is not reported.
 	EventTxLocked EventType = "locked in a transaction"

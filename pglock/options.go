@@ -14,7 +14,7 @@ type Option interface{ applyLocker(*lockerConfig) error }
 // LockOption configures one acquisition by a [Locker]: Lock, TryLock, LockAll, TryLockAll, Do and TryDo.
 type LockOption interface{ applyLock(*lockConfig) error }
 
-// TxOption configures one lock of a transaction: LockTx, TryLockTx, LockAllTx and QueueLockTx.
+// TxOption configures one lock of a transaction: LockTx, TryLockTx, LockAllTx, QueueLockTx and BeginFunc.
 type TxOption interface{ applyTx(*txConfig) error }
 
 // AcquireOption fits wherever a lock is acquired, in a transaction or by a [Locker].
@@ -317,6 +317,7 @@ func (c *lockConfig) read(opts []LockOption) error {
 }
 
 type txConfig struct {
+	tie *placedTx // of the transaction, which is to be identified
 	acquisition
 	derived                  bool // maxWait comes from the context's deadline
 	allowStale, allowStandby bool

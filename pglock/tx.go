@@ -45,20 +45,22 @@ import (
 // LockTx trusts the server. Two transactions both get the lock if the server's lock functions do nothing, or if a proxy
 // sends the two to different servers. Only a Locker finds that out.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
-	return lockTx(ctx, tx, key, false, opts)
+	return lockTx(ctx, tx, key, false, nil, opts)
 }
 
 // TryLockTx takes the lock as [LockTx] does if that needs no waiting; otherwise it returns a *[WaitError], which
 // matches [ErrNotAcquired], and the transaction can continue. It is always one round trip. MaxWait is an error here.
 func TryLockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
-	return lockTx(ctx, tx, key, true, opts)
+	return lockTx(ctx, tx, key, true, nil, opts)
 }
 
-func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) error {
+// lockTx also identifies the transaction, if tie is not nil.
+func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, tie *placedTx, opts []TxOption) error {
 	c, err := newTxConfig(opts)
 	if err != nil {
 		return err
 	}
+	c.tie = tie
 	began := driver.Now()
 	err = c.lockTx(ctx, tx, key, try)
 	c.observe(ctx, []Key{key}, try, began, err)
@@ -79,7 +81,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	}
 	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
 	// tried first.
-	tries := !wait || c.bounded || ancestors(ctx) != nil
+	tries := !wait || c.bounded || c.tie != nil || ancestors(ctx) != nil
 	keys := []Key{key}
 	if !tries {
 		return c.awaitTx(ctx, tx, keys)
@@ -104,7 +106,12 @@ func (c txConfig) awaitTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, keys []Key, waits bool) (outcome txOutcome, err error) {
 	asked := newTxRequest(waits, keys...)
 	statement, args := c.lockStatement(keys, waits)
-	err = inOneRoundTrip(tx).QueryRow(ctx, statement, args...).Scan(&outcome)
+	into := []any{&outcome}
+	if c.tie != nil {
+		statement, args = identified(statement, args)
+		into = append(into, &c.tie.tx.PID, &c.tie.tx.Began, &c.tie.server, nil)
+	}
+	err = inOneRoundTrip(tx).QueryRow(ctx, statement, args...).Scan(into...)
 	return outcome, asked.result(ctx, outcome, err)
 }
 

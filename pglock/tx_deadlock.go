@@ -3,6 +3,8 @@ package pglock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,6 +67,12 @@ func identifyTx(ctx context.Context, tx pgx.Tx, companions []int64) (placedTx, e
 		return placedTx{}, sqlstate.Explain(sqlstate.EndedBy(ctx, err))
 	}
 	return placedTx{between.Tx{PID: row.Pid, Began: row.Began}, row.Server}, nil
+}
+
+// identified returns a statement that takes one lock, and says also what IdentifyTx does.
+func identified(statement string, args []any) (string, []any) {
+	identify := strings.Replace(lockdb.IdentifyTx, "$1", fmt.Sprint("$", len(args)+1), 1)
+	return "SELECT * FROM (" + statement + ") AS lock CROSS JOIN (" + identify + ") AS tx", append(args, []int64(nil))
 }
 
 // waitTx calls ask, which waits in tx for the keys, and takes part in the search for deadlocks if ctx descends from

@@ -105,6 +105,26 @@ func ExampleLockAllTx() {
 	// from bob to alice
 }
 
+// Begin, lock, run, commit.
+func ExampleBeginFunc() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+
+	err := pglock.BeginFunc(ctx, pool, pglock.NewKey("counter"), func(ctx context.Context, tx pgx.Tx) error {
+		var n int
+		if err := tx.QueryRow(ctx, "SELECT 41 + 1").Scan(&n); err != nil {
+			return err
+		}
+		fmt.Println(n)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: 42
+}
+
 // A REPEATABLE READ transaction would read data that is older than the lock. If the lock protects something else,
 // such as a file, that does no harm.
 func ExampleAllowStaleSnapshot() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -89,6 +90,21 @@ func TestTxLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 					txWantUsable(t, tx)
 				})
 			}
+		}
+	}
+}
+
+func TestTxBeginFuncIsBeginLockAndCommit(t *testing.T) {
+	t.Parallel()
+	var trips *txRoundTrips
+	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })
+	for _, opts := range [][]pglock.TxOption{nil, {pglock.MaxWait(time.Second)}, {pglock.Shared()}} {
+		n := trips.during(func() {
+			nothing := func(context.Context, pgx.Tx) error { return nil }
+			txCheck(t, pglock.BeginFunc(t.Context(), conn, pglock.NewKey("free"), nothing, opts...))
+		})
+		if n != 3 {
+			t.Errorf("it took %d round trips", n)
 		}
 	}
 }

@@ -122,6 +122,50 @@ func TestTxLocksWorkInAReadOnlyTransaction(t *testing.T) {
 	txWantLocks(t, db, "@0 exclusive", "@1 exclusive", "@2 exclusive")
 }
 
+func TestTxBeginFuncCommitsAndRollsBack(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool, key, boom := db.Pool(t), pglock.NewKey("counter"), errors.New("boom")
+	txExec(t, pool, "CREATE TABLE done (n int)")
+	insert := func(result error) func(context.Context, pgx.Tx) error {
+		return func(_ context.Context, tx pgx.Tx) error {
+			txWantLocks(t, db, fmt.Sprintf("@%d exclusive", key.Int64()))
+			txExec(t, tx, "INSERT INTO done VALUES (1)")
+			return result
+		}
+	}
+	txCheck(t, pglock.BeginFunc(t.Context(), pool, key, insert(nil)))
+	if err := pglock.BeginFunc(t.Context(), pool, key, insert(boom)); !errors.Is(err, boom) {
+		t.Errorf("the error is %v", err)
+	}
+	func() {
+		defer func() {
+			if got := recover(); got != any(boom) {
+				t.Errorf("the panic is %v", got)
+			}
+		}()
+		err := pglock.BeginFunc(t.Context(), pool, key, func(ctx context.Context, tx pgx.Tx) error {
+			txCheck(t, insert(nil)(ctx, tx))
+			panic(boom)
+		})
+		t.Errorf("it went on after the panic: %v", err)
+	}()
+	txWantLocks(t, db)
+	holder := txHold(t, db, key)
+	err := pglock.BeginFunc(t.Context(), pool, key, func(context.Context, pgx.Tx) error {
+		t.Error("it ran without the lock")
+		return nil
+	}, pglock.MaxWait(0))
+	txWantWaitError(t, err, key)
+	txCheck(t, holder.Rollback(t.Context()))
+
+	var n int
+	txCheck(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM done").Scan(&n))
+	if n != 1 {
+		t.Errorf("%d of 4 have been committed", n)
+	}
+}
+
 func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -157,6 +201,10 @@ func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		},
 		"a nil option":      {pglock.LockTx(ctx, tx, key, nil), nil, "a TxOption is nil"},
 		"a nil transaction": {pglock.LockTx(ctx, nil, key), nil, `lock "a": the transaction is nil`},
+		"a nil DB": {
+			pglock.BeginFunc(ctx, nil, key, func(context.Context, pgx.Tx) error { return nil }), nil, "the DB or the function is nil",
+		},
+		"a nil function": {pglock.BeginFunc(ctx, db.Pool(t), key, nil), nil, "the DB or the function is nil"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.text) || (c.match != nil && !errors.Is(c.err, c.match)) {
 			t.Errorf("%s: the error is %v, want %q", name, c.err, c.text)

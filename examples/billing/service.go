@@ -23,10 +23,7 @@ var schema string
 // install creates the tables. Processes that start at the same time take turns, since concurrent CREATE TABLE IF NOT
 // EXISTS can fail.
 func install(ctx context.Context, pool *pgxpool.Pool) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := pglock.LockTx(ctx, tx, locks.BillingSchema()); err != nil {
-			return err
-		}
+	return pglock.BeginFunc(ctx, pool, locks.BillingSchema(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, schema)
 		return err
 	})

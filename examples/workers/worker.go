@@ -22,10 +22,7 @@ import (
 var schema string
 
 func makeTables(ctx context.Context, pool *pgxpool.Pool) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := pglock.LockTx(ctx, tx, locks.FleetSchema()); err != nil {
-			return err
-		}
+	return pglock.BeginFunc(ctx, pool, locks.FleetSchema(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, schema)
 		return err
 	})

@@ -301,7 +301,11 @@ func TestErrorsOfAReadOnlyTransaction(t *testing.T) {
 	pool := errorPool(t, e.db, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
 	for name, run := range e.ownCalls(t, pool) {
 		t.Run(name, func(t *testing.T) {
-			wantDocumented(t, run(t.Context()), "something must be recorded")
+			if err := run(t.Context()); strings.HasPrefix(name, "BeginFunc") {
+				must.Succeed(t, err)
+			} else {
+				wantDocumented(t, err, "something must be recorded")
+			}
 		})
 	}
 }
@@ -339,6 +343,9 @@ func (e *errorEnv) ownCalls(t *testing.T, pool *pgxpool.Pool) map[string]func(co
 	must.Succeed(t, err)
 	due := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	calls := map[string]func(context.Context) error{
+		"BeginFunc": func(ctx context.Context) error {
+			return pglock.BeginFunc(ctx, pool, pglock.NewKey("free"), func(context.Context, pgx.Tx) error { return nil })
+		},
 		"RunTx": func(ctx context.Context) error {
 			due = due.Add(time.Second)
 			return job.RunTx(ctx, pool, due, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
@@ -380,8 +387,16 @@ func TestErrorsOfACommit(t *testing.T) {
 		terminate(t, admin, int32(tx.Conn().PgConn().PID()))
 		return nil
 	}
-	err = job.RunTx(t.Context(), pool, time.Now(), func(_ context.Context, tx pgx.Tx, _ *pglock.Lock) error { return end(tx) })
-	wantDocumented(t, err, "the connection of your transaction has ended")
+	own := errors.New("the function's own")
+	for _, err := range []error{
+		pglock.BeginFunc(t.Context(), pool, pglock.NewKey("free"), func(_ context.Context, tx pgx.Tx) error { return end(tx) }),
+		job.RunTx(t.Context(), pool, time.Now(), func(_ context.Context, tx pgx.Tx, _ *pglock.Lock) error { return end(tx) }),
+	} {
+		wantDocumented(t, err, "the connection of your transaction has ended")
+	}
+	if err := pglock.BeginFunc(t.Context(), pool, pglock.NewKey("free"), func(context.Context, pgx.Tx) error { return own }); err != own {
+		t.Errorf("the error is %v", err)
+	}
 }
 
 func TestErrorsOfARateLimitWhoseStatementTheServerEnds(t *testing.T) {

@@ -51,11 +51,8 @@ func locksInTransactions(t *testing.T, mode string) {
 	pool := newPool(t, mode)
 	key := pglock.NewKey("pooled")
 	for range 20 {
-		must.Succeed(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			if err := pglock.LockTx(t.Context(), tx, key); err != nil {
-				return err
-			}
-			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return pglock.LockTx(t.Context(), tx, key, pglock.MaxWait(0)) })
+		must.Succeed(t, pglock.BeginFunc(t.Context(), pool, key, func(context.Context, pgx.Tx) error {
+			err := pglock.BeginFunc(t.Context(), pool, key, func(context.Context, pgx.Tx) error { return nil }, pglock.MaxWait(0))
 			if !errors.Is(err, pglock.ErrNotAcquired) {
 				t.Errorf("got %v, want ErrNotAcquired", err)
 			}

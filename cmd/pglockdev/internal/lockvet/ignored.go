@@ -48,7 +48,7 @@ func reportIgnored(pass *analysis.Pass, call *ast.CallExpr, blank bool) {
 		pass.Reportf(call.Pos(), "the error of GuardTx is ignored, so the transaction goes on without the guard: return it")
 	case isMethod(f, pglock, "Lock", "Fence", "Verify"):
 		pass.Reportf(call.Pos(), "the error of %s is ignored, and only it says that the lock is lost: return it", f.Name())
-	case !blank && (isMethod(f, pglock, "Locker", "Do", "TryDo") || isMethod(f, semaphore, "Semaphore", "Do")):
+	case !blank && (isFunc(f, pglock, "BeginFunc") || isMethod(f, pglock, "Locker", "Do", "TryDo") || isMethod(f, semaphore, "Semaphore", "Do")):
 		pass.Reportf(call.Pos(), "the error of %s is ignored, and only it says that the function was not called, or has failed: "+
 			"return it, or write _ = and why that does no harm", f.Name())
 	}
