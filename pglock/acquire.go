@@ -16,7 +16,7 @@ import (
 // request may still be granted; the server frees it within one lease. So after the end of ctx Lock still waits for
 // the server's answer. If there is none it returns ErrUnavailable: a second later, or up to five seconds later if it
 // waited in the server's queue. If the server cannot be reached, Lock returns ErrUnavailable after one fresh attempt
-// to connect, whatever ctx and MaxWait allow.
+// to connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
 //
 // Calls of one process can form a cycle, in which each waits for a lock of the next. The call that would complete it
 // fails at once with a *[DeadlockError]. The cycle is found only if each call waits under the [Lock.Context] of what
@@ -61,13 +61,18 @@ type request struct {
 	at     int             // the place in keys of the one that it waits for
 	of     *request        // the LockAll that takes the key as one of several; nil if there is none
 
-	// While the request waits in a queue, that queue's group guards these:
+	attempt
+	oneKey [1]driver.Key // room for the usual one
+}
+
+// attempt is what a request does, once or, with RetryUnavailable, several times. While the request waits in a queue, that
+// queue's group guards it.
+type attempt struct {
 	entry  *entry        // of its only key, if it is there
 	queued bool          // it waits there
 	ready  chan struct{} // closed when that wait is over
 	lock   *Lock         // the result, if it need not ask the backend
-
-	oneKey [1]driver.Key // room for the usual one
+	behind bool          // it waited for a holder
 }
 
 // acquire takes keys, which are in order.
@@ -84,6 +89,9 @@ func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockO
 		defer cancel()
 	}
 	lock, err := l.take(ctx, r)
+	if err != nil && r.config.outage > 0 {
+		lock, err = l.takeInOutage(ctx, r, err)
+	}
 	if err != nil || l.config.observer != nil {
 		waited := driver.Now().Sub(r.since)
 		if err != nil {
@@ -135,6 +143,9 @@ func (l *Locker) newRequest(ctx context.Context, keys []Key, try bool, opts []Lo
 		return nil, err
 	}
 	r.try = !wait
+	if r.try && r.config.outage > 0 {
+		return nil, errors.New("pglock: RetryUnavailable contradicts a call that never waits")
+	}
 	r.token = l.tokenFor(r.config)
 	return r, nil
 }

@@ -300,6 +300,7 @@ func (a acquisition) never() bool { return a.bounded && a.maxWait == 0 }
 type lockConfig struct {
 	acquisition
 	maxHold time.Duration
+	outage  time.Duration // RetryUnavailable; 0: none
 	token   string
 	use     *Use // nil: UseLock
 }

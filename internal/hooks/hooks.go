@@ -78,6 +78,7 @@ type LockSettings struct {
 	MaxWait time.Duration
 	MaxHold time.Duration // 0: none
 	Token   string        // "": a random one
+	Outage  time.Duration // RetryUnavailable; 0: none
 }
 
 // ReadLockOptions returns what opts, a []pglock.LockOption, ask for.

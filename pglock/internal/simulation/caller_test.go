@@ -78,6 +78,9 @@ func (c *caller) draw() (r request, cancel context.CancelFunc) {
 	if r.bounded = !r.try && c.chance(4); r.bounded {
 		r.options = append(r.options, pglock.MaxWait(1+c.upTo(c.pace())))
 	}
+	if !r.try && c.chance(3) {
+		r.options = append(r.options, pglock.RetryUnavailable(time.Minute))
+	}
 	if r.limited = c.chance(10); r.limited {
 		r.options = append(r.options, pglock.MaxHold(1+c.upTo(c.pace())))
 	}
