@@ -96,7 +96,7 @@ func TestHoldersWithNamesOfOtherEncodings(t *testing.T) {
 	defer l.Close(t.Context())
 	holders, err := l.Holders(t.Context(), pglock.Int64Key(77))
 	must.Succeed(t, err)
-	if len(holders) != 1 || !strings.HasPrefix(holders[0].User, "r\uFFFDle_") {
+	if len(holders) != 1 || !strings.HasPrefix(holders[0].User, `r\xe9le_`) {
 		t.Errorf("%+v", holders)
 	}
 	must.Succeed(t, l.Close(t.Context()))

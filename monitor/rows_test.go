@@ -44,10 +44,11 @@ func holdRow(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.Lock
 	return lock
 }
 
-// waitRow waits for a lock until the test ends.
+// waitRow waits for a lock until the test ends. The last to wait gives up first: t's context would end all at once, and a grant
+// may come first where a predecessor gives up.
 func waitRow(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() {
 		_, err := l.Lock(ctx, key, opts...)

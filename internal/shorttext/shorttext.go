@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -63,9 +64,22 @@ type shortened struct {
 func (e *shortened) Error() string { return e.text }
 func (e *shortened) Unwrap() error { return e.error }
 
-// Clean returns a text with U+FFFD in place of what is not UTF-8. Texts of other databases, and of a database whose encoding is
-// SQL_ASCII, are bytes in any encoding.
-func Clean(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+// Clean returns a text with each byte that is not part of a character of UTF-8 written as \xNN. Texts of other databases, and
+// of a database whose encoding is SQL_ASCII, are bytes in any encoding, and two of them may differ in such a byte only.
+func Clean(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var clean strings.Builder
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
+			fmt.Fprintf(&clean, `\x%02x`, text[i])
+		} else {
+			clean.WriteRune(r)
+		}
+	}
+	return clean.String()
+}
 
 // Hex returns the cleaned text whose bytes are given in hexadecimal digits.
 func Hex(digits string) string {

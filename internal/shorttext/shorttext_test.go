@@ -62,3 +62,9 @@ func TestShortTextOfAShortErrorIsTheErrorItself(t *testing.T) {
 		t.Error("the cause of a long error is lost")
 	}
 }
+
+func TestBytesThatAreNotUTF8StayApart(t *testing.T) {
+	if got := Clean("日\xc1\xff�"); got != `日\xc1\xff�` {
+		t.Errorf("cleaned: %q", got)
+	}
+}

@@ -95,7 +95,7 @@ func TestViewOfAQueue(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(120, 40)
-	m.shows("[2] TREE", "Cancel ", " writer, which waits for @7/-42 (excl)", "frees 1", "or terminate", "payments, idle in transaction for ",
+	m.shows("[2] TREE", "Cancel ", " writer, which waits for @7/-42 (excl)", "frees 1", "2 others wait",
 		"runs: SELECT pg_advisory_lock(7, -42)", "pglock cancel ", "4 waiters", "└─ ~") // it opens on the tree, since something waits
 	if colour.FindString(m.colours()) == "" {
 		t.Error("no colours are used although NO_COLOR is not set")

@@ -16,7 +16,7 @@ func TestManHasAPageOfEachCommandAndCompletions(t *testing.T) {
 		"man/pglock.1":               "who holds which, who waits",
 		"man/pglock-run.1":           ".SH NAME",
 		"man/pglock-monitor.1":       "SEE ALSO",
-		"man/pglock-migrate-print.1": "--format",
+		"man/pglock-migrate-print.1": "--down",
 		"completions/pglock.bash":    "__start_pglock",
 		"completions/pglock.zsh":     "#compdef pglock",
 		"completions/pglock.fish":    "complete -c pglock",
