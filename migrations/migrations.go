@@ -36,8 +36,9 @@ const latest = 1
 func Latest() uint { return latest }
 
 // Up installs schema pglock. If it is there already, in the version [Latest] or a newer one, Up does nothing: then
-// it needs no right to install, and does not wait. But it revokes the rights of others that forbid to trust the schema, as default
-// privileges give them to what a dump without rights restores, if the current role owns it and nothing else is wrong with it.
+// it needs no right to install, and does not wait. But it revokes the rights of others that forbid to trust the schema,
+// as default privileges give them to what a dump without rights restores, if the current role owns it and nothing else
+// is wrong with it.
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
 // nothing to do. If ctx ends the wait, the error matches [driver.ErrNotAcquired] and the context's error, and names the
@@ -69,9 +70,9 @@ func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	return nil
 }
 
-// Version returns the version of the schema, which is larger than [Latest] when a newer pglock installed it. It needs no
-// right on the schema. An error matches [driver.ErrSchemaMissing] when there is no schema, [ErrForeignSchema] when it is
-// not ours, and [driver.ErrUntrusted] when it is not to be trusted.
+// Version returns the version of the schema, which is larger than [Latest] when a newer pglock installed it. It needs
+// no right on the schema. An error matches [driver.ErrSchemaMissing] when there is no schema, [ErrForeignSchema] when
+// it is not ours, and [driver.ErrUntrusted] when it is not to be trusted.
 func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, error) {
 	s, err := look(ctx, pool, opts)
 	switch {

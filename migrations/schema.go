@@ -55,8 +55,8 @@ func (s schema) untrusted() error {
 	return nil
 }
 
-// overgranted reports whether nothing is wrong with the schema but rights of others, and the current role has given them. So it is
-// where default privileges have added to what a dump without rights restores.
+// overgranted reports whether nothing is wrong with the schema but rights of others, and the current role has given
+// them. So it is where default privileges have added to what a dump without rights restores.
 func (s schema) overgranted() bool {
 	return len(s.Findings) > 0 && s.Owner == s.Role && !slices.ContainsFunc(s.Findings, func(f trust.Finding) bool {
 		return !strings.HasPrefix(f.Mend, "REVOKE ")
@@ -136,8 +136,8 @@ func execute(ctx context.Context, tx pgx.Tx, file string) error {
 	return err
 }
 
-// one returns the row of a statement. It is not prepared by name, which a transaction pooler may not allow, whatever the
-// pool is configured to do.
+// one returns the row of a statement. It is not prepared by name, which a transaction pooler may not allow, whatever
+// the pool is configured to do.
 func one[T any](ctx context.Context, tx pgx.Tx, sql string, args ...any) (row T, err error) {
 	rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {

@@ -13,8 +13,8 @@ type memory struct {
 	// key.
 	seen map[identity]string
 
-	// registered is what the registry of a database said since registeredAt. A snapshot asks for the keys that are not in it. It
-	// is never changed, only replaced.
+	// registered is what the registry of a database said since registeredAt. A snapshot asks for the keys that are not
+	// in it. It is never changed, only replaced.
 	database     uint32 // its OID
 	registered   registered
 	registeredAt time.Time

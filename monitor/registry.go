@@ -90,8 +90,8 @@ func connectionBroke(err error) error {
 // trusted reports whether the registry may be queried.
 func (t tables) trusted() bool { return t.unchecked == nil && len(t.looked.Findings) == 0 }
 
-// unnamed returns the numbers that can have names and have none yet, and the IDs of the semaphores, whose names can change. some
-// says whether any key can have a name.
+// unnamed returns the numbers that can have names and have none yet, and the IDs of the semaphores, whose names can
+// change. some says whether any key can have a name.
 func (t tables) unnamed(known registered) (numbers, semaphores []int64, some bool) {
 	asked := map[driver.KeyID]bool{}
 	note := func(key driver.KeyID) {

@@ -65,8 +65,8 @@ type request struct {
 	oneKey [1]driver.Key // room for the usual one
 }
 
-// attempt is what a request does, once or, with RetryUnavailable, several times. While the request waits in a queue, that
-// queue's group guards it.
+// attempt is what a request does, once or, with RetryUnavailable, several times. While the request waits in a queue,
+// that queue's group guards it.
 type attempt struct {
 	entry  *entry        // of its only key, if it is there
 	queued bool          // it waits there

@@ -74,8 +74,8 @@ func (l *Locker) Close(ctx context.Context) error {
 // is over.
 func (l *Locker) Closing() <-chan struct{} { return l.closing }
 
-// awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long. They are
-// released concurrently, since each release may have to wait for a silent server.
+// awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long.
+// They are released concurrently, since each release may have to wait for a silent server.
 func (l *Locker) awaitHolders(ctx context.Context) error {
 	late := time.AfterFunc(lateWhenClosed, l.warnOfHeld)
 	defer late.Stop()

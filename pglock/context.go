@@ -56,8 +56,8 @@ func (c *lockContext) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// Err looks itself: the lock, which may have to look at the clock, and the parent are marked as ended before this context is.
-// A caller that asks in between must get the same answer.
+// Err looks itself: the lock, which may have to look at the clock, and the parent are marked as ended before this
+// context is. A caller that asks in between must get the same answer.
 func (c *lockContext) Err() error {
 	if c.Context.Err() == nil {
 		if ended := c.parent.Err(); ended != nil {

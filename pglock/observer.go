@@ -54,7 +54,8 @@ const (
 	// EventReleased: the lock was unlocked and had not been lost. Took is how long it was held.
 	EventReleased EventType = "released"
 	// EventLost: the lock has ended otherwise, and its contexts with it. It is reported in the background (if it
-	// comes with the grant, maybe before EventAcquired), or by the Unlock that found the loss. Close waits for the report, at most some seconds.
+	// comes with the grant, maybe before EventAcquired), or by the Unlock that found the loss. Close waits for the
+	// report, at most some seconds.
 	EventLost EventType = "lost"
 	// EventTxLocked: a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, or the result
 	// of a lock in a batch, where Took is zero. Such a call reports only to the Observer of its own [WithObserver]. The

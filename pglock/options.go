@@ -43,7 +43,8 @@ func Shared() AcquireOption {
 // the session's own lock_timeout for this one wait, and the transaction can continue afterwards (but see
 // [QueueLockTx]).
 //
-// With zero the call does not wait, like TryLock. A negative d is an error, and so is MaxWait given to a call that never waits.
+// With zero the call does not wait, like TryLock. A negative d is an error, and so is MaxWait given to a call that
+// never waits.
 func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(a *acquisition) error {
 		if d < 0 {

@@ -27,7 +27,8 @@ func RetryUnavailable(max time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error { return positive("RetryUnavailable", max, &c.outage) })
 }
 
-// takeInOutage repeats take, whose error was err, as long as the server cannot be reached and RetryUnavailable allows it.
+// takeInOutage repeats take, whose error was err, as long as the server cannot be reached and RetryUnavailable allows
+// it.
 func (l *Locker) takeInOutage(ctx context.Context, r *request, err error) (lock *Lock, _ error) {
 	began, pause := driver.Now(), minRetry
 	for isOutage(err) {

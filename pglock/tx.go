@@ -116,10 +116,11 @@ func (c txConfig) askTx(ctx context.Context, tx pgx.Tx, keys []Key, waits bool) 
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
-// and one round trip (with MaxWait, or under a deadline, two more for a savepoint). All calls, in every process, take keys in one fixed order, so two calls for the same keys
-// cannot deadlock with each other. Several calls in one transaction can, and so can its other locks. The same key
-// twice is harmless; no keys at all are [ErrInvalidKey]. [MaxWait] bounds the wait for all of them together. An
-// error of the server, other than a refusal or MaxWait, aborts the transaction; the rollback frees what was taken.
+// and one round trip (with MaxWait, or under a deadline, two more for a savepoint). All calls, in every process, take
+// keys in one fixed order, so two calls for the same keys cannot deadlock with each other. Several calls in one
+// transaction can, and so can its other locks. The same key twice is harmless; no keys at all are [ErrInvalidKey].
+// [MaxWait] bounds the wait for all of them together. An error of the server, other than a refusal or MaxWait, aborts
+// the transaction; the rollback frees what was taken.
 func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) error {
 	c, err := newTxConfig(opts)
 	if err != nil {

@@ -22,9 +22,9 @@ type DB interface {
 // The context of fn is ctx, tied to the transaction as by [TxContext], but without a round trip, and not as the work
 // of a Lock. A lock that is not free takes one more round trip than [LockTx].
 //
-// The wait keeps the connection, as with [LockTx]. A server that cannot be reached is [ErrUnavailable], and one that
-// denies access [ErrDenied]. If the connection ends during the commit, the error is [ErrUnavailable], and the
-// transaction may have been committed.
+// The wait keeps the connection, as with [LockTx]. If ctx ends before the pool has a free connection, the error is the
+// context's. A server that cannot be reached is [ErrUnavailable], and one that denies access [ErrDenied]. If the
+// connection ends during the commit, the error is [ErrUnavailable], and the transaction may have been committed.
 func BeginFunc(ctx context.Context, db DB, key Key, fn func(context.Context, pgx.Tx) error, opts ...TxOption) error {
 	const attempt = "begin, lock and commit a transaction under"
 	if db == nil || fn == nil {

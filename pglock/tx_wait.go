@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
 )
 
-// boundedLockTx waits for at most c.maxWait for all keys together, in a savepoint: the transaction survives the end of the
-// wait, and a refusal. It does not survive other errors.
+// boundedLockTx waits for at most c.maxWait for all keys together, in a savepoint: the transaction survives the end of
+// the wait, and a refusal. It does not survive other errors.
 func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error {
 	asked := newTxRequest(!c.never(), keys...)
 	savepoint, err := tx.Begin(ctx)

@@ -102,7 +102,8 @@ type step struct {
 	to   *wait
 }
 
-// needsLocked returns the calls that keep w's keys from it, for each key, and adds the Locks that they wait under to seen.
+// needsLocked returns the calls that keep w's keys from it, for each key, and adds the Locks that they wait under to
+// seen.
 func (g *waitGraph) needsLocked(w *wait, seen *[]*Lock) [][]step {
 	keepers, writer, wanted := make([][]step, len(w.keys)), w.behindWriter(), map[driver.KeyID]int{}
 	for i, key := range w.keys {
@@ -155,9 +156,8 @@ func (l *Lock) place() any {
 	return nil
 }
 
-// behindWriter reports whether w, which is shared, waits in its Locker's queue behind an exclusive request, or one that asks the
-// backend. Only
-// the end of the queue grows, so if one is there now, it was there before w.
+// behindWriter reports whether w, which is shared, waits in its Locker's queue behind an exclusive request, or one that
+// asks the backend. Only the end of the queue grows, so if one is there now, it was there before w.
 func (w *wait) behindWriter() bool {
 	if w.req == nil || !w.shared {
 		return false

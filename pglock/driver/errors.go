@@ -86,8 +86,8 @@ func (e *UnsettledError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *UnsettledError) Unwrap() error { return e.Err }
 
-// WhenSettled calls then when it is known what the server has done with a request that returned err: at once or, after an
-// [*UnsettledError], in a goroutine.
+// WhenSettled calls then when it is known what the server has done with a request that returned err: at once or, after
+// an [*UnsettledError], in a goroutine.
 func WhenSettled(err error, then func()) {
 	open, ok := errors.AsType[*UnsettledError](err)
 	if !ok {

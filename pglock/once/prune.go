@@ -17,8 +17,8 @@ import (
 // repeat a request. It must also exceed the longest transaction, as a record's age counts from its insertion, by the
 // server's clock. Prune waits for no other transaction, and any number of processes may call it.
 //
-// The role needs the privileges of migrations.LockerGrants or WatcherGrants, and EXECUTE on pglock.once_prune, which lets
-// it delete records of any age. keep must be at least a second.
+// The role needs the privileges of migrations.LockerGrants or WatcherGrants, and EXECUTE on pglock.once_prune, which
+// lets it delete records of any age. keep must be at least a second.
 func Prune(ctx context.Context, db pglock.DB, keep time.Duration, opts ...Option) error {
 	switch {
 	case db == nil:

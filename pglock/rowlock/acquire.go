@@ -27,8 +27,8 @@ func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 }
 
 // try asks without waiting. A row that another transaction has locked for a moment is asked for again, a few times;
-// under a guarded transaction it stays locked. A key that was refused is not asked for again within minLook: processes that
-// poll would take the server's time from the holder, and so have to poll for longer.
+// under a guarded transaction it stays locked. A key that was refused is not asked for again within minLook: processes
+// that poll would take the server's time from the holder, and so have to poll for longer.
 func (b *backend) try(ctx context.Context, w *want) error {
 	if last := b.refused.Load(); last != nil && last.key == w.grant.key && !timing.Sleep(ctx, last.at.Add(minLook).Sub(driver.Now())) {
 		return context.Cause(ctx)

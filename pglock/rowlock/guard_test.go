@@ -181,7 +181,8 @@ func TestGuardTxOfSeveralKeysHoldsAll(t *testing.T) {
 	unlock(t, again)
 }
 
-// A guarded transaction may be open when its Lock ends: by an Unlock before the commit, or by MaxHold. The next Lock of the process has the key when it has ended.
+// A guarded transaction may be open when its Lock ends: by an Unlock before the commit, or by MaxHold. The next Lock of
+// the process has the key when it has ended.
 func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *pglock.Lock){

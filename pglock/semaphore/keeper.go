@@ -158,8 +158,8 @@ func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 	}
 }
 
-// first returns the first waiter, how many slots it lacks, and the time until the next look. From then on the waiter
-// can get slots that are released here.
+// first returns the first waiter, how many slots it lacks, and the time until the next look. From then on a release here
+// makes that look due.
 func (s *Semaphore) first() (w *waiter, lacks int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

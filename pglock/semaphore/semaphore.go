@@ -131,7 +131,7 @@ func (s *Semaphore) Do(
 	return fn(p.Context(ctx), p)
 }
 
-// acquire waits in the queue of this process until the keeper or a released permit serves it.
+// acquire waits in the queue of this process until the keeper serves it.
 func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pglock.LockOption) (*Permit, error) {
 	if weight < 1 || weight > s.n {
 		return nil, s.failed(weight, fmt.Errorf("the weight must be between 1 and %d", s.n))

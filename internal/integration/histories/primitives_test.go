@@ -95,8 +95,8 @@ func TestSemaphoreIsLinearizable(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
-// A permit that is passed on within the process is not checked on the server, so the handoff limit forbids that here,
-// as with locks.
+// A gate that is handed off within the process is not checked on the server, so the handoff limit forbids that here, as
+// with locks.
 func TestSemaphoreIsLinearizableWhileSessionsAreTerminated(t *testing.T) {
 	db := testenv.Database(t)
 	r := &run{T: t, history: histories.New()}

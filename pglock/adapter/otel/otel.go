@@ -33,12 +33,13 @@ type config struct {
 	tracers trace.TracerProvider
 }
 
-// WithKeyLabel gives the metrics an attribute pglock. key, with the value that label returns for the key of a lock, such as
+// WithKeyLabel gives the metrics an attribute pglock.key, with the value that label returns for the key of a lock, such
+// as
 //
 //	func(key pglock.Key) string { kind, _, _ := strings.Cut(key.Name(), ":"); return kind }
 //
-// It must return few different values, since each makes a time series. Without this option metrics have no such attribute. A nil
-// function is an error.
+// It must return few different values, since each makes a time series. Without this option metrics have no such
+// attribute. A nil function is an error.
 func WithKeyLabel(label func(pglock.Key) string) Option {
 	return func(c *config) error {
 		if label == nil {

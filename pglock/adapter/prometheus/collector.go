@@ -24,12 +24,12 @@ type Option func(*config) error
 
 type config struct{ label func(pglock.Key) string } // nil: none
 
-// WithKeyLabel gives the metrics a label  key, with the value that label returns for the key of a lock, such as
+// WithKeyLabel gives the metrics a label key, with the value that label returns for the key of a lock, such as
 //
 //	func(key pglock.Key) string { kind, _, _ := strings.Cut(key.Name(), ":"); return kind }
 //
-// It must return few different values, since each makes a time series. Without this option there is no such label. A nil
-// function is an error.
+// It must return few different values, since each makes a time series. Without this option there is no such label. A
+// nil function is an error.
 func WithKeyLabel(label func(pglock.Key) string) Option {
 	return func(c *config) error {
 		if label == nil {

@@ -41,9 +41,9 @@ var ErrNoTransaction = errors.New("not in a transaction")
 // takes one statement. A driver that prepares statements may need two round trips for it the first time on a
 // connection.
 //
-// With MaxWait, or below a deadline, a lock that is not free takes three more, for a savepoint. When the bound has passed,
-// four others find out who holds the lock; the transaction can continue then, and lock_timeout is what it was before. When ctx is cancelled during the wait, pgx and
-// lib/pq close the connection, and the transaction is over.
+// With MaxWait, or below a deadline, a lock that is not free takes three more, for a savepoint, or eight when the bound
+// has passed, which find out who holds the lock; the transaction can continue then, and lock_timeout is what it was
+// before. When ctx is cancelled during the wait, pgx and lib/pq close the connection, and the transaction is over.
 //
 // REPEATABLE READ and SERIALIZABLE transactions are refused with [pglock.ErrStaleSnapshot], hot standbys with
 // [pglock.ErrStandby] and CockroachDB with [pglock.ErrUnsupported], before anything is locked.

@@ -78,7 +78,8 @@ func (b *Backend) AcquireTogether(ctx context.Context, requests []driver.Request
 	return grants, errs
 }
 
-// wait takes the lock when it is its turn: it waits in the server's queue or, without a session for that, tries again and again.
+// wait takes the lock when it is its turn: it waits in the server's queue or, without a session for that, tries again
+// and again.
 func (b *Backend) wait(ctx context.Context, r driver.Request) (c carrier, err error) {
 	g, tried, waitErr := b.waits.Wait(ctx, r, func() (over bool) {
 		c, err = b.try(ctx, r)

@@ -19,7 +19,8 @@ const otherKeys = "other"
 // series of a key must continue then.
 type keyLabel struct{ database, key string }
 
-// contention counts the locks of a key, or of several keys, and their holders and waiters. Some holders are prepared transactions.
+// contention counts the locks of a key, or of several keys, and their holders and waiters. Some holders are prepared
+// transactions.
 type contention struct {
 	locks, holders, prepared, waiters int
 	// oldest is the longest wait, and held how long the oldest holder can have had the key. Both are 0 for keys whose waits

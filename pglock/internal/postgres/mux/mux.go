@@ -57,7 +57,8 @@ func New(config Config) *Mux {
 	return m
 }
 
-// Try locks the key of g on one of the sessions, without waiting for its holder ([driver.ErrNotAcquired]). If a session ends before it answers, another one is asked.
+// Try locks the key of g on one of the sessions, without waiting for its holder ([driver.ErrNotAcquired]). If a session
+// ends before it answers, another one is asked.
 func (m *Mux) Try(ctx context.Context, g *Grant) error {
 	return m.on(ctx, func(s *Session) error { return s.Try(ctx, g) })
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Wait takes r's lock when it is its turn, on a session that waits for it and then carries it. While there is no place for such a
-// session, or none can be opened, it calls try after each of its pauses; tried says that this has ended the wait.
+// Wait takes r's lock when it is its turn, on a session that waits for it and then carries it. While there is no place
+// for such a session, or none can be opened, it calls try after each of its pauses; tried says that this has ended the
+// wait.
 func (p *Pool) Wait(ctx context.Context, r driver.Request, try func() (over bool)) (g *Grant, tried bool, err error) {
 	if tried, err = p.enter(ctx, try); tried || err != nil {
 		return nil, tried, err

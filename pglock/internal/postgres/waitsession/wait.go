@@ -99,7 +99,8 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 }
 
-// unlockAll releases the key that a failed wait may have left: it may have been granted just when the statement was cancelled. If that fails too the session ends, which frees everything.
+// unlockAll releases the key that a failed wait may have left: it may have been granted just when the statement was
+// cancelled. If that fails too the session ends, which frees everything.
 func (s *session) unlockAll(caller context.Context) error {
 	end := time.AfterFunc(s.cleanUpWithin(caller), func() {
 		s.End(driver.LostSession, errors.New("clean up after a wait: no answer in time"))
