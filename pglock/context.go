@@ -11,14 +11,30 @@ import (
 // timers run. Derived contexts end as usual, through their Done channels. If parent ends the lock stays held: unlock
 // it.
 func (l *Lock) Context(parent context.Context) context.Context {
-	life, end := l.lifetime()
-	if parent.Done() == nil {
+	if parent.Done() == nil { // of these the lock keeps one, however long it is held
+		life, end := l.lifetime()
 		return &lockContext{life, l, parent, end}
 	}
-	own, cancel := context.WithCancelCause(life)
-	stop := context.AfterFunc(parent, func() { cancel(context.Cause(parent)) })
-	context.AfterFunc(own, func() { stop() }) // a parent that lasts longer keeps nothing
-	return &lockContext{own, l, parent, cancel}
+	own, end := context.WithCancelCause(parent) // its Err is that of the parent, such as DeadlineExceeded
+	c := &lockContext{own, l, parent, end}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		end(l.err)
+		return c
+	}
+	if l.contexts == nil {
+		l.contexts = map[*lockContext]struct{}{}
+	}
+	l.contexts[c] = struct{}{}
+	context.AfterFunc(own, func() { l.forgetContext(c) }) // a lock that lasts longer than the parent keeps nothing
+	return c
+}
+
+func (l *Lock) forgetContext(c *lockContext) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.contexts, c)
 }
 
 // lifetime returns the context that ends with the lock, and what ends it.
@@ -36,7 +52,7 @@ func (l *Lock) lifetime() (context.Context, context.CancelCauseFunc) {
 
 // lockContext is a context that ends with the lock, and with its parent, whose values it has.
 type lockContext struct {
-	context.Context // ends with the lock, and soon after the parent
+	context.Context // ends with the lock and, unless that has no end, with the parent
 	lock            *Lock
 	parent          context.Context
 	end             context.CancelCauseFunc
@@ -50,7 +66,7 @@ func (c *lockContext) Value(key any) any {
 	if key == (ancestry{}) {
 		return c.lock
 	}
-	if own := c.Context.Value(key); own != nil { // what package context knows itself by
+	if own := c.Context.Value(key); own != nil || c.parent.Done() != nil { // what package context knows itself by, or all values
 		return own
 	}
 	return c.parent.Value(key)
@@ -59,10 +75,12 @@ func (c *lockContext) Value(key any) any {
 // Err looks itself: the lock, which may have to look at the clock, and the parent are marked as ended before this
 // context is. A caller that asks in between must get the same answer.
 func (c *lockContext) Err() error {
-	if c.Context.Err() == nil {
-		if ended := c.parent.Err(); ended != nil {
-			c.end(context.Cause(c.parent))
-		} else if lost := c.lock.Err(); lost != nil {
+	switch {
+	case c.Context.Err() != nil:
+	case c.parent.Err() != nil:
+		<-c.Context.Done() // which it ends just now
+	default:
+		if lost := c.lock.Err(); lost != nil {
 			c.end(lost)
 		}
 	}

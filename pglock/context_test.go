@@ -54,6 +54,37 @@ func TestContextsEndWithTheLock(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
+// A deadline that a parent has is one of the contexts, so they end with its error, and so do waits under them.
+func TestContextsEndAsTheirParents(t *testing.T) {
+	l, err := locktest.NewMemory()
+	must.Succeed(t, err)
+	held, other := pglock.NewKey("held"), pglock.NewKey("other")
+	lock, holder := mustLock(t, l, held), mustLock(t, l, other)
+	parent, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	work := lock.Context(parent)
+	derived, cancel := context.WithCancel(work)
+	defer cancel()
+	_, err = l.Lock(derived, other)
+	wait, waited := errors.AsType[*pglock.WaitError](err)
+	if !waited || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || len(wait.Holders) != 1 {
+		t.Errorf("a wait under a deadline: %v", err)
+	}
+	for _, ctx := range []context.Context{work, derived, lock.Context(parent)} {
+		select {
+		case <-ctx.Done():
+		default:
+			t.Error("a context lasts longer than its parent")
+		}
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			t.Errorf("after the deadline: %v, %v", ctx.Err(), context.Cause(ctx))
+		}
+	}
+	mustUnlock(t, lock)
+	mustUnlock(t, holder)
+	closeWithinAMinute(t, l)
+}
+
 // A lock that is held for weeks does not keep the contexts that were asked for meanwhile.
 func TestContextsWithoutReferencesAreCollected(t *testing.T) {
 	lock := lockInMemory(t)

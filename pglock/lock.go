@@ -23,12 +23,13 @@ type Lock struct {
 	since driver.Instant
 	use   *Use // what a primitive uses it for; nil for plain locks
 
-	mu      sync.Mutex
-	err     error           // why it ended
-	expires driver.Instant  // when MaxHold ends it; 0 is never
-	timer   *time.Timer     // checks expires
-	life    context.Context // ends with the lock; made when it is first needed
-	endLife context.CancelCauseFunc
+	mu       sync.Mutex
+	err      error           // why it ended
+	expires  driver.Instant  // when MaxHold ends it; 0 is never
+	timer    *time.Timer     // checks expires
+	life     context.Context // ends with the lock; made when it is first needed
+	endLife  context.CancelCauseFunc
+	contexts map[*lockContext]struct{} // others that end with it
 
 	fence    atomic.Int64  // 0 until it has been asked for
 	guarding chan struct{} // has room while no call guards the first transaction; made when it is first needed
@@ -149,10 +150,14 @@ func (l *Lock) end(err error) bool {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	endLife := l.endLife
+	endLife, contexts := l.endLife, l.contexts
+	l.contexts = nil
 	l.mu.Unlock()
 	if endLife != nil {
 		endLife(err)
+	}
+	for c := range contexts {
+		c.end(err)
 	}
 	return true
 }
