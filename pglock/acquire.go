@@ -70,9 +70,10 @@ type request struct {
 type attempt struct {
 	entry  *entry        // of its only key, if it is there
 	queued bool          // it waits there
+	before int           // answers, when the request ahead asked
 	ready  chan struct{} // closed when that wait is over
 	lock   *Lock         // the result, if it need not ask the backend
-	behind bool          // it waited for a holder
+	behind bool          // it waited for a holder: the server has answered it, or a request ahead
 }
 
 // acquire takes keys, which are in order.
@@ -241,6 +242,10 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	}
 	defer endWait(w)
 	r.reportWait(l)
+	r.behind = true
+	l.lock(r.groups)
+	r.entry.answers++
+	l.unlock(r.groups)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	l.mu.Lock()
@@ -272,6 +277,7 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	e := r.entry
 	e.busy--
 	e.writer = false
+	e.answers++
 	e.holds = append(e.holds, h)
 	lock := l.attachLocked(h, r, &h.first, now)
 	l.wakeQueueLocked(e) // others may join it

@@ -123,6 +123,7 @@ func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (er
 		part := r.part(i, false)
 		r.at = i
 		parts[i], err = l.takeOne(ctx, part)
+		r.behind = r.behind || part.behind
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,9 @@ type entry struct {
 	busy      int
 	exclusive bool
 	writer    bool // an exclusive request asks the backend, and waits there
+
+	answers int // of the server: a hold, or that others have the key
+	asked   int // answers, when it was last asked
 }
 
 // identity identifies a lock: the number of its key and, if the backend distinguishes locks by their names
@@ -108,7 +111,7 @@ func (l *Locker) enter(r *request) (waits bool, err error) {
 		l.applyLocked(e, r, v)
 		return false, nil
 	}
-	r.ready, r.queued = make(chan struct{}), true
+	r.ready, r.queued, r.before = make(chan struct{}), true, e.asked
 	e.queue = append(e.queue, r)
 	if !r.config.shared {
 		e.writers++
@@ -123,6 +126,7 @@ func (l *Locker) applyLocked(e *entry, r *request, v decision) {
 		return
 	}
 	e.busy++
+	e.asked = e.answers
 	e.exclusive = !r.config.shared
 	e.writer = e.exclusive && !r.try
 }
@@ -148,7 +152,7 @@ func (l *Locker) wakeQueueLocked(e *entry) {
 // dequeueLocked removes r, which waits there, from the queue.
 func (e *entry) dequeueLocked(r *request) {
 	removeOne(&e.queue, r)
-	r.queued = false
+	r.queued, r.behind = false, e.answers > r.before
 	if !r.config.shared {
 		e.writers--
 	}

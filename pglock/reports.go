@@ -15,7 +15,6 @@ func (r *request) reportWait(l *Locker) {
 	if r.of != nil {
 		r = r.of
 	}
-	r.behind = true
 	if r.waited {
 		return
 	}

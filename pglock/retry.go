@@ -48,9 +48,9 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request, err error) (lock 
 		if lock, err = l.take(ctx, &again); again.behind { // the server has answered
 			began, pause = driver.Now(), minRetry
 		} else if isEndOf(ctx, err) {
-			err = fmt.Errorf("%w: %w", endOfWait(ctx), outage)
+			return nil, fmt.Errorf("%w: %w", endOfWait(ctx), outage)
 		}
-		r.at = again.at
+		r.at, r.token = again.at, again.token
 	}
 	return lock, err
 }

@@ -3,9 +3,11 @@ package pglock_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // One caller waits in the queue of a server that is restarted, and another calls while it is down. Both get their locks
@@ -122,4 +125,109 @@ func TestRetryUnavailableGivesUpOnWhatRetriesCannotMend(t *testing.T) {
 	if code := sqlstate.Of(err); code != "3D000" || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without a database the error is %v", err)
 	}
+}
+
+// scripted is a server that answers requests as a function says.
+type scripted struct {
+	driver.Backend
+	answer func(ctx context.Context, wait bool) error
+}
+
+func (*scripted) Start(driver.Config) error                   { return nil }
+func (*scripted) Close(context.Context) error                 { return nil }
+func (*scripted) Deadline() driver.Instant                    { return driver.Never }
+func (*scripted) Release(context.Context, driver.Grant) error { return nil }
+
+func (*scripted) Holders(context.Context, driver.Key) ([]driver.Holder, error) { return nil, nil }
+
+func (s *scripted) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
+	if err := s.answer(ctx, r.Wait); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// noAnswer is that of a server which is silent: calls give up after a second.
+func noAnswer(context.Context, bool) error {
+	time.Sleep(time.Second)
+	return driver.ErrUnavailable
+}
+
+// Calls for one key wait for each other in the queue of the process. That is no answer of the server, so their outage goes on.
+func TestRetryUnavailableEndsForEachOfManyCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := pglock.NewWithBackend(&scripted{answer: noAnswer}, pglock.WithLogger(slog.New(slog.DiscardHandler)))
+		must.Succeed(t, err)
+		const calls, most, bound = 4, 10 * time.Second, 25 * time.Second
+		ended := make(chan error)
+		for i := range calls {
+			opts := []pglock.LockOption{pglock.RetryUnavailable(most)}
+			if i == 0 {
+				opts = []pglock.LockOption{pglock.RetryUnavailable(time.Hour), pglock.MaxWait(bound)}
+			}
+			go func() { _, err := l.Lock(minuteContext(t), pglock.NewKey("k"), opts...); ended <- err }()
+		}
+		begin := time.Now()
+		for range calls {
+			err := <-ended
+			if late := time.Since(begin); late > bound+calls*time.Second {
+				t.Errorf("a call has ended after %v", late)
+			}
+			if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+				t.Errorf("%v: want ErrUnavailable and not ErrNotAcquired", err)
+			}
+		}
+		must.Succeed(t, l.Close(t.Context()))
+	})
+}
+
+// Between two outages the server says that another process holds the key. It says so to one of the calls, and the other waits
+// behind that one.
+func TestRetryUnavailableCountsEachOutageForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		l, err := pglock.NewWithBackend(&scripted{answer: func(ctx context.Context, wait bool) error {
+			switch now := time.Since(begin); {
+			case now < 5*time.Second, time.Hour < now && now < time.Hour+5*time.Second:
+				return noAnswer(ctx, wait)
+			case now > time.Hour:
+				return nil
+			case wait:
+				time.Sleep(time.Hour - now)
+				return noAnswer(ctx, wait)
+			}
+			return driver.ErrNotAcquired
+		}}, pglock.WithLogger(slog.New(slog.DiscardHandler)))
+		must.Succeed(t, err)
+		ended := make(chan error)
+		for range 2 {
+			go func() {
+				lock, err := l.Lock(t.Context(), pglock.NewKey("k"), pglock.RetryUnavailable(20*time.Second))
+				if err == nil {
+					err = lock.Unlock(t.Context())
+				}
+				ended <- err
+			}()
+		}
+		must.Succeed(t, errors.Join(<-ended, <-ended, l.Close(t.Context())))
+	})
+}
+
+func TestRetryUnavailableReportsTheTokenOfItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens, asked := map[pglock.EventType]string{}, 0
+		l, err := pglock.NewWithBackend(&scripted{answer: func(ctx context.Context, wait bool) error {
+			if asked++; asked == 3 {
+				return nil
+			}
+			return noAnswer(ctx, wait)
+		}}, pglock.WithObserver(func(_ context.Context, e pglock.Event) { tokens[e.Type] = e.Token }))
+		must.Succeed(t, err)
+		lock := mustLock(t, l, pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
+		mustUnlock(t, lock)
+		if tokens[pglock.EventAcquired] != lock.Token() || tokens[pglock.EventReleased] != lock.Token() {
+			t.Errorf("the lock has token %q, and was reported with %v", lock.Token(), tokens)
+		}
+		must.Succeed(t, l.Close(t.Context()))
+	})
 }
