@@ -198,8 +198,8 @@ WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 -- name: Reconcile :one
 SELECT array_agg(held.number IS NOT NULL ORDER BY wanted.i)::bool[] AS held
 FROM (SELECT i,
-             (@operations::int2[])[i] & 1 AS pair,
-             CASE WHEN (@operations::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END AS mode,
+             coalesce((@operations::int2[])[i], 0) & 1 AS pair,
+             CASE WHEN coalesce((@operations::int2[])[i], 0) & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END AS mode,
              (@numbers::int8[])[i] AS number
       FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i) AS wanted
 LEFT JOIN (SELECT l.objsubid - 1 AS pair, l.mode, (l.classid::int8 << 32) | l.objid::int8 AS number

@@ -320,8 +320,8 @@ func (q *Queries) ProveSession(ctx context.Context, arg ProveSessionParams) (str
 const Reconcile = `-- name: Reconcile :one
 SELECT array_agg(held.number IS NOT NULL ORDER BY wanted.i)::bool[] AS held
 FROM (SELECT i,
-             ($1::int2[])[i] & 1 AS pair,
-             CASE WHEN ($1::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END AS mode,
+             coalesce(($1::int2[])[i], 0) & 1 AS pair,
+             CASE WHEN coalesce(($1::int2[])[i], 0) & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END AS mode,
              ($2::int8[])[i] AS number
       FROM pg_catalog.generate_subscripts($2::int8[], 1) AS i) AS wanted
 LEFT JOIN (SELECT l.objsubid - 1 AS pair, l.mode, (l.classid::int8 << 32) | l.objid::int8 AS number

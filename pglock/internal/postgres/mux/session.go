@@ -236,11 +236,15 @@ func (b *batch) add(o *op) {
 	b.ops = append(b.ops, o)
 }
 
-// addAll adds the releases and then the tries, at most maxOps together.
+// addAll adds the releases and then the tries that fit into one statement.
 func (b *batch) addAll(queue []*op) {
+	most := wire.PlainKeys
+	if slices.ContainsFunc(queue, func(o *op) bool { return o.grant != nil && o.grant.Operation(false) != 0 }) {
+		most = wire.MixedKeys
+	}
 	for _, wanted := range [...]kind{release, try} {
 		for _, o := range queue {
-			if o.kind == wanted && len(b.ops) < maxOps {
+			if o.kind == wanted && len(b.ops) < most {
 				b.add(o)
 			}
 		}
@@ -377,7 +381,6 @@ func (s *Session) unlock() {
 }
 
 const (
-	maxOps         = wire.SegmentKeys // in one statement
 	farWindow      = 8
 	far            = 250 * time.Microsecond
 	answerPatience = time.Second

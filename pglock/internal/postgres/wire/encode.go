@@ -69,9 +69,14 @@ func (c *Conn) SendBatch(b *Batch) error {
 	return c.sync()
 }
 
-// SendQuestion writes the statement that asks, key by key, which locks of b the session holds.
+// SendQuestion writes the statement that asks, key by key, which locks of b the session holds. Exclusive ones of the bigint
+// space need no operations.
 func (c *Conn) SendQuestion(b *Batch) error {
-	return sendArrays(c, c.names.reconcile, b.Operations, b.Numbers)
+	operations := b.Operations
+	if _, plain := b.plain(); plain {
+		operations = nil
+	}
+	return sendArrays(c, c.names.reconcile, operations, b.Numbers)
 }
 
 // SendQuery runs SQL in a single message. The arguments, in text form, take the places of the parameters.
@@ -118,9 +123,9 @@ func sendArrays[N int16 | int64](c *Conn, name string, first []N, second []int64
 
 const (
 	fewKeys = 6 // measured: from 8 on an array costs the server less
-	// SegmentKeys is how many keys a statement may have to fit one TCP segment of 1,460 bytes: the elements of a key in two
-	// arrays, an int8 and an int2, take 12 and 6, and the rest at most 110.
-	SegmentKeys = 75
+	// How many keys a statement may have to fit one TCP segment of 1,460 bytes: exclusive ones of the bigint space are each an
+	// int8, which takes 12, others also an int2, which takes 6, and the rest at most 110.
+	PlainKeys, MixedKeys = 112, 75
 )
 
 // Object identifiers of pg_type.dat.

@@ -49,7 +49,7 @@ func carryOut(wiretest.Statement) wiretest.Verdict { return wiretest.Verdict{} }
 // A batch is sent as several statements or as arrays. What it means does not depend on it.
 func TestBatchMeansTheSameInEachForm(t *testing.T) {
 	for _, op := range []wire.Operation{0, wire.Shared} { // with Shared it is not plain
-		for _, n := range []int{1, 6, 7, wire.SegmentKeys} {
+		for _, n := range []int{1, 6, 7, wire.MixedKeys} {
 			t.Run(fmt.Sprintf("operation %d, %d keys", op, n), func(t *testing.T) {
 				inBubble(t, carryOut, func(t *testing.T, c *wire.Conn, locks *wiretest.Locks, _ *wiretest.Server, sent *[]wiretest.Statement) {
 					var take, swap wire.Batch
@@ -98,7 +98,11 @@ func (w *written) Write(b []byte) (int, error) {
 // are never in two segments.
 func TestAStatementFitsOneSegment(t *testing.T) {
 	for _, op := range []wire.Operation{0, wire.Release, wire.Shared | wire.Pair | wire.Release} {
-		for n := 1; n <= wire.SegmentKeys; n++ {
+		most := wire.PlainKeys
+		if op&^wire.Release != 0 {
+			most = wire.MixedKeys
+		}
+		for n := 1; n <= most; n++ {
 			socket := &written{}
 			c := wire.NewConn(socket, pgproto3.NewFrontend(nil, socket), 1<<32-1, 1<<31-1)
 			var b wire.Batch

@@ -55,7 +55,11 @@ func (st *Statement) addPlain(releases, tries []int64) {
 
 func (st *Statement) addAll(operations, keys []int64) {
 	for i, key := range keys {
-		st.add(key, wire.Operation(operations[i]))
+		op := wire.Operation(0) // a question about exclusive keys of the bigint space names none
+		if len(operations) > 0 {
+			op = wire.Operation(operations[i])
+		}
+		st.add(key, op)
 	}
 }
 
