@@ -281,10 +281,15 @@ func holderText(h Holder) string {
 	return strings.Join(parts, ", ")
 }
 
-// roundForPeople keeps milliseconds of a duration, if it has any.
+// roundForPeople keeps three or four digits of a duration.
 func roundForPeople(d time.Duration) time.Duration {
-	if d < time.Millisecond {
-		return d
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond)
 	}
-	return d.Round(time.Millisecond)
+	return d
 }

@@ -1,6 +1,9 @@
 package pglock
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -111,4 +114,42 @@ func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) 
 		l.acquired.Add(1)
 	}
 	return k
+}
+
+// handOff is [hooks.HandOff]. If a loss and handOff race, the first to lock the group decides whether k or the new
+// Lock is lost.
+func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, report func(), err error) {
+	h, l := k.hold, k.hold.locker
+	r := &request{keys: k.keys()}
+	if err := r.config.read(opts); err != nil {
+		return nil, nil, err
+	}
+	r.token = l.tokenFor(r.config)
+	l.lock(h.groups)
+	may := !h.over && !h.kept && driver.Now() < h.deadline() && h.several == nil && !h.shared &&
+		len(h.entry[0].queue) == 0 && !l.closed.Load()
+	if !may || !k.end(ErrUnlocked) {
+		l.unlock(h.groups)
+		return nil, nil, k.says("hand off", errNoHandOff)
+	}
+	removeOne(&h.locks, k)
+	l.held.Add(-1)
+	next = l.shareLocked(h, r)
+	l.unlock(h.groups)
+	next.limit(r.config.maxHold)
+	return next, func() {
+		k.reportReleased(to)
+		next.reportHandedOff(to)
+	}, nil
+}
+
+var errNoHandOff = fmt.Errorf("%w by the next: it has ended or is shared, or others wait for it", ErrNotAcquired)
+
+// reportHandedOff reports a Lock that handOff has made.
+func (k *Lock) reportHandedOff(ctx context.Context) {
+	if o := k.hold.locker.config.observer; o != nil {
+		e := k.event(EventAcquired)
+		e.Took = 0
+		o(ctx, e)
+	}
 }

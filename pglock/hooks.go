@@ -3,6 +3,7 @@ package pglock
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,8 +21,15 @@ func init() {
 	hooks.Observe = func(ctx context.Context, locker, event any) {
 		locker.(*Locker).config.observer.observe(ctx, event.(Event))
 	}
+	hooks.HandoffLimit = func(locker any) (int, time.Duration) {
+		c := locker.(*Locker).config
+		return c.handoffs, c.handoffFor
+	}
 	hooks.Await = func(ctx context.Context, locker, name, keys any, some int) (context.Context, func(), error) {
 		return locker.(*Locker).awaitSome(ctx, name.(Key), keys.([]Key), some)
+	}
+	hooks.HandOff = func(lock any, to context.Context, opts any) (any, func(), error) {
+		return lock.(*Lock).handOff(to, opts.([]LockOption))
 	}
 	hooks.WithUse = func(use any) any {
 		u := use.(Use)

@@ -23,6 +23,8 @@ var (
 	Logger func(locker any) *slog.Logger
 	// Observe tells the Observer, if there is one, of event, a pglock.Event.
 	Observe func(ctx context.Context, locker, event any)
+	// HandoffLimit returns the limit of WithHandoffLimit, or the default.
+	HandoffLimit func(locker any) (n int, d time.Duration)
 	// WhoHolds returns the []pglock.Holder of the first of keys, a []pglock.Key, that has any, as the errors of waits name
 	// them; none if the server does not answer soon. ended says that a context has ended the wait.
 	WhoHolds func(locker, keys any, ended bool) any
@@ -54,6 +56,15 @@ var (
 	PublishAfter = time.Second
 	ConfirmAfter = 100 * time.Millisecond
 )
+
+// HandOff ends a *pglock.Lock as Unlock does, and returns the *pglock.Lock that takes its place on the server, made with
+// opts, a []pglock.LockOption, without asking the server. It is for queues outside of the Locker. They keep the handoff
+// limit themselves, or other processes may never get the lock. Only the values of to, the next holder's context, matter.
+//
+// HandOff does not call the Observer, so it may be called under a mutex; report does, and must be called once,
+// afterwards. If the lock has ended, is one of several holders, or is of several keys, or if a call of this process waits
+// for the key, the error matches ErrNotAcquired, and the lock is as it was: unlock it.
+var HandOff func(lock any, to context.Context, opts any) (next any, report func(), err error)
 
 // WithUse returns a pglock.LockOption that tells the Observer what a lock is for, a pglock.Use. A try that is refused is not
 // reported as Failed then: a primitive may try several locks, and reports how its own caller's request ended.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -181,8 +182,8 @@ func TestGuardTxOfSeveralKeysHoldsAll(t *testing.T) {
 	unlock(t, again)
 }
 
-// A guarded transaction may be open when its Lock ends: by an Unlock before the commit, or by MaxHold. The next Lock of
-// the process has the key when it has ended.
+// A guarded transaction may be open when its Lock ends: by an Unlock before the commit, by MaxHold, or when package semaphore
+// passes a permit on. The next Lock of the process has the key when it has ended.
 func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *pglock.Lock){
@@ -190,6 +191,11 @@ func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
 		"MaxHold": func(t *testing.T, held *pglock.Lock) {
 			must.Succeed(t, held.Extend(time.Millisecond))
 			<-held.Done()
+		},
+		"HandOff": func(t *testing.T, held *pglock.Lock) {
+			_, _, err := hooks.HandOff(held, t.Context(), []pglock.LockOption(nil))
+			wantIs(t, err, pglock.ErrNotAcquired)
+			unlock(t, held)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +205,9 @@ func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
 			held := lock(t, l)
 			tx := begin(t, pool, pgx.TxOptions{})
 			must.Succeed(t, held.GuardTx(t.Context(), tx))
+			if name == "HandOff" { // which others in the queue prevent in any case
+				end(t, held)
+			}
 			got := make(chan *pglock.Lock, 1)
 			go func() {
 				next, err := l.Lock(context.WithoutCancel(t.Context()), key)
@@ -208,7 +217,9 @@ func TestGuardTxEndsBeforeTheNextLockOfTheProcessHasTheKey(t *testing.T) {
 				got <- next
 			}()
 			testenv.WaitUntil(t, "the next waits", func() bool { return l.Stats().Waiting == 1 })
-			end(t, held)
+			if name != "HandOff" {
+				end(t, held)
+			}
 			select {
 			case next := <-got:
 				t.Error("the next Lock has the key while the guarded transaction is open")

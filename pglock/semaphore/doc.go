@@ -16,7 +16,9 @@
 // the gate probes all of them, first after 0.6 ms, then after growing pauses of up to 20 ms. Meanwhile no other caller
 // asks the server for a slot.
 //
-// A released permit goes back to the server, and to the first waiter of the process that holds the gate.
+// A released permit goes to the first waiter in the same process, without asking the server. Whenever the Locker's
+// handoff limit is reached ([pglock.WithHandoffLimit]), one permit goes back to the server, for the process that holds
+// the gate. A process that holds the gate itself passes its permits on without that limit.
 //
 // # What is guaranteed
 //

@@ -158,8 +158,8 @@ func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 	}
 }
 
-// first returns the first waiter, how many slots it lacks, and the time until the next look. From then on a release here
-// makes that look due.
+// first returns the first waiter, how many slots it lacks, and the time until the next look. From then on the waiter
+// can get slots that are released here.
 func (s *Semaphore) first() (w *waiter, lacks int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,6 +180,9 @@ func (s *Semaphore) give(found []held) {
 		before = s.queue[0]
 	}
 	var freed []held
+	if len(found) > 0 {
+		s.turn.came(driver.Now())
+	}
 	for _, h := range found {
 		if !s.serveLocked(h) {
 			freed = append(freed, h)

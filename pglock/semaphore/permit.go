@@ -85,9 +85,9 @@ func (p *Permit) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Release gives the permit back to the server. It returns nil if the permit was held until now, an error that matches
-// [pglock.ErrLost] if it was lost, and [pglock.ErrUnlocked] on a second call. Any other error means that the server did
-// not confirm in time. Like [pglock.Lock.Unlock] it uses the values of ctx only.
+// Release releases the permit, to the next waiter of this process or to the server. It returns nil if the permit was
+// held until now, an error that matches [pglock.ErrLost] if it was lost, and [pglock.ErrUnlocked] on a second call. Any
+// other error means that the server did not confirm in time. Like [pglock.Lock.Unlock] it uses the values of ctx only.
 func (p *Permit) Release(ctx context.Context) error {
 	if !p.end() {
 		return p.failed(pglock.ErrUnlocked)

@@ -119,8 +119,26 @@ func (s *Semaphore) serveLocked(h held) bool {
 	return true
 }
 
-// giveBack releases a slot. If this process holds the gate its keeper looks again.
+// giveBack passes a slot on to the first waiter of this process, or releases it.
+//
+// While this process holds the gate it is the next in line anyway, so no limit applies. Otherwise the handoff limit
+// applies to all its slots together, and a waiter that needs several slots gets none: two such waiters that collected
+// slots without the gate could wait for each other's.
 func (s *Semaphore) giveBack(ctx context.Context, h held) error {
+	over := h.lock.Err() != nil // which may call the Observer
+	s.mu.Lock()
+	if !over && len(s.queue) > 0 && (s.atGate || s.queue[0].weight == 1 && s.turn.lasts(driver.Now())) {
+		next, report, err := hooks.HandOff(h.lock, s.queue[0].ctx, s.slot)
+		if err == nil {
+			s.turn.passed++
+			s.serveLocked(held{h.slot, next.(*pglock.Lock)})
+			s.mu.Unlock()
+			report()
+			return nil
+		}
+	}
+	s.turn.begin(driver.Now())
+	s.mu.Unlock()
 	err := h.lock.Unlock(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,8 @@ type Semaphore struct {
 	cancelGate context.CancelFunc // ends the keeper's wait for the gate; nil while it does not wait
 	mine       []*pglock.Lock     // locks of the slots that are held here, by slot
 	recent     []int              // slots that were given back here, the latest one last
-	unwatch    func()             // ends what the log is told of the queue; nil while no call has to wait
+	turn       turn
+	unwatch    func() // ends what the log is told of the queue; nil while no call has to wait
 }
 
 // New returns the semaphore named by key, with n permits. Semaphores with equal keys on the same server are one
@@ -52,6 +53,7 @@ func New(l *pglock.Locker, key pglock.Key, n int) (*Semaphore, error) {
 		locker: l, key: key, n: n, name: lockkeys.SemaphoreName(key.String(), n),
 		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
 	}
+	s.turn.handoffs, s.turn.lasting = hooks.HandoffLimit(l)
 	s.gate = []pglock.LockOption{hooks.WithUse(pglock.Use{Kind: hooks.UseSemaphoreGate, Key: key}).(pglock.LockOption)}
 	s.slot = []pglock.LockOption{hooks.WithUse(s.use()).(pglock.LockOption)}
 	return s, nil
@@ -131,7 +133,7 @@ func (s *Semaphore) Do(
 	return fn(p.Context(ctx), p)
 }
 
-// acquire waits in the queue of this process until the keeper serves it.
+// acquire waits in the queue of this process until the keeper or a released permit serves it.
 func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pglock.LockOption) (*Permit, error) {
 	if weight < 1 || weight > s.n {
 		return nil, s.failed(weight, fmt.Errorf("the weight must be between 1 and %d", s.n))

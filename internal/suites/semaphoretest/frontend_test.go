@@ -24,6 +24,7 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		return l
 	}
 	exercise(t, open, nil, map[string]func(*suite){
+		"AReleaseServesThisProcess":         (*suite).handoff,
 		"CollectedSlotsAreGivenBack":        (*suite).collected,
 		"TheLimitCanDiffer":                 (*suite).limits,
 		"MaxWaitEndsTheWait":                (*suite).maxWait,
@@ -32,6 +33,25 @@ func TestWhatIsTheSameOnEveryBackend(t *testing.T) {
 		"WaitersOfAProcessAreServedInOrder": (*suite).order,
 		"TheObserverSeesPermits":            (*suite).observer,
 	})
+}
+
+func (s *suite) handoff() {
+	l := s.opener(s.T, pglock.WithHandoffLimit(1000, time.Hour))
+	sem, err := semaphore.New(l, s.key(), 2)
+	s.Must(err)
+	a, b := s.acquire(sem, 1), s.acquire(sem, 1)
+	waiters := []*attempt{s.start(s.Ctx, sem, 1), s.start(s.Ctx, sem, 1)}
+	s.waiting(sem, 2)
+	before := l.Stats().HandedOff
+	s.release(a)
+	s.release(b)
+	for _, w := range waiters {
+		s.release(w.Got(s.Suite))
+	}
+	if n := l.Stats().HandedOff - before; n < 2 {
+		s.Errorf("%d permits were passed on", n)
+	}
+	s.free(2)
 }
 
 func (s *suite) order() {
