@@ -54,12 +54,11 @@ func (st *Statement) addPlain(releases, tries []int64) {
 }
 
 func (st *Statement) addAll(operations, keys []int64) {
+	if len(operations) == 0 { // of a question about exclusive keys of the bigint space
+		operations = make([]int64, len(keys))
+	}
 	for i, key := range keys {
-		op := wire.Operation(0) // a question about exclusive keys of the bigint space names none
-		if len(operations) > 0 {
-			op = wire.Operation(operations[i])
-		}
-		st.add(key, op)
+		st.add(key, wire.Operation(operations[i]))
 	}
 }
 
