@@ -150,5 +150,5 @@ func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 const (
 	busyPause = 2 * time.Millisecond
 	busyTries = 4
-	tryPause  = 10 * time.Millisecond // measured: with 3 ms ten processes that poll took the server's time from the holder
+	tryPause  = 20 * time.Millisecond // measured: with 3 ms ten processes that poll took the server's time from the holder
 )

@@ -16,7 +16,7 @@
 // notification or temporary object. Goroutines that lock and unlock at the same time share a statement and its
 // commit. Waiters of different processes are served in the order of their arrival. They poll for their turn: the
 // next process has a lock some milliseconds after a short hold, and up to 0.6 seconds after a long one. A call that
-// cannot win only reads. A try of a key that the process was refused less than 10 milliseconds ago waits for the rest of
+// cannot win only reads. A try of a key that the process was refused less than 20 milliseconds ago waits for the rest of
 // them.
 //
 // [pglock.Lock.GuardTx] needs one round trip, works through the pooler, and in transactions of every isolation level
