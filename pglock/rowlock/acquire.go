@@ -18,6 +18,7 @@ func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	w := &want{grant: newGrant(r), wait: r.Wait}
 	acquire := b.try
 	if r.Wait {
+		b.refused.Store(nil) // a process that waits does not poll, so its next lock is not delayed
 		acquire = b.wait
 	}
 	if err := acquire(ctx, w); err != nil {

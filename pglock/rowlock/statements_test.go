@@ -120,6 +120,38 @@ func TestAKeyThatWasRefusedIsNotAskedForAgainAtOnce(t *testing.T) {
 	must.Succeed(t, l.Close(t.Context()))
 }
 
+// A call that waits has tried before, and is refused then. That must not delay the next lock of its process.
+func TestACallThatWaitsDoesNotPoll(t *testing.T) {
+	t.Parallel()
+	_, config := counted(t)
+	b, key := newBackend(config), pglock.Int64Key(1)
+	waits := make(chan struct{})
+	l, other := newLocker(t, b, pglock.WithObserver(func(_ context.Context, e pglock.Event) {
+		if e.Type == pglock.EventWaitStarted { // its try has been refused
+			close(waits)
+		}
+	})), newLocker(t, newBackend(config))
+	held, err := other.Lock(t.Context(), key)
+	must.Succeed(t, err)
+	granted := make(chan *pglock.Lock, 1)
+	go func() {
+		lock, err := l.Lock(t.Context(), key)
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- lock
+	}()
+	<-waits
+	must.Succeed(t, held.Unlock(t.Context()))
+	lock := <-granted
+	if b.refused.Load() != nil {
+		t.Error("the next try would be delayed")
+	}
+	must.Succeed(t, lock.Unlock(t.Context()))
+	must.Succeed(t, l.Close(t.Context()))
+	must.Succeed(t, other.Close(t.Context()))
+}
+
 // Of locks that are held for long, a few statements ask for all waiters of the process, at most once per maxLook, however
 // many there are. A slow machine asks less often.
 func TestAFewStatementsAskForAllWaiters(t *testing.T) {
