@@ -199,9 +199,10 @@ func takeByTrying(ctx context.Context, l *pglock.Locker, times int) error {
 	return nil
 }
 
-// refusals shows what 1,000 tries of a key that is held write, beside one unlock.
+// refusals shows what 1,000 tries of a key that is held write, beside one unlock. They take 20 s, so the lease is long: no
+// renewal, which takes a transaction ID, comes between.
 func refusals(ctx context.Context, b *bench) ([]report.Line, error) {
-	all, closeAll, err := lockers(ctx, b.Pool, 2, rowlock.New, pglock.WithLease(time.Minute))
+	all, closeAll, err := lockers(ctx, b.Pool, 2, rowlock.New, pglock.WithLease(time.Hour))
 	if err != nil {
 		return nil, err
 	}
