@@ -54,7 +54,7 @@ type request struct {
 	groups groupSet     // of the keys
 	try    bool         // does not wait
 	config lockConfig
-	token  string
+	token  token
 	since  driver.Instant
 	caller context.Context // for the Observer
 	waited bool            // it did not get the lock at once
@@ -82,8 +82,9 @@ func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockO
 	if err != nil {
 		return nil, err
 	}
-	l.waiting.Add(1)
-	defer l.waiting.Add(-1)
+	counts := l.countsOf(r.groups)
+	counts.waiting.Add(1)
+	defer counts.waiting.Add(-1)
 	if r.config.bounded && !r.try {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, r.config.maxWait, errMaxWait)
@@ -230,7 +231,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 // driverRequest is what r asks the backend for.
 func (r *request) driverRequest(h *hold, wait bool) driver.Request {
 	return driver.Request{
-		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: r.token, Chosen: r.config.token != "",
+		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: &h.first.token, Chosen: r.config.token != "",
 	}
 }
 

@@ -198,6 +198,8 @@ func (l *Locker) join(r *request, parts []*Lock) (*Lock, error) {
 		h.whole, h.locks = whole, nil
 		part.end(ErrUnlocked) // which ends its contexts
 	}
-	l.held.Add(-int64(len(parts)))
+	for _, part := range parts {
+		l.countsOf(part.hold.groups).held.Add(-1)
+	}
 	return l.attachLocked(whole, r, &whole.first, now), nil
 }

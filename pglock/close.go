@@ -126,8 +126,8 @@ func namesOf(locks []*Lock) string {
 		if use := k.purpose(); use.Kind != UseLock {
 			tag = ", " + string(use.Kind)
 		}
-		if !strings.HasPrefix(k.token, k.hold.locker.tokens) {
-			tag += ", token " + shorttext.Quote(k.token)
+		if k.token.number == 0 {
+			tag += ", token " + shorttext.Quote(k.Token())
 		}
 		names = append(names, fmt.Sprintf("%s (since %s%s)", keyText(k.name(), len(k.keys())-1), wallTime(k.since).Format(time.RFC3339), tag))
 	}

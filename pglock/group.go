@@ -3,6 +3,7 @@ package pglock
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 )
 
 // group has the entries of a part of the keys, with a mutex of its own: with one for all, goroutines on different keys wait for
@@ -14,9 +15,15 @@ type group struct {
 	mu      sync.Mutex
 	entries map[identity]*entry // of the keys that are held, asked for or waited for here
 	spare   []*entry            // without use
+	counts  counts
 
 	_ [64]byte // keeps the next group out of this one's cache line
 }
+
+// counts are a group's part of the counters in [Stats]. Those of something in several groups are in the first one.
+type counts struct{ waiting, held, acquired, handedOff, lost atomic.Int64 }
+
+func (l *Locker) countsOf(s groupSet) *counts { return &l.groups[s.first()].counts }
 
 const (
 	groupBits = 4

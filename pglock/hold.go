@@ -92,7 +92,7 @@ func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 	h.passed++
 	h.part = r.of != nil
 	if !h.part {
-		l.handedOff.Add(1)
+		l.countsOf(h.groups).handedOff.Add(1)
 	}
 	return l.attachLocked(h, r, &Lock{}, driver.Now())
 }
@@ -100,7 +100,7 @@ func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 // newHold returns a hold for r, without a grant.
 func (l *Locker) newHold(r *request) *hold {
 	h := &hold{locker: l, groups: r.groups, shared: r.config.shared, part: r.of != nil}
-	h.entry[0], h.locks = r.entry, h.room[:0]
+	h.entry[0], h.locks, h.first.token = r.entry, h.room[:0], r.token
 	return h
 }
 
@@ -109,9 +109,10 @@ func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) 
 	k.hold, k.since, k.token, k.use = h, now, r.token, r.config.use
 	k.key[0] = r.keys[0]
 	h.locks = append(h.locks, k)
-	l.held.Add(1)
+	counts := l.countsOf(h.groups)
+	counts.held.Add(1)
 	if r.of == nil {
-		l.acquired.Add(1)
+		counts.acquired.Add(1)
 	}
 	return k
 }
@@ -133,7 +134,7 @@ func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, repor
 		return nil, nil, k.says("hand off", errNoHandOff)
 	}
 	removeOne(&h.locks, k)
-	l.held.Add(-1)
+	l.countsOf(h.groups).held.Add(-1)
 	next = l.shareLocked(h, r)
 	l.unlock(h.groups)
 	next.limit(r.config.maxHold)

@@ -19,7 +19,7 @@ import (
 type Lock struct {
 	hold  *hold
 	key   [1]driver.Key // as its caller named it; the first, if the hold has several
-	token string
+	token token
 	since driver.Instant
 	use   *Use // what a primitive uses it for; nil for plain locks
 
@@ -57,7 +57,7 @@ func (l *Lock) Keys() []Key {
 }
 
 // Token returns this acquisition's unique identifier, or the value given to [WithToken].
-func (l *Lock) Token() string { return l.token }
+func (l *Lock) Token() string { return l.token.String() }
 
 // Done returns a channel that is closed when the lock ends.
 func (l *Lock) Done() <-chan struct{} {
@@ -130,7 +130,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	err := l.hold.locker.drop(ctx, l)
 	if lost, ok := errors.AsType[*LostError](err); ok { // found by this call
-		l.hold.locker.lost.Add(1)
+		l.hold.locker.countsOf(l.hold.groups).lost.Add(1)
 		l.reportLost(lost)
 	} else {
 		l.reportReleased(ctx)
@@ -183,7 +183,7 @@ func (l *Lock) limit(d time.Duration) {
 func (l *Lock) expire() {
 	if lost := l.lostError(LostMaxHold, nil); l.end(lost) {
 		locker := l.hold.locker
-		l.hold.locker.lost.Add(1)
+		locker.countsOf(l.hold.groups).lost.Add(1)
 		go func() { _ = locker.drop(context.Background(), l) }() // the holder must not wait for it
 		locker.notifications.Add(loss{lock: l, err: lost})
 	}

@@ -34,7 +34,6 @@ type Locker struct {
 	byName  bool // the backend distinguishes locks by their names
 	config  lockerConfig
 	tokens  string // what the tokens of this Locker begin with
-	token   atomic.Uint64
 
 	closing chan struct{} // closed when Close begins
 	drained chan struct{} // closed when, after that, no key is in use
@@ -44,7 +43,7 @@ type Locker struct {
 
 	undrained atomic.Int32 // groups that have had entries since then
 
-	waiting, held, acquired, handedOff, lost atomic.Int64 // see Stats
+	lastToken atomic.Uint64
 
 	mu     sync.Mutex
 	asking map[*request]context.CancelCauseFunc // what waits for the backend, to be ended by Close
@@ -235,10 +234,13 @@ type Stats struct {
 
 // Stats returns the Locker's counters.
 func (l *Locker) Stats() Stats {
-	return Stats{
-		Held: int(l.held.Load()), Waiting: int(l.waiting.Load()),
-		Acquired: l.acquired.Load(), HandedOff: l.handedOff.Load(), Lost: l.lost.Load(),
+	var s Stats
+	for i := range l.groups {
+		c := &l.groups[i].counts
+		s.Held, s.Waiting = s.Held+int(c.held.Load()), s.Waiting+int(c.waiting.Load())
+		s.Acquired, s.HandedOff, s.Lost = s.Acquired+c.acquired.Load(), s.HandedOff+c.handedOff.Load(), s.Lost+c.lost.Load()
 	}
+	return s
 }
 
 func (l *Locker) checkOpen() error {
@@ -248,11 +250,23 @@ func (l *Locker) checkOpen() error {
 	return nil
 }
 
-// tokenFor returns the token of an acquisition: what its caller chose, or one that is unique among all processes.
-func (l *Locker) tokenFor(c lockConfig) string {
-	if c.token != "" {
-		return c.token
+// token is the text that identifies an acquisition. It is made when it is asked for, since few ask.
+type token struct {
+	text   string // what the caller has chosen; or what all tokens of the Locker begin with, and
+	number uint64
+}
+
+func (t *token) String() string {
+	if t.number == 0 {
+		return t.text
 	}
-	var text [64]byte // on the stack, which halves the allocations
-	return string(strconv.AppendUint(append(text[:0], l.tokens...), l.token.Add(1), 10))
+	return t.text + strconv.FormatUint(t.number, 10)
+}
+
+// tokenFor returns the token of an acquisition: what its caller chose, or one that is unique among all processes.
+func (l *Locker) tokenFor(c lockConfig) token {
+	if c.token != "" {
+		return token{text: c.token}
+	}
+	return token{l.tokens, l.lastToken.Add(1)}
 }

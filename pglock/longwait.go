@@ -79,7 +79,7 @@ func (l *Locker) look() {
 }
 
 func (l *Locker) anyWaits() bool {
-	return len(l.waits.ofPrimitives()) > 0 || l.waiting.Load() > 0
+	return len(l.waits.ofPrimitives()) > 0 || l.Stats().Waiting > 0
 }
 
 func (l *Locker) writeWaits(now driver.Instant) {

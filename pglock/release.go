@@ -20,7 +20,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 		l.unlock(h.groups)
 		return k.lostError(h.why, nil)
 	}
-	l.held.Add(-1)
+	l.countsOf(h.groups).held.Add(-1)
 	next := l.successorLocked(h)
 	switch {
 	case len(h.locks) > 0:
@@ -148,7 +148,8 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (ende
 	}
 	locks := h.locks
 	h.locks = nil
-	l.held.Add(-int64(len(locks)))
+	counts := l.countsOf(h.groups)
+	counts.held.Add(-int64(len(locks)))
 	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.
 	var losses []loss
 	for _, k := range locks {
@@ -156,7 +157,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (ende
 			losses = append(losses, loss{k, lost, len(losses) == 0 && why != LostClosed})
 		}
 	}
-	l.lost.Add(int64(len(losses)))
+	counts.lost.Add(int64(len(losses)))
 	l.notifications.Add(losses...)
 	h.makeBusyLocked()
 	if !release {

@@ -27,7 +27,7 @@ func (r *request) reportWait(l *Locker) {
 
 // event is an event of the lock that r asks for.
 func (r *request) event(what EventType) Event {
-	e := Event{Type: what, Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token, Try: r.try}
+	e := Event{Type: what, Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token.String(), Try: r.try}
 	if r.config.use != nil {
 		e.Use = *r.config.use
 	}
@@ -37,7 +37,7 @@ func (r *request) event(what EventType) Event {
 // event is an event of l, which has been held until now.
 func (l *Lock) event(what EventType) Event {
 	return Event{
-		Type: what, Keys: l.Keys(), Shared: l.hold.shared, Token: l.token, Use: l.purpose(), Took: driver.Now().Sub(l.since),
+		Type: what, Keys: l.Keys(), Shared: l.hold.shared, Token: l.Token(), Use: l.purpose(), Took: driver.Now().Sub(l.since),
 	}
 }
 

@@ -14,13 +14,18 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
+// text is a token.
+type text string
+
+func (t text) String() string { return string(t) }
+
 // TestRedlockALateReleaseDoesNotEndALaterAttempt: the release that undoes an attempt reaches a node that was frozen when
 // the next attempt of the same call has succeeded. The lock needs that node for its majority.
 func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 	t.Parallel()
-	ours := rand.Text() + "-1"
+	ours := text(rand.Text() + "-1")
 	for kind, r := range map[string]driver.Request{
-		"exclusive": {Token: ours}, "shared": {Token: ours, Shared: true}, "with a token": {Token: "mine", Chosen: true},
+		"exclusive": {Token: ours}, "shared": {Token: ours, Shared: true}, "with a token": {Token: text("mine"), Chosen: true},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			b, nodes := newRedlock(t)
@@ -43,7 +48,7 @@ func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
 			if err := b.Check(t.Context(), g); err != nil {
 				t.Errorf("after the release of the attempt before: %v", err)
 			}
-			if holders, err := b.Holders(t.Context(), r.Key); err != nil || len(holders) != 1 || holders[0].Token != r.Token {
+			if holders, err := b.Holders(t.Context(), r.Key); err != nil || len(holders) != 1 || holders[0].Token != r.Token.String() {
 				t.Errorf("the holders are %v, %v", holders, err)
 			}
 		})

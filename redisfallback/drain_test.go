@@ -29,7 +29,7 @@ func TestLockThatIsGrantedAfterCloseIsReleased(t *testing.T) {
 	}
 	r := driver.Request{
 		Key:   driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "a", Named: true},
-		Token: "AAAAAAAAAAAAAAAAAAAAAAAAAA-1", LossHandler: unlost{t},
+		Token: text("AAAAAAAAAAAAAAAAAAAAAAAAAA-1"), LossHandler: unlost{t},
 	}
 	if _, err := b.Acquire(t.Context(), r); !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("the error is %v, want ErrClosed", err)

@@ -28,7 +28,7 @@ type grant struct {
 
 func (b *backend) newGrant(r driver.Request) *grant {
 	g := &grant{
-		names: namesOf(b.prefix, r.Key), shared: r.Shared, token: r.Token, locker: b.locker, serial: b.serial.Add(1), owner: r.LossHandler,
+		names: namesOf(b.prefix, r.Key), shared: r.Shared, token: r.Token.String(), locker: b.locker, serial: b.serial.Add(1), owner: r.LossHandler,
 	}
 	g.id = g.token
 	if r.Chosen {

@@ -13,6 +13,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -114,9 +115,9 @@ type Request struct {
 	Shared bool
 	// Wait asks to wait until the lock is granted; otherwise the answer comes at once.
 	Wait bool
-	// Token is unique per acquisition, or Chosen by the caller: then others may have chosen the same. Backends whose
-	// server stores a token store this one.
-	Token  string
+	// Token has a text that is unique per acquisition, or Chosen by the caller: then others may have chosen the same. Backends
+	// whose server stores a token store this text.
+	Token  fmt.Stringer
 	Chosen bool
 	// LossHandler is notified when the grant is lost.
 	LossHandler LossHandler

@@ -102,7 +102,7 @@ func (b *backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 	for _, g := range b.server.granted {
 		if g.has(key.KeyID) {
 			holders = append(holders, driver.Holder{
-				Shared: g.request.Shared, Token: g.request.Token, Application: g.application,
+				Shared: g.request.Shared, Token: g.request.Token.String(), Application: g.application,
 			})
 		}
 	}

@@ -97,7 +97,10 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 		if err != nil {
 			return err
 		}
-		if err = do(s); !HasEnded(err) {
+		if err = do(s); err == nil {
+			return nil
+		}
+		if !HasEnded(err) {
 			return explain(ctx, err)
 		}
 		m.forget(s) // s may not have called it yet
