@@ -67,4 +67,5 @@ func TestLongLocksInRowsAreLinearizableInAStorm(t *testing.T) {
 			testenv.WaitUntil(t, "locks are granted again", func() bool { return r.history.Len() >= enough || ctx.Err() != nil })
 		}
 	})
+	testenv.WaitUntil(t, "the server has recovered from a crash", func() bool { return admin.Ping(context.Background()) == nil })
 }
