@@ -148,7 +148,7 @@ func (l *Locker) newRequest(ctx context.Context, keys []Key, try bool, opts []Lo
 	if r.try && r.config.outage > 0 {
 		return nil, errors.New("pglock: RetryUnavailable contradicts a call that never waits")
 	}
-	r.token = l.tokenFor(r.config)
+	r.token = l.newToken()
 	return r, nil
 }
 
@@ -231,7 +231,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 // driverRequest is what r asks the backend for.
 func (r *request) driverRequest(h *hold, wait bool) driver.Request {
 	return driver.Request{
-		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: &h.first.token, Chosen: r.config.token != "",
+		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: &h.first.token,
 	}
 }
 

@@ -35,7 +35,7 @@ func (l *Locker) takeAll(ctx context.Context, r *request) (*Lock, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		}
-		r.token = l.tokenFor(r.config) // what releases the parts may arrive late, and knows them by their token
+		r.token = l.newToken() // what releases the parts may arrive late, and knows them by their token
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -118,16 +117,13 @@ func (l *Locker) warnOfHeld() {
 	}
 }
 
-// namesOf names the first of locks: each with its use and its chosen token, and since when it is held.
+// namesOf names the first of locks: each with its use, and since when it is held.
 func namesOf(locks []*Lock) string {
 	var names []string
 	for _, k := range locks[:min(len(locks), mostNamed)] {
 		tag := ""
 		if use := k.purpose(); use.Kind != UseLock {
 			tag = ", " + string(use.Kind)
-		}
-		if k.token.number == 0 {
-			tag += ", token " + shorttext.Quote(k.Token())
 		}
 		names = append(names, fmt.Sprintf("%s (since %s%s)", keyText(k.name(), len(k.keys())-1), wallTime(k.since).Format(time.RFC3339), tag))
 	}

@@ -135,7 +135,7 @@ func TestCloseWithoutADeadlineSaysWhatItWaitsFor(t *testing.T) {
 		l, err := locktest.NewMemory(log.option())
 		must.Succeed(t, err)
 		for i := range 12 {
-			mustLock(t, l, pglock.Keyf("k%d", i), pglock.WithToken("nightly"))
+			mustLock(t, l, pglock.Keyf("nightly%d", i))
 		}
 		start, result := time.Now(), make(chan error)
 		go func() { result <- l.Close(context.Background()) }()

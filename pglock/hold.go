@@ -125,7 +125,7 @@ func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, repor
 	if err := r.config.read(opts); err != nil {
 		return nil, nil, err
 	}
-	r.token = l.tokenFor(r.config)
+	r.token = l.newToken()
 	l.lock(h.groups)
 	may := !h.over && !h.kept && driver.Now() < h.deadline() && h.several == nil && !h.shared &&
 		len(h.entry[0].queue) == 0 && !l.closed.Load()

@@ -42,7 +42,7 @@ func init() {
 		var c lockConfig
 		err := c.read(opts.([]LockOption))
 		return hooks.LockSettings{
-			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, MaxHold: c.maxHold, Token: c.token, Outage: c.outage,
+			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, MaxHold: c.maxHold, Outage: c.outage,
 		}, err
 	}
 	hooks.HoldersTx = func(ctx context.Context, tx pgx.Tx, keys any) ([]Holder, error) {

@@ -56,7 +56,7 @@ func (l *Lock) Keys() []Key {
 	return publicKeys(l.keys())
 }
 
-// Token returns this acquisition's unique identifier, or the value given to [WithToken].
+// Token returns this acquisition's unique identifier, which on Redis the server stores.
 func (l *Lock) Token() string { return l.token.String() }
 
 // Done returns a channel that is closed when the lock ends.

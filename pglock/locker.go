@@ -250,23 +250,12 @@ func (l *Locker) checkOpen() error {
 	return nil
 }
 
-// token is the text that identifies an acquisition. It is made when it is asked for, since few ask.
+// token is the text that identifies an acquisition among those of all processes. It is made when it is asked for, since few ask.
 type token struct {
-	text   string // what the caller has chosen; or what all tokens of the Locker begin with, and
+	locker string // what all tokens of the Locker begin with
 	number uint64
 }
 
-func (t *token) String() string {
-	if t.number == 0 {
-		return t.text
-	}
-	return t.text + strconv.FormatUint(t.number, 10)
-}
+func (t *token) String() string { return t.locker + strconv.FormatUint(t.number, 10) }
 
-// tokenFor returns the token of an acquisition: what its caller chose, or one that is unique among all processes.
-func (l *Locker) tokenFor(c lockConfig) token {
-	if c.token != "" {
-		return token{text: c.token}
-	}
-	return token{l.tokens, l.lastToken.Add(1)}
-}
+func (l *Locker) newToken() token { return token{l.tokens, l.lastToken.Add(1)} }

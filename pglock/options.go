@@ -62,19 +62,6 @@ func MaxHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error { return positive("MaxHold", d, &c.maxHold) })
 }
 
-// WithToken gives the acquisition this token instead of a random one. Backends whose server stores a
-// token (Redis) store this one; in any case [Lock.Token] returns it. The empty token is an error. The caller must
-// make tokens unique.
-func WithToken(token string) LockOption {
-	return lockOption(func(c *lockConfig) error {
-		if token == "" {
-			return errors.New("pglock: WithToken: the token is empty")
-		}
-		c.token = token
-		return nil
-	})
-}
-
 // AllowStaleSnapshot lets a REPEATABLE READ or SERIALIZABLE transaction take the lock. The snapshot of such a
 // transaction is taken before the lock is granted, so it may not show what the last holder committed
 // (https://www.postgresql.org/docs/current/transaction-iso.html). Use it for locks that protect something outside the
@@ -302,8 +289,7 @@ type lockConfig struct {
 	acquisition
 	maxHold time.Duration
 	outage  time.Duration // RetryUnavailable; 0: none
-	token   string
-	use     *Use // nil: UseLock
+	use     *Use          // nil: UseLock
 }
 
 func (c *lockConfig) read(opts []LockOption) error {

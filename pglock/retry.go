@@ -44,7 +44,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request, err error) (lock 
 		}
 		pause = min(2*pause, maxRetry)
 		outage, again := err, *r // what releases the last attempt may arrive late, and knows it by its token
-		again.attempt, again.token = attempt{}, l.tokenFor(r.config)
+		again.attempt, again.token = attempt{}, l.newToken()
 		if lock, err = l.take(ctx, &again); again.behind { // the server has answered
 			began, pause = driver.Now(), minRetry
 		} else if isEndOf(ctx, err) {

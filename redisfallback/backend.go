@@ -24,17 +24,16 @@ const (
 
 // backend implements [driver.Backend] and, as listed below, optional interfaces on a quorum of nodes, which may be one.
 type backend struct {
-	prefix   string
-	nodes    []*node
-	quorum   int
-	timeout  time.Duration // of one round trip to one node
-	env      driver.Config
-	cluster  bool
-	instance string // identifies this Locker
-	locker   string // its name in the names of its waiters
-	serial   atomic.Uint64
-	renewer  renewer
-	waiters  waiters
+	prefix  string
+	nodes   []*node
+	quorum  int
+	timeout time.Duration // of one round trip to one node
+	env     driver.Config
+	cluster bool
+	locker  string // identifies this Locker, in the names of its waiters
+	serial  atomic.Uint64
+	renewer renewer
+	waiters waiters
 
 	// Times as the scripts take them, in milliseconds.
 	leaseMillis, offerMillis int64
@@ -44,16 +43,15 @@ type backend struct {
 }
 
 func newBackend(clients []redis.UniversalClient, o config) *backend {
-	b := &backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text(), runIDs: map[*node]string{}}
+	b := &backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, locker: rand.Text(), runIDs: map[*node]string{}}
 	for _, client := range clients {
 		n := newNode(client, len(clients) > 1)
 		n.introduce = func() error { return b.introduce(n) }
 		b.nodes = append(b.nodes, n)
 	}
 	b.renewer.backend, b.waiters.backend = b, b
-	b.locker = b.instance
 	if _, b.cluster = clients[0].(*redis.ClusterClient); b.cluster {
-		b.locker = uncounted + b.instance
+		b.locker = uncounted + b.locker
 	}
 	return b
 }

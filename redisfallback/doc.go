@@ -44,8 +44,7 @@
 // # What is stored
 //
 // An exclusive lock is a string with the holder's token, as SET key token NX PX lease makes it. Scripts that compare
-// the token first delete and extend it. redis-py, redsync and bsm/redislock do the same. A token of
-// [pglock.WithToken] is followed by / and an ID, since others may choose the same one. On Redlock a number follows
+// the token first delete and extend it. redis-py, redsync and bsm/redislock do the same. On Redlock a number follows
 // the token if the first attempt failed, so that undoing an attempt cannot end a later one. With [WithKeyPrefix]("")
 // a lock of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value
 // "pglock:shared" in that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and
@@ -57,7 +56,6 @@
 //
 //	Lock(name, timeout=15)              WithLease(15 * time.Second) of the Locker; always renewed, never without timeout
 //	Lock(timeout=t) without renewal     MaxHold(t)
-//	acquire(token=…)                    WithToken(…)
 //	acquire(blocking=True)              Lock(ctx, key)
 //	acquire(blocking=False)             TryLock(ctx, key)
 //	acquire(blocking_timeout=t)         Lock(ctx, key, MaxWait(t)), or the context's deadline

@@ -15,8 +15,7 @@ type grant struct {
 	names
 	attempt uint64 // the number of an attempt that follows another one, otherwise 0
 	shared  bool
-	token   string // as the caller knows it
-	id      string // what its exclusive lock contains, which no other acquisition's does: the token, or TOKEN/ID if it was chosen
+	token   string
 	locker  string // the Locker's name
 	serial  uint64 // identifies the grant within the Locker
 	owner   driver.LossHandler
@@ -27,44 +26,36 @@ type grant struct {
 }
 
 func (b *backend) newGrant(r driver.Request) *grant {
-	g := &grant{
+	return &grant{
 		names: namesOf(b.prefix, r.Key), shared: r.Shared, token: r.Token.String(), locker: b.locker, serial: b.serial.Add(1), owner: r.LossHandler,
 	}
-	g.id = g.token
-	if r.Chosen {
-		g.id = g.token + "/" + b.instance + "-" + strconv.FormatUint(g.serial, 10)
-	}
-	return g
 }
 
-// value is what the lock's key contains while it is held exclusively: the grant's id, or "ID-ATTEMPT".
+// value is what the lock's key contains while it is held exclusively: the token, or "TOKEN-ATTEMPT".
 func (g *grant) value() string {
 	if g.attempt != 0 {
-		return g.id + "-" + strconv.FormatUint(g.attempt, 10)
+		return g.token + "-" + strconv.FormatUint(g.attempt, 10)
 	}
-	return g.id
+	return g.token
 }
 
-// place names the grant in the lines of waiters: "LOCKER NUMBER ID".
-func (g *grant) place() string { return g.locker + " " + g.number() + " " + g.id }
+// place names the grant in the lines of waiters: "LOCKER NUMBER TOKEN".
+func (g *grant) place() string { return g.locker + " " + g.number() + " " + g.token }
 
 // number is what messages to the Locker call the waiter.
 func (g *grant) number() string { return strconv.FormatUint(g.serial, 10) }
 
 // holder names the grant as a shared holder: as its place, so that an offer to it is one to the holder, or
-// "LOCKER NUMBER.ATTEMPT ID".
+// "LOCKER NUMBER.ATTEMPT TOKEN".
 func (g *grant) holder() string {
 	if g.attempt != 0 {
-		return g.locker + " " + g.number() + "." + strconv.FormatUint(g.attempt, 10) + " " + g.id
+		return g.locker + " " + g.number() + "." + strconv.FormatUint(g.attempt, 10) + " " + g.token
 	}
 	return g.place()
 }
 
 // tokenIn returns the token in an exclusive lock's value. A value of another library is its own token.
 func tokenIn(value string) string {
-	if slash := strings.LastIndexByte(value, '/'); slash >= 0 && isOurs(value[slash+1:]) {
-		return value[:slash]
-	}
 	if last := strings.LastIndexByte(value, '-'); isOurs(value) && strings.IndexByte(value, '-') < last {
 		return value[:last]
 	}

@@ -88,7 +88,6 @@ type LockSettings struct {
 	Bounded bool // MaxWait was given
 	MaxWait time.Duration
 	MaxHold time.Duration // 0: none
-	Token   string        // "": a random one
 	Outage  time.Duration // RetryUnavailable; 0: none
 }
 

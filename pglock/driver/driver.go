@@ -115,10 +115,8 @@ type Request struct {
 	Shared bool
 	// Wait asks to wait until the lock is granted; otherwise the answer comes at once.
 	Wait bool
-	// Token has a text that is unique per acquisition, or Chosen by the caller: then others may have chosen the same. Backends
-	// whose server stores a token store this text.
-	Token  fmt.Stringer
-	Chosen bool
+	// Token has a text that is unique per acquisition. Backends whose server stores a token store this text.
+	Token fmt.Stringer
 	// LossHandler is notified when the grant is lost.
 	LossHandler LossHandler
 }
@@ -151,8 +149,7 @@ type Holder struct {
 	// Shared says whether the lock is held shared.
 	Shared bool
 	// Self reports whether a Lock of this process holds it, as far as that is known: on PostgreSQL by the mark of its
-	// process in the application name, elsewhere if it is a Lock of the same Locker, without a token of the caller's.
-	// Other roles can fake the mark.
+	// process in the application name, elsewhere if it is a Lock of the same Locker. Other roles can fake the mark.
 	Self bool `json:"-"`
 	// Token is the holder's token where the server stores one, as Redis does. PostgreSQL does not.
 	Token string

@@ -2,11 +2,9 @@ package leader
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
@@ -116,8 +114,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	// The mark says of the wait, and then of the term, what it is for.
 	m := mark.Begin(ctx, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: hooks.UseLeaderMark, Key: e.key})
 	defer m.Unlock(ctx)
-	token := processIdentity() + "/" + rand.Text()
-	lock, err := e.locker.Lock(ctx, e.key, pglock.WithToken(token), hooks.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}).(pglock.LockOption))
+	lock, err := e.locker.Lock(ctx, e.key, hooks.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}).(pglock.LockOption))
 	if err != nil {
 		return nil, err
 	}
@@ -128,15 +125,6 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	t := e.begin(ctx, lock)
 	defer t.withdraw(nil)
 	return t, e.serve(t, lead)
-}
-
-// processIdentity names this process in the tokens of its terms.
-func processIdentity() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown-host" // the process ID and the random end of a token still tell processes apart
-	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
 // pause is how long to wait before the next campaign.

@@ -247,8 +247,6 @@ func (s *suite) misuse() {
 	fail("a negative MaxWait", lock, err)
 	lock, err = l.Lock(s.Ctx, key, pglock.MaxHold(0))
 	fail("MaxHold(0)", lock, err)
-	lock, err = l.Lock(s.Ctx, key, pglock.WithToken(""))
-	fail("an empty token", lock, err)
 	lock, err = l.Lock(s.Ctx, key, nil)
 	fail("a nil option", lock, err)
 	fail("Do without a function", nil, l.Do(s.Ctx, key, nil))

@@ -83,7 +83,7 @@ func TestSemaphoreMisuseIsAnError(t *testing.T) {
 		}
 	}
 	for name, opt := range map[string]pglock.LockOption{
-		"Shared": pglock.Shared(), "WithToken": pglock.WithToken("mine"), "nil": nil, "a negative MaxWait": pglock.MaxWait(-1),
+		"Shared": pglock.Shared(), "nil": nil, "a negative MaxWait": pglock.MaxWait(-1),
 	} {
 		if _, err := sem.Acquire(t.Context(), opt); err == nil {
 			t.Errorf("%s is accepted", name)

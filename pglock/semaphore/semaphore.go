@@ -174,8 +174,6 @@ func readOptions(opts []pglock.LockOption, try bool) (hooks.LockSettings, error)
 		return o, errors.New("a semaphore takes no Shared: its slots are held exclusively")
 	case o.Outage > 0:
 		return o, errors.New("RetryUnavailable does not apply to a semaphore: an outage fails all waiters, which have to ask again")
-	case o.Token != "":
-		return o, errors.New("a semaphore takes no WithToken: the lock of each slot has its own token")
 	case try && o.Bounded:
 		return o, errors.New("MaxWait contradicts TryAcquire, which never waits")
 	}

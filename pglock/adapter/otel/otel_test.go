@@ -209,7 +209,7 @@ func TestAWaitIsASpanThatNamesTheHolder(t *testing.T) {
 		if n := len(c.spans.GetSpans()); n != 0 {
 			t.Errorf("a lock that was free made %d spans", n)
 		}
-		theirs, err := other.Lock(ctx, key, pglock.WithToken("theirs"))
+		theirs, err := other.Lock(ctx, key)
 		must.Succeed(t, err)
 		if _, err := l.Lock(ctx, key, pglock.MaxWait(time.Millisecond)); err == nil {
 			t.Error("a lock that is held was acquired")
@@ -244,7 +244,7 @@ func TestAWaitIsASpanThatNamesTheHolder(t *testing.T) {
 			}
 			holders := 0
 			for _, event := range span.Events {
-				if event.Name == "pglock.holder" && slices.Contains(event.Attributes, attribute.String("pglock.holder.token", "theirs")) {
+				if event.Name == "pglock.holder" && slices.Contains(event.Attributes, attribute.String("pglock.holder.token", theirs.Token())) {
 					holders++
 				}
 			}
