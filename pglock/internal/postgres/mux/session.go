@@ -371,6 +371,9 @@ func (s *Session) advanceLocked() {
 		o.wake <- struct{}{}
 	}
 	s.mu.Lock()
+	if s.woken == nil {
+		s.woken = woken[:0]
+	}
 	if sends {
 		s.sending = false
 		s.sendLocked()
