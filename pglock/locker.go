@@ -89,16 +89,14 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Locker, error) {
 // NewWithConfig is [New] for a configuration without a pool, for example one with the server's own address if the
 // application's pool goes through a pooler. The configuration must come from [pgxpool.ParseConfig].
 func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
-	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.RuntimeParams == nil {
+	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.RuntimeParams == nil || cfg.MaxConns == 0 {
 		return nil, errors.New("pglock: the configuration is empty: it must come from pgxpool.ParseConfig")
 	}
 	config, err := newLockerConfig(opts)
 	if err != nil {
 		return nil, err
 	}
-	return newLocker(postgres.New(postgres.Config{
-		Conn: cfg.ConnConfig, BeforeConnect: cfg.BeforeConnect, Options: config.postgres,
-	}), config)
+	return newLocker(postgres.New(postgres.Config{Pool: cfg, Options: config.postgres}), config)
 }
 
 // Open parses connString as [pgxpool.ParseConfig] does, makes a Locker and pings the server. Unlike libpq, ParseConfig

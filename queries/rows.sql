@@ -62,13 +62,3 @@ SELECT CASE
     WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@companion::bigint) IS NULL THEN ''
     ELSE pglock.lease_guard(@holder::pg_catalog.uuid, @generation::bigint, @shared::boolean, @space::smallint, @number::bigint)
 END::pg_catalog.text AS outcome;
-
--- A run of a job is recorded durably, whatever synchronous_commit is.
--- name: TickDurably :one
-SELECT t.at::timestamp with time zone AS at, t.done::boolean AS done, t.pruned::timestamp with time zone AS pruned,
-       t.dues::timestamp with time zone[] AS dues
-FROM (SELECT pg_catalog.set_config('synchronous_commit', CASE
-          WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply' THEN 'remote_apply'
-          ELSE 'on' END, true) AS setting OFFSET 0) AS durable
-CROSS JOIN LATERAL pglock.tick(@job::pg_catalog.text, @due::timestamp with time zone, @step::pg_catalog.text,
-    CASE WHEN durable.setting IS NOT NULL THEN sqlc.narg('keep')::interval END, @newest::integer) AS t;

@@ -71,23 +71,6 @@ SELECT pg_catalog.pg_advisory_unlock_shared(@class::pg_catalog.int4, @witness::p
 SELECT pg_catalog.concat(c.system_identifier, '/', pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::pg_catalog.text AS branch
 FROM pg_catalog.pg_control_system() AS c;
 
--- Makes the connection for records independent of what role and database are configured to do. A record is durable when
--- its commit is confirmed, and the server warns if it gave up waiting for a standby; a stricter synchronous_commit stays.
--- A statement waits for another transaction only as long as this client waits for an answer, and the server ends the
--- session of a client that has vanished. Settings that a server does not have are not found in pg_settings.
--- name: SetUpRecords :exec
-SELECT pg_catalog.count(pg_catalog.set_config(s.name, CASE
-        WHEN s.name OPERATOR(pg_catalog.=) 'synchronous_commit' THEN
-            CASE WHEN s.setting OPERATOR(pg_catalog.=) ANY (ARRAY['off', 'local']) THEN 'on' ELSE s.setting END
-        WHEN s.name OPERATOR(pg_catalog.=) 'client_min_messages' THEN 'warning'
-        WHEN s.name OPERATOR(pg_catalog.=) 'lock_timeout' THEN @lock_ms::pg_catalog.text
-        WHEN s.name OPERATOR(pg_catalog.=) 'idle_session_timeout' THEN @idle_ms::pg_catalog.text
-        ELSE '0'
-    END, false))
-FROM pg_catalog.pg_settings AS s
-WHERE s.name OPERATOR(pg_catalog.=) ANY (ARRAY['synchronous_commit', 'client_min_messages', 'lock_timeout', 'idle_session_timeout',
-                 'idle_in_transaction_session_timeout', 'transaction_timeout']);
-
 -- Takes a lock, waiting for it. The operations are those of Batch.
 -- name: LockSession :one
 SELECT (CASE

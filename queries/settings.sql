@@ -29,6 +29,17 @@ SET LOCAL jit = off;
 -- name: SetNoStatementTimeout :exec
 SET LOCAL statement_timeout = 0;
 
+-- name: SetNoIdleTimeout :exec
+SET LOCAL idle_in_transaction_session_timeout = 0;
+
+-- For records, after SetNoJIT: the commit makes them durable, whatever role and database are configured to do, and a wait for a row ends
+-- soon, so that others get their turn.
+-- name: SetForRecords :exec
+SELECT pg_catalog.set_config('synchronous_commit', CASE
+           WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply' THEN 'remote_apply'
+           ELSE 'on' END, true),
+       pg_catalog.set_config('lock_timeout', '500', true), pg_catalog.set_config('datestyle', 'ISO', true);
+
 -- Starting workers takes longer than these statements.
 -- name: SetNoWorkers :exec
 SET LOCAL max_parallel_workers_per_gather = 0;

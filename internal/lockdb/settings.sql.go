@@ -57,12 +57,35 @@ func (q *Queries) Savepoint(ctx context.Context) error {
 	return err
 }
 
+const SetForRecords = `-- name: SetForRecords :exec
+SELECT pg_catalog.set_config('synchronous_commit', CASE
+           WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply' THEN 'remote_apply'
+           ELSE 'on' END, true),
+       pg_catalog.set_config('lock_timeout', '500', true), pg_catalog.set_config('datestyle', 'ISO', true)
+`
+
+// For records, after SetNoJIT: the commit makes them durable, whatever role and database are configured to do, and a wait for a row ends
+// soon, so that others get their turn.
+func (q *Queries) SetForRecords(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetForRecords)
+	return err
+}
+
 const SetNoExitOnError = `-- name: SetNoExitOnError :exec
 SET LOCAL exit_on_error = off
 `
 
 func (q *Queries) SetNoExitOnError(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, SetNoExitOnError)
+	return err
+}
+
+const SetNoIdleTimeout = `-- name: SetNoIdleTimeout :exec
+SET LOCAL idle_in_transaction_session_timeout = 0
+`
+
+func (q *Queries) SetNoIdleTimeout(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetNoIdleTimeout)
 	return err
 }
 

@@ -89,7 +89,8 @@ func lookAside(ctx context.Context, conn *pgx.Conn, named []string) (looked Look
 	if conn.PgConn().TxStatus() != 'I' {
 		begin, end = lockdb.Savepoint, lockdb.RollbackToSavepoint+";"+lockdb.ReleaseSavepoint
 	}
-	if _, err := conn.PgConn().Exec(ctx, begin+";"+lockdb.SetNoJIT+";"+lockdb.SetNoStatementTimeout).ReadAll(); err != nil {
+	begin += ";" + lockdb.SetNoJIT + ";" + lockdb.SetNoStatementTimeout + ";" + lockdb.SetNoIdleTimeout
+	if _, err := conn.PgConn().Exec(ctx, begin).ReadAll(); err != nil {
 		return looked, err
 	}
 	looked, err = Look(ctx, conn, named)

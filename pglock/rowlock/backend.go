@@ -11,37 +11,40 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
 
 // backend implements [driver.Backend] with rows.
 type backend struct {
-	dialer          *dialer
-	calls, renewals *link
-	runs            *link // records of package schedule
-	env             driver.Config
-	config          hooks.PostgresConfig
-	combined        *combine.Queue[*call]
-	refused         atomic.Pointer[refusal] // nil at first
-	names           *recorder.Names         // nil unless they are recorded
-	background      group
-	life            context.Context // ends with Close
-	end             context.CancelFunc
-	draining        chan struct{} // closed when no more is acquired
-	drain           sync.Once
-	server          atomic.Value // a serverName: where the last holder was opened
+	pool            *pgxpool.Config // the application's
+	application     string
+	calls, renewals *link.Link
+	*recorder.Recorder
+	env        driver.Config
+	config     hooks.PostgresConfig
+	combined   *combine.Queue[*call]
+	refused    atomic.Pointer[refusal] // nil at first
+	background group
+	life       context.Context // ends with Close
+	end        context.CancelFunc
+	draining   chan struct{} // closed when no more is acquired
+	drain      sync.Once
+	server     atomic.Value // a serverName: where the last holder was opened
 
 	mu     sync.Mutex // held while a holder is opened
 	holder *holder    // the last one; nil at first
 }
 
 func newBackend(pool *pgxpool.Config) *backend {
-	b := &backend{dialer: newDialer(pool), draining: make(chan struct{})}
+	b := &backend{pool: pool, draining: make(chan struct{})}
 	b.combined = newCalls(b)
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
@@ -53,16 +56,15 @@ const connections = maxSenders + 1
 // Start implements [driver.Backend].
 func (b *backend) Start(env driver.Config) error {
 	b.env = env
-	if b.config.RecordNames {
-		b.names = recorder.NewNamesBy(b.register, env.Logger)
+	config := link.Config{
+		Pool: link.Pool(b.pool, b.config.Application, false), Connections: connections, Owners: b.config.TrustedOwners, Within: b.callWithin(),
 	}
-	b.dialer.owners = b.config.TrustedOwners
-	b.dialer.name(b.config.Application)
+	b.application, _ = appname.Split(config.Pool.ConnConfig.RuntimeParams["application_name"])
 	var errs [3]error
-	ping := b.callWithin() / 2 // the rest is for dialling another one
-	b.calls, errs[0] = b.dialer.newLink(connections, looksFresh, ping)
-	b.renewals, errs[1] = b.dialer.newLink(1, looksFresh, ping)
-	b.runs, errs[2] = b.dialer.newLink(1, 0, ping) // a record that was lost with its connection is not sent again
+	b.calls, errs[0] = link.New(config)
+	b.Recorder, errs[1] = recorder.New(config, b.config.RecordNames, env.Logger)
+	config.Connections = 1
+	b.renewals, errs[2] = link.New(config)
 	return errors.Join(errs[:]...)
 }
 
@@ -94,7 +96,7 @@ func (b *backend) current(ctx context.Context) (*holder, error) {
 		return b.holder, nil
 	}
 	h, err := b.open(ctx)
-	if isUnknown(err) { // such as on a connection that had died unnoticed
+	if link.IsUnknown(err) { // such as on a connection that had died unnoticed
 		h, err = b.open(ctx)
 	}
 	if err != nil {
@@ -120,25 +122,10 @@ func (b *backend) Ping(ctx context.Context) error {
 	if err := b.await(ctx, c); err != nil {
 		return err
 	}
-	if c.err == nil && b.names != nil {
-		return b.names.Ping(ctx)
+	if c.err != nil {
+		return c.err
 	}
-	return c.err
-}
-
-// Record implements [hooks.Recorder].
-func (b *backend) Record(key driver.Key) {
-	if b.names != nil {
-		b.names.Note(key)
-	}
-}
-
-// register writes names into the registry.
-func (b *backend) register(ctx context.Context, names []string) error {
-	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
-	defer cancel()
-	_, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) { return q.RegisterNames(ctx, names) })
-	return err
+	return b.Recorder.Ping(ctx)
 }
 
 // await waits for the answer to c. After the end of ctx a call that has been sent is given some time. The error is that of
@@ -177,7 +164,7 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.callWithin())
 	defer cancel()
-	holds, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
+	holds, err := link.Ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
 		return q.HoldsLeases(ctx, lockdb.HoldsLeasesParams{
 			Holder: g.holder.id, Shared: g.shared, Space: int16(g.key.Space), Number: g.key.Number, Generation: g.generation,
 		})
@@ -208,7 +195,7 @@ func (b *backend) FirstInLine(ctx context.Context, k driver.Key) (*driver.Holder
 // ahead returns who holds a key, or else who is the first in its queue.
 func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Holder, first *driver.Holder, err error) {
 	params := lockdb.LeaseHoldersParams{Holder: b.id(), Space: int16(k.Space), Number: k.Number}
-	rows, err := ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseHoldersRow, error) {
+	rows, err := link.Ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseHoldersRow, error) {
 		return q.LeaseHolders(ctx, params)
 	})
 	for _, r := range rows {
@@ -252,7 +239,7 @@ func (b *backend) fence(ctx context.Context, g *grant) (token int64, err error) 
 	if !g.fenced.Swap(true) {
 		return g.generation, nil
 	}
-	token, err = ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
+	token, err = link.Ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
 		return q.FenceLease(ctx, lockdb.FenceLeaseParams{
 			Holder: g.holder.id, Shared: g.shared, Space: int16(g.key.Space), Number: g.key.Number, Generation: g.generation,
 		})
@@ -269,9 +256,6 @@ func (b *backend) Drain() { b.drain.Do(func() { close(b.draining) }) }
 // Close implements [driver.Backend].
 func (b *backend) Close(ctx context.Context) error {
 	b.Drain()
-	if b.names != nil {
-		b.names.Close(ctx)
-	}
 	b.mu.Lock()
 	h := b.holder
 	b.mu.Unlock()
@@ -285,9 +269,9 @@ func (b *backend) Close(ctx context.Context) error {
 	b.end()
 	b.background.close()
 	b.combined.Wait(context.WithoutCancel(ctx)) // what is under way fails
-	b.calls.close(ctx)
-	b.renewals.close(ctx)
-	b.runs.close(ctx)
+	b.calls.Close(ctx)
+	b.renewals.Close(ctx)
+	b.Recorder.Close(ctx)
 	return nil
 }
 
@@ -300,5 +284,6 @@ var _ interface {
 	hooks.Recorder
 	hooks.Queue
 	hooks.PostgresOptions
+	runstore.TxStore
 	between.Backend
 } = (*backend)(nil)

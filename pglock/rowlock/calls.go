@@ -10,6 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 )
 
 // newCalls returns the queue of what goroutines ask for at the same time: it goes to the server in one statement and one
@@ -112,12 +113,12 @@ func (b *backend) send(batch []*call) {
 	}
 	s := newStatement(h, batch)
 	var answer lockdb.CallLeasesRow
-	err = b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err = b.calls.Do(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		answer, err = q.CallLeases(ctx, s.params)
 		return err
 	})
 	switch {
-	case isUnknown(err):
+	case link.IsUnknown(err):
 		b.settle(s, err)
 	case err != nil:
 		h.answered(s.params.Attempt)

@@ -34,7 +34,7 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, grants []driver.Grant,
 // guardBy ensures that tx cannot commit if g was lost. Others see the companion of its key, and so that tx is guarded.
 func (b *backend) guardBy(ctx context.Context, tx pgx.Tx, g *grant) error {
 	g.guarded.Store(true)
-	guarded := records.Guarded{DB: tx, Owners: b.dialer.owners}
+	guarded := records.Guarded{DB: tx, Owners: b.config.TrustedOwners}
 	outcome, err := guarded.Queries().GuardByLeases(ctx, lockdb.GuardByLeasesParams{
 		Holder: g.holder.id, Shared: g.shared, Space: int16(g.key.Space), Number: g.key.Number,
 		Generation: g.generation, Companion: lockkeys.Companion(published(g.key), g.shared),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 )
 
 // holder is this process's row in pglock.holders. When it is over, all locks that it held are lost; the next call makes
@@ -48,9 +49,9 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 	_, _ = rand.Read(h.id.Bytes[:]) // it never fails
 	host, _ := os.Hostname()
 	sent := driver.Now()
-	err := b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
+	err := b.calls.Do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
 		server, err := q.OpenHolder(ctx, lockdb.OpenHolderParams{
-			Holder: h.id, LeaseMs: b.env.Lease.Milliseconds(), Application: storable(b.dialer.application), Host: storable(host),
+			Holder: h.id, LeaseMs: b.env.Lease.Milliseconds(), Application: storable(b.application), Host: storable(host),
 			Pid: int32(os.Getpid()),
 		})
 		b.server.Store(serverName(server))
@@ -130,12 +131,9 @@ func (h *holder) keep() {
 func (h *holder) renew(within time.Duration) (renewed bool, err error) {
 	ctx, cancel := context.WithTimeout(h.backend.life, within)
 	defer cancel()
-	err = h.backend.renewals.do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		var err error
-		renewed, err = q.RenewHolder(ctx, lockdb.RenewHolderParams{Holder: h.id, LeaseMs: h.backend.env.Lease.Milliseconds()})
-		return err
+	return link.Ask(ctx, h.backend.renewals, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
+		return q.RenewHolder(ctx, lockdb.RenewHolderParams{Holder: h.id, LeaseMs: h.backend.env.Lease.Milliseconds()})
 	})
-	return renewed, err
 }
 
 // pause returns false if the holder is over, or the backend is closed, before d has passed.
@@ -183,7 +181,7 @@ func (h *holder) end() {
 	defer close(h.told)
 	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
 	defer cancel()
-	_ = h.backend.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.EndHolder(ctx, h.id) })
+	_ = h.backend.calls.Do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.EndHolder(ctx, h.id) })
 }
 
 // nextAttempt numbers a call.

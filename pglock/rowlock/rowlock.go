@@ -37,7 +37,7 @@ import (
 
 // New returns a Locker whose locks are in rows on the server of pool. It uses the pool's configuration only: the
 // Locker dials up to four connections of its own, on top of the pool's MaxConns. One of them only renews the lease.
-// Package schedule takes a fifth for its records. BeforeConnect, TLS and DialFunc are honoured; AfterConnect and
+// Names and runs take up to two more. BeforeConnect, TLS and DialFunc are honoured; AfterConnect and
 // tracers are not. It does not dial yet; see [pglock.Locker.Ping].
 //
 // Options for sessions of PostgreSQL (AllowPooler, WithSessions and the like) are errors that match

@@ -40,5 +40,5 @@ func (b *backend) trySettle(s *statement) error {
 		key := c.want.grant.key
 		params.Spaces, params.Numbers = append(params.Spaces, int16(key.Space)), append(params.Numbers, key.Number)
 	}
-	return b.calls.do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.SettleLeases(ctx, params) })
+	return b.calls.Do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.SettleLeases(ctx, params) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 )
 
 // tidy compares what the server has of the holder with what this process knows, once a renewal period, and drops what
@@ -51,7 +52,7 @@ func (h *holder) compare() {
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
 	defer cancel()
-	rows, err := ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseRowsRow, error) {
+	rows, err := link.Ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseRowsRow, error) {
 		return q.LeaseRows(ctx, h.id)
 	})
 	if err != nil {
@@ -99,7 +100,7 @@ func (h *holder) known() map[drop]bool {
 func (h *holder) prune() (more bool) {
 	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
 	defer cancel()
-	pruned, err := ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
+	pruned, err := link.Ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
 		return q.PruneLeases(ctx, lockdb.PruneLeasesParams{KeepMs: pruneAfter.Milliseconds(), Most: pruneMost})
 	})
 	return err == nil && pruned >= pruneMost

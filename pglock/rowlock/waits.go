@@ -35,7 +35,7 @@ func (b *backend) SeesRows() bool { return true }
 func (b *backend) Look(ctx context.Context, text string) (between.Sight, error) {
 	var rows, sessions string
 	id := b.id()
-	err := b.calls.again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err := b.calls.Again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
 		if rows, err = q.PublishLeaseWaits(ctx, lockdb.PublishLeaseWaitsParams{Holder: id, Waits: text}); err == nil {
 			sessions, err = q.LookAtWaits(ctx, rows)
 		}

@@ -239,10 +239,12 @@ func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
 	}
 }
 
+// recording are the connections for records: no locks are on them, and their last transaction was one.
+const recording = ` FROM pg_stat_activity WHERE datname = current_database() AND query ~* 'commit' AND pid <> pg_backend_pid()
+	AND application_name LIKE '%(pglock %' AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')`
+
 func recordsOnANewConnection(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs, job string) {
 	must.Succeed(t, jobs.Run(t.Context(), job, day, nothing))
-	const recording = ` FROM pg_stat_activity
-		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`
 	_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid)"+recording)
 	must.Succeed(t, err)
 	testenv.WaitUntil(t, "it has ended", func() bool { return one[int](t, pool, "SELECT count(*)::int"+recording) == 0 })

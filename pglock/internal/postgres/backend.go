@@ -15,15 +15,18 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
@@ -32,10 +35,8 @@ import (
 
 // Config says how to reach the server.
 type Config struct {
-	// Conn is the connection configuration; the backend takes a copy.
-	Conn *pgx.ConnConfig
-	// BeforeConnect may change the copy that each new connection is made with, as [pgxpool.Config] has it.
-	BeforeConnect func(context.Context, *pgx.ConnConfig) error
+	// Pool is the application's configuration; the backend takes copies.
+	Pool *pgxpool.Config
 	Options
 }
 
@@ -53,18 +54,17 @@ type Options struct {
 
 // Backend implements [driver.Backend] and, as listed below, optional interfaces.
 type Backend struct {
-	config         Config
-	env            driver.Config
-	dialer         wire.Dialer
-	budget         mux.Budget
-	mux            *mux.Mux
-	waits          *waitsession.Pool
-	names          *recorder.Names // nil unless they are recorded
-	fences         *recorder.Fences
-	*recorder.Runs // of package schedule
-	shown          *recorder.Waits
-	asking         chan struct{}          // has room while no caller asks for holders
-	server         atomic.Pointer[string] // of the latest session; nil before the first
+	config Config
+	env    driver.Config
+	dialer wire.Dialer
+	budget mux.Budget
+	mux    *mux.Mux
+	waits  *waitsession.Pool
+	*recorder.Recorder
+	fences *recorder.Fences
+	shown  *link.Link             // others see its last statement
+	asking chan struct{}          // has room while no caller asks for holders
+	server atomic.Pointer[string] // of the latest session; nil before the first
 }
 
 // New returns a backend that has not dialled yet.
@@ -82,21 +82,23 @@ func New(config Config) *Backend {
 func (b *Backend) Start(env driver.Config) error {
 	b.env = env
 	b.dialer = wire.Dialer{
-		Conn: wire.LockConfig(b.config.Conn, b.config.Application), BeforeConnect: b.config.BeforeConnect,
+		Conn: wire.LockConfig(b.config.Pool.ConnConfig, b.config.Application), BeforeConnect: b.config.Pool.BeforeConnect,
 		AllowPooler: b.config.AllowPooler, AllowStandby: b.config.AllowStandby, Lease: env.Lease,
 	}
-	b.Runs = recorder.NewRuns(&b.dialer, b.config.TrustedOwners)
-	b.shown = recorder.NewWaits(&b.dialer)
-	b.fences = recorder.NewFences(&b.dialer, b.config.TrustedOwners)
 	b.mux = mux.New(mux.Config{Open: b.openMain, Sessions: b.config.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{
 		Open: b.openWaiting, Call: b.mux.Call, Most: b.config.MaxWaitSessions,
 		PrepareWithin: b.dialer.Conn.ConnectTimeout, LookEvery: env.Lease, Log: env.Logger,
 	})
-	if b.config.RecordNames {
-		b.names = recorder.NewNames(&b.dialer, b.config.TrustedOwners, env.Logger)
+	links := link.Config{
+		Pool: link.Pool(b.config.Pool, b.config.Application, true), Connections: 1, Owners: b.config.TrustedOwners,
+		Within: min(env.Lease, b.dialer.Conn.ConnectTimeout), // after which locks on a silent connection are lost too
 	}
-	return nil
+	var errs [3]error
+	b.Recorder, errs[0] = recorder.New(links, b.config.RecordNames, env.Logger)
+	b.fences, errs[1] = recorder.NewFences(links)
+	b.shown, errs[2] = link.New(links)
+	return errors.Join(errs[:]...)
 }
 
 func (b *Backend) openMain(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
@@ -110,10 +112,10 @@ func (b *Backend) openWaiting(ctx context.Context, onEnd func(*mux.Session)) (*m
 // Ping implements [driver.Backend].
 func (b *Backend) Ping(ctx context.Context) error {
 	_, _, err := b.mux.Call(ctx, lockdb.Heartbeat)
-	if err == nil && b.names != nil {
-		err = b.names.Ping(ctx)
+	if err != nil {
+		return wire.Classify(err)
 	}
-	return wire.Classify(err)
+	return b.Recorder.Ping(ctx)
 }
 
 // Release implements [driver.Backend].
@@ -158,9 +160,16 @@ func (b *Backend) Place(held driver.Grant) any {
 	return nil
 }
 
-// Look implements [between.Backend].
+// Look implements [between.Backend]. The text stands in the statement, in front of it.
 func (b *Backend) Look(ctx context.Context, text string) (between.Sight, error) {
-	return b.shown.Look(ctx, text)
+	var answer string
+	err := b.shown.Raw(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, text+lockdb.LookAtWaits, pgx.QueryExecModeSimpleProtocol, "").Scan(&answer)
+	})
+	if err != nil {
+		return between.Sight{}, err
+	}
+	return between.Read(answer)
 }
 
 // Published implements [between.Backend].
@@ -178,13 +187,6 @@ func (b *Backend) Owner(held driver.Grant) string {
 	return c.Session().PID()
 }
 
-// Record implements [hooks.Recorder].
-func (b *Backend) Record(key driver.Key) {
-	if b.names != nil {
-		b.names.Note(key)
-	}
-}
-
 // Drain implements [driver.Drainer].
 func (b *Backend) Drain() {
 	b.mux.Refuse()
@@ -193,14 +195,11 @@ func (b *Backend) Drain() {
 
 // Close implements [driver.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	if b.names != nil {
-		b.names.Close(ctx)
-	}
-	b.Runs.Close()
-	b.fences.Close()
-	b.shown.Close()
 	b.waits.Close()
 	b.mux.Close()
+	b.Recorder.Close(ctx)
+	b.fences.Close(ctx)
+	b.shown.Close(ctx)
 	return nil
 }
 

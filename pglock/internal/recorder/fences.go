@@ -5,21 +5,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pglock-toolkit/pglock/internal/combine"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
-	"github.com/pglock-toolkit/pglock/pglock/internal/records"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 )
 
 // Fences draws fencing tokens, one draw at a time. A draw waits until its commit is durable, and so for as long as a
 // synchronous standby does not answer. Callers that come meanwhile share the next draw.
 type Fences struct {
-	link    *link
-	owners  []string        // roles that may own the schema
+	link    *link.Link
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	callers *combine.Queue[*draw]
@@ -39,11 +34,13 @@ type draw struct {
 }
 
 // NewFences returns a Fences that has not dialled yet.
-func NewFences(dialer *wire.Dialer, owners []string) *Fences {
-	f := &Fences{link: newLink(dialer), owners: owners}
+func NewFences(c link.Config) (*Fences, error) {
+	c.Connections, c.Records = 1, true
+	l, err := link.New(c)
+	f := &Fences{link: l}
 	f.life, f.end = context.WithCancel(context.Background())
 	f.callers = &combine.Queue[*draw]{Send: f.drawAll}
-	return f
+	return f, err
 }
 
 // Draw returns a token that is larger than all that were returned before, to any process. It waits for as long as ctx
@@ -63,26 +60,17 @@ func (f *Fences) Draw(ctx context.Context) (Fence, error) {
 			return Fence{}, fmt.Errorf("%w: the server has not confirmed that the token is durable: %w", driver.ErrUnavailable,
 				context.Cause(ctx))
 		}
-		if !errors.Is(d.err, errSilent) || f.life.Err() != nil {
+		if !errors.Is(d.err, link.ErrSilent) || f.life.Err() != nil {
 			return d.fence, d.err
 		}
 	}
 }
 
-// drawAll draws a token for each caller, and again, once, if the schema was replaced.
+// drawAll draws a token for each caller.
 func (f *Fences) drawAll(callers []*draw) {
-	var row lockdb.DrawFencesRow
-	var err error
-	for range 2 {
-		err = f.link.do(f.life, func(ctx context.Context, conn *pgx.Conn) (err error) {
-			guarded := records.Guarded{DB: conn, Owners: f.owners}
-			row, err = guarded.Queries().DrawFences(ctx, int32(len(callers)))
-			return err
-		})
-		if !errors.Is(err, trust.ErrReplaced) {
-			break
-		}
-	}
+	row, err := link.Ask(f.life, f.link, func(ctx context.Context, q *lockdb.Queries) (lockdb.DrawFencesRow, error) {
+		return q.DrawFences(ctx, int32(len(callers)))
+	})
 	for i, d := range callers {
 		if d.err = err; err == nil {
 			d.fence = Fence{row.Tokens[i], row.Server}
@@ -91,11 +79,11 @@ func (f *Fences) drawAll(callers []*draw) {
 	}
 }
 
-// Leave ends the connection, unless a draw waits on it: it leads to another server than the lock's.
-func (f *Fences) Leave() { f.link.closeIdle() }
+// Leave ends the connection: it leads to another server than the lock's.
+func (f *Fences) Leave() { f.link.Reset() }
 
 // Close gives up a draw that waits, and ends the connection.
-func (f *Fences) Close() {
+func (f *Fences) Close(ctx context.Context) {
 	f.end()
-	f.link.close()
+	f.link.Close(ctx)
 }

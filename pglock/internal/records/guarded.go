@@ -26,6 +26,9 @@ type Guarded struct {
 	// default is, are not compiled, and have to be told if a standby did not confirm the commit. After an error of the server
 	// the transaction is still open.
 	ReadCommitted bool
+	// Records adds to that what records need: a commit that waits until it is durable, a wait for a locked row that ends soon
+	// (55P03), and dates in the form that pgx reads.
+	Records bool
 }
 
 // Queries are the statements of the records.
@@ -39,6 +42,9 @@ func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchRes
 		batch.Queue(lockdb.SetNoJIT)
 		batch.Queue(lockdb.SetNoStatementTimeout)
 		batch.Queue(lockdb.SetWarnings)
+	}
+	if g.Records {
+		batch.Queue(lockdb.SetForRecords)
 	}
 	look := trust.Queue(batch, g.Owners)
 	before := batch.Len()

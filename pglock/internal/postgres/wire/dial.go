@@ -14,18 +14,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
-	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
 	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
 
 // Dialer opens connections for lock sessions.
 type Dialer struct {
-	// Conn is the connection configuration; see [LockConfig]. Its ConnectTimeout is not 0.
+	// Conn is the connection configuration; see [LockConfig].
 	Conn *pgx.ConnConfig
 	// BeforeConnect may change the copy that each new connection is made with, as pgxpool.Config has it.
 	BeforeConnect             func(context.Context, *pgx.ConnConfig) error
@@ -34,39 +34,23 @@ type Dialer struct {
 	Lease time.Duration
 }
 
-// LockConfig derives the configuration of lock sessions from the caller's. It keeps how the server is reached (address, TLS,
-// DialFunc, credentials, ValidateConnect), and drops functions that observe or prepare the caller's own connections.
+// LockConfig derives the configuration of lock sessions from the caller's.
 func LockConfig(own *pgx.ConnConfig, applicationName string) *pgx.ConnConfig {
 	c := own.Copy()
-	c.Tracer = nil
-	c.AfterConnect = nil
-	c.OnNotice = nil
-	c.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // else pgx collects them
-	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol         // a statement is a single message then
-	c.RuntimeParams["standard_conforming_strings"] = "on"            // which that mode relies on,
-	c.RuntimeParams["client_encoding"] = "UTF8"                      // as on this
-	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = defaultConnectTimeout
-	}
-	c.RuntimeParams["application_name"] = appname.Of(applicationName, c.RuntimeParams["application_name"])
+	link.Adapt(c, applicationName)
+	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // a statement is a single message then
 	return c
 }
 
-// Connect dials with a copy of the configuration, which BeforeConnect and then adapt may change, and makes the session
-// independent of what the database's owner may have set. Connections that are not lock sessions are made with it too. It
-// refuses CockroachDB and, unless AllowPooler, a proxy, before it has changed anything there.
-//
-// How long that may take is decided here and nowhere else: ConnectTimeout for each step. One is to look up the
-// addresses of a host, and each address is one, as pgx has it. So of several hosts, or of several addresses of a name,
-// those that are silent cost a ConnectTimeout each, and the next one is asked.
-func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx.Conn, error) {
-	c, err := d.configuration(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
+// connect dials with a copy of the configuration, and makes the session independent of what the database's owner may
+// have set. It refuses CockroachDB and, unless AllowPooler, a proxy, before it has changed anything there. How long that
+// may take [link.Before] says.
+func (d *Dialer) connect(ctx context.Context, dialling *gate) (*pgx.Conn, error) {
+	c := d.Conn.Copy()
+	if err := link.Before(d.BeforeConnect, c.ConnectTimeout)(ctx, c); err != nil {
+		return nil, err
 	}
-	adapt(c)
-	trust.PinSearchPath(&c.Config)
+	dialling.adapt(c)
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return nil, sqlstate.ExplainOwn(err)
@@ -78,28 +62,6 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	return conn, nil
 }
 
-// configuration returns the configuration of a new connection.
-func (d *Dialer) configuration(ctx context.Context) (*pgx.ConnConfig, error) {
-	c := d.Conn.Copy()
-	if d.BeforeConnect != nil {
-		bounded, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
-		defer cancel()
-		if err := d.BeforeConnect(bounded, c); err != nil {
-			return nil, err
-		}
-	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = d.Conn.ConnectTimeout
-	}
-	lookUp, within := c.LookupFunc, c.ConnectTimeout
-	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
-		ctx, cancel := context.WithTimeout(ctx, within)
-		defer cancel()
-		return lookUp(ctx, host)
-	}
-	return c, nil
-}
-
 // applySettings changes the settings of a new session. (Poolers would refuse them as startup parameters.)
 func (d *Dialer) applySettings(ctx context.Context, conn *pgx.Conn) error {
 	if err := refusal.CheckServer(conn); err != nil {
@@ -109,23 +71,21 @@ func (d *Dialer) applySettings(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	err := trust.Set(ctx, conn.PgConn(), d.AllowPooler, slices.Concat(trust.SessionSettings, ownSettings)...)
 	if err != nil && !errors.Is(err, driver.ErrPooler) {
-		return NotOpened("set up the session", err)
+		return notOpened("set up the session", err)
 	}
 	return err
 }
 
-// ownSettings are for the statements that set up a lock session, which must not be cut short, and for records: a look
-// at the owner of the schema should be as new as what follows it, and pgx reads dates in one form only.
+// ownSettings are for the statements that set up a lock session, which must not be cut short.
 var ownSettings = []string{
-	"statement_timeout = 0", "default_transaction_isolation = 'read committed'", "default_transaction_read_only = off", "datestyle = ISO",
+	"statement_timeout = 0", "default_transaction_isolation = 'read committed'", "default_transaction_read_only = off",
 }
 
-// Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements. That is one more
-// step, after those of [Dialer.Connect].
+// Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.
 func (d *Dialer) Open(ctx context.Context, witness Witness) (*Conn, *lease.Lease, error) {
 	var dialling gate
 	dialling.open.Store(true)
-	conn, err := d.Connect(ctx, dialling.adapt)
+	conn, err := d.connect(ctx, &dialling)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,7 +129,7 @@ func (d *Dialer) makeLockSession(
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, nil, NotOpened("prepare a lock session", err)
+		return nil, nil, notOpened("prepare a lock session", err)
 	}
 	return c, l, nil
 }
@@ -200,13 +160,13 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (l *lease.Lease, row
 		AllowStandby:      d.AllowStandby,
 	})
 	if err != nil {
-		return nil, row, NotOpened("set up a lock session", err)
+		return nil, row, notOpened("set up a lock session", err)
 	}
 	return l, row, Refusal(row.Outcome)
 }
 
-// NotOpened is the error of a step that opens a session. A full lock table, where every step can fail, is no outage.
-func NotOpened(step string, err error) error {
+// notOpened is the error of a step that opens a session. A full lock table, where every step can fail, is no outage.
+func notOpened(step string, err error) error {
 	switch {
 	case sqlstate.Of(err) == sqlstate.OutOfMemory:
 		return sqlstate.Explain(fmt.Errorf("%s: %w", step, err))
@@ -234,9 +194,5 @@ func (g *gate) adapt(c *pgx.ConnConfig) {
 		return dial(ctx, network, address)
 	}
 }
-
-// defaultConnectTimeout is for configurations that set none: a server that does not answer must not be waited for as if
-// it were a held lock.
-const defaultConnectTimeout = 10 * time.Second
 
 var longAgo = time.Unix(1, 0)
