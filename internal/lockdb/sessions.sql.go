@@ -183,10 +183,11 @@ SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'SessionSince', a.backend_start) ORDER BY a.backend_start, l.pid), '[]')::pg_catalog.text AS holders
 FROM pg_catalog.generate_subscripts($1::pg_catalog.int8[], 1) AS i
 JOIN pg_catalog.pg_locks AS l
-    ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND (l.pid IS NULL OR l.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid())
+    ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted
    AND l.objsubid OPERATOR(pg_catalog.=) ($2::pg_catalog.int2[])[i]
    AND l.classid OPERATOR(pg_catalog.=) ((($1::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32) OPERATOR(pg_catalog.&) 4294967295)::pg_catalog.oid
    AND l.objid OPERATOR(pg_catalog.=) (($1::pg_catalog.int8[])[i] OPERATOR(pg_catalog.&) 4294967295)::pg_catalog.oid
+   AND ($3::boolean OR l.pid IS NULL OR l.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid())
 LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) l.pid
 LEFT JOIN pg_catalog.pg_locks AS x
     ON l.pid IS NULL AND x.pid IS NULL AND x.locktype OPERATOR(pg_catalog.=) 'transactionid' AND x.virtualtransaction OPERATOR(pg_catalog.=) l.virtualtransaction
@@ -197,13 +198,15 @@ WHERE l.database OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_databas
 type HoldersParams struct {
 	Numbers []int64
 	Spaces  []int16
+	Own     bool
 }
 
 // The holders of the keys in this database, as JSON, so that the result is one value on every kind of connection. A
 // prepared transaction has no pid; its name is found through the transaction ID lock of the same virtual transaction. Names of
-// roles are in the encodings of the databases in which they were made, so names come as hexadecimal digits.
+// roles are in the encodings of the databases in which they were made, so names come as hexadecimal digits. @own: also of the
+// session that asks.
 func (q *Queries) Holders(ctx context.Context, arg HoldersParams) (string, error) {
-	row := q.db.QueryRow(ctx, Holders, arg.Numbers, arg.Spaces)
+	row := q.db.QueryRow(ctx, Holders, arg.Numbers, arg.Spaces, arg.Own)
 	var holders string
 	err := row.Scan(&holders)
 	return holders, err

@@ -11,7 +11,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
@@ -94,31 +93,25 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (c carrier, err er
 	return g, nil
 }
 
-// Holders implements [driver.Backend]. It asks on a session that delays no locks, if there is one.
+// Holders implements [driver.Backend]. It asks on a session that waits for nothing and carries no lock or, if there is
+// none, on a mux session. That must not wait long for VACUUM FULL of a catalog: all its locks would be lost.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
-	text, err := b.ask(ctx, fmt.Sprintf("{%d}", key.Number), fmt.Sprintf("{%d}", key.Space))
+	select {
+	case b.asking <- struct{}{}: // one caller at a time, so that locks are not delayed by many
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-b.asking }()
+	text, _, err := b.waits.Call(ctx, boundLockWait+lockdb.Holders, fmt.Sprintf("{%d}", key.Number), fmt.Sprintf("{%d}", key.Space), "true")
 	if err != nil {
-		return nil, err
+		return nil, wire.Classify(err)
 	}
 	return decodeHolders(text)
 }
 
-// ask returns the holders of keys as the server sends them.
-func (b *Backend) ask(ctx context.Context, numbers, spaces string) (text string, err error) {
-	select {
-	case b.asking <- struct{}{}: // one caller at a time, so that many at once use only one session
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-	defer func() { <-b.asking }()
-	text, _, err = b.waits.Call(ctx, lockdb.Holders, numbers, spaces)
-	if waitsession.CannotOpen(err) {
-		text, _, err = b.mux.Call(ctx, lockdb.Holders, numbers, spaces)
-	}
-	return text, wire.Classify(err)
-}
+const boundLockWait = "SET LOCAL lock_timeout = '500ms';\n"
 
-// Holders asks db who holds any of the keys in its database.
+// Holders asks db which other sessions hold any of the keys in its database.
 func Holders(ctx context.Context, db lockdb.DBTX, keys []driver.Key) ([]driver.Holder, error) {
 	var params lockdb.HoldersParams
 	for _, key := range keys {

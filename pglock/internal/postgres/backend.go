@@ -86,7 +86,8 @@ func (b *Backend) Start(env driver.Config) error {
 		AllowPooler: b.config.AllowPooler, AllowStandby: b.config.AllowStandby, Lease: env.Lease,
 	}
 	b.mux = mux.New(mux.Config{Open: b.openMain, Sessions: b.config.Sessions, Log: env.Logger})
-	b.waits = waitsession.New(waitsession.Config{
+	var errs [4]error
+	b.waits, errs[0] = waitsession.New(waitsession.Config{
 		Open: b.openWaiting, Call: b.mux.Call, Most: b.config.MaxWaitSessions,
 		PrepareWithin: b.dialer.Conn.ConnectTimeout, LookEvery: env.Lease, Log: env.Logger,
 	})
@@ -94,10 +95,9 @@ func (b *Backend) Start(env driver.Config) error {
 		Pool: link.Pool(b.config.Pool, b.config.Application, true), Connections: 1, Owners: b.config.TrustedOwners,
 		Within: min(env.Lease, b.dialer.Conn.ConnectTimeout), // after which locks on a silent connection are lost too
 	}
-	var errs [3]error
-	b.Recorder, errs[0] = recorder.New(links, b.config.RecordNames, env.Logger)
-	b.fences, errs[1] = recorder.NewFences(links)
-	b.shown, errs[2] = link.New(links)
+	b.Recorder, errs[1] = recorder.New(links, b.config.RecordNames, env.Logger)
+	b.fences, errs[2] = recorder.NewFences(links)
+	b.shown, errs[3] = link.New(links)
 	return errors.Join(errs[:]...)
 }
 
@@ -188,10 +188,7 @@ func (b *Backend) Owner(held driver.Grant) string {
 }
 
 // Drain implements [driver.Drainer].
-func (b *Backend) Drain() {
-	b.mux.Refuse()
-	b.waits.Refuse()
-}
+func (b *Backend) Drain() { b.mux.Refuse() }
 
 // Close implements [driver.Backend].
 func (b *Backend) Close(ctx context.Context) error {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -32,9 +33,11 @@ func newScripted(t *testing.T, locks *wiretest.Locks, most int32) *Backend {
 		return mux.NewSession(conn, lease.New(time.Hour, driver.Now), &b.budget, slog.New(slog.DiscardHandler), onEnd), nil
 	}
 	b.mux = mux.New(mux.Config{Open: open, Sessions: 1, Log: slog.New(slog.DiscardHandler)})
-	b.waits = waitsession.New(waitsession.Config{
+	var err error
+	b.waits, err = waitsession.New(waitsession.Config{
 		Open: open, Call: b.mux.Call, Most: 1, PrepareWithin: time.Second, LookEvery: time.Hour, Log: slog.New(slog.DiscardHandler),
 	})
+	must.Succeed(t, err)
 	return b
 }
 

@@ -27,6 +27,7 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		}
 		return p.lookAtWaits(text), ""
 	}
+	sql = strings.TrimPrefix(sql, "SET LOCAL lock_timeout = '500ms';\n")
 	name := nameOf(sql)
 	args := arguments(templates[name], sql)
 	switch name {
@@ -146,9 +147,7 @@ func (p *process) holders(keys []driver.KeyID) []pgproto3.BackendMessage {
 	defer p.server.s.mu.Unlock()
 	var all []string
 	for _, h := range p.server.locks.of(keys[0]).held {
-		if h.by != p {
-			all = append(all, fmt.Sprintf(`{"Shared":%v,"PID":%d}`, h.shared, h.by.pid))
-		}
+		all = append(all, fmt.Sprintf(`{"Shared":%v,"PID":%d}`, h.shared, h.by.pid))
 	}
 	return row("[" + strings.Join(all, ",") + "]")
 }

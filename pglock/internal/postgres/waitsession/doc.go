@@ -6,12 +6,9 @@
 // session is kept for the next wait for a while. Apart from the waiting it is a [mux.Session], with its lease, its
 // heartbeats and all operations on held locks.
 //
-// # Places
-//
-// The sessions that wait, or carry a lock that was waited for, are bounded. A caller that finds all places taken polls:
-// it tries on a mux session after each of its pauses, which grow to a second. A poller has no place in the server's
-// queue, so it gets nothing while others wait there. That is why the next free place goes to the oldest poller. A caller
-// also polls if no further session can be opened.
+// The sessions are a pool of package puddle, whose size bounds them; a caller gets one when it is its turn. Until then,
+// and while no further session can be opened, it polls: it tries on a mux session after each of its pauses, which grow to a
+// second. A poller has no place in the server's queue, so it gets nothing while others wait there.
 //
 // # Without a snapshot
 //

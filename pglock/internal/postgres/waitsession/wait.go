@@ -20,37 +20,36 @@ import (
 // Grant is a lock that was waited for, on the session that waited.
 type Grant struct {
 	*mux.Grant
-	pool    *Pool
-	session *session
-	over    atomic.Bool
-	owner   driver.LossHandler
+	place *place
+	over  atomic.Bool
+	owner driver.LossHandler
 }
 
-// lock waits in the server's queue until r's key is held. Its caller has a place, which the grant keeps.
+// Wait takes r's lock when it is its turn: it waits in the server's queue, on a session that then carries the lock. While
+// there is no session for that, it calls try now and then; tried says that this has ended the wait.
 //
-// A session that ends while it waits held nothing, and an idle one may have ended long ago. In both cases the wait
-// continues on another session, as long as the server accepts one.
-func (p *Pool) lock(ctx context.Context, r driver.Request) (*Grant, error) {
+// A session that ends while it waits held nothing. Then the wait continues on another one.
+func (p *Pool) Wait(ctx context.Context, r driver.Request, try func() (over bool)) (g *Grant, tried bool, err error) {
 	for attempt := 0; ; attempt++ {
-		s, err := p.take(ctx)
-		if err != nil {
-			return nil, err
+		taken, tried, err := p.takeOrTry(ctx, try)
+		if tried || err != nil {
+			return nil, tried, err
 		}
-		g := &Grant{pool: p, session: s, owner: r.LossHandler}
+		g, s := &Grant{place: taken, owner: r.LossHandler}, taken.Value()
 		g.Grant = mux.NewGrant(r.Key.KeyID, r.Shared, g)
 		s.left = time.Time{}
 		err = s.Carry(ctx, g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
 		if err == nil {
-			return g, nil
+			return g, false, nil
 		}
-		p.giveBack(s)
+		giveBack(taken)
 		switch {
 		case !mux.HasEnded(err):
-			return nil, err
+			return nil, false, err
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+			return nil, false, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
 		case attempt > 0 && !timing.Sleep(ctx, backoff(attempt)):
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		}
 	}
 }
@@ -68,11 +67,10 @@ func (g *Grant) Release(ctx context.Context) error {
 	return err
 }
 
-// leave gives the session, if it is still alive, and its place to the next waiter, once.
+// leave gives the place to the next waiter, once.
 func (g *Grant) leave() {
 	if g.over.CompareAndSwap(false, true) {
-		g.pool.giveBack(g.session)
-		g.pool.places.Release(1)
+		giveBack(g.place)
 	}
 }
 
@@ -205,7 +203,7 @@ func (p *Pool) cancelWait(s *session, ended <-chan struct{}) (sent int) {
 	default:
 	}
 	s.left = time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), cancelWithin)
+	ctx, cancel := context.WithTimeout(p.life, cancelWithin)
 	defer cancel()
 	for {
 		n, err := p.cancel(ctx, s)

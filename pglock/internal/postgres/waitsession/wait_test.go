@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -37,7 +38,7 @@ func TestWaitOfACallerThatHasLeftEndsInTime(t *testing.T) {
 			conn.GuardPID = int32(conn.PID)
 			return mux.NewSession(conn, lease.New(time.Hour, driver.Now), new(mux.Budget), slog.New(slog.DiscardHandler), onEnd), nil
 		}
-		pool := New(Config{
+		pool, err := New(Config{
 			Open: open, Most: 1, PrepareWithin: time.Minute, LookEvery: time.Hour, Log: slog.New(slog.DiscardHandler),
 			Call: func(_ context.Context, sql string, _ ...string) (string, bool, error) {
 				if sql != lockdb.CancelWait {
@@ -47,10 +48,11 @@ func TestWaitOfACallerThatHasLeftEndsInTime(t *testing.T) {
 				return "t", true, nil
 			},
 		})
+		must.Succeed(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, _, err := pool.Wait(ctx, driver.Request{Key: driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: 1}}}, nil)
+		_, _, err = pool.Wait(ctx, driver.Request{Key: driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: 1}}}, nil)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}

@@ -1,0 +1,299 @@
+package waitsession
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+// rig is a pool on a scripted server.
+type rig struct {
+	*Pool
+	t      *testing.T
+	dials  atomic.Int32
+	dial   func(context.Context) error // what opening a session takes; unless it is nil
+	opened []*wiretest.Server
+	silent chan struct{} // until it is closed no wait is answered
+}
+
+func newRig(t *testing.T, most int) *rig {
+	r, locks, log := &rig{t: t, silent: make(chan struct{})}, wiretest.NewLocks(t), slog.New(slog.DiscardHandler)
+	var err error
+	r.Pool, err = New(Config{
+		Most: most, PrepareWithin: time.Minute, LookEvery: time.Hour, Log: log,
+		Open: func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
+			r.dials.Add(1)
+			if r.dial != nil {
+				if err := r.dial(ctx); err != nil {
+					return nil, err
+				}
+			}
+			conn, server := wiretest.Start(locks, func(st wiretest.Statement) wiretest.Verdict {
+				if strings.Contains(st.SQL, lockdb.LockSession[:20]) {
+					<-r.silent
+				}
+				return wiretest.Verdict{}
+			})
+			r.opened = append(r.opened, server)
+			return mux.NewSession(conn, lease.New(time.Hour, driver.Now), new(mux.Budget), log, onEnd), nil
+		},
+		Call: func(context.Context, string, ...string) (string, bool, error) { return "on a mux session", true, nil },
+	})
+	must.Succeed(t, err)
+	return r
+}
+
+// enter takes a place for a caller that polls in vain.
+func (r *rig) enter() *place {
+	r.t.Helper()
+	s, tried, err := r.takeOrTry(r.t.Context(), func() bool { return false })
+	if s == nil || tried || err != nil {
+		r.t.Fatalf("no place: %v, %v", tried, err)
+	}
+	return s
+}
+
+// carry takes a place and makes it carry a lock.
+func (r *rig) carry() *Grant {
+	g := &Grant{place: r.enter(), owner: deaf{}}
+	g.Grant = mux.NewGrant(driver.KeyID{Number: 1}, false, g)
+	must.Succeed(r.t, g.place.Value().Carry(r.t.Context(), g.Grant, func() error { return nil }))
+	return g
+}
+
+type deaf struct{}
+
+func (deaf) Lost(driver.LostReason, error) {}
+
+func noRoom(context.Context) error { return driver.ErrUnavailable }
+
+// Callers that have polled for long try at the same moments, so that their tries share statements.
+func TestPollersTryTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pollers, afterLong = 500, 2 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 2900*time.Millisecond)
+		defer cancel()
+		began, r := time.Now(), newRig(t, 1)
+		defer r.Close()
+		r.dial = noRoom
+		tries, moments := 0, map[time.Duration]bool{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range pollers {
+			all.Go(func() {
+				if s, tried, err := r.takeOrTry(ctx, func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					if passed := time.Since(began); passed > afterLong {
+						tries++
+						moments[passed] = true
+					}
+					return false
+				}); s != nil || tried || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("a caller without a place: %v, %v", tried, err)
+				}
+			})
+		}
+		all.Wait()
+		if tries < pollers/2 || len(moments) > 20 {
+			t.Errorf("%d tries of %d callers were at %d moments of 0.9 s", tries, pollers, len(moments))
+		}
+	})
+}
+
+func TestAFreePlaceGoesToTheOldestPoller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		first := r.enter()
+		places := make(chan int, 3)
+		for i := range 3 {
+			go func() {
+				s := r.enter()
+				places <- i
+				time.Sleep(time.Minute)
+				giveBack(s)
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		giveBack(first)
+		for want := range 3 {
+			if got := <-places; got != want {
+				t.Errorf("caller %d got the place before caller %d", got, want)
+			}
+		}
+		if n := r.dials.Load(); n != 1 {
+			t.Errorf("%d sessions were opened for one place", n)
+		}
+		time.Sleep(time.Minute)
+		r.Close()
+	})
+}
+
+// If a try ends the wait just when there is a session, the session is for the next caller.
+func TestATryThatWinsGivesThePlaceBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		first := r.enter()
+		s, tried, err := r.takeOrTry(t.Context(), func() bool {
+			giveBack(first)
+			synctest.Wait() // the caller has the place
+			return true
+		})
+		if s != nil || !tried || err != nil {
+			t.Errorf("a try that took the lock: %v, %v", tried, err)
+		}
+		giveBack(r.enter())
+		r.Close()
+	})
+}
+
+// Callers for whom no session can be opened try all the same, and few of them dial. One that is left takes a session that
+// is free, although another one could not be opened.
+func TestCallersWithoutASessionTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		first := r.enter()
+		r.dial = noRoom
+		ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
+		defer cancel()
+		var tries atomic.Int32
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if _, tried, err := r.Wait(ctx, driver.Request{}, func() bool { return tries.Add(1) == 5000 }); !tried && err == nil {
+					t.Error("a caller has a lock")
+				}
+			})
+		}
+		time.Sleep(64 * time.Second)
+		if n := r.dials.Load(); tries.Load() < 5000 || n != 1+7 {
+			t.Errorf("%d tries; %d dials in 64 s", tries.Load(), n)
+		}
+		all.Wait()
+		time.Sleep(time.Second) // so that closeIdle does not look just when the session is to be taken
+		time.AfterFunc(time.Second, func() { giveBack(first) })
+		began := time.Now()
+		s := r.enter()
+		if took := time.Since(began); s != first || took > openAgain {
+			t.Errorf("the free session was taken: %v, after %v", s == first, took)
+		}
+		giveBack(s)
+		r.Close()
+	})
+}
+
+// A session that is opened for a caller that gives up is for the next one.
+func TestACallerThatGivesUpWastesNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.dial = func(context.Context) error { time.Sleep(2 * time.Second); return nil }
+		enough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, enough)
+		defer cancel()
+		if _, _, err := r.Wait(ctx, driver.Request{}, func() bool { return false }); !errors.Is(err, enough) {
+			t.Error(err)
+		}
+		giveBack(r.enter())
+		if n := r.dials.Load(); n != 1 {
+			t.Errorf("%d sessions were opened", n)
+		}
+		r.Close()
+	})
+}
+
+// Of idle sessions the one that was used last is used next; the others are closed after a while. One that has ended is never
+// used.
+func TestIdleSessionsAreUsedWhileTheyLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		other, used := r.enter(), r.enter()
+		giveBack(other)
+		giveBack(used)
+		for range 8 {
+			time.Sleep(5 * time.Second)
+			if s := r.enter(); s != used {
+				t.Fatal("it is not the one that was used last")
+			}
+			giveBack(used)
+		}
+		<-r.opened[0].Done() // hangs if it is kept
+		r.opened[1].Terminate()
+		synctest.Wait()
+		if value, _, err := r.Call(t.Context(), "select 1"); value != "on a mux session" || err != nil {
+			t.Errorf("a call without a session: %q, %v", value, err)
+		}
+		time.Sleep(time.Second)
+		s := r.enter()
+		if s.Value().Ended() || r.dials.Load() != 3 {
+			t.Errorf("it has ended: %v; %d sessions were opened", s.Value().Ended(), r.dials.Load())
+		}
+		giveBack(s)
+		if value, _, err := r.Call(t.Context(), "select 1"); value != "1" || err != nil {
+			t.Errorf("a call with an idle session: %q, %v", value, err)
+		}
+		r.Close()
+	})
+}
+
+// A session that is lost frees its place once, whatever its owner does then.
+func TestALostSessionFreesItsPlaceOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		g := r.carry()
+		r.opened[0].Terminate()
+		synctest.Wait()
+		if err := g.Release(t.Context()); !errors.Is(err, driver.ErrLost) {
+			t.Error(err)
+		}
+		s := r.enter()
+		if free := r.sessions.Stat().MaxResources() - r.sessions.Stat().AcquiredResources(); free != 0 {
+			t.Errorf("%d places are free", free)
+		}
+		giveBack(s)
+		r.Close()
+	})
+}
+
+// Close ends the sessions, whether one waits, carries a lock or is being opened, and the waits of all callers.
+func TestCloseWaitsForNoCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3)
+		r.carry()
+		var all sync.WaitGroup
+		call := func() {
+			if g, tried, err := r.Wait(t.Context(), driver.Request{}, func() bool { return false }); g != nil || tried || !errors.Is(err, driver.ErrClosed) {
+				t.Errorf("%v, %v, %v", g, tried, err)
+			}
+		}
+		all.Go(call)
+		synctest.Wait() // it waits on a session
+		r.dial = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		for range 3 {
+			all.Go(call)
+		}
+		synctest.Wait()
+		r.Close()
+		all.Wait()
+		close(r.silent)
+		for _, server := range r.opened {
+			<-server.Done()
+		}
+		if len(r.opened) != 2 {
+			t.Errorf("%d sessions were opened", len(r.opened))
+		}
+	})
+}
