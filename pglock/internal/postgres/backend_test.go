@@ -16,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
 
 var errFull = fmt.Errorf("%w: too many connections", driver.ErrUnavailable)
@@ -24,7 +25,7 @@ var errFull = fmt.Errorf("%w: too many connections", driver.ErrUnavailable)
 func newScripted(t *testing.T, locks *wiretest.Locks, most int32) *Backend {
 	t.Helper()
 	var opened atomic.Int32
-	b := &Backend{asking: make(chan struct{}, 1)}
+	b := &Backend{Recorder: &recorder.Recorder{}, asking: make(chan struct{}, 1)}
 	open := func(_ context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
 		if opened.Add(1) > most {
 			return nil, errFull
