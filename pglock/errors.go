@@ -130,8 +130,7 @@ var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 // WaitError reports that a lock was not acquired, and names its holders. It matches [ErrNotAcquired], and the context's
 // error if the context ended the wait.
 type WaitError struct {
-	// Keys are the requested keys: first the one that the server named as held, if any, then the others in the order of
-	// [Lock.Keys].
+	// Keys are the requested keys, in the order of [Lock.Keys].
 	Keys []Key
 	// Waited is how long the call waited; zero for one that does not wait.
 	Waited time.Duration
@@ -141,15 +140,14 @@ type WaitError struct {
 	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.
 	Err error
 
-	firstHeld bool   // the server has named the first of Keys as held
-	ahead     string // who is ahead, if no holder is
+	ahead string // who is ahead, if no holder is
 }
 
 func (e *WaitError) Error() string {
 	var b strings.Builder
 	b.WriteString("pglock: lock ")
 	if len(e.Keys) > 0 {
-		b.WriteString(e.whichText() + " ")
+		b.WriteString(keyText(e.Keys[0], len(e.Keys)-1) + " ")
 	}
 	b.WriteString("not acquired")
 	if e.Waited > 0 {
@@ -160,7 +158,7 @@ func (e *WaitError) Error() string {
 		b.WriteString(": held by " + holdersText(e.Holders))
 	case e.ahead != "":
 		b.WriteString(": not held, but waited for by " + e.ahead)
-	case e.Waited == 0 && e.Err == nil && len(e.Keys) > 1 && !e.firstHeld:
+	case e.Waited == 0 && e.Err == nil && len(e.Keys) > 1:
 		b.WriteString(": at least one is already held")
 	case e.Waited == 0 && e.Err == nil:
 		b.WriteString(": already held")
@@ -169,14 +167,6 @@ func (e *WaitError) Error() string {
 		b.WriteString(": " + shorttext.Message(e.Err.Error()))
 	}
 	return b.String()
-}
-
-// whichText names the key, and says of how many it is the one that is held.
-func (e *WaitError) whichText() string {
-	if e.firstHeld && len(e.Keys) > 1 {
-		return fmt.Sprintf("%s, one of %d,", keyText(e.Keys[0], 0), len(e.Keys))
-	}
-	return keyText(e.Keys[0], len(e.Keys)-1)
 }
 
 // Unwrap makes the error match [ErrNotAcquired] and what ended the wait.

@@ -91,7 +91,11 @@ func TestTxLockAllTxSharesWhatIsShared(t *testing.T) {
 	reader, other, writer := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))
 	txCheck(t, pglock.LockAllTx(t.Context(), reader, keys, pglock.Shared()))
 	txCheck(t, pglock.LockAllTx(t.Context(), other, keys, pglock.Shared(), pglock.MaxWait(txLong)))
-	err := pglock.LockAllTx(t.Context(), writer, keys, pglock.MaxWait(txShort))
+	err := pglock.LockAllTx(t.Context(), writer, keys, pglock.MaxWait(0))
+	if wait := txWantWaitError(t, err, slices.MinFunc(keys, txOrder)); wait.Waited != 0 || len(wait.Holders) != 0 {
+		t.Errorf("a call that does not wait: %v, %+v", wait.Waited, wait.Holders)
+	}
+	err = pglock.LockAllTx(t.Context(), writer, keys, pglock.MaxWait(txShort))
 	wait := txWantWaitError(t, err, slices.MinFunc(keys, txOrder))
 	if len(wait.Holders) != 2 {
 		t.Errorf("the holders are %+v", wait.Holders)

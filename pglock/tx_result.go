@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -55,17 +54,12 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	if err == nil {
 		return nil
 	}
-	keys := slices.Clone(r.keys)
-	n, held := lockdb.HeldKey(sqlstate.Refusal(err).Message)
-	if held = held && 1 <= n && n <= len(keys); held {
-		keys = slices.Insert(slices.Delete(keys, n-1, n), 0, r.keys[n-1])
-	}
 	err = TxError(sqlstate.EndedBy(ctx, err))
 	wait := (*WaitError)(nil)
 	if !errors.As(err, &wait) {
-		return failed("lock", keys[0], len(keys)-1, err)
+		return failed("lock", r.keys[0], len(r.keys)-1, err)
 	}
-	wait.Keys, wait.firstHeld = keys, held
+	wait.Keys = slices.Clone(r.keys)
 	if r.waits {
 		wait.Waited = driver.Now().Sub(r.at)
 	}

@@ -35,7 +35,7 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 		return errors.Join(err, broken)
 	}
 	wait, ok := errors.AsType[*WaitError](err)
-	if !ok {
+	if !ok || c.never() {
 		return err
 	}
 	switch {

@@ -72,7 +72,7 @@ END;
 
 -- Several locks in a batch, or one of another kind, in the order of the arrays. The guard is evaluated before the first lock, since each lock is
 -- asked for under a condition on it. One that is held elsewhere, where it is not waited for, is an error with the name
--- pglock_held in it, and the number of the key behind that.
+-- pglock_held in it.
 --
 -- One bound, if it is not 0, is for all the waits together: when a wait begins, lock_timeout is set to the rest of the
 -- bound. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle of the statement
@@ -111,7 +111,7 @@ WITH before AS MATERIALIZED (
             WHEN key.pair THEN pg_catalog.pg_try_advisory_xact_lock(key.class, key.object)
             ELSE pg_catalog.pg_try_advisory_xact_lock(key.number)
         END THEN NULL
-        ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
+        ELSE pg_catalog.current_setting('pglock_held')
     END AS lock
     FROM before CROSS JOIN pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i
     CROSS JOIN LATERAL (
