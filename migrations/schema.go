@@ -109,7 +109,7 @@ func (s schema) remove(ctx context.Context, tx pgx.Tx) error {
 	}
 	s, err := s.revoke(ctx, tx)
 	if err == nil {
-		err = s.Keep(ctx, tx)
+		_, err = tx.Exec(ctx, lockdb.SameSchema, pgx.QueryExecModeExec, s.Schema)
 	}
 	if err == nil {
 		err = execute(ctx, tx, downFile)

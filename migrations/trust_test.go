@@ -57,7 +57,7 @@ func TestTrustOfASeparateOwner(t *testing.T) {
 		"a role that does not exist": migrations.WithTrustedOwner("no such role"), "no name": migrations.WithTrustedOwner(""),
 		"nil": nil,
 	} {
-		if _, err := migrations.Version(t.Context(), owner, option); err == nil || errors.Is(err, driver.ErrUntrusted) {
+		if _, err := migrations.Version(t.Context(), owner, option); err == nil || errors.As(err, new(*driver.UntrustedError)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -130,7 +130,7 @@ func (r reader) askForNames(ctx context.Context, looked trust.Looked, numbers, s
 		batch.Queue(monitordb.RegisteredNames, numbers, semaphores).QueryRow(func(row pgx.Row) error { return row.Scan(&list) })
 	})
 	if err != nil {
-		return nil, trust.Explain(err)
+		return nil, sqlstate.ExplainSchema(err)
 	}
 	return decodeNames(list)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
-	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -46,7 +46,7 @@ func (r reader) readRows(ctx context.Context, t *tables, o config) error {
 		batch.Queue(monitordb.RowLocks, false, maxRowLocks, o.holder).Query(readRowList(&waits, false))
 		batch.Queue(monitordb.RowLocks, true, most, o.holder).Query(readRowList(&holders, true))
 	})
-	if err = trust.Explain(err); err != nil && (ctx.Err() != nil || connectionBroke(err) != nil) {
+	if err = sqlstate.ExplainSchema(err); err != nil && (ctx.Err() != nil || connectionBroke(err) != nil) {
 		return err
 	}
 	if waits == nil {

@@ -122,7 +122,7 @@ func endProcess(ctx context.Context, db pglock.DB, t Target, signal string, opts
 	if err := looked.Err(); err != nil {
 		return err
 	}
-	err = trust.Explain(r.send(ctx, func(batch *pgx.Batch) {
+	err = sqlstate.ExplainSchema(r.send(ctx, func(batch *pgx.Batch) {
 		looked.QueueSame(batch)
 		batch.Queue(monitordb.EndHolder, t.Lease.Holder).QueryRow(func(row pgx.Row) error { return row.Scan(&ended) })
 	}))

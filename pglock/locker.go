@@ -178,8 +178,8 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 // Ping asks the server, dialling if necessary, whether locks can be taken there. It returns errors that match
 // [ErrUnavailable], [ErrDenied], [ErrPooler], [ErrStandby] or [ErrUnsupported]. With [WithNames] it also asks
 // whether names can be recorded: the error matches [ErrSchemaMissing] if there is no registry, [ErrUntrusted] if its
-// owner is not trusted, and [ErrDenied] if the role lacks a right on it. It matches none of these if a role that
-// [WithTrustedOwner] names does not exist.
+// owner is not trusted, or a role that [WithTrustedOwner] names does not exist, and [ErrDenied] if the role lacks a right
+// on it.
 func (l *Locker) Ping(ctx context.Context) error {
 	if err := l.checkOpen(); err != nil {
 		return fmt.Errorf("pglock: ping: %w", err)

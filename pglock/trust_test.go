@@ -140,7 +140,7 @@ func TestTrustOfASeparateMigratorTakesOneOption(t *testing.T) {
 	}
 	ping, _ = trustUse(t, app, &log, pglock.WithTrustedOwner(migrator.ConnConfig.User, "no such role"))
 	if ping == nil || !strings.Contains(ping.Error(), `"no such role"`) ||
-		errors.Is(ping, pglock.ErrUnavailable) || errors.Is(ping, pglock.ErrDenied) || errors.Is(ping, pglock.ErrUntrusted) {
+		errors.Is(ping, pglock.ErrUnavailable) || errors.Is(ping, pglock.ErrDenied) || !errors.Is(ping, pglock.ErrUntrusted) {
 		t.Errorf("with a role that does not exist: %v", ping)
 	}
 }

@@ -47,19 +47,28 @@ func ExplainSchema(err error) error {
 	if err = Explain(err); err == nil || IsExplained(err) {
 		return err
 	}
-	switch Of(err) {
-	case UndefinedFunction, UndefinedTable, InvalidSchemaName:
-		return match(driver.ErrSchemaMissing, ", or is older than this needs (run: pglock migrate up)", err)
-	case InsufficientPrivilege:
+	switch server := Refusal(err); {
+	case strings.Contains(server.Message, "pglock_replaced"): // see lockdb.SameSchema
+		return ErrReplaced
+	case strings.Contains(server.Message, "pglock_missing"):
+		return fmt.Errorf("%w%s", driver.ErrSchemaMissing, installIt)
+	case In(err, UndefinedFunction, UndefinedTable, InvalidSchemaName):
+		return match(driver.ErrSchemaMissing, installIt, err)
+	case server.Code == InsufficientPrivilege:
 		return match(driver.ErrDenied, ": the role lacks a right on schema pglock (the rights that it needs are at the end of what "+
 			"\"pglock migrate print\" writes)", err)
-	case SequenceExhausted:
+	case server.Code == SequenceExhausted:
 		return match(driver.ErrUnavailable, ": no fencing tokens are left (see setval for the sequence pglock.fence)", err)
-	case ReadOnlyTransaction:
+	case server.Code == ReadOnlyTransaction:
 		return match(driver.ErrStandby, ", or the transaction is read-only", err)
 	}
 	return err
 }
+
+const installIt = ", or is older than this needs (run: pglock migrate up)"
+
+// ErrReplaced says that the name pglock leads to another schema than a moment ago. It matches [driver.ErrUntrusted].
+var ErrReplaced = fmt.Errorf("%w: schema pglock was replaced while it was being checked or used (try again)", driver.ErrUntrusted)
 
 // ExplainOwn is [ExplainSchema] for a statement that is a transaction of its own, or on a connection of this library's. A
 // statement that the server did not carry through is an outage there, and so is every error that is not the server's.

@@ -3,7 +3,6 @@ package trust
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // found remembers which schemas this process may use: a seen, by the database that a connection leads to, its role, and the
@@ -67,17 +65,15 @@ func (k *Check) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ 
 	return sql, []any{looked.Schema}, k.err
 }
 
-// Explain explains an error that the batch returned before the results of other statements.
-func (k *Check) Explain(err error) error {
+// Err returns the error of the check, if err is what the batch returned before the results of other statements.
+func (k *Check) Err(err error) error {
 	if k.err != nil {
 		return k.err // without the text that pgx adds
 	}
-	err = Explain(err)
-	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence is gone: see lockdb.SameSchema
-		err = fmt.Errorf("%w: %w", ErrReplaced, err)
-	}
-	if errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) {
-		found.Clear() // the next use looks again
+	found.Clear() // the next use looks again
+	// The sequence may be gone: see lockdb.SameSchema.
+	if sqlstate.Of(err) == sqlstate.InternalError {
+		return fmt.Errorf("%w: %w", sqlstate.ErrReplaced, err)
 	}
 	return err
 }

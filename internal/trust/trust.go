@@ -10,7 +10,7 @@
 //
 //	look := trust.Queue(batch, named)
 //	batch.Queue("SELECT … pglock.once(…)")
-//	err := look.Explain(db.SendBatch(ctx, batch).Close())
+//	err := look.Err(db.SendBatch(ctx, batch).Close())
 //
 // The use must be a separate statement: merely planning a statement can execute functions (IMMUTABLE ones, in views and
 // in the expressions of indexes), whatever its WHERE says. Parsing it executes nothing, so pgx may prepare it.
@@ -18,14 +18,11 @@ package trust
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -71,17 +68,8 @@ func QueueLook(batch *pgx.Batch, named []string, looked *Looked) {
 
 // QueueSame puts a statement into a batch, in front of those that execute something of the schema. It is an error unless
 // the name still leads to the schema that was looked at, and keeps this from being dropped until the transaction ends.
-// [Explain] interprets the error.
+// [sqlstate.ExplainSchema] interprets the error.
 func (l *Looked) QueueSame(batch *pgx.Batch) { batch.Queue(lockdb.SameSchema, l.Schema) }
-
-// Keep is [Looked.QueueSame] without a batch. It also explains the error.
-func (l *Looked) Keep(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, lockdb.SameSchema, pgx.QueryExecModeExec, l.Schema)
-	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence is gone
-		return fmt.Errorf("%w: %w", driver.ErrSchemaMissing, err)
-	}
-	return Explain(err)
-}
 
 // Err returns the error of the first finding.
 func (l *Looked) Err() error {
@@ -110,23 +98,5 @@ func (l *Looked) read(rows pgx.Rows) error {
 	return nil
 }
 
-// ErrUnknownRole says that a role named as a trusted owner does not exist.
-var ErrUnknownRole = errors.New("a trusted owner does not exist")
-
-// ErrReplaced says that the name pglock leads to another schema than a moment ago. It matches [driver.ErrUntrusted].
-var ErrReplaced = fmt.Errorf("%w: schema pglock was replaced while it was being checked or used (try again)", driver.ErrUntrusted)
-
-// Explain returns the meaning of an error of a batch with [Looked.QueueSame]: it matches [driver.ErrSchemaMissing] if
-// there is no schema, and [ErrReplaced]. Other errors are returned as they are.
-func Explain(err error) error {
-	server := sqlstate.Refusal(err)
-	switch {
-	case strings.Contains(server.Message, "pglock_replaced"):
-		return ErrReplaced
-	case strings.Contains(server.Message, "pglock_missing"):
-		return fmt.Errorf("%w, or is older than this needs (run: pglock migrate up)", driver.ErrSchemaMissing)
-	case server.Code == sqlstate.InvalidSchemaName || server.Code == sqlstate.UndefinedTable:
-		return fmt.Errorf("%w, or is older than this needs (run: pglock migrate up): %w", driver.ErrSchemaMissing, err)
-	}
-	return err
-}
+// ErrUnknownRole says that a role named as a trusted owner does not exist. It matches [driver.ErrUntrusted].
+var ErrUnknownRole = fmt.Errorf("%w: a trusted owner does not exist", driver.ErrUntrusted)

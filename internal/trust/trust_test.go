@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/internal/trust"
@@ -206,7 +207,10 @@ func TestTrustOfASchemaThatIsReplacedAfterTheLook(t *testing.T) {
 		batch := &pgx.Batch{}
 		check := trust.Queue(batch, nil)
 		batch.Queue("SELECT pglock.register('a')")
-		return check.Explain(admin.SendBatch(t.Context(), batch).Close())
+		if err := admin.SendBatch(t.Context(), batch).Close(); err != nil {
+			return sqlstate.ExplainSchema(check.Err(err))
+		}
+		return nil
 	}
 	must.Succeed(t, use())
 	execute(t, admin, "DROP SCHEMA pglock CASCADE")

@@ -11,7 +11,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -39,13 +38,13 @@ func (b *backend) guardBy(ctx context.Context, tx pgx.Tx, g *grant) error {
 		Holder: g.holder.id, Shared: g.shared, Space: int16(g.key.Space), Number: g.key.Number,
 		Generation: g.generation, Companion: lockkeys.Companion(published(g.key), g.shared),
 	})
-	switch {
+	switch err = sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, err)); {
 	case isLost(err):
 		return b.heldElsewhere(ctx, g, driver.ErrOtherServer)
 	case errors.Is(err, driver.ErrSchemaMissing): // the lock's own database has it, unless it was removed meanwhile
 		return b.heldElsewhere(ctx, g, fmt.Errorf("%w: its database has no schema pglock", driver.ErrOtherServer))
 	case err != nil:
-		return sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, trust.Explain(err)))
+		return err
 	case outcome == "read only":
 		return fmt.Errorf("%w: a read-only transaction cannot lock the row that guards it", driver.ErrUnsupported)
 	case outcome == "stale":

@@ -16,7 +16,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -95,7 +94,7 @@ func (l *Link) repeat(ctx context.Context, use func(context.Context, *pgx.Conn) 
 		case ctx.Err() != nil:
 			return err
 		case sqlstate.Of(err) == sqlstate.LockNotAvailable:
-		case !again && (sqlstate.Unsent(err) || errors.Is(err, trust.ErrReplaced)):
+		case !again && (sqlstate.Unsent(err) || errors.Is(err, sqlstate.ErrReplaced)):
 			again = true
 		default:
 			return err
@@ -205,19 +204,15 @@ func refused(err error) bool {
 	if server := sqlstate.Refusal(err); server.Code != "" {
 		return server.SeverityUnlocalized == "ERROR"
 	}
-	return sqlstate.Unsent(err) || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
-		errors.Is(err, trust.ErrUnknownRole)
+	return sqlstate.Unsent(err) || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing)
 }
 
 // classify makes err match the sentinels of package driver.
 func classify(ctx context.Context, err error) error {
-	if errors.Is(err, trust.ErrUnknownRole) {
-		return err
-	}
 	if sqlstate.Of(err) == sqlstate.FeatureNotSupported {
 		return fmt.Errorf("%w: %w", driver.ErrStandby, err) // BEGIN READ WRITE says so there
 	}
-	if err = sqlstate.ExplainOwn(trust.Explain(err)); ctx.Err() != nil && !errors.Is(err, driver.ErrUnavailable) {
+	if err = sqlstate.ExplainOwn(err); ctx.Err() != nil && !errors.Is(err, driver.ErrUnavailable) {
 		err = fmt.Errorf("%w: no answer in time: %w", driver.ErrUnavailable, err)
 	}
 	return err

@@ -9,9 +9,9 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
 // Acquire implements [driver.Backend].
@@ -104,7 +104,7 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 	defer func() { <-b.asking }()
 	text, _, err := b.waits.Call(ctx, boundLockWait+lockdb.Holders, fmt.Sprintf("{%d}", key.Number), fmt.Sprintf("{%d}", key.Space), "true")
 	if err != nil {
-		return nil, wire.Classify(err)
+		return nil, sqlstate.ExplainOwn(err)
 	}
 	return decodeHolders(text)
 }

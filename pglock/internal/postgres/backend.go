@@ -24,6 +24,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/runstore"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
 	"github.com/pglock-toolkit/pglock/pglock/internal/link"
@@ -113,7 +114,7 @@ func (b *Backend) openWaiting(ctx context.Context, onEnd func(*mux.Session)) (*m
 func (b *Backend) Ping(ctx context.Context) error {
 	_, _, err := b.mux.Call(ctx, lockdb.Heartbeat)
 	if err != nil {
-		return wire.Classify(err)
+		return sqlstate.ExplainOwn(err)
 	}
 	return b.Recorder.Ping(ctx)
 }

@@ -56,7 +56,7 @@ func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchRes
 	for range before {
 		if _, err := results.Exec(); err != nil {
 			_ = results.Close() // it has the same error
-			return nil, look.Explain(err)
+			return nil, look.Err(err)
 		}
 	}
 	return results, nil

@@ -4,7 +4,6 @@ package records
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,14 +13,10 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // Explain explains the error of a statement in its own transaction.
 func Explain(ctx context.Context, err error) error {
-	if errors.Is(err, trust.ErrUnknownRole) {
-		return err
-	}
 	return sqlstate.ExplainOwn(sqlstate.EndedBy(ctx, err))
 }
 

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
 // Config says how to make a [Mux].
@@ -108,7 +108,7 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 			return context.Cause(ctx)
 		}
 		if attempt >= maxAttempts {
-			return wire.Classify(err)
+			return sqlstate.ExplainOwn(err)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	return wire.Classify(err)
+	return sqlstate.ExplainOwn(err)
 }
 
 // session returns the session with the fewest callers. If there is none yet, it waits for the first one.

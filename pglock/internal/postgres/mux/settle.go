@@ -90,7 +90,7 @@ func (s *Session) settleFailedLocked(o *op, held bool, failure error) {
 		o.retried = true
 		s.queueLocked(o)
 	default:
-		s.endLocked(o, wire.Classify(failure))
+		s.endLocked(o, sqlstate.ExplainOwn(failure))
 	}
 }
 

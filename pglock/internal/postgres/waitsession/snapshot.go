@@ -28,7 +28,7 @@ func (p *Pool) prepare(ctx context.Context, s *session) error {
 	case err == nil:
 		return nil
 	case mux.HasEnded(err) || ctx.Err() != nil || errors.Is(err, driver.ErrPooler):
-		return wire.Classify(err)
+		return sqlstate.ExplainOwn(err)
 	}
 	s.sliced = true
 	p.warn(err)

@@ -14,7 +14,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
 // Grant is a lock that was waited for, on the session that waited.
@@ -92,7 +91,7 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 		case cancelled: // pg_cancel_backend
 			return fmt.Errorf("%w: the wait was cancelled on the server: %w", driver.ErrNotAcquired, err)
 		default:
-			return wire.Classify(err)
+			return sqlstate.ExplainOwn(err)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
@@ -23,14 +22,6 @@ func Refusal(outcome string) error {
 		return err
 	}
 	return fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(outcome))
-}
-
-// Classify makes an error of a statement on a connection of this library's match the sentinels of package driver.
-func Classify(err error) error {
-	if err = trust.Explain(err); errors.Is(err, trust.ErrUnknownRole) {
-		return err
-	}
-	return sqlstate.ExplainOwn(err)
 }
 
 // Ended returns the error of a session that has ended, and so cannot be used any more.
