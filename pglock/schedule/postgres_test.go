@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -227,16 +228,54 @@ func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.WantNothingGained("after a run")
 }
 
-// The connection for records is kept for a while, and may have ended when it is needed again.
-func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
+// onBoth calls test with Lockers of both backends.
+func onBoth(t *testing.T, test func(t *testing.T, pool *pgxpool.Pool, l *pglock.Locker)) {
 	t.Parallel()
 	_, pool := installed(t)
 	inRows, err := rowlock.New(pool)
 	must.Succeed(t, err)
 	defer inRows.Close(t.Context())
-	for name, l := range map[string]*pglock.Locker{"sessions": open(t, pool), "rows": inRows} {
-		t.Run(name, func(t *testing.T) { recordsOnANewConnection(t, pool, newJobs(l), name) })
-	}
+	t.Run("sessions", func(t *testing.T) { test(t, pool, open(t, pool)) })
+	t.Run("rows", func(t *testing.T) { test(t, pool, inRows) })
+}
+
+// A transaction that has recorded a run keeps others of its job waiting while it is open, however many, and those of no other job.
+func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
+	onBoth(t, func(t *testing.T, pool *pgxpool.Pool, l *pglock.Locker) {
+		tx, err := pool.Begin(t.Context())
+		must.Succeed(t, err)
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		step := runstore.Request{Job: t.Name(), Due: day, Step: runstore.StepDone}
+		_, err = runstore.Record(t.Context(), l, tx, step)
+		must.Succeed(t, err)
+		const waiting = 5
+		recorded := make(chan error, waiting)
+		for i := range waiting {
+			step.Due = day.Add(time.Duration(i+1) * time.Minute)
+			go func() { _, err := runstore.Record(t.Context(), l, nil, step); recorded <- err }()
+		}
+		var since time.Time
+		must.Succeed(t, tx.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since))
+		testenv.WaitUntil(t, "they have waited for longer than one turn", func() bool {
+			_, err := runstore.Record(t.Context(), l, nil, runstore.Request{Job: "other " + t.Name(), Due: day, Step: runstore.StepDone})
+			must.Succeed(t, err)
+			return one[bool](t, pool, "SELECT clock_timestamp() > $1::timestamptz + interval '2 s'", since)
+		})
+		if len(recorded) > 0 {
+			t.Errorf("a run was recorded before the transaction had ended, or failed: %v", <-recorded)
+		}
+		must.Succeed(t, tx.Commit(t.Context()))
+		for range waiting {
+			must.Succeed(t, <-recorded)
+		}
+	})
+}
+
+// The connection for records is kept for a while, and may have ended when it is needed again.
+func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
+	onBoth(t, func(t *testing.T, pool *pgxpool.Pool, l *pglock.Locker) {
+		recordsOnANewConnection(t, pool, newJobs(l), t.Name())
+	})
 }
 
 // recording are the connections for records: no locks are on them, and their last transaction was one.
