@@ -54,7 +54,7 @@ type request struct {
 	groups groupSet     // of the keys
 	try    bool         // does not wait
 	config lockConfig
-	token  token
+	number uint64 // of its token
 	since  driver.Instant
 	caller context.Context // for the Observer
 	waited bool            // it did not get the lock at once
@@ -148,7 +148,7 @@ func (l *Locker) newRequest(ctx context.Context, keys []Key, try bool, opts []Lo
 	if r.try && r.config.outage > 0 {
 		return nil, errors.New("pglock: RetryUnavailable contradicts a call that never waits")
 	}
-	r.token = l.newToken()
+	r.number = l.numbers.Add(1)
 	return r, nil
 }
 
@@ -231,7 +231,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 // driverRequest is what r asks the backend for.
 func (r *request) driverRequest(h *hold, wait bool) driver.Request {
 	return driver.Request{
-		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: &h.first.token,
+		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: h,
 	}
 }
 

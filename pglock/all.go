@@ -35,7 +35,7 @@ func (l *Locker) takeAll(ctx context.Context, r *request) (*Lock, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		}
-		r.token = l.newToken() // what releases the parts may arrive late, and knows them by their token
+		r.number = l.numbers.Add(1) // what releases the parts may arrive late, and knows them by their token
 	}
 }
 
@@ -136,7 +136,7 @@ func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (er
 func (r *request) part(i int, try bool) *request {
 	return &request{
 		keys: r.keys[i : i+1], groups: 1 << groupOf(r.keys[i].KeyID), try: try,
-		config: r.config, token: r.token, since: r.since, caller: r.caller, of: r,
+		config: r.config, number: r.number, since: r.since, caller: r.caller, of: r,
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // it.
 func (l *Lock) Context(parent context.Context) context.Context {
 	if parent.Done() == nil { // of these the lock keeps one, however long it is held
-		life, end := l.lifetime()
-		return &lockContext{life, l, parent, end}
+		life := l.lifetime()
+		return &lockContext{life.Context, l, parent, life.end}
 	}
 	own, end := context.WithCancelCause(parent) // its Err is that of the parent, such as DeadlineExceeded
 	c := &lockContext{own, l, parent, end}
@@ -37,17 +37,19 @@ func (l *Lock) forgetContext(c *lockContext) {
 	delete(l.contexts, c)
 }
 
-// lifetime returns the context that ends with the lock, and what ends it.
-func (l *Lock) lifetime() (context.Context, context.CancelCauseFunc) {
+// lifetime returns the context that ends with the lock only.
+func (l *Lock) lifetime() *lockContext {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.life == nil {
-		l.life, l.endLife = context.WithCancelCause(context.Background())
+		endless := context.Background()
+		own, end := context.WithCancelCause(endless)
+		l.life = &lockContext{own, l, endless, end}
 		if l.err != nil {
-			l.endLife(l.err)
+			end(l.err)
 		}
 	}
-	return l.life, l.endLife
+	return l.life
 }
 
 // lockContext is a context that ends with the lock, and with its parent, whose values it has.

@@ -17,8 +17,8 @@ type hold struct {
 	locks   []*Lock
 	room    [1]*Lock // for the usual one
 	whole   *hold    // that has its grant now; nil if it has it itself
-	open    int      // grants whose releases are not confirmed, once it is over
-	passed  int      // how often it was handed off or joined
+	open    int32    // grants whose releases are not confirmed, once it is over
+	passed  int32    // how often it was handed off or joined
 	groups  groupSet
 	shared  bool
 	over    bool // lost or released
@@ -34,6 +34,9 @@ type severalKeys struct {
 	grants  []driver.Grant
 	entries []*entry
 }
+
+// String returns the token of the first Lock.
+func (h *hold) String() string { return h.locker.token(h.first.number) }
 
 // grants returns the grant of each key.
 func (h *hold) grants() []driver.Grant {
@@ -63,7 +66,7 @@ func (h *hold) deadline() driver.Instant {
 
 // mayHandOffLocked reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayHandOffLocked(h *hold) bool {
-	return !h.over && !h.kept && !h.part && !l.closed.Load() && h.several == nil && h.passed < l.config.handoffs &&
+	return !h.over && !h.kept && !h.part && !l.closed.Load() && h.several == nil && int(h.passed) < l.config.handoffs &&
 		driver.Now().Sub(h.first.since) < l.config.handoffFor
 }
 
@@ -100,13 +103,13 @@ func (l *Locker) shareLocked(h *hold, r *request) *Lock {
 // newHold returns a hold for r, without a grant.
 func (l *Locker) newHold(r *request) *hold {
 	h := &hold{locker: l, groups: r.groups, shared: r.config.shared, part: r.of != nil}
-	h.entry[0], h.locks, h.first.token = r.entry, h.room[:0], r.token
+	h.entry[0], h.locks, h.first.number = r.entry, h.room[:0], r.number
 	return h
 }
 
 // attachLocked makes k the Lock of r on h.
 func (l *Locker) attachLocked(h *hold, r *request, k *Lock, now driver.Instant) *Lock {
-	k.hold, k.since, k.token, k.use = h, now, r.token, r.config.use
+	k.hold, k.since, k.number, k.use = h, now, r.number, r.config.use
 	k.key[0] = r.keys[0]
 	h.locks = append(h.locks, k)
 	counts := l.countsOf(h.groups)
@@ -125,7 +128,7 @@ func (k *Lock) handOff(to context.Context, opts []LockOption) (next *Lock, repor
 	if err := r.config.read(opts); err != nil {
 		return nil, nil, err
 	}
-	r.token = l.newToken()
+	r.number = l.numbers.Add(1)
 	l.lock(h.groups)
 	may := !h.over && !h.kept && driver.Now() < h.deadline() && h.several == nil && !h.shared &&
 		len(h.entry[0].queue) == 0 && !l.closed.Load()

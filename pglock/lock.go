@@ -17,18 +17,17 @@ import (
 // A Lock may be lost between checking it and acting on it. Work should run under [Lock.Context]; database writes that
 // must not happen without the lock need [Lock.GuardTx], and effects elsewhere [Lock.Fence].
 type Lock struct {
-	hold  *hold
-	key   [1]driver.Key // as its caller named it; the first, if the hold has several
-	token token
-	since driver.Instant
-	use   *Use // what a primitive uses it for; nil for plain locks
+	hold   *hold
+	key    [1]driver.Key // as its caller named it; the first, if the hold has several
+	number uint64        // of its token
+	since  driver.Instant
+	use    *Use // what a primitive uses it for; nil for plain locks
 
 	mu       sync.Mutex
-	err      error           // why it ended
-	expires  driver.Instant  // when MaxHold ends it; 0 is never
-	timer    *time.Timer     // checks expires
-	life     context.Context // ends with the lock; made when it is first needed
-	endLife  context.CancelCauseFunc
+	err      error                     // why it ended
+	expires  driver.Instant            // when MaxHold ends it; 0 is never
+	timer    *time.Timer               // checks expires
+	life     *lockContext              // ends with the lock; made when it is first needed
 	contexts map[*lockContext]struct{} // others that end with it
 
 	fence    atomic.Int64  // 0 until it has been asked for
@@ -57,12 +56,11 @@ func (l *Lock) Keys() []Key {
 }
 
 // Token returns this acquisition's unique identifier, which on Redis the server stores.
-func (l *Lock) Token() string { return l.token.String() }
+func (l *Lock) Token() string { return l.hold.locker.token(l.number) }
 
 // Done returns a channel that is closed when the lock ends.
 func (l *Lock) Done() <-chan struct{} {
-	life, _ := l.lifetime()
-	return life.Done()
+	return l.lifetime().Done()
 }
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
@@ -150,11 +148,11 @@ func (l *Lock) end(err error) bool {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	endLife, contexts := l.endLife, l.contexts
+	life, contexts := l.life, l.contexts
 	l.contexts = nil
 	l.mu.Unlock()
-	if endLife != nil {
-		endLife(err)
+	if life != nil {
+		life.end(err)
 	}
 	for c := range contexts {
 		c.end(err)

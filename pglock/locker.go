@@ -43,7 +43,7 @@ type Locker struct {
 
 	undrained atomic.Int32 // groups that have had entries since then
 
-	lastToken atomic.Uint64
+	numbers atomic.Uint64 // of tokens
 
 	mu     sync.Mutex
 	asking map[*request]context.CancelCauseFunc // what waits for the backend, to be ended by Close
@@ -248,12 +248,5 @@ func (l *Locker) checkOpen() error {
 	return nil
 }
 
-// token is the text that identifies an acquisition among those of all processes. It is made when it is asked for, since few ask.
-type token struct {
-	locker string // what all tokens of the Locker begin with
-	number uint64
-}
-
-func (t *token) String() string { return t.locker + strconv.FormatUint(t.number, 10) }
-
-func (l *Locker) newToken() token { return token{l.tokens, l.lastToken.Add(1)} }
+// token returns the text that identifies an acquisition among those of all processes. It is made when it is asked for, since few ask.
+func (l *Locker) token(number uint64) string { return l.tokens + strconv.FormatUint(number, 10) }

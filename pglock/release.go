@@ -37,7 +37,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 
 // makeBusyLocked makes h's keys busy instead of held.
 func (h *hold) makeBusyLocked() {
-	h.over, h.open = true, len(h.grants())
+	h.over, h.open = true, int32(len(h.grants()))
 	for _, e := range h.entries() {
 		removeOne(&e.holds, h)
 		e.busy++

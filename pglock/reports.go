@@ -21,13 +21,13 @@ func (r *request) reportWait(l *Locker) {
 	r.waited = true
 	l.watchWaits()
 	if l.config.observer != nil {
-		l.config.observer(r.caller, r.event(EventWaitStarted))
+		l.config.observer(r.caller, r.event(l, EventWaitStarted))
 	}
 }
 
 // event is an event of the lock that r asks for.
-func (r *request) event(what EventType) Event {
-	e := Event{Type: what, Keys: publicKeys(r.keys), Shared: r.config.shared, Token: r.token.String(), Try: r.try}
+func (r *request) event(l *Locker, what EventType) Event {
+	e := Event{Type: what, Keys: publicKeys(r.keys), Shared: r.config.shared, Token: l.token(r.number), Try: r.try}
 	if r.config.use != nil {
 		e.Use = *r.config.use
 	}
@@ -66,7 +66,7 @@ func (l *Locker) reportEnd(r *request, waited time.Duration, err error) {
 	if o == nil {
 		return
 	}
-	e := r.event(EventWaitEnded)
+	e := r.event(l, EventWaitEnded)
 	e.Err = err
 	if r.waited {
 		e.Took = waited

@@ -44,13 +44,13 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request, err error) (lock 
 		}
 		pause = min(2*pause, maxRetry)
 		outage, again := err, *r // what releases the last attempt may arrive late, and knows it by its token
-		again.attempt, again.token = attempt{}, l.newToken()
+		again.attempt, again.number = attempt{}, l.numbers.Add(1)
 		if lock, err = l.take(ctx, &again); again.behind { // the server has answered
 			began, pause = driver.Now(), minRetry
 		} else if isEndOf(ctx, err) {
 			return nil, fmt.Errorf("%w: %w", endOfWait(ctx), outage)
 		}
-		r.at, r.token = again.at, again.token
+		r.at, r.number = again.at, again.number
 	}
 	return lock, err
 }
