@@ -14,6 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/options"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -36,7 +37,7 @@ const latest = 1
 func Latest() uint { return latest }
 
 // Up installs schema pglock. If it is there already, in the version [Latest] or a newer one, Up does nothing: then
-// it needs no right to install, and does not wait. But it revokes the rights of others that forbid to trust the schema,
+// it needs no right to install, and does not wait. (But it needs the primary.) But it revokes the rights of others that forbid to trust the schema,
 // as default privileges give them to what a dump without rights restores, if the current role owns it and nothing else
 // is wrong with it.
 //
@@ -73,20 +74,22 @@ func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 // Version returns the version of the schema, which is larger than [Latest] when a newer pglock installed it. It needs
 // no right on the schema. An error matches [driver.ErrSchemaMissing] when there is no schema, [ErrForeignSchema] when
 // it is not ours, and [driver.ErrUntrusted] when it is not to be trusted.
-func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, error) {
-	s, err := look(ctx, pool, opts)
-	switch {
-	case err != nil:
-	case s.overgranted():
-		err = s.untrusted()
-	case s.absent():
-		err = fmt.Errorf("%w in database %q (migrations.Up or \"pglock migrate up\" installs it)",
-			driver.ErrSchemaMissing, s.Database)
-	}
+func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (version uint, err error) {
+	err = transact(ctx, pool, pgx.ReadOnly, opts, func(s schema, _ pgx.Tx) error {
+		switch {
+		case s.overgranted():
+			return s.untrusted()
+		case !s.present():
+			return fmt.Errorf("%w in database %q (migrations.Up or \"pglock migrate up\" installs it)",
+				driver.ErrSchemaMissing, s.Database)
+		}
+		version = uint(s.Version)
+		return nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("migrations: version: %w", err)
 	}
-	return uint(s.Version), nil
+	return version, nil
 }
 
 // lockNumber is the number of the advisory lock that [Up] and [Down] hold while they change the schema, which is named
@@ -100,16 +103,12 @@ const pause = 250 * time.Millisecond
 func change(
 	ctx context.Context, pool *pgxpool.Pool, opts []Option, needed func(schema) bool, do func(schema, context.Context, pgx.Tx) error,
 ) error {
-	s, err := look(ctx, pool, opts)
-	switch {
-	case err != nil || !needed(s):
-		return err
-	case s.Standby:
-		return fmt.Errorf("database %q: %w (connect to the primary)", s.Database, driver.ErrStandby)
-	}
 	var refused error
-	for {
-		err := transact(ctx, pool, pgx.ReadWrite, func(tx pgx.Tx) error {
+	for refused == nil || timing.Sleep(ctx, pause/2+rand.N(pause)) {
+		err := transact(ctx, pool, pgx.ReadWrite, opts, func(s schema, tx pgx.Tx) error {
+			if !needed(s) {
+				return nil
+			}
 			if err := lock(ctx, tx); err != nil {
 				return err
 			}
@@ -126,10 +125,8 @@ func change(
 		case err == nil || refused == nil || ctx.Err() == nil:
 			return err
 		} // otherwise ctx has ended during a later try
-		if !timing.Sleep(ctx, pause/2+rand.N(pause)) {
-			return fmt.Errorf("%w: %w", refused, ctx.Err())
-		}
 	}
+	return fmt.Errorf("%w: %w", refused, ctx.Err())
 }
 
 // lock tries to take the lock.
@@ -144,30 +141,33 @@ func lock(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// look inspects the schema without the lock.
-func look(ctx context.Context, pool *pgxpool.Pool, opts []Option) (s schema, err error) {
+// transact calls do with what there is of the schema, in a transaction that does not use operators and functions which the
+// database's owner may have put on the search_path, nor compiles statements or starts workers for them, for seconds, if
+// the owner has set the costs of that to 0.
+func transact(
+	ctx context.Context, pool *pgxpool.Pool, access pgx.TxAccessMode, opts []Option, do func(schema, pgx.Tx) error,
+) error {
 	var c config
 	if err := options.Apply(&c, opts); err != nil {
-		return s, err
-	}
-	err = transact(ctx, pool, pgx.ReadOnly, func(tx pgx.Tx) error {
-		s, err = inspect(ctx, tx, c.trusted)
 		return err
-	})
-	return s, err
-}
-
-// transact calls do in a transaction that does not use operators and functions which the database's owner may have put
-// on the search_path, nor compiles statements or starts workers for them, for seconds, if the owner has set the costs
-// of that to 0.
-func transact(ctx context.Context, pool *pgxpool.Pool, access pgx.TxAccessMode, do func(pgx.Tx) error) error {
+	}
 	if pool == nil {
 		return errors.New("the pool is nil")
 	}
-	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: access}, func(tx pgx.Tx) error {
+	begun := false
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: access}, func(tx pgx.Tx) error {
+		begun = true
 		if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT+";"+lockdb.SetNoWorkers); err != nil {
 			return fmt.Errorf("set search_path: %w", err)
 		}
-		return do(tx)
+		s, err := inspect(ctx, tx, c.trusted)
+		if err != nil {
+			return err
+		}
+		return do(s, tx)
 	})
+	if !begun && sqlstate.Of(err) == sqlstate.FeatureNotSupported { // what a standby says to READ WRITE
+		return fmt.Errorf("%w (connect to the primary): %w", driver.ErrStandby, err)
+	}
+	return err
 }

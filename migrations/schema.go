@@ -26,7 +26,6 @@ type schema struct {
 }
 
 func (s schema) present() bool { return s.Owner != "" }
-func (s schema) absent() bool  { return !s.present() }
 
 // inspect looks at the schema of the database. It executes nothing of it.
 func inspect(ctx context.Context, tx pgx.Tx, trusted []string) (schema, error) {
@@ -79,10 +78,10 @@ func (s schema) revoke(ctx context.Context, tx pgx.Tx) (schema, error) {
 	return s, s.untrusted()
 }
 
-func (s schema) needsUp() bool { return s.absent() || s.overgranted() }
+func (s schema) needsUp() bool { return !s.present() || s.overgranted() }
 
 func (s schema) up(ctx context.Context, tx pgx.Tx) error {
-	if s.absent() {
+	if !s.present() {
 		return s.install(ctx, tx)
 	}
 	_, err := s.revoke(ctx, tx)

@@ -5,6 +5,7 @@
 package appname
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,14 +22,7 @@ var marked = regexp.MustCompile(` ?\(pglock ([0-9a-f]{8})\)$`)
 // Of returns the application_name of this process's lock sessions. It begins with chosen, or if that is empty with own,
 // which is that of the caller's connections, or else with the name of the program.
 func Of(chosen, own string) string {
-	name := chosen
-	if name == "" {
-		name = own
-	}
-	if name == "" {
-		name = filepath.Base(os.Args[0])
-	}
-	name = strings.Map(ascii, name)
+	name := strings.Map(ascii, cmp.Or(chosen, own, filepath.Base(os.Args[0])))
 	return strings.TrimSpace(name[:min(len(name), maxName-len(mark))]) + mark
 }
 

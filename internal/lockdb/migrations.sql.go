@@ -14,7 +14,6 @@ const InspectSchema = `-- name: InspectSchema :one
 SELECT current_user::text AS role,
        pg_catalog.current_database()::text AS database,
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')::bool AS may_create,
-       pg_catalog.pg_is_in_recovery()::bool AS standby,
        coalesce(pg_catalog.pg_get_userbyid(n.nspowner), '')::text AS owner,
        coalesce(pg_catalog.substring(f.prosrc, '^SELECT ([0-9]{1,9})$'), '0')::bigint AS version
 FROM (SELECT 1) AS one
@@ -26,7 +25,6 @@ type InspectSchemaRow struct {
 	Role      string
 	Database  string
 	MayCreate bool
-	Standby   bool
 	Owner     string
 	Version   int64
 }
@@ -41,7 +39,6 @@ func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 		&i.Role,
 		&i.Database,
 		&i.MayCreate,
-		&i.Standby,
 		&i.Owner,
 		&i.Version,
 	)

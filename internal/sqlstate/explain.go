@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -146,15 +145,13 @@ func IsExplained(err error) bool { return isContext(err) || HasSentinel(err) }
 
 // HasSentinel reports whether err matches a sentinel of package driver.
 func HasSentinel(err error) bool {
-	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
+	_, ok := errors.AsType[interface {
+		error
+		Sentinel()
+	}](err)
+	return ok
 }
 
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-var sentinels = []error{
-	driver.ErrNotAcquired, driver.ErrLost, driver.ErrUnlocked, driver.ErrUnavailable, driver.ErrDenied, driver.ErrTooManyLocks,
-	driver.ErrClosed, driver.ErrUnsupported, driver.ErrPooler, driver.ErrStandby, driver.ErrStaleSnapshot, driver.ErrOtherServer,
-	driver.ErrSchemaMissing, driver.ErrUntrusted,
 }

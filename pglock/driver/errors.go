@@ -7,22 +7,27 @@ import (
 
 // The sentinels of package pglock, which documents them; they live here so that backends can return them.
 var (
-	ErrNotAcquired   = errors.New("lock not acquired")
-	ErrLost          = errors.New("lock lost")
-	ErrUnlocked      = errors.New("lock already unlocked")
-	ErrUnavailable   = errors.New("lock server unavailable")
-	ErrDenied        = errors.New("the lock server denies access")
-	ErrTooManyLocks  = errors.New("too many locks")
-	ErrInvalidKey    = errors.New("invalid lock key")
-	ErrClosed        = errors.New("locker closed")
-	ErrUnsupported   = errors.New("not supported")
-	ErrPooler        = errors.New("a proxy is between client and server")
-	ErrStandby       = errors.New("server is a hot standby")
-	ErrStaleSnapshot = errors.New("transaction snapshot is older than the lock")
-	ErrOtherServer   = errors.New("the transaction is not on the server and in the database of the lock")
-	ErrSchemaMissing = errors.New("schema pglock is not installed")
-	ErrUntrusted     = errors.New("schema pglock is not to be trusted")
+	ErrNotAcquired   error = sentinel("lock not acquired")
+	ErrLost          error = sentinel("lock lost")
+	ErrUnlocked      error = sentinel("lock already unlocked")
+	ErrUnavailable   error = sentinel("lock server unavailable")
+	ErrDenied        error = sentinel("the lock server denies access")
+	ErrTooManyLocks  error = sentinel("too many locks")
+	ErrInvalidKey    error = sentinel("invalid lock key")
+	ErrClosed        error = sentinel("locker closed")
+	ErrUnsupported   error = sentinel("not supported")
+	ErrPooler        error = sentinel("a proxy is between client and server")
+	ErrStandby       error = sentinel("server is a hot standby")
+	ErrStaleSnapshot error = sentinel("transaction snapshot is older than the lock")
+	ErrOtherServer   error = sentinel("the transaction is not on the server and in the database of the lock")
+	ErrSchemaMissing error = sentinel("schema pglock is not installed")
+	ErrUntrusted     error = sentinel("schema pglock is not to be trusted")
 )
+
+type sentinel string
+
+func (s sentinel) Error() string { return string(s) }
+func (sentinel) Sentinel()       {} // by which this module knows them
 
 // UntrustedError names the object that must not be used, since the code of another role would run with the rights of
 // the current one. It matches [ErrUntrusted].
