@@ -73,7 +73,10 @@ type attempt struct {
 	before int           // answers, when the request ahead asked
 	ready  chan struct{} // closed when that wait is over
 	lock   *Lock         // the result, if it need not ask the backend
+	beside driver.Grant  // what this process had shared when it began to ask
 	behind bool          // it waited for a holder: the server has answered it, or a request ahead
+
+	refused error // the end of a wait in the queue without its turn; nil otherwise
 }
 
 // acquire takes keys, which are in order.
@@ -165,40 +168,53 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 
 // takeOne passes r, which has one key, through the queue of this process and then through the backend's. If it fails, r
 // leaves them, as soon as the backend knows that its key is not locked.
-func (l *Locker) takeOne(ctx context.Context, r *request) (lock *Lock, err error) {
-	defer func() {
-		if lock == nil {
-			l.leaveAfter(r, err)
+func (l *Locker) takeOne(ctx context.Context, r *request) (*Lock, error) {
+	for {
+		lock, err := l.takeTurn(ctx, r)
+		if err == nil {
+			return lock, nil
 		}
-	}()
-	waits, err := l.enter(r)
-	if err == nil && waits {
-		err = l.awaitTurn(ctx, r)
+		l.leaveAfter(r, err)
+		if !errors.Is(err, errBeginAgain) {
+			return nil, err
+		}
+		r.attempt = attempt{behind: r.behind}
 	}
-	if err != nil {
+}
+
+// takeTurn is takeOne without a repetition, and without the end of a failure.
+func (l *Locker) takeTurn(ctx context.Context, r *request) (*Lock, error) {
+	if err := l.enter(ctx, r); err != nil {
 		return nil, err
 	}
 	if r.lock != nil {
 		return r.lock, nil
 	}
-	lock, err = l.ask(ctx, r, false)
+	lock, err := l.ask(ctx, r, false)
 	if r.try || !errors.Is(err, ErrNotAcquired) {
 		return lock, err
 	}
 	return l.askAndWait(ctx, r)
 }
 
-// awaitTurn waits for r's turn at its entry, or the end of ctx, and not at all if that would be for ever.
-func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
-	ctx, w, err := l.beginWait(ctx, r, true)
-	if err != nil {
+// enter brings r to the entry of its key and waits there, if it must, for its turn or the end of ctx, and not at all if that would
+// be for ever. After an error r may be there still.
+func (l *Locker) enter(ctx context.Context, r *request) error {
+	waits, err := l.queue(r)
+	if err != nil || !waits {
 		return err
 	}
-	defer endWait(w)
-	r.reportWait(l)
+	if !r.try { // which waits for the server, and not for other callers
+		var w *wait
+		if ctx, w, err = l.beginWait(ctx, r, true); err != nil {
+			return err
+		}
+		defer endWait(w)
+		r.reportWait(l)
+	}
 	select {
 	case <-r.ready:
-		return nil
+		return r.refused
 	case <-l.closing:
 		err = ErrClosed
 	case <-ctx.Done():
@@ -208,30 +224,35 @@ func (l *Locker) awaitTurn(ctx context.Context, r *request) error {
 	defer l.unlock(r.groups)
 	if !l.withdrawLocked(r) {
 		// Its turn came first, so r uses it: the backend checks ctx again, and a hold that was handed off is a lock like any other.
-		return nil
+		return r.refused
 	}
 	return err
 }
 
 // ask gets the lock from the backend for r, which is busy at its entry.
 func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) {
-	for {
-		h := l.newHold(r)
-		grant, err := l.backend.Acquire(ctx, r.driverRequest(h, wait))
-		if err != nil {
-			return nil, err
-		}
-		if lock := l.granted(r, h, grant); lock != nil {
-			return lock, nil
-		}
-		// The grant was lost before it was returned, so no caller has seen it: ask again.
+	h := l.newHold(r)
+	grant, err := l.backend.Acquire(ctx, r.driverRequest(h, wait))
+	if err != nil {
+		return nil, err
 	}
+	lock, spare := l.granted(r, h, grant)
+	if lock == nil {
+		return nil, errBeginAgain
+	}
+	if spare {
+		_ = l.release(ctx, h) // before the caller has the Lock: when that is unlocked, the key must be free
+	}
+	return lock, nil
 }
+
+// errBeginAgain says that what r has got was lost before it was returned.
+var errBeginAgain = errors.New("the lock was lost before it was returned")
 
 // driverRequest is what r asks the backend for.
 func (r *request) driverRequest(h *hold, wait bool) driver.Request {
 	return driver.Request{
-		Key: r.keys[0], Shared: r.config.shared, Wait: wait, LossHandler: h, Token: h,
+		Key: r.keys[0], Shared: r.config.shared, Wait: wait, Beside: r.beside, LossHandler: h, Token: h,
 	}
 }
 
@@ -246,6 +267,8 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	r.behind = true
 	l.lock(r.groups)
 	r.entry.answers++
+	r.entry.waits = true
+	r.entry.refuseTriesLocked()
 	l.unlock(r.groups)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -266,21 +289,33 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	return l.ask(ctx, r, true)
 }
 
-// granted makes a Lock from the backend's grant. It returns nil if the grant is lost already.
-func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
+// granted makes a Lock from the backend's grant to h. It returns nil if that, or the hold that it stands for, is lost already. If the
+// Lock is on another hold, h may be spare: then its key is busy, and release must follow.
+func (l *Locker) granted(r *request, h *hold, grant driver.Grant) (lock *Lock, spare bool) {
 	now := driver.Now()
 	l.lock(r.groups)
 	defer l.unlock(r.groups)
-	if h.over { // Lost came first
-		return nil
-	}
-	h.grant[0] = grant
 	e := r.entry
-	e.busy--
-	e.writer = false
+	switch held := e.hold; {
+	case h.over: // Lost came first
+		return nil, false
+	case held != nil: // no writer is in line
+		held.passed, held.since = 0, now
+		lock = l.attachLocked(held, r, &Lock{number: r.number}, now)
+		spare = grant != held.grant
+		h.over = spare
+	case grant == r.beside: // its last Lock was unlocked
+		return nil, false
+	default:
+		h.since, e.hold = now, h
+		lock = l.attachLocked(h, r, &h.first, now)
+	}
+	h.grant = grant
+	if !spare {
+		e.busy--
+	}
 	e.answers++
-	e.holds = append(e.holds, h)
-	lock := l.attachLocked(h, r, &h.first, now)
+	e.writer, e.waits = false, false
 	l.wakeQueueLocked(e) // others may join it
-	return lock
+	return lock, spare
 }

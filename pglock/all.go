@@ -59,24 +59,25 @@ func (l *Locker) takeParts(
 // free keys meet there, so one of them gets all. Of several errors it returns one after which the server may still hold a key,
 // if there is one, or else one that is no refusal.
 func (l *Locker) tryTogether(ctx context.Context, r *request, parts []*Lock) (worst error) {
-	tries := make([]*request, len(parts))
-	for i := range tries {
-		tries[i] = r.part(i, true)
-		if _, err := l.enter(tries[i]); err != nil {
-			for _, try := range tries[:i] {
-				l.leave(try)
+	var tries []*request // that ask the backend
+	var holds, spares []*hold
+	var requests []driver.Request
+	for i := range parts {
+		try := r.part(i, true)
+		if err := l.enter(ctx, try); err != nil {
+			for _, earlier := range tries {
+				l.leave(earlier)
 			}
 			return err
 		}
-	}
-	holds, requests := make([]*hold, len(tries)), make([]driver.Request, len(tries))
-	for i, try := range tries {
-		holds[i] = l.newHold(try)
-		requests[i] = try.driverRequest(holds[i], false)
+		if parts[i] = try.lock; try.lock == nil {
+			h := l.newHold(try)
+			tries, holds, requests = append(tries, try), append(holds, h), append(requests, try.driverRequest(h, false))
+		}
 	}
 	var grants []driver.Grant
 	var errs []error
-	if r.try {
+	if r.try && len(requests) > 0 {
 		grants, errs = l.acquireTogether(ctx, requests[:1])
 	}
 	if asked := len(errs); asked == 0 || errs[0] == nil {
@@ -91,7 +92,11 @@ func (l *Locker) tryTogether(ctx context.Context, r *request, parts []*Lock) (wo
 		case err != nil:
 			l.leaveAfter(tries[i], err)
 		default:
-			if parts[i] = l.granted(tries[i], holds[i], grants[i]); parts[i] == nil {
+			part, spare := l.granted(tries[i], holds[i], grants[i])
+			if spare {
+				spares = append(spares, holds[i])
+			}
+			if parts[tries[i].at] = part; part == nil {
 				l.leave(tries[i])
 				err = ErrLost
 			}
@@ -100,12 +105,14 @@ func (l *Locker) tryTogether(ctx context.Context, r *request, parts []*Lock) (wo
 			worst = err
 		}
 	}
+	_ = l.releaseTogether(ctx, spares)
 	return worst
 }
 
 // acquireTogether asks the backend for several keys.
 func (l *Locker) acquireTogether(ctx context.Context, requests []driver.Request) ([]driver.Grant, []error) {
-	if b, ok := l.backend.(driver.Together); ok && !requests[0].Shared {
+	beside := func(r driver.Request) bool { return r.Beside != nil }
+	if b, ok := l.backend.(driver.Together); ok && len(requests) > 1 && !slices.ContainsFunc(requests, beside) {
 		return b.AcquireTogether(ctx, requests)
 	}
 	grants, errs := make([]driver.Grant, len(requests)), make([]error, len(requests))
@@ -135,7 +142,7 @@ func (l *Locker) takeInOrder(ctx context.Context, r *request, parts []*Lock) (er
 // part is a request for one of r's keys.
 func (r *request) part(i int, try bool) *request {
 	return &request{
-		keys: r.keys[i : i+1], groups: 1 << groupOf(r.keys[i].KeyID), try: try,
+		keys: r.keys[i : i+1], at: i, groups: 1 << groupOf(r.keys[i].KeyID), try: try,
 		config: r.config, number: r.number, since: r.since, caller: r.caller, of: r,
 	}
 }
@@ -182,24 +189,26 @@ const giveBackWithin = time.Second
 // join makes one Lock of the parts.
 func (l *Locker) join(r *request, parts []*Lock) (*Lock, error) {
 	now := driver.Now()
-	all := &severalKeys{keys: r.keys}
-	whole := l.newHold(r)
-	whole.several = all
 	l.lock(r.groups)
 	defer l.unlock(r.groups)
 	if slices.ContainsFunc(parts, func(part *Lock) bool { return part.hold.over }) {
 		return nil, ErrLost
 	}
+	whole := &Lock{number: r.number, several: &severalKeys{keys: r.keys}}
 	for _, part := range parts {
 		h := part.hold
-		e := h.entry[0]
-		e.holds[slices.Index(e.holds, h)] = whole
-		all.entries, all.grants = append(all.entries, e), append(all.grants, h.grant[0])
-		h.whole, h.locks = whole, nil
+		h.locks[slices.Index(h.locks, part)] = whole
+		whole.several.holds = append(whole.several.holds, h)
 		part.end(ErrUnlocked) // which ends its contexts
 	}
 	for _, part := range parts {
 		l.countsOf(part.hold.groups).held.Add(-1)
 	}
-	return l.attachLocked(whole, r, &whole.first, now), nil
+	return l.fill(whole, parts[0].hold, r, now), nil
+}
+
+// severalKeys is what a Lock of several keys has of each.
+type severalKeys struct {
+	keys  []driver.Key // in order, as their caller named them
+	holds []*hold
 }

@@ -276,7 +276,7 @@ func (o *lookout) textLocked(w *wait) between.Wait {
 func (l *Lock) claims() (claims []between.Claim) {
 	b := l.hold.locker.lookout.backend
 	for i, key := range l.keys() {
-		claims = append(claims, between.Claim{Key: b.Published(key.KeyID), Owner: b.Owner(l.hold.grants()[i])})
+		claims = append(claims, between.Claim{Key: b.Published(key.KeyID), Owner: b.Owner(l.holds()[i].grant)})
 	}
 	return claims
 }

@@ -172,9 +172,12 @@ func (l *Locker) drainLocked(g *group) {
 // locks returns the Locks that callers have. The parts of a LockAll end with its call.
 func (l *Locker) locks() (all []*Lock) {
 	l.eachEntry(func(e *entry) {
-		for _, h := range e.holds {
-			if h.entries()[0] == e && !h.part {
-				all = append(all, h.locks...)
+		if e.hold == nil {
+			return
+		}
+		for _, k := range e.hold.locks {
+			if k.hold == e.hold && !k.part {
+				all = append(all, k)
 			}
 		}
 	})

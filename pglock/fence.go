@@ -36,7 +36,7 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	if !ok {
 		return 0, l.failed(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
 	}
-	number, err := fencer.Fence(l.Context(ctx), l.hold.grants())
+	number, err := fencer.Fence(l.Context(ctx), l.grants())
 	if ended := l.Err(); ended != nil { // the next holder may have drawn a smaller number
 		return 0, l.says(attempt, ended)
 	}

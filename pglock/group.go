@@ -79,7 +79,6 @@ func (g *group) addLocked(id identity) *entry {
 		e, g.spare = g.spare[last], g.spare[:last]
 	} else {
 		e = &entry{group: g}
-		e.holds = e.oneHold[:0]
 	}
 	e.id = id
 	g.entries[id] = e

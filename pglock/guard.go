@@ -73,10 +73,12 @@ func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 // the others of the Lock wait for it.
 func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error {
 	if !guard.GuardsInOrder() {
-		l.hold.keep()
+		for _, h := range l.holds() {
+			h.keep()
+		}
 	}
 	if l.guarded.Load() {
-		return guard.GuardTx(ctx, tx, l.hold.grants(), false)
+		return guard.GuardTx(ctx, tx, l.grants(), false)
 	}
 	l.mu.Lock()
 	if l.guarding == nil {
@@ -89,7 +91,7 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	case <-ctx.Done():
 		return fmt.Errorf("another call for this lock has not been answered: %w", context.Cause(ctx))
 	}
-	if err := guard.GuardTx(ctx, tx, l.hold.grants(), !l.guarded.Load()); err != nil {
+	if err := guard.GuardTx(ctx, tx, l.grants(), !l.guarded.Load()); err != nil {
 		return err
 	}
 	l.guarded.Store(true)

@@ -17,11 +17,12 @@ import (
 // A Lock may be lost between checking it and acting on it. Work should run under [Lock.Context]; database writes that
 // must not happen without the lock need [Lock.GuardTx], and effects elsewhere [Lock.Fence].
 type Lock struct {
-	hold   *hold
-	key    [1]driver.Key // as its caller named it; the first, if the hold has several
-	number uint64        // of its token
-	since  driver.Instant
-	use    *Use // what a primitive uses it for; nil for plain locks
+	hold    *hold
+	key     [1]driver.Key // as its caller named it
+	several *severalKeys  // all, of which hold and key are the first; nil for one key
+	number  uint64        // of its token
+	since   driver.Instant
+	use     *Use // what a primitive uses it for; nil for plain locks
 
 	mu       sync.Mutex
 	err      error                     // why it ended
@@ -33,13 +34,30 @@ type Lock struct {
 	fence    atomic.Int64  // 0 until it has been asked for
 	guarding chan struct{} // has room while no call guards the first transaction; made when it is first needed
 	guarded  atomic.Bool
+	part     bool // it is for one of several keys that a LockAll takes, and no caller has it
 }
 
 func (l *Lock) keys() []driver.Key {
-	if l.hold.several != nil {
-		return l.hold.several.keys
+	if l.several != nil {
+		return l.several.keys
 	}
 	return l.key[:]
+}
+
+// holds returns the hold of each key.
+func (l *Lock) holds() []*hold {
+	if l.several != nil {
+		return l.several.holds
+	}
+	return []*hold{l.hold}
+}
+
+// grants returns the grant of each key.
+func (l *Lock) grants() (all []driver.Grant) {
+	for _, h := range l.holds() {
+		all = append(all, h.grant)
+	}
+	return all
 }
 
 // Key returns the key of the lock; for a LockAll of several it is the zero Key.
@@ -74,17 +92,27 @@ func (l *Lock) Err() error {
 		return err
 	}
 	now := driver.Now()
-	switch {
+	switch h := l.overdue(now); {
 	case expires != 0 && now >= expires:
-		l.expire()
-	case now >= l.hold.deadline():
-		l.hold.locker.expire(l.hold, LostLease, nil)
+		l.lose(LostMaxHold, nil)
+	case h != nil:
+		h.locker.expire(h, LostLease, nil)
 	default:
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// overdue returns a hold of l whose lease is over, or nil.
+func (l *Lock) overdue(now driver.Instant) *hold {
+	for _, h := range l.holds() {
+		if now >= h.grant.Deadline() {
+			return h
+		}
+	}
+	return nil
 }
 
 // Verify asks the server whether the lock is still held. The error matches [ErrLost] if it is not, [ErrUnlocked]
@@ -94,7 +122,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.says("verify", err)
 	}
-	for _, g := range l.hold.grants() {
+	for _, g := range l.grants() {
 		if err := l.hold.locker.backend.Check(ctx, g); err != nil {
 			return l.failed("verify", err)
 		}
@@ -118,8 +146,8 @@ func (l *Lock) Extend(d time.Duration) error {
 // Unlock releases the lock. It returns nil if the lock was held until now. Its error matches [ErrLost] if the lock
 // was lost: the work may have overlapped with another holder's. On a second call it matches [ErrUnlocked]. Any other
 // error means that the server did not confirm in time. It frees the lock when it gets the statement, or at the
-// latest when the lease expires. An Unlock that hands the lock to the next waiter of this process (see
-// [WithHandoffLimit]) does not ask the server: like Err, it learns of a loss one network delay late.
+// latest when the lease expires. An Unlock that leaves the lock to others of this process, which share it or are next (see
+// [WithHandoffLimit]), does not ask the server: like Err, it learns of a loss one network delay late.
 //
 // Unlock uses only the values of ctx: it works even if ctx has ended. It waits at most five seconds for the server.
 func (l *Lock) Unlock(ctx context.Context) error {
@@ -177,13 +205,13 @@ func (l *Lock) limit(d time.Duration) {
 	}
 }
 
-// expire ends a lock whose MaxHold is over, and releases it even if its holder has not finished.
-func (l *Lock) expire() {
-	if lost := l.lostError(LostMaxHold, nil); l.end(lost) {
+// lose ends l alone, not others that share its key, and releases it even if its holder has not finished.
+func (l *Lock) lose(why LostReason, err error) {
+	if lost := l.lostError(why, err); l.end(lost) {
 		locker := l.hold.locker
 		locker.countsOf(l.hold.groups).lost.Add(1)
 		go func() { _ = locker.drop(context.Background(), l) }() // the holder must not wait for it
-		locker.notifications.Add(loss{lock: l, err: lost})
+		locker.notifications.Add(loss{l, lost, why != LostMaxHold})
 	}
 }
 
@@ -191,10 +219,15 @@ func (l *Lock) lostError(why LostReason, err error) *LostError {
 	return &LostError{Keys: l.Keys(), Reason: why, Err: err}
 }
 
-// failed explains an error of the backend. If the error is a loss it ends the lock.
+// failed explains an error of the backend. If the error is a loss it ends the lock, and others that share its key, unless it may
+// be the loss of another key of the lock.
 func (l *Lock) failed(attempt string, err error) error {
 	if errors.Is(err, ErrLost) {
-		l.hold.locker.expire(l.hold, reasonOf(err), err)
+		if l.several != nil {
+			l.lose(reasonOf(err), err)
+		} else {
+			l.hold.locker.expire(l.hold, reasonOf(err), err)
+		}
 		if ended := l.Err(); ended != nil {
 			return l.says(attempt, ended)
 		}

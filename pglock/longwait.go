@@ -144,8 +144,8 @@ func (l *Locker) addQueueLocked(all map[waitedFor]*longWait, e *entry) {
 	}
 	first := e.queue[0]
 	w := l.addWait(all, first, len(e.queue))
-	if w != nil && len(e.holds) > 0 && len(e.holds[0].locks) > 0 {
-		lock := e.holds[0].locks[0]
+	if w != nil && e.hold != nil {
+		lock := e.hold.locks[0]
 		w.here = &Holder{Self: true, Since: wallTime(lock.since)}
 	}
 }

@@ -11,10 +11,18 @@ import (
 //
 // Each key that is in use here has an entry. A request for one key waits there, first come first served, until nothing that
 // this process holds or asks for conflicts with it. Then it may ask the backend, where it competes with other processes; or
-// it may reuse a hold of this process: one that the last holder hands off, or one that others share. A request for several
+// it may reuse the hold of this process: one that the last holder hands off, or one that others share. A request for several
 // keys is made of one for each: see all.go.
 //
-// So at most one exclusive request of a process asks for a key at a time. Requests behind it cost the server nothing.
+// So at most one request of a process asks for a key at a time, and none while a release is not confirmed. Requests behind it
+// cost the server nothing. A process has one hold of a shared key, with a Lock for each holder. A newcomer, when the limit of
+// handoffs does not let it join, asks the backend for the key beside that hold ([driver.Request]). A grant says that no writer
+// is in line: then the newcomer joins the hold, from which the limit counts anew, and gives back what it has got. If the hold has
+// ended meanwhile, by its last Unlock or by a loss, what it has got is the new hold; if it has got nothing but the answer, it
+// begins again.
+//
+// A shared try waits for the answer to one that is asking, or releasing: for the server, and not for holders. It is refused as
+// soon as the one that asks has been, and waits.
 
 // entry is the state of one key in this process.
 type entry struct {
@@ -23,13 +31,13 @@ type entry struct {
 	queue   []*request // waiting here, in the order of their arrival
 	writers int        // exclusive ones among them
 
-	// What conflicts with later requests: holds, and requests that ask the backend, or holds that are being released. They are
+	// What conflicts with later requests: the hold, a request that asks the backend, and grants that are being released. They are
 	// all shared, or there is one exclusive.
-	holds     []*hold  // in the order in which they were granted
-	oneHold   [1]*hold // room for the usual one
-	busy      int
+	hold      *hold
+	busy      int // all but the hold
 	exclusive bool
-	writer    bool // an exclusive request asks the backend, and waits there
+	writer    bool // an exclusive request asks the backend, and will wait there
+	waits     bool // a request asks the backend, and waits there
 
 	answers int // of the server: a hold, or that others have the key
 	asked   int // answers, when it was last asked
@@ -71,23 +79,21 @@ const (
 // decideLocked decides what r, the first in e's queue, may do.
 func (l *Locker) decideLocked(e *entry, r *request) decision {
 	switch {
-	case len(e.holds)+e.busy == 0:
+	case e.hold == nil && e.busy == 0:
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case r.of == nil && len(e.holds) > 0 && l.mayHandOffLocked(e.last()):
+	case e.hold != nil && l.mayHandOffLocked(e.hold):
 		return shareHold
-	case e.busy > 0 && !r.try:
-		return waitHere // for the shared hold that is being asked for, to join it
+	case e.busy > 0:
+		return waitHere // for the answer of the backend
 	}
 	return askBackend
 }
 
-func (e *entry) last() *hold { return e.holds[len(e.holds)-1] }
-
-// enter brings r to the entry of its key, and reports whether r must wait there. A request that does not wait (try) fails if it
-// would have to. After an error r is not at the entry.
-func (l *Locker) enter(r *request) (waits bool, err error) {
+// queue brings r to the entry of its key, and reports whether r must wait there. A request that does not wait (try) fails if it
+// would have to wait for a holder. After an error r is not at the entry.
+func (l *Locker) queue(r *request) (waits bool, err error) {
 	id := l.identityOf(r.keys[0])
 	g := &l.groups[groupOf(id.KeyID)]
 	g.mu.Lock()
@@ -103,7 +109,7 @@ func (l *Locker) enter(r *request) (waits bool, err error) {
 	if len(e.queue) == 0 || r.try && r.config.shared && e.writers == 0 {
 		v = l.decideLocked(e, r)
 	}
-	if v == waitHere && r.try {
+	if v == waitHere && r.try && (!r.config.shared || e.writers > 0 || e.exclusive || e.waits) {
 		return false, ErrNotAcquired
 	}
 	r.entry = e
@@ -122,8 +128,11 @@ func (l *Locker) enter(r *request) (waits bool, err error) {
 // applyLocked carries out a decision other than waitHere.
 func (l *Locker) applyLocked(e *entry, r *request, v decision) {
 	if v == shareHold {
-		r.lock = l.shareLocked(e.last(), r)
+		r.lock = l.shareLocked(e.hold, r)
 		return
+	}
+	if e.hold != nil {
+		r.beside = e.hold.grant
 	}
 	e.busy++
 	e.asked = e.answers
@@ -143,7 +152,7 @@ func (l *Locker) wakeQueueLocked(e *entry) {
 		l.applyLocked(e, r, v)
 		close(r.ready)
 	}
-	if len(e.holds)+e.busy == 0 {
+	if e.hold == nil && e.busy == 0 {
 		e.group.removeLocked(e)
 		l.drainLocked(e.group)
 	}
@@ -155,6 +164,17 @@ func (e *entry) dequeueLocked(r *request) {
 	r.queued, r.behind = false, e.answers > r.before
 	if !r.config.shared {
 		e.writers--
+	}
+}
+
+// refuseTriesLocked refuses the tries that wait for an answer: the lock is held elsewhere, and the request that asks waits for it.
+func (e *entry) refuseTriesLocked() {
+	for _, r := range slices.Clone(e.queue) {
+		if r.try {
+			e.dequeueLocked(r)
+			r.entry, r.refused = nil, ErrNotAcquired
+			close(r.ready)
+		}
 	}
 }
 
@@ -176,10 +196,15 @@ func (l *Locker) leave(r *request) {
 	defer l.unlock(r.groups)
 	l.withdrawLocked(r)
 	if e := r.entry; e != nil {
-		e.busy--
-		e.writer = false
-		l.wakeQueueLocked(e)
+		e.writer, e.waits = false, false
+		l.freeLocked(e)
 	}
+}
+
+// freeLocked ends what keeps e busy.
+func (l *Locker) freeLocked(e *entry) {
+	e.busy--
+	l.wakeQueueLocked(e)
 }
 
 // leaveAfter is leave after an error, as soon as the backend knows that the key is not locked.

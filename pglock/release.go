@@ -11,67 +11,80 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// drop removes an ended Lock from its hold. The last one hands the hold to the next waiter of this process, or releases
-// it. It returns the backend's error; the key is busy until the backend has answered.
-func (l *Locker) drop(ctx context.Context, k *Lock) error {
-	h := k.hold
-	l.lock(h.groups)
-	if !removeOne(&h.locks, k) { // lost while it was being unlocked: endHold has counted it
-		l.unlock(h.groups)
-		return k.lostError(h.why, nil)
+// drop removes an ended Lock from its holds, each of which is handed to the next waiter of this process, or released, if it
+// was the last one there. It returns the backend's error; the keys are busy until the backend has answered.
+func (l *Locker) drop(ctx context.Context, k *Lock) (err error) {
+	l.countsOf(k.hold.groups).held.Add(-1)
+	if k.several == nil {
+		unused, err := l.detach(k.hold, k)
+		if unused {
+			err = k.lossDuringUnlock(l.release(ctx, k.hold))
+		}
+		return err
 	}
-	l.countsOf(h.groups).held.Add(-1)
+	var unused []*hold
+	for _, h := range k.several.holds {
+		last, lost := l.detach(h, k)
+		if last {
+			unused = append(unused, h)
+		}
+		err = cmp.Or(err, lost)
+	}
+	return cmp.Or(err, k.lossDuringUnlock(l.releaseTogether(ctx, unused)))
+}
+
+// detach removes k from h. If it was the last Lock there, h is handed off, or unused: then its key is busy, and release must follow.
+func (l *Locker) detach(h *hold, k *Lock) (unused bool, err error) {
+	l.lock(h.groups)
+	defer l.unlock(h.groups)
+	if !removeOne(&h.locks, k) { // lost while it was being unlocked
+		return false, k.lostError(h.why, nil)
+	}
 	next := l.successorLocked(h)
 	switch {
 	case len(h.locks) > 0:
+		return false, nil
 	case next != nil:
 		l.handOffLocked(h, next)
-	default:
-		h.makeBusyLocked()
-		l.unlock(h.groups)
-		return k.lossDuringUnlock(l.releaseHold(ctx, h))
+		return false, nil
 	}
-	l.unlock(h.groups)
-	return nil
+	h.makeBusyLocked()
+	return true, nil
 }
 
-// makeBusyLocked makes h's keys busy instead of held.
+// makeBusyLocked makes h's key busy instead of held.
 func (h *hold) makeBusyLocked() {
-	h.over, h.open = true, int32(len(h.grants()))
-	for _, e := range h.entries() {
-		removeOne(&e.holds, h)
-		e.busy++
-	}
+	h.over = true
+	h.entry.hold = nil
+	h.entry.busy++
 }
 
-// freeLocked lets others have the keys of h, which are busy.
-func (l *Locker) freeLocked(h *hold) {
-	for _, e := range h.entries() {
-		e.busy--
-		l.wakeQueueLocked(e)
-	}
+// release releases what the backend has granted to h, and lets others have the key when that is confirmed.
+func (l *Locker) release(ctx context.Context, h *hold) error {
+	return l.released(h, l.backend.Release(ctx, h.grant))
 }
 
-// releaseHold releases a hold, and lets others have its keys when that is confirmed.
-func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
-	if h.several == nil {
-		return l.released(h, l.backend.Release(ctx, h.grant[0]))
-	}
-	grants := h.several.grants
-	errs, done := []error(nil), false
-	if b, ok := l.backend.(driver.Together); ok {
-		errs, done = b.ReleaseTogether(ctx, grants)
+// releaseTogether is release for several holds.
+func (l *Locker) releaseTogether(ctx context.Context, holds []*hold) error {
+	errs, done := make([]error, len(holds)), false
+	if b, ok := l.backend.(driver.Together); ok && len(holds) > 1 {
+		var grants []driver.Grant
+		for _, h := range holds {
+			grants = append(grants, h.grant)
+		}
+		if errs, done = b.ReleaseTogether(ctx, grants); done {
+			for i, h := range holds {
+				_ = l.released(h, errs[i])
+			}
+		}
 	}
 	if !done {
-		errs = make([]error, len(grants))
+		errs = make([]error, len(holds))
 		var releases sync.WaitGroup
-		for i, g := range grants {
-			releases.Go(func() { errs[i] = l.backend.Release(ctx, g) })
+		for i, h := range holds {
+			releases.Go(func() { errs[i] = l.release(ctx, h) })
 		}
 		releases.Wait()
-	}
-	for _, err := range errs {
-		_ = l.released(h, err)
 	}
 	if lost := slices.IndexFunc(errs, func(err error) bool { return errors.Is(err, ErrLost) }); lost >= 0 {
 		return errs[lost]
@@ -82,34 +95,27 @@ func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 // released notes that the backend has released a grant, or will have when its error is settled, and returns the error.
 func (l *Locker) released(h *hold, err error) error {
 	if err == nil {
-		l.grantReleased(h)
+		l.free(h)
 		return nil
 	}
-	driver.WhenSettled(err, func() { l.grantReleased(h) })
+	driver.WhenSettled(err, func() { l.free(h) })
 	return err
 }
 
-func (l *Locker) grantReleased(h *hold) {
+// free lets others have the key of h, which has been released.
+func (l *Locker) free(h *hold) {
 	l.lock(h.groups)
 	defer l.unlock(h.groups)
-	if h.open--; h.open == 0 {
-		l.freeLocked(h)
-	}
+	l.freeLocked(h.entry)
 }
 
 // Lost implements [driver.LossHandler]: every Lock on h ends. A backend may call it before Acquire has returned.
-func (h *hold) Lost(why LostReason, err error) { h.locker.endAndRelease(h, why, err, false) }
+func (h *hold) Lost(why LostReason, err error) { h.locker.endHold(h, why, err, false) }
 
 // expire ends every Lock on h, which cannot be trusted any more although the backend has not reported its loss. The
 // server may hold it for a long time, and a backend must not be asked for a key that it holds; so h is released, and
-// its keys stay busy until then.
-func (l *Locker) expire(h *hold, why LostReason, err error) { l.endAndRelease(h, why, err, true) }
-
-func (l *Locker) endAndRelease(h *hold, why LostReason, err error, release bool) {
-	if ended := l.endHold(h, why, err, release); ended != nil {
-		go func() { _ = l.releaseHold(context.Background(), ended) }() // usually ErrLost, which has been reported
-	}
-}
+// its key stays busy until then.
+func (l *Locker) expire(h *hold, why LostReason, err error) { l.endHold(h, why, err, true) }
 
 // loss is a lost Lock whose loss has not been reported yet.
 type loss struct {
@@ -128,32 +134,34 @@ func reportLosses(losses []loss) {
 	}
 }
 
-// endHold ends every Lock on h, unless it is over already. If it returns a hold, releaseHold must follow for that, and its keys
-// are busy until then. With release that is h; without, its only grant is lost. The grant may be one of several of another hold
-// by now, which then has others to be released.
-func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (ended *hold) {
+// endHold ends every Lock on h, unless it is over already, and drops what they have besides. With release it releases h.
+func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) {
 	l.lock(h.groups)
-	if whole := h.whole; whole != nil {
-		l.unlock(h.groups)
-		return l.endHold(whole, why, err, true)
-	}
 	defer l.unlock(h.groups)
 	if h.over {
-		return nil
+		return
 	}
 	h.why = why
 	if len(h.locks) == 0 { // it has not been granted yet
 		h.over = true
-		return nil
+		return
 	}
 	locks := h.locks
 	h.locks = nil
 	counts := l.countsOf(h.groups)
-	counts.held.Add(-int64(len(locks)))
-	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.
+	// Holders are notified before any other caller in this process gets the key; Observers and the log afterwards.
 	var losses []loss
 	for _, k := range locks {
-		if lost := k.lostError(why, err); k.end(lost) && !h.part {
+		lost := k.lostError(why, err)
+		if !k.end(lost) {
+			continue // its Unlock, or what else has ended it, drops it
+		}
+		if k.several == nil {
+			counts.held.Add(-1)
+		} else {
+			go func() { _ = l.drop(context.Background(), k) }()
+		}
+		if !k.part {
 			losses = append(losses, loss{k, lost, len(losses) == 0 && why != LostClosed})
 		}
 	}
@@ -161,10 +169,10 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (ende
 	l.notifications.Add(losses...)
 	h.makeBusyLocked()
 	if !release {
-		l.freeLocked(h)
-		return nil
+		l.freeLocked(h.entry)
+		return
 	}
-	return h
+	go func() { _ = l.release(context.Background(), h) }() // usually ErrLost, which has been reported
 }
 
 // lossDuringUnlock returns the error of an Unlock whose release failed with err.

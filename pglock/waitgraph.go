@@ -151,7 +151,7 @@ func (l *Lock) keeps(w *wait, own, wanted driver.Key) bool {
 // is unknown.
 func (l *Lock) place() any {
 	if backend, ok := l.hold.locker.backend.(hooks.Placed); ok {
-		return backend.Place(l.hold.grants()[0])
+		return backend.Place(l.hold.grant)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ type Backend interface {
 
 // Together is implemented by backends that can send several requests in one statement.
 type Together interface {
-	// AcquireTogether is Acquire for each of the requests, which are exclusive and do not wait. The results are parallel to them.
+	// AcquireTogether is Acquire for each of the requests, which do not wait, and have nothing Beside. The results are parallel to them.
 	AcquireTogether(ctx context.Context, requests []Request) ([]Grant, []error)
 	// ReleaseTogether is Release for each of the grants; done is false, and nothing is done, if one statement cannot.
 	ReleaseTogether(ctx context.Context, grants []Grant) (errs []error, done bool)
@@ -115,6 +115,11 @@ type Request struct {
 	Shared bool
 	// Wait asks to wait until the lock is granted; otherwise the answer comes at once.
 	Wait bool
+	// Beside is what this process holds of the key when it asks, shared as the request is; nil is nothing. There is one such grant
+	// at most, and one request at a time. The request is to find out whether a writer is in line: if it is granted, the front end
+	// releases the new grant, unless Beside has ended meanwhile. A backend whose server would not refuse it for a writer, as
+	// PostgreSQL does not if the same session has the key already, finds out otherwise, and may return Beside instead of a new grant.
+	Beside Grant
 	// Token has a text that is unique per acquisition. Backends whose server stores a token store this text.
 	Token fmt.Stringer
 	// LossHandler is notified when the grant is lost.
@@ -136,7 +141,7 @@ type LossHandler interface {
 	Lost(why LostReason, err error)
 }
 
-// Grant is a key that a backend holds. Its dynamic type belongs to the backend.
+// Grant is a key that a backend holds. Its dynamic type, which is comparable, belongs to the backend.
 type Grant interface {
 	// Deadline is the instant until which the grant can be trusted without hearing from the server again; it moves
 	// while the server answers. [Never] means that the backend has no lease.

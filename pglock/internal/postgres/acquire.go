@@ -47,18 +47,19 @@ func asGrant(c carrier, err error) (driver.Grant, error) {
 
 // try takes the lock if that needs no waiting, on a mux session.
 func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
-	if r.Shared {
-		share, err := b.mux.TryShared(ctx, r.Key.KeyID, r.LossHandler)
-		if err != nil {
-			return nil, err
-		}
-		return share, nil
+	g := mux.NewGrant(r.Key.KeyID, r.Shared, r.LossHandler)
+	if r.Beside == nil {
+		return g, b.mux.Try(ctx, g)
 	}
-	g := mux.NewGrant(r.Key.KeyID, false, r.LossHandler)
-	if err := b.mux.Try(ctx, g); err != nil {
+	held, err := ours(r.Beside)
+	if err != nil {
 		return nil, err
 	}
-	return g, nil
+	locked, err := b.mux.TryBeside(ctx, g, held.Session())
+	if !locked {
+		return held, err
+	}
+	return g, err
 }
 
 // AcquireTogether implements [driver.Together].
@@ -66,7 +67,7 @@ func (b *Backend) AcquireTogether(ctx context.Context, requests []driver.Request
 	tries, grants := make([]*mux.Grant, len(requests)), make([]driver.Grant, len(requests))
 	for i, r := range requests {
 		b.Record(r.Key)
-		tries[i] = mux.NewGrant(r.Key.KeyID, false, r.LossHandler)
+		tries[i] = mux.NewGrant(r.Key.KeyID, r.Shared, r.LossHandler)
 	}
 	errs := b.mux.TryAll(ctx, tries)
 	for i, err := range errs {

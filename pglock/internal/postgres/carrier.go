@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 )
 
-// carrier holds a key: on a mux session, as a use of a shared key there, or on a wait session.
+// carrier holds a key: on a mux session, or on a wait session.
 type carrier interface {
 	driver.Grant // with a deadline
 	Release(context.Context) error
@@ -23,7 +23,6 @@ type carrier interface {
 
 var (
 	_ carrier = (*mux.Grant)(nil)
-	_ carrier = (*mux.Share)(nil)
 	_ carrier = (*waitsession.Grant)(nil)
 )
 

@@ -44,9 +44,4 @@
 // asks pg_locks which of those keys it holds; then each op is settled accordingly, or queued again. A malformed answer,
 // an error that ends the session (FATAL) and an expired lease end everything: first the locks end, then the socket is
 // closed, then the waiting callers are answered.
-//
-// # Shared keys
-//
-// PostgreSQL grants a session a shared lock that it already holds at once, ahead of a waiting writer. So a shared key
-// is on one session at a time, once, and [Mux] counts its users; see [sharedKey].
 package mux

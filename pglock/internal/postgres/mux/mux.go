@@ -38,8 +38,6 @@ type Mux struct {
 	dial    *dial // the running dial; nil without one
 	retryAt time.Time
 	fails   int // in a row
-
-	keys sharedKeys
 }
 
 // dial is the opening of one session.
@@ -53,7 +51,6 @@ func New(config Config) *Mux {
 	m := &Mux{config: config}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.open.Store(&[]*Session{})
-	m.keys.all = map[driver.KeyID]*sharedKey{}
 	return m
 }
 

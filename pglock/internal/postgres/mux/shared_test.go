@@ -44,11 +44,11 @@ func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 				})
 				m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
 				m.open.Store(&[]*Session{r.session})
-				first, err := m.TryShared(t.Context(), key(1), noOwner{})
-				r.must(err)
+				first := NewGrant(key(1), true, new(owner))
+				r.must(m.Try(t.Context(), first))
 				ctx, cancel := c.ctx()
 				defer cancel()
-				_, err = m.TryShared(ctx, key(1), noOwner{})
+				_, err := m.TryBeside(ctx, NewGrant(key(1), true, new(owner)), r.session)
 				if !errors.Is(err, c.want) || errors.Is(err, driver.ErrUnavailable) != c.silent {
 					t.Errorf("got %v", err)
 				}
