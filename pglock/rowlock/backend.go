@@ -96,9 +96,6 @@ func (b *backend) current(ctx context.Context) (*holder, error) {
 		return b.holder, nil
 	}
 	h, err := b.open(ctx)
-	if link.IsUnknown(err) { // such as on a connection that had died unnoticed
-		h, err = b.open(ctx)
-	}
 	if err != nil {
 		return nil, err
 	}

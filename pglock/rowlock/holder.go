@@ -45,21 +45,20 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 		backend: b, ended: make(chan struct{}), told: make(chan struct{}),
 		inFlight: map[int64]struct{}{}, grants: map[*grant]struct{}{}, releasing: map[*grant]struct{}{}, waiting: map[*want]struct{}{},
 	}
-	h.id.Valid = true
-	_, _ = rand.Read(h.id.Bytes[:]) // it never fails
 	host, _ := os.Hostname()
-	sent := driver.Now()
-	err := b.calls.Do(ctx, func(ctx context.Context, q *lockdb.Queries) error {
-		server, err := q.OpenHolder(ctx, lockdb.OpenHolderParams{
+	var sent driver.Instant
+	server, err := link.Ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (string, error) {
+		h.id.Valid, sent = true, driver.Now()
+		_, _ = rand.Read(h.id.Bytes[:]) // it never fails; a row that was added by an earlier try is never used
+		return q.OpenHolder(ctx, lockdb.OpenHolderParams{
 			Holder: h.id, LeaseMs: b.env.Lease.Milliseconds(), Application: storable(b.application), Host: storable(host),
 			Pid: int32(os.Getpid()),
 		})
-		b.server.Store(serverName(server))
-		return err
 	})
-	if err != nil { // a row that was added all the same is never used
+	if err != nil {
 		return nil, err
 	}
+	b.server.Store(serverName(server))
 	h.extend(sent)
 	b.background.start(h.keep)
 	b.background.start(h.tidy)
@@ -179,9 +178,7 @@ func (h *holder) lostError() error {
 // end tells the server that the holder is over, so that its locks need not wait for the end of the lease there.
 func (h *holder) end() {
 	defer close(h.told)
-	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
-	defer cancel()
-	_ = h.backend.calls.Do(ctx, func(ctx context.Context, q *lockdb.Queries) error { return q.EndHolder(ctx, h.id) })
+	_ = h.backend.calls.Do(h.backend.life, func(ctx context.Context, q *lockdb.Queries) error { return q.EndHolder(ctx, h.id) })
 }
 
 // nextAttempt numbers a call.

@@ -9,14 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/suites/leadertest"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/suites/semaphoretest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
@@ -138,39 +136,4 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 		}
 	}
 	unlock(t, held)
-}
-
-// PostgreSQL keeps commits of a session with synchronous_commit = off in memory for a while.
-func TestScheduleARecordOfARunSurvivesACrashWhateverTheRoleSays(t *testing.T) {
-	t.Parallel()
-	server := testenv.NewServer(t, map[string]string{"wal_writer_delay": "10s"})
-	db := testenv.On(t, server)
-	owner := db.Pool(t)
-	must.Succeed(t, migrations.Up(t.Context(), owner))
-	app, err := pgxpool.New(t.Context(), db.Role(t, "careless"))
-	must.Succeed(t, err)
-	t.Cleanup(app.Close)
-	role := app.Config().ConnConfig.User
-	for _, sql := range []string{
-		migrations.LockerGrants(role), "ALTER ROLE " + pgx.Identifier{role}.Sanitize() + " SET synchronous_commit = off",
-	} {
-		_, err := owner.Exec(t.Context(), sql)
-		must.Succeed(t, err)
-	}
-	l := open(t, app)
-	run := runstore.Request{Job: "job", Due: time.Now().Add(-time.Hour).UTC().Truncate(time.Second), Step: runstore.StepStart}
-	state, err := runstore.Record(t.Context(), l, nil, run)
-	must.Succeed(t, err)
-	if state.Done {
-		t.Fatal("a run is done before it begins")
-	}
-	must.Succeed(t, server.Restart(t.Context(), pgserver.Immediate))
-	run.Step = runstore.StepLook
-	testenv.WaitUntil(t, "the server answers", func() bool {
-		state, err = runstore.Record(t.Context(), l, nil, run)
-		return err == nil
-	})
-	if !state.Done {
-		t.Error("the server has forgotten the run, so it will be repeated")
-	}
 }

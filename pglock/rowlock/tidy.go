@@ -50,9 +50,7 @@ func (h *holder) compare() {
 	h.mu.Lock()
 	last, inFlight, before := h.attempt, maps.Clone(h.inFlight), maps.Clone(h.grants)
 	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
-	defer cancel()
-	rows, err := link.Ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseRowsRow, error) {
+	rows, err := link.Ask(h.backend.life, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseRowsRow, error) {
 		return q.LeaseRows(ctx, h.id)
 	})
 	if err != nil {
@@ -98,9 +96,7 @@ func (h *holder) known() map[drop]bool {
 
 // prune has the server forget some of what has not been used for long, and reports whether there may be more.
 func (h *holder) prune() (more bool) {
-	ctx, cancel := context.WithTimeout(h.backend.life, h.backend.callWithin())
-	defer cancel()
-	pruned, err := link.Ask(ctx, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
+	pruned, err := link.Ask(h.backend.life, h.backend.calls, func(ctx context.Context, q *lockdb.Queries) (int64, error) {
 		return q.PruneLeases(ctx, lockdb.PruneLeasesParams{KeepMs: pruneAfter.Milliseconds(), Most: pruneMost})
 	})
 	return err == nil && pruned >= pruneMost

@@ -8,6 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/between"
+	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 )
 
 // Published implements [between.Backend].
@@ -33,16 +34,15 @@ func (b *backend) SeesRows() bool { return true }
 
 // Look implements [between.Backend]. It publishes text in the row of the holder, and sees sessions too.
 func (b *backend) Look(ctx context.Context, text string) (between.Sight, error) {
-	var rows, sessions string
 	id := b.id()
-	err := b.calls.Again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
-		if rows, err = q.PublishLeaseWaits(ctx, lockdb.PublishLeaseWaitsParams{Holder: id, Waits: text}); err == nil {
-			sessions, err = q.LookAtWaits(ctx, rows)
+	seen, err := link.Ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) (seen [2]string, err error) {
+		if seen[0], err = q.PublishLeaseWaits(ctx, lockdb.PublishLeaseWaitsParams{Holder: id, Waits: text}); err == nil {
+			seen[1], err = q.LookAtWaits(ctx, seen[0])
 		}
-		return err
+		return seen, err
 	})
 	if err != nil {
 		return between.Sight{}, err
 	}
-	return between.Read(sessions, rows)
+	return between.Read(seen[1], seen[0])
 }

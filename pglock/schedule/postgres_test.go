@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -228,36 +229,31 @@ func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.WantNothingGained("after a run")
 }
 
-// onBoth calls test with Lockers of both backends.
-func onBoth(t *testing.T, test func(t *testing.T, pool *pgxpool.Pool, l *pglock.Locker)) {
+// A transaction that has recorded a run keeps others of its job waiting while it is open, however many, and those of no other job.
+func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	_, pool := installed(t)
 	inRows, err := rowlock.New(pool)
 	must.Succeed(t, err)
 	defer inRows.Close(t.Context())
-	t.Run("sessions", func(t *testing.T) { test(t, pool, open(t, pool)) })
-	t.Run("rows", func(t *testing.T) { test(t, pool, inRows) })
-}
-
-// A transaction that has recorded a run keeps others of its job waiting while it is open, however many, and those of no other job.
-func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
-	onBoth(t, func(t *testing.T, pool *pgxpool.Pool, l *pglock.Locker) {
+	for _, l := range []*pglock.Locker{open(t, pool), inRows} {
 		tx, err := pool.Begin(t.Context())
 		must.Succeed(t, err)
 		defer func() { _ = tx.Rollback(context.Background()) }()
-		step := runstore.Request{Job: t.Name(), Due: day, Step: runstore.StepDone}
+		step := runstore.Request{Job: fmt.Sprintf("%p", l), Due: day, Step: runstore.StepDone}
 		_, err = runstore.Record(t.Context(), l, tx, step)
 		must.Succeed(t, err)
 		const waiting = 5
 		recorded := make(chan error, waiting)
 		for i := range waiting {
-			step.Due = day.Add(time.Duration(i+1) * time.Minute)
-			go func() { _, err := runstore.Record(t.Context(), l, nil, step); recorded <- err }()
+			next := step
+			next.Due = day.Add(time.Duration(i+1) * time.Minute)
+			go func() { _, err := runstore.Record(t.Context(), l, nil, next); recorded <- err }()
 		}
 		var since time.Time
 		must.Succeed(t, tx.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since))
 		testenv.WaitUntil(t, "they have waited for longer than one turn", func() bool {
-			_, err := runstore.Record(t.Context(), l, nil, runstore.Request{Job: "other " + t.Name(), Due: day, Step: runstore.StepDone})
+			_, err := runstore.Record(t.Context(), l, nil, runstore.Request{Job: "other", Due: day, Step: runstore.StepDone})
 			must.Succeed(t, err)
 			return one[bool](t, pool, "SELECT clock_timestamp() > $1::timestamptz + interval '2 s'", since)
 		})
@@ -268,24 +264,9 @@ func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
 		for range waiting {
 			must.Succeed(t, <-recorded)
 		}
-	})
-}
-
-// The connection for records is kept for a while, and may have ended when it is needed again.
-func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
-	onBoth(t, func(t *testing.T, pool *pgxpool.Pool, l *pglock.Locker) {
-		recordsOnANewConnection(t, pool, newJobs(l), t.Name())
-	})
+	}
 }
 
 // recording are the connections for records: no locks are on them, and their last transaction was one.
 const recording = ` FROM pg_stat_activity WHERE datname = current_database() AND query ~* 'commit' AND pid <> pg_backend_pid()
 	AND application_name LIKE '%(pglock %' AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')`
-
-func recordsOnANewConnection(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs, job string) {
-	must.Succeed(t, jobs.Run(t.Context(), job, day, nothing))
-	_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid)"+recording)
-	must.Succeed(t, err)
-	testenv.WaitUntil(t, "it has ended", func() bool { return one[int](t, pool, "SELECT count(*)::int"+recording) == 0 })
-	must.Succeed(t, jobs.Run(t.Context(), job, day.Add(time.Hour), nothing))
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/appname"
@@ -24,6 +25,9 @@ import (
 func Adapt(c *pgx.ConnConfig, application string) {
 	c.Tracer, c.AfterConnect, c.OnNotice = nil, nil, nil
 	c.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // else pgx collects them
+	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: pg.Conn()}
+	}
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
 	c.RuntimeParams["standard_conforming_strings"] = "on" // which texts of this library need,
 	c.RuntimeParams["client_encoding"] = "UTF8"           // as this, and poolers know both
@@ -82,22 +86,27 @@ func Pool(own *pgxpool.Config, application string, cancels bool) *pgxpool.Config
 	p.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
 		err := before(ctx, c)
 		if !cancels {
-			sendNoCancel(&c.Config)
+			gate := &Gate{}
+			gate.Open.Store(true)
+			gate.Guard(&c.Config)
+			c.AfterConnect = func(context.Context, *pgconn.PgConn) error { gate.Open.Store(false); return nil }
 		}
 		return err
 	}
 	return p
 }
 
-// sendNoCancel keeps pgx from dialling after it has connected.
-func sendNoCancel(c *pgconn.Config) {
-	var connected atomic.Bool
+// Gate lets a connection dial only while it is open. When pgx gives a connection up, it dials again to send a cancel
+// request, for up to 15 s even if the network is dead.
+type Gate struct{ Open atomic.Bool }
+
+// Guard puts the gate before the DialFunc of a connection.
+func (g *Gate) Guard(c *pgconn.Config) {
 	dial := c.DialFunc
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if connected.Load() {
-			return nil, errors.New("no cancel requests")
+		if !g.Open.Load() {
+			return nil, errors.New("the connection has been made")
 		}
 		return dial(ctx, network, address)
 	}
-	c.AfterConnect = func(context.Context, *pgconn.PgConn) error { connected.Store(true); return nil }
 }

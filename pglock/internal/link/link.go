@@ -52,23 +52,20 @@ func New(c Config) (*Link, error) {
 // Use sends one statement as a transaction of its own, and reads the answer.
 type Use func(context.Context, *lockdb.Queries) error
 
-// Do calls use. The error is an *[UnknownError] if the transaction may have been committed, or may still be; after any
-// other error it has had no effect, and no statement is under way.
+// Do calls use. The error [IsUnknown] if the transaction may have been committed, or may still be; after any other error
+// it has had no effect, and no statement is under way.
 func (l *Link) Do(ctx context.Context, use Use) error { return l.repeat(ctx, l.guarded(use)) }
 
-// Again is [Link.Do] for a statement that may be repeated, and is, once, if its answer is lost.
-func (l *Link) Again(ctx context.Context, use Use) error { return l.Raw(ctx, l.guarded(use)) }
-
-// Ask is [Link.Again] for a statement with an answer.
+// Ask is [Link.Do] for a statement with an answer that may be repeated, and is, once, if the answer is lost.
 func Ask[T any](ctx context.Context, l *Link, use func(context.Context, *lockdb.Queries) (T, error)) (answer T, err error) {
-	err = l.Again(ctx, func(ctx context.Context, q *lockdb.Queries) (err error) {
+	err = l.Raw(ctx, l.guarded(func(ctx context.Context, q *lockdb.Queries) (err error) {
 		answer, err = use(ctx, q)
 		return err
-	})
+	}))
 	return answer, err
 }
 
-// Raw is [Link.Again] for a statement that needs neither the schema nor a transaction.
+// Raw is [Ask] for a statement that needs neither the schema nor a transaction.
 func (l *Link) Raw(ctx context.Context, use func(context.Context, *pgx.Conn) error) error {
 	err := l.repeat(ctx, use)
 	if IsUnknown(err) && ctx.Err() == nil {
@@ -93,7 +90,7 @@ func (l *Link) repeat(ctx context.Context, use func(context.Context, *pgx.Conn) 
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case sqlstate.Of(err) == sqlstate.LockNotAvailable:
+		case l.config.Records && sqlstate.Of(err) == sqlstate.LockNotAvailable:
 		case !again && (sqlstate.Unsent(err) || errors.Is(err, sqlstate.ErrReplaced)):
 			again = true
 		default:
@@ -124,20 +121,22 @@ func (l *Link) try(ctx context.Context, use func(context.Context, *pgx.Conn) err
 	_, warned := notes[unconfirmed]
 	switch {
 	case err == nil && warned:
-		return &UnknownError{fmt.Errorf("%w: the server has committed without its synchronous standby, so that a failover may "+
+		return unknown{fmt.Errorf("%w: the server has committed without its synchronous standby, so that a failover may "+
 			"forget it", driver.ErrUnavailable)}
 	case err == nil:
 		return nil
 	case sqlstate.Of(err) == sqlstate.LockNotAvailable:
 		_ = lockdb.New(conn).Rollback(bounded)
-		return classify(ctx, err)
+		return classify(err)
 	case refused(err):
-		return classify(ctx, err) // if the transaction is still open, the pool closes the connection
-	case bounded.Err() != nil && ctx.Err() == nil: // the deadline is not the caller's
+		return classify(err) // if the transaction is still open, the pool closes the connection
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: %w", ErrSilent, context.Cause(ctx))
+	case bounded.Err() != nil: // the deadline is not the caller's
 		err = fmt.Errorf("%w within %v", ErrSilent, l.config.Within)
 	}
 	l.pool.Reset() // a connection has ended: the others may have, too
-	return &UnknownError{classify(ctx, err)}
+	return unknown{classify(err)}
 }
 
 // acquire waits for the turns of callers before this one. These are bounded, but there may be many, so the wait has a bound too.
@@ -187,16 +186,12 @@ func noticed(pg *pgconn.PgConn, n *pgconn.Notice) {
 
 const unconfirmed = "pglock.unconfirmed"
 
-// UnknownError says that a transaction may have been committed.
-type UnknownError struct{ err error }
+// IsUnknown reports whether err, of [Link.Do], says that a transaction may have been committed.
+func IsUnknown(err error) bool { return errors.As(err, new(unknown)) }
 
-func (e *UnknownError) Error() string { return e.err.Error() }
+type unknown struct{ error }
 
-// Unwrap returns why.
-func (e *UnknownError) Unwrap() error { return e.err }
-
-// IsUnknown reports whether err is an [UnknownError].
-func IsUnknown(err error) bool { return errors.As(err, new(*UnknownError)) }
+func (e unknown) Unwrap() error { return e.error }
 
 // refused reports whether the server has refused the transaction for certain, or was not asked. A fatal error may
 // come after the commit.
@@ -208,12 +203,9 @@ func refused(err error) bool {
 }
 
 // classify makes err match the sentinels of package driver.
-func classify(ctx context.Context, err error) error {
+func classify(err error) error {
 	if sqlstate.Of(err) == sqlstate.FeatureNotSupported {
 		return fmt.Errorf("%w: %w", driver.ErrStandby, err) // BEGIN READ WRITE says so there
 	}
-	if err = sqlstate.ExplainOwn(err); ctx.Err() != nil && !errors.Is(err, driver.ErrUnavailable) {
-		err = fmt.Errorf("%w: no answer in time: %w", driver.ErrUnavailable, err)
-	}
-	return err
+	return sqlstate.ExplainOwn(err)
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -45,12 +42,12 @@ func LockConfig(own *pgx.ConnConfig, applicationName string) *pgx.ConnConfig {
 // connect dials with a copy of the configuration, and makes the session independent of what the database's owner may
 // have set. It refuses CockroachDB and, unless AllowPooler, a proxy, before it has changed anything there. How long that
 // may take [link.Before] says.
-func (d *Dialer) connect(ctx context.Context, dialling *gate) (*pgx.Conn, error) {
+func (d *Dialer) connect(ctx context.Context, dialling *link.Gate) (*pgx.Conn, error) {
 	c := d.Conn.Copy()
 	if err := link.Before(d.BeforeConnect, c.ConnectTimeout)(ctx, c); err != nil {
 		return nil, err
 	}
-	dialling.adapt(c)
+	dialling.Guard(&c.Config)
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return nil, sqlstate.ExplainOwn(err)
@@ -83,13 +80,13 @@ var ownSettings = []string{
 
 // Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.
 func (d *Dialer) Open(ctx context.Context, witness Witness) (*Conn, *lease.Lease, error) {
-	var dialling gate
-	dialling.open.Store(true)
+	var dialling link.Gate // a lock session closes the socket in place of a cancel request, with the same effect
+	dialling.Open.Store(true)
 	conn, err := d.connect(ctx, &dialling)
 	if err != nil {
 		return nil, nil, err
 	}
-	dialling.open.Store(false)
+	dialling.Open.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
 	defer cancel()
 	c, l, err := d.makeLockSession(ctx, conn, &dialling, witness)
@@ -101,7 +98,7 @@ func (d *Dialer) Open(ctx context.Context, witness Witness) (*Conn, *lease.Lease
 }
 
 func (d *Dialer) makeLockSession(
-	ctx context.Context, conn *pgx.Conn, dialling *gate, witness Witness,
+	ctx context.Context, conn *pgx.Conn, dialling *link.Gate, witness Witness,
 ) (*Conn, *lease.Lease, error) {
 	l, server, err := d.setUp(ctx, conn)
 	if err != nil {
@@ -117,8 +114,8 @@ func (d *Dialer) makeLockSession(
 	c.LockTable, c.Server, c.Database = int(server.LockTable), server.Server, uint32(server.Database)
 	c.Interruptible = hijacked.Conn.SetReadDeadline(time.Time{}) == nil
 	c.cancel = func(ctx context.Context) error {
-		dialling.open.Store(true)
-		defer dialling.open.Store(false)
+		dialling.Open.Store(true)
+		defer dialling.Open.Store(false)
 		return pg.CancelRequest(ctx)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = hijacked.Conn.SetDeadline(longAgo) }) // fails only on a closed socket
@@ -176,23 +173,6 @@ func notOpened(step string, err error) error {
 		return fmt.Errorf("%w: %s: another client uses the session of this new connection (connect directly): %w", driver.ErrPooler, step, err)
 	}
 	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, step, err)
-}
-
-// gate lets a connection dial only while it is open. When pgx gives a connection up, it dials again to send a cancel
-// request, for up to 15 s even if the network is dead. A lock session closes the socket instead, which has the same effect.
-type gate struct{ open atomic.Bool }
-
-func (g *gate) adapt(c *pgx.ConnConfig) {
-	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.DeadlineContextWatcherHandler{Conn: pg.Conn()}
-	}
-	dial := c.DialFunc
-	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if !g.open.Load() {
-			return nil, errors.New("the lock session has ended")
-		}
-		return dial(ctx, network, address)
-	}
 }
 
 var longAgo = time.Unix(1, 0)
