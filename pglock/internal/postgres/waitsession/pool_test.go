@@ -24,37 +24,41 @@ type rig struct {
 	*Pool
 	t      *testing.T
 	dials  atomic.Int32
-	dial   func(context.Context) error // what opening a session takes; unless it is nil
+	ended  atomic.Int32                // sessions
+	dial   func(context.Context) error // what opening a session takes
+	judge  func(wiretest.Statement) wiretest.Verdict
+	onMux  func(sql string) (value string)
 	opened []*wiretest.Server
-	silent chan struct{} // until it is closed no wait is answered
 }
 
 func newRig(t *testing.T, most int) *rig {
-	r, locks, log := &rig{t: t, silent: make(chan struct{})}, wiretest.NewLocks(t), slog.New(slog.DiscardHandler)
+	r, locks, log := &rig{t: t}, wiretest.NewLocks(t), slog.New(slog.DiscardHandler)
+	r.dial = func(context.Context) error { return nil }
+	r.judge = func(wiretest.Statement) wiretest.Verdict { return wiretest.Verdict{} }
+	r.onMux = func(string) string { return "on a mux session" }
 	var err error
 	r.Pool, err = New(Config{
 		Most: most, PrepareWithin: time.Minute, LookEvery: time.Hour, Log: log,
 		Open: func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
 			r.dials.Add(1)
-			if r.dial != nil {
-				if err := r.dial(ctx); err != nil {
-					return nil, err
-				}
+			if err := r.dial(ctx); err != nil {
+				return nil, err
 			}
-			conn, server := wiretest.Start(locks, func(st wiretest.Statement) wiretest.Verdict {
-				if strings.Contains(st.SQL, lockdb.LockSession[:20]) {
-					<-r.silent
-				}
-				return wiretest.Verdict{}
-			})
+			conn, server := wiretest.Start(locks, r.judge)
+			conn.GuardPID = int32(conn.PID)
 			r.opened = append(r.opened, server)
-			return mux.NewSession(conn, lease.New(time.Hour, driver.Now), new(mux.Budget), log, onEnd), nil
+			return mux.NewSession(conn, lease.New(time.Hour, driver.Now), new(mux.Budget), log, func(s *mux.Session) {
+				r.ended.Add(1)
+				onEnd(s)
+			}), nil
 		},
-		Call: func(context.Context, string, ...string) (string, bool, error) { return "on a mux session", true, nil },
+		Call: func(_ context.Context, sql string, _ ...string) (string, bool, error) { return r.onMux(sql), true, nil },
 	})
 	must.Succeed(t, err)
 	return r
 }
+
+func isWait(st wiretest.Statement) bool { return strings.Contains(st.SQL, lockdb.LockSession[:20]) }
 
 // enter takes a place for a caller that polls in vain.
 func (r *rig) enter() *place {
@@ -184,6 +188,10 @@ func TestCallersWithoutASessionTry(t *testing.T) {
 			t.Errorf("%d tries; %d dials in 64 s", tries.Load(), n)
 		}
 		all.Wait()
+		synctest.Wait()
+		if n := r.sessions.Stat().ConstructingResources(); n > 0 {
+			t.Errorf("%d places are kept for callers that have left", n)
+		}
 		time.Sleep(time.Second) // so that closeIdle does not look just when the session is to be taken
 		time.AfterFunc(time.Second, func() { giveBack(first) })
 		began := time.Now()
@@ -271,7 +279,13 @@ func TestALostSessionFreesItsPlaceOnce(t *testing.T) {
 // Close ends the sessions, whether one waits, carries a lock or is being opened, and the waits of all callers.
 func TestCloseWaitsForNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 3)
+		r, silent := newRig(t, 3), make(chan struct{})
+		r.judge = func(st wiretest.Statement) wiretest.Verdict {
+			if isWait(st) {
+				<-silent
+			}
+			return wiretest.Verdict{}
+		}
 		r.carry()
 		var all sync.WaitGroup
 		call := func() {
@@ -287,13 +301,10 @@ func TestCloseWaitsForNoCaller(t *testing.T) {
 		}
 		synctest.Wait()
 		r.Close()
+		if n := r.ended.Load(); n != 2 {
+			t.Errorf("%d of 2 sessions have ended", n)
+		}
 		all.Wait()
-		close(r.silent)
-		for _, server := range r.opened {
-			<-server.Done()
-		}
-		if len(r.opened) != 2 {
-			t.Errorf("%d sessions were opened", len(r.opened))
-		}
+		close(silent)
 	})
 }
