@@ -27,7 +27,7 @@ type rig struct {
 	ended  atomic.Int32                // sessions
 	dial   func(context.Context) error // what opening a session takes
 	judge  func(wiretest.Statement) wiretest.Verdict
-	onMux  func(sql string) (value string)
+	onMux  func(ctx context.Context, sql string) (value string)
 	opened []*wiretest.Server
 }
 
@@ -35,7 +35,7 @@ func newRig(t *testing.T, most int) *rig {
 	r, locks, log := &rig{t: t}, wiretest.NewLocks(t), slog.New(slog.DiscardHandler)
 	r.dial = func(context.Context) error { return nil }
 	r.judge = func(wiretest.Statement) wiretest.Verdict { return wiretest.Verdict{} }
-	r.onMux = func(string) string { return "on a mux session" }
+	r.onMux = func(context.Context, string) string { return "on a mux session" }
 	var err error
 	r.Pool, err = New(Config{
 		Most: most, PrepareWithin: time.Minute, LookEvery: time.Hour, Log: log,
@@ -52,7 +52,9 @@ func newRig(t *testing.T, most int) *rig {
 				onEnd(s)
 			}), nil
 		},
-		Call: func(_ context.Context, sql string, _ ...string) (string, bool, error) { return r.onMux(sql), true, nil },
+		Call: func(ctx context.Context, sql string, _ ...string) (string, bool, error) {
+			return r.onMux(ctx, sql), true, nil
+		},
 	})
 	must.Succeed(t, err)
 	return r
@@ -239,70 +241,94 @@ func TestIdleSessionsAreUsedWhileTheyLast(t *testing.T) {
 			giveBack(used)
 		}
 		<-r.opened[0].Done() // hangs if it is kept
+		call := func(want string) {
+			t.Helper()
+			if value, _, err := r.Call(t.Context(), "select 1"); value != want || err != nil {
+				t.Errorf("a call: %q, %v", value, err)
+			}
+			synctest.Wait()
+		}
 		r.opened[1].Terminate()
 		synctest.Wait()
-		if value, _, err := r.Call(t.Context(), "select 1"); value != "on a mux session" || err != nil {
-			t.Errorf("a call without a session: %q, %v", value, err)
-		}
-		time.Sleep(time.Second)
 		s := r.enter()
 		if s.Value().Ended() || r.dials.Load() != 3 {
 			t.Errorf("it has ended: %v; %d sessions were opened", s.Value().Ended(), r.dials.Load())
 		}
 		giveBack(s)
-		if value, _, err := r.Call(t.Context(), "select 1"); value != "1" || err != nil {
-			t.Errorf("a call with an idle session: %q, %v", value, err)
-		}
+		call("1")
+		r.opened[2].Terminate()
+		call("on a mux session") // the idle one does not answer
+		call("on a mux session") // there is none
+		call("1")
 		r.Close()
 	})
 }
 
-// A session that is lost frees its place once, whatever its owner does then.
+// A session that is lost frees its place once, whatever its owner does then, and not before its connection is closed.
 func TestALostSessionFreesItsPlaceOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 1)
+		r, silent := newRig(t, 1), make(chan struct{})
+		r.judge = func(st wiretest.Statement) wiretest.Verdict {
+			if st.SQL == "silence" {
+				<-silent
+			}
+			return wiretest.Verdict{}
+		}
 		g := r.carry()
-		r.opened[0].Terminate()
+		go func() { _, _, _ = g.Session().Call(t.Context(), "silence") }()
 		synctest.Wait()
+		go g.Session().End(driver.LostClosed, nil)
+		s := r.enter()
+		if r.ended.Load() != 1 {
+			t.Error("there are two sessions for one place")
+		}
 		if err := g.Release(t.Context()); !errors.Is(err, driver.ErrLost) {
 			t.Error(err)
 		}
-		s := r.enter()
-		if free := r.sessions.Stat().MaxResources() - r.sessions.Stat().AcquiredResources(); free != 0 {
-			t.Errorf("%d places are free", free)
+		if n := r.sessions.Stat().AcquiredResources(); n != 1 {
+			t.Errorf("%d places are in use", n)
 		}
 		giveBack(s)
 		r.Close()
+		close(silent)
 	})
 }
 
-// Close ends the sessions, whether one waits, carries a lock or is being opened, and the waits of all callers.
+// Close ends the sessions, whether one waits, carries a lock or is being opened, and the waits of all callers, also of one
+// that cancels its wait or has just been refused a session.
 func TestCloseWaitsForNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, silent := newRig(t, 3), make(chan struct{})
+		r, silent := newRig(t, 4), make(chan struct{})
 		r.judge = func(st wiretest.Statement) wiretest.Verdict {
 			if isWait(st) {
 				<-silent
 			}
 			return wiretest.Verdict{}
 		}
+		r.onMux = func(ctx context.Context, _ string) string { <-ctx.Done(); return "" }
 		r.carry()
 		var all sync.WaitGroup
-		call := func() {
-			if g, tried, err := r.Wait(t.Context(), driver.Request{}, func() bool { return false }); g != nil || tried || !errors.Is(err, driver.ErrClosed) {
-				t.Errorf("%v, %v, %v", g, tried, err)
-			}
+		call := func(ctx context.Context, want error) {
+			all.Go(func() {
+				if g, tried, err := r.Wait(ctx, driver.Request{}, func() bool { return false }); g != nil || tried || !errors.Is(err, want) {
+					t.Errorf("%v, %v, %v", g, tried, err)
+				}
+			})
+			synctest.Wait()
 		}
-		all.Go(call)
-		synctest.Wait() // it waits on a session
+		ctx, cancel := context.WithCancel(t.Context())
+		call(ctx, context.Canceled) // it waits on a session
+		r.dial = noRoom
+		call(t.Context(), driver.ErrClosed)
 		r.dial = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		for range 3 {
-			all.Go(call)
-		}
+		call(t.Context(), driver.ErrClosed)
+		call(t.Context(), driver.ErrClosed) // it has no place
+		cancel()
 		synctest.Wait()
+		began := time.Now()
 		r.Close()
-		if n := r.ended.Load(); n != 2 {
-			t.Errorf("%d of 2 sessions have ended", n)
+		if n, took := r.ended.Load(), time.Since(began); n != 2 || took > 2*time.Second { // in which the server reads nothing
+			t.Errorf("%d of 2 sessions have ended after %v", n, took)
 		}
 		all.Wait()
 		close(silent)

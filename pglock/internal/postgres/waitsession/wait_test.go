@@ -31,7 +31,7 @@ func TestWaitOfACallerThatHasLeftEndsInTime(t *testing.T) {
 			}
 			return wiretest.Verdict{}
 		}
-		r.onMux = func(sql string) string {
+		r.onMux = func(_ context.Context, sql string) string {
 			if sql != lockdb.CancelWait {
 				t.Errorf("a statement on a mux session: %s", sql)
 			}
