@@ -139,8 +139,6 @@ type WaitError struct {
 	Holders []Holder
 	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.
 	Err error
-
-	ahead string // who is ahead, if no holder is
 }
 
 func (e *WaitError) Error() string {
@@ -156,12 +154,10 @@ func (e *WaitError) Error() string {
 	switch {
 	case len(e.Holders) > 0:
 		b.WriteString(": held by " + holdersText(e.Holders))
-	case e.ahead != "":
-		b.WriteString(": not held, but waited for by " + e.ahead)
 	case e.Waited == 0 && e.Err == nil && len(e.Keys) > 1:
-		b.WriteString(": at least one is already held")
+		b.WriteString(": at least one is held already, or waited for")
 	case e.Waited == 0 && e.Err == nil:
-		b.WriteString(": already held")
+		b.WriteString(": held already, or waited for")
 	}
 	if e.Err != nil {
 		b.WriteString(": " + shorttext.Message(e.Err.Error()))
