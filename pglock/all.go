@@ -178,10 +178,12 @@ func (l *Locker) giveBackAll(parts []*Lock) bool {
 // ErrNotAcquired, after which a caller may ask again at once.
 func notGivenBack(err error) error {
 	if errors.Is(err, ErrNotAcquired) {
-		return fmt.Errorf("%w: a key is held, and the release of the others was not confirmed", ErrUnavailable)
+		return fmt.Errorf("a key is held, and %w", errNotGivenBack)
 	}
-	return fmt.Errorf("%w, and the release of keys was not confirmed: %w", err, ErrUnavailable)
+	return fmt.Errorf("%w, and %w", err, errNotGivenBack)
 }
+
+var errNotGivenBack = fmt.Errorf("the release of the others was not confirmed: %w", ErrUnavailable)
 
 // giveBackWithin is how long a failed call waits for the release of what it had. Later it is released in the background.
 const giveBackWithin = time.Second

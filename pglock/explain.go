@@ -35,11 +35,11 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 	return wait
 }
 
-// isUnsettled reports whether the server may still grant the request whose error err is. So it must match
+// isUnsettled reports whether the server may still grant the request whose error err is, or hold a key for it. So it must match
 // ErrUnavailable.
 func isUnsettled(err error) bool {
 	_, unsettled := errors.AsType[*driver.UnsettledError](err)
-	return unsettled
+	return unsettled || errors.Is(err, errNotGivenBack)
 }
 
 // isEndOf reports whether err is that of ctx, which has ended.
