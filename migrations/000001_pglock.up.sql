@@ -562,8 +562,8 @@ $$;
 --
 -- The outcome is done, over (the holder is, and nothing was done) or settled (lease_settle was first). There is a
 -- letter for each drop: d (it is), g (it was not held any more) or b (busy: another transaction has the row locked,
--- nothing was done). And one for each want: g (granted), h (held or waited for by others) or
--- b. The result of a want is its generation, or else its arrival. If it waits, ahead is how many are in its way, and
+-- nothing was done). And one for each want: g (granted), h (held by others), w (only waited for by others, if it does not
+-- wait) or b. The result of a want is its generation, or else its arrival. If it waits, ahead is how many are in its way, and
 -- held for how many microseconds the key was held lately.
 --
 -- Lock first, look later: each statement here has a snapshot of its own, and what decides is read after the rows are
@@ -763,6 +763,13 @@ BEGIN
         SELECT FROM pglock.lease_waiters AS q
         WHERE q.space = lease_take.space AND q.number = lease_take.number AND q.arrival = lease_take.arrival AND q.holder = me)
     ) THEN
+        IF NOT waits AND EXISTS (
+            SELECT FROM pglock.leases AS l
+            WHERE l.space = lease_take.space AND l.number = lease_take.number AND l.holder IS NULL
+              AND NOT EXISTS (SELECT FROM pglock.lease_shares AS s WHERE s.space = l.space AND s.number = l.number)
+        ) THEN
+            letter := 'w';
+        END IF;
         RETURN; -- it has only read
     ELSIF pglock.lease_enter(me, attempt, true) <> 'done' THEN
         letter := NULL;
@@ -946,22 +953,27 @@ $$;
 CREATE FUNCTION pglock.lease_holders(holder uuid, space smallint, number bigint)
 RETURNS TABLE (
     self boolean, shared boolean, role text, application text, host text, pid integer,
-    process_us bigint, since_us bigint
+    process_us bigint, since_us bigint, waits boolean
 )
 LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT held.holder = lease_holders.holder, held.shared, coalesce(h.role, ''), coalesce(h.application, ''),
         coalesce(h.host, ''), coalesce(h.pid, 0), coalesce((extract(epoch FROM h.since) * 1000000)::bigint, 0),
-        (extract(epoch FROM held.since) * 1000000)::bigint
+        (extract(epoch FROM held.since) * 1000000)::bigint, held.waits
     FROM (
-        SELECT l.holder, false AS shared, l.since, l.generation FROM pglock.leases AS l
+        SELECT l.holder, false AS shared, l.since, l.generation, false AS waits FROM pglock.leases AS l
         WHERE l.space = lease_holders.space AND l.number = lease_holders.number AND l.holder IS NOT NULL
         UNION ALL
-        SELECT s.holder, true, s.since, s.generation FROM pglock.lease_shares AS s
+        SELECT s.holder, true, s.since, s.generation, false FROM pglock.lease_shares AS s
         WHERE s.space = lease_holders.space AND s.number = lease_holders.number
+        UNION ALL
+        (SELECT q.holder, q.shared, q.since, q.arrival, true
+         FROM pglock.lease_waiters AS q JOIN pglock.holders AS h ON h.id = q.holder
+         WHERE q.space = lease_holders.space AND q.number = lease_holders.number AND NOT h.ended AND h.expires > clock_timestamp()
+         ORDER BY q.arrival LIMIT 1)
     ) AS held
     LEFT JOIN pglock.holders AS h ON h.id = held.holder
     WHERE h.id IS NULL OR NOT h.ended AND h.expires > clock_timestamp()
-    ORDER BY held.generation
+    ORDER BY held.waits, held.generation
 $$;
 
 -- Lists what a holder has, so that its process can drop what it does not know: after a failover the server may have

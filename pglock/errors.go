@@ -139,6 +139,8 @@ type WaitError struct {
 	Holders []Holder
 	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.
 	Err error
+
+	ahead string // who is ahead, if no holder is
 }
 
 func (e *WaitError) Error() string {
@@ -154,10 +156,12 @@ func (e *WaitError) Error() string {
 	switch {
 	case len(e.Holders) > 0:
 		b.WriteString(": held by " + holdersText(e.Holders))
+	case e.ahead != "":
+		b.WriteString(": not held, but waited for by " + e.ahead)
 	case e.Waited == 0 && e.Err == nil && len(e.Keys) > 1:
-		b.WriteString(": at least one is held already, or waited for")
+		b.WriteString(": at least one is already held")
 	case e.Waited == 0 && e.Err == nil:
-		b.WriteString(": held already, or waited for")
+		b.WriteString(": already held")
 	}
 	if e.Err != nil {
 		b.WriteString(": " + shorttext.Message(e.Err.Error()))

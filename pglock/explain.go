@@ -1,12 +1,14 @@
 package pglock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -18,6 +20,8 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 	switch {
 	case errors.Is(err, ErrClosed) && !isUnsettled(err):
 		return failed("lock", key, more, ErrClosed)
+	case r.try && errors.Is(err, hooks.ErrQueued):
+		return &WaitError{Keys: keys, ahead: "a process that is ahead"}
 	case r.try && errors.Is(err, ErrNotAcquired):
 		return &WaitError{Keys: keys}
 	case errors.Is(err, ErrNotAcquired): // the wait was cancelled on the server
@@ -30,7 +34,7 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 		wait.Err = contextError(ctx, err)
 	}
 	if !errors.Is(wait.Err, context.Canceled) { // a caller that cancelled does not need them
-		wait.Holders = l.whoHolds(r.keys[r.at:], ended && !bounded)
+		wait.Holders, wait.ahead = l.whoIsAhead(r.keys[r.at:], ended && !bounded)
 	}
 	return wait
 }
@@ -55,10 +59,15 @@ func contextError(ctx context.Context, err error) error {
 	return err
 }
 
-// whoHolds returns the holders of the first of keys that has any; none if the server does not answer soon. Calls that want
-// to know at about the same time share one question, since many waits may end together. After the end of a context they
-// do not wait long for the answer.
 func (l *Locker) whoHolds(keys []driver.Key, ended bool) []Holder {
+	holders, _ := l.whoIsAhead(keys, ended)
+	return holders
+}
+
+// whoIsAhead returns the holders of the first of keys that has any, or else who is the first in the queue of one; none
+// if the server does not answer soon. Calls that want to know at about the same time share one question, since many
+// waits may end together. After the end of a context they do not wait long for the answer.
+func (l *Locker) whoIsAhead(keys []driver.Key, ended bool) (holders []Holder, ahead string) {
 	within := holdersWithin
 	if ended {
 		within = holdersAtEnd
@@ -70,19 +79,21 @@ func (l *Locker) whoHolds(keys []driver.Key, ended bool) []Holder {
 		select {
 		case <-q.answered:
 		case <-over.C:
-			return nil
+			return nil, ahead
 		}
 		if len(q.holders) > 0 {
-			return slices.Clone(q.holders)
+			return slices.Clone(q.holders), ""
 		}
+		ahead = cmp.Or(ahead, q.ahead)
 	}
-	return nil
+	return nil, ahead
 }
 
 // question is one for the holders of a key, until some time after its answer.
 type question struct {
 	answered chan struct{}
 	holders  []Holder
+	ahead    string // who is the first in the queue, if no holder was found
 }
 
 // question returns the question for the holders of key, and asks it if no call has just done so.
@@ -95,6 +106,11 @@ func (l *Locker) question(key driver.Key) *question {
 			ctx, cancel := context.WithTimeout(context.Background(), holdersWithin)
 			defer cancel()
 			q.holders, _ = l.holders(ctx, key)
+			if queue, ok := l.backend.(hooks.Queue); ok && len(q.holders) == 0 {
+				if first, _ := queue.FirstInLine(ctx, key); first != nil {
+					q.ahead = holderText(*first)
+				}
+			}
 			close(q.answered)
 			time.AfterFunc(answerLasts, func() { l.questions.Delete(id) })
 		}()

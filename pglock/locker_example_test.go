@@ -90,7 +90,7 @@ func ExampleLocker_TryLock() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// pglock: lock "nightly-report" not acquired: held already, or waited for
+	// pglock: lock "nightly-report" not acquired: already held
 }
 
 func ExampleLocker_LockAll() {

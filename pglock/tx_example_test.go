@@ -77,7 +77,7 @@ func ExampleTryLockTx() {
 		log.Fatal(err)
 	}
 	// Output:
-	// another transaction is at it: pglock: lock "refresh:rates" not acquired: held already, or waited for
+	// another transaction is at it: pglock: lock "refresh:rates" not acquired: already held
 }
 
 // A transfer needs both accounts. Transfers in both directions cannot deadlock, since LockAllTx takes the locks in a

@@ -40,7 +40,7 @@ SELECT pglock.lease_fence(@holder::pg_catalog.uuid, @generation::bigint, @shared
                           @number::bigint)::bigint AS token;
 
 -- name: LeaseHolders :many
-SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.role::pg_catalog.text AS role,
+SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.waits::boolean AS waits, h.role::pg_catalog.text AS role,
        h.application::pg_catalog.text AS application, h.host::pg_catalog.text AS host, h.pid::integer AS pid,
        h.process_us::bigint AS process_us, h.since_us::bigint AS since_us
 FROM pglock.lease_holders(@holder::pg_catalog.uuid, @space::smallint, @number::bigint) AS h;

@@ -5,6 +5,7 @@ package hooks
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -131,6 +132,15 @@ type Recorder interface {
 	// records the keys of Acquire itself; Record is for other names, such as that of a semaphore.
 	Record(key driver.Key)
 }
+
+// Queue is implemented by backends whose queue outlasts a release: a lock may be free, and the first in line not have it yet.
+type Queue interface {
+	// FirstInLine returns which process waits for a key that no process holds; nil if there is none.
+	FirstInLine(ctx context.Context, key driver.Key) (*driver.Holder, error)
+}
+
+// ErrQueued is returned by such a backend for a try of a lock that no process holds.
+var ErrQueued = fmt.Errorf("%w: a process that waits for it is ahead", driver.ErrNotAcquired)
 
 // PostgresOptions is implemented by backends other than that of sessions which accept some of the options for PostgreSQL.
 type PostgresOptions interface {

@@ -177,7 +177,7 @@ func (q *Queries) HoldsLeases(ctx context.Context, arg HoldsLeasesParams) (bool,
 }
 
 const LeaseHolders = `-- name: LeaseHolders :many
-SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.role::pg_catalog.text AS role,
+SELECT h.self::boolean AS self, h.shared::boolean AS shared, h.waits::boolean AS waits, h.role::pg_catalog.text AS role,
        h.application::pg_catalog.text AS application, h.host::pg_catalog.text AS host, h.pid::integer AS pid,
        h.process_us::bigint AS process_us, h.since_us::bigint AS since_us
 FROM pglock.lease_holders($1::pg_catalog.uuid, $2::smallint, $3::bigint) AS h
@@ -192,6 +192,7 @@ type LeaseHoldersParams struct {
 type LeaseHoldersRow struct {
 	Self        bool
 	Shared      bool
+	Waits       bool
 	Role        string
 	Application string
 	Host        string
@@ -212,6 +213,7 @@ func (q *Queries) LeaseHolders(ctx context.Context, arg LeaseHoldersParams) ([]L
 		if err := rows.Scan(
 			&i.Self,
 			&i.Shared,
+			&i.Waits,
 			&i.Role,
 			&i.Application,
 			&i.Host,

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -40,6 +41,9 @@ func (b *backend) try(ctx context.Context, w *want) error {
 		}
 		if outcome != busy || i == busyTries {
 			b.refused.Store(&refusal{w.grant.key, driver.Now()})
+			if outcome == queued {
+				return hooks.ErrQueued
+			}
 			return driver.ErrNotAcquired
 		}
 		if !timing.Sleep(ctx, jittered(busyPause<<i)) {

@@ -178,7 +178,19 @@ func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 }
 
 // Holders implements [driver.Backend].
-func (b *backend) Holders(ctx context.Context, k driver.Key) (holders []driver.Holder, err error) {
+func (b *backend) Holders(ctx context.Context, k driver.Key) ([]driver.Holder, error) {
+	holders, _, err := b.ahead(ctx, k)
+	return holders, err
+}
+
+// FirstInLine implements [hooks.Queue].
+func (b *backend) FirstInLine(ctx context.Context, k driver.Key) (*driver.Holder, error) {
+	_, first, err := b.ahead(ctx, k)
+	return first, err
+}
+
+// ahead returns who holds a key, or else who is the first in its queue.
+func (b *backend) ahead(ctx context.Context, k driver.Key) (holders []driver.Holder, first *driver.Holder, err error) {
 	params := lockdb.LeaseHoldersParams{Holder: b.id(), Space: int16(k.Space), Number: k.Number}
 	rows, err := link.Ask(ctx, b.calls, func(ctx context.Context, q *lockdb.Queries) ([]lockdb.LeaseHoldersRow, error) {
 		return q.LeaseHolders(ctx, params)
@@ -191,9 +203,13 @@ func (b *backend) Holders(ctx context.Context, k driver.Key) (holders []driver.H
 		if r.Host == "" {
 			h.Client = ""
 		}
-		holders = append(holders, h)
+		if !r.Waits {
+			holders = append(holders, h)
+		} else if len(holders) == 0 {
+			first = &h
+		}
 	}
-	return holders, err
+	return holders, first, err
 }
 
 // Fence implements [driver.Fencer]. The first token of a grant is its generation. A lock that was passed on within the process
@@ -263,6 +279,7 @@ var _ interface {
 	driver.Drainer
 	hooks.Placed
 	hooks.Recorder
+	hooks.Queue
 	hooks.PostgresOptions
 	runstore.TxStore
 	between.Backend

@@ -73,6 +73,7 @@ func (w *want) moveTo(h *holder) {
 // The letters of pglock.lease_call, and the outcomes with which it does nothing.
 const (
 	granted = 'g' // of a want
+	queued  = 'w' // of a want that does not wait: none holds it, but others wait for it
 	gone    = 'g' // of a drop
 	busy    = 'b'
 	over    = "over"

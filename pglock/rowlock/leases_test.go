@@ -94,7 +94,7 @@ func (p *process) outcomes(c call) (outcomes []string, values []int64) {
 		outcomes = append(outcomes, map[rune]string{'d': "dropped", 'g': "gone", 'b': "busy"}[letter])
 	}
 	for _, letter := range got.Taken {
-		outcomes = append(outcomes, map[rune]string{'g': "granted", 'h': "held", 'b': "busy"}[letter])
+		outcomes = append(outcomes, map[rune]string{'g': "granted", 'h': "held", 'w': "waited for", 'b': "busy"}[letter])
 	}
 	return outcomes, got.Results
 }
@@ -446,7 +446,7 @@ func TestLeaseCallThatCannotWinDrawsNoTransactionID(t *testing.T) {
 	}
 	holder.exec("UPDATE pglock.leases SET holder = NULL")
 	got, _ = other.outcomes(other.ask(false, false, 0, 7))
-	other.want(got, "held")
+	other.want(got, "waited for")
 }
 
 func TestLeaseWaiterKeepsItsPlaceWhenALaterCallIsSettled(t *testing.T) {
@@ -463,7 +463,7 @@ func TestLeaseWaiterKeepsItsPlaceWhenALaterCallIsSettled(t *testing.T) {
 	got, _ = holder.outcomes(c)
 	holder.want(got, "dropped")
 	got, _ = waiter.outcomes(waiter.ask(false, false, 0, 7))
-	waiter.want(got, "held")
+	waiter.want(got, "waited for")
 	got, _ = waiter.outcomes(waiter.ask(false, true, place[0], 7)) // the answer is lost
 	waiter.want(got, "granted")
 	waiter.must(waiter.q.SettleLeases(t.Context(), lockdb.SettleLeasesParams{
