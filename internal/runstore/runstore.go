@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -16,17 +17,11 @@ import (
 // may be called from many goroutines at once.
 type Store interface {
 	// RecordRun records a step of a run, unless r.Step is StepLook, and returns the state before. A run that is done, or
-	// not due yet, stays as it is. After an error the step may or may not have been recorded. RecordRun does not wait
+	// not due yet, stays as it is. After an error the step may or may not have been recorded. The error matches
+	// [driver.ErrUnsupported] if the store cannot record in r.Tx. Without a Tx RecordRun does not wait
 	// without a bound for a server that does not answer: the error then matches [driver.ErrUnavailable], and no deadline
 	// but that of ctx. A step that was recorded, but might not survive a failover, is such an error too.
 	RecordRun(ctx context.Context, r Request) (State, error)
-}
-
-// TxStore is a [Store] on the database of the application's transactions.
-type TxStore interface {
-	Store
-	// RecordRunIn records a step in tx, with which the record commits.
-	RecordRunIn(ctx context.Context, tx pgx.Tx, r Request) (State, error)
 }
 
 // Step is what a [Request] asks for.
@@ -43,6 +38,8 @@ const (
 
 // Request is about one run of a job, which is identified by when it was due: an instant in UTC, in whole microseconds.
 type Request struct {
+	// Tx is a transaction of the application's, with which the record commits; nil is one of its own.
+	Tx   pgx.Tx
 	Job  string
 	Due  time.Time
 	Step Step
@@ -65,21 +62,33 @@ type State struct {
 	Dues []time.Time
 }
 
-// Record records a step in the store of a *pglock.Locker: in tx, or if that is nil in a transaction of its own. The error
-// matches [driver.ErrUnsupported] if the Locker's backend cannot record runs, or cannot do it in transactions, and
-// [driver.ErrClosed] if the Locker is closed.
-func Record(ctx context.Context, locker any, tx pgx.Tx, r Request) (State, error) {
+// Record records a step in the store of a *pglock.Locker. The error matches [driver.ErrUnsupported] if the Locker's backend
+// cannot do that, and [driver.ErrClosed] if the Locker is closed.
+func Record(ctx context.Context, locker any, r Request) (State, error) {
 	b, err := hooks.Backend(locker)
 	if err != nil {
 		return State{}, err
 	}
-	if store, ok := b.(Store); ok && tx == nil {
-		return store.RecordRun(ctx, r)
+	store, ok := b.(Store)
+	if !ok {
+		return State{}, fmt.Errorf("%w by this backend", driver.ErrUnsupported)
 	}
-	if store, ok := b.(TxStore); ok && tx != nil {
-		return store.RecordRunIn(ctx, tx, r)
-	}
-	return State{}, errNoStore
+	return store.RecordRun(ctx, r)
 }
 
-var errNoStore = fmt.Errorf("%w by this backend", driver.ErrUnsupported)
+// Await takes a step once the server's clock has reached the due time, and reports whether the run had been done.
+//
+// The server's clock may be set, and after a failover it is another one, so Await asks again every minute.
+func Await(ctx context.Context, locker any, r Request) (done bool, err error) {
+	for {
+		state, err := Record(ctx, locker, r)
+		if err != nil || state.Done || !r.Due.After(state.At) {
+			return state.Done, err
+		}
+		if !timing.Sleep(ctx, min(r.Due.Sub(state.At), lookEvery)) {
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+const lookEvery = time.Minute

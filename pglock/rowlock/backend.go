@@ -281,6 +281,6 @@ var _ interface {
 	hooks.Recorder
 	hooks.Queue
 	hooks.PostgresOptions
-	runstore.TxStore
+	runstore.Store
 	between.Backend
 } = (*backend)(nil)

@@ -98,7 +98,7 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 			run.Due = run.Due.Add(-time.Hour)
 			start := run
 			start.Step = runstore.StepStart
-			state, err := runstore.Record(t.Context(), l, nil, start)
+			state, err := runstore.Record(t.Context(), l, start)
 			if err == nil && state.Done {
 				err = errors.New("it was recorded twice")
 			}
@@ -109,7 +109,7 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 		"Holders": func() error { _, err := l.Holders(t.Context(), key); return err },
 		"TryLock": func() error { _, err := l.TryLock(t.Context(), pglock.NewKey("another")); return err },
 	} {
-		_, err := runstore.Record(t.Context(), l, nil, run)
+		_, err := runstore.Record(t.Context(), l, run)
 		must.Succeed(t, err)
 		tx, err := pool.Begin(t.Context())
 		must.Succeed(t, err)

@@ -107,7 +107,7 @@ func (j *Job) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
 	if c.catchUp == 0 {
 		return nil, nil
 	}
-	known, err := runstore.Record(ctx, j.locker, nil, runstore.Request{Job: j.name, Due: due, Step: runstore.StepLook, Newest: c.catchUp})
+	known, err := runstore.Record(ctx, j.locker, runstore.Request{Job: j.name, Due: due, Step: runstore.StepLook, Newest: c.catchUp})
 	if err != nil || len(known.Dues) == 0 {
 		return nil, err
 	}

@@ -241,19 +241,21 @@ func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
 		must.Succeed(t, err)
 		defer func() { _ = tx.Rollback(context.Background()) }()
 		step := runstore.Request{Job: fmt.Sprintf("%p", l), Due: day, Step: runstore.StepDone}
-		_, err = runstore.Record(t.Context(), l, tx, step)
+		step.Tx = tx
+		_, err = runstore.Record(t.Context(), l, step)
 		must.Succeed(t, err)
 		const waiting = 5
 		recorded := make(chan error, waiting)
 		for i := range waiting {
 			next := step
+			next.Tx = nil
 			next.Due = day.Add(time.Duration(i+1) * time.Minute)
-			go func() { _, err := runstore.Record(t.Context(), l, nil, next); recorded <- err }()
+			go func() { _, err := runstore.Record(t.Context(), l, next); recorded <- err }()
 		}
 		var since time.Time
 		must.Succeed(t, tx.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since))
 		testenv.WaitUntil(t, "they have waited for longer than one turn", func() bool {
-			_, err := runstore.Record(t.Context(), l, nil, runstore.Request{Job: "other", Due: day, Step: runstore.StepDone})
+			_, err := runstore.Record(t.Context(), l, runstore.Request{Job: "other", Due: day, Step: runstore.StepDone})
 			must.Succeed(t, err)
 			return one[bool](t, pool, "SELECT clock_timestamp() > $1::timestamptz + interval '2 s'", since)
 		})

@@ -8,7 +8,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/runstore"
-	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
@@ -90,10 +89,7 @@ func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 // await takes a step once the server's clock has reached the due time. The error matches [pglock.ErrDone] if the run
 // is done.
 func (r *run) await(ctx context.Context, step runstore.Step) error {
-	done, err := timing.Await(ctx, r.due, func() (time.Time, bool, error) {
-		state, err := r.tick(ctx, step)
-		return state.At, state.Done, err
-	})
+	done, err := runstore.Await(ctx, r.locker, r.request(step))
 	if err == nil && done {
 		return pglock.ErrDone
 	}
@@ -104,16 +100,12 @@ func (r *run) await(ctx context.Context, step runstore.Step) error {
 func (r *run) record(ctx context.Context, step runstore.Step) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	_, err := r.tick(ctx, step)
+	_, err := runstore.Record(ctx, r.locker, r.request(step))
 	return err
 }
 
 // recordWithin leaves time to connect again, and for others that use the connection.
 const recordWithin = time.Minute
-
-func (r *run) tick(ctx context.Context, step runstore.Step) (runstore.State, error) {
-	return runstore.Record(ctx, r.locker, nil, r.request(step))
-}
 
 func (r *run) request(step runstore.Step) runstore.Request {
 	return runstore.Request{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}

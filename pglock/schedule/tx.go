@@ -61,7 +61,9 @@ func (r *run) recorded(
 	if err := lock.GuardTx(ctx, tx); err != nil {
 		return err
 	}
-	state, err := runstore.Record(ctx, r.locker, tx, r.request(runstore.StepDone))
+	done := r.request(runstore.StepDone)
+	done.Tx = tx
+	state, err := runstore.Record(ctx, r.locker, done)
 	if err != nil {
 		return err
 	}

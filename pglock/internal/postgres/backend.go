@@ -209,6 +209,6 @@ var _ interface {
 	driver.Drainer
 	hooks.Placed
 	hooks.Recorder
-	runstore.TxStore
+	runstore.Store
 	between.Backend
 } = (*Backend)(nil)

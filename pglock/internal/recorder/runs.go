@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -21,6 +20,10 @@ import (
 // second StepAttempt may count twice. A StepStart that was recorded looks the second time as if another process had been
 // first. Whichever it was, the run must not begin, so the record wins, and the error says what is not known.
 func (r *Recorder) RecordRun(ctx context.Context, q runstore.Request) (state runstore.State, err error) {
+	if q.Tx != nil {
+		state, err = step(ctx, records.Guarded{DB: q.Tx, Owners: r.owners}.Queries(), q)
+		return state, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, err))
+	}
 	record := func(ctx context.Context, queries *lockdb.Queries) (err error) {
 		state, err = step(ctx, queries, q)
 		return err
@@ -37,12 +40,6 @@ func (r *Recorder) RecordRun(ctx context.Context, q runstore.Request) (state run
 
 var errUnanswered = fmt.Errorf("%w: the connection ended while the start of the run was being recorded; it was recorded, "+
 	"so the run is not repeated", driver.ErrUnavailable)
-
-// RecordRunIn implements [runstore.TxStore].
-func (r *Recorder) RecordRunIn(ctx context.Context, tx pgx.Tx, q runstore.Request) (runstore.State, error) {
-	state, err := step(ctx, records.Guarded{DB: tx, Owners: r.owners}.Queries(), q)
-	return state, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, err))
-}
 
 // step has an interval with microseconds only, since the length of months and days depends on the calendar.
 func step(ctx context.Context, queries *lockdb.Queries, q runstore.Request) (state runstore.State, err error) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/cronspec"
 	"github.com/pglock-toolkit/pglock/internal/runstore"
-	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -138,10 +137,8 @@ func (r *run) end() runstore.Step {
 // runStep runs a step once the server's clock has reached the due time, and reports whether the tick has already been
 // run.
 func (u *lockedRun) runStep(ctx context.Context, step runstore.Step) (ran bool, err error) {
-	return timing.Await(ctx, u.due, func() (time.Time, bool, error) {
-		state, err := u.record(ctx, step)
-		return state.At, state.Done, err
-	})
+	ran, err = runstore.Await(ctx, u.locker, u.request(step))
+	return ran, u.inTick(err)
 }
 
 // checkTick is the step before the lock, so that processes do not queue for a tick that has already been run.
@@ -149,13 +146,17 @@ func (u *lockedRun) checkTick(ctx context.Context) (ran bool, err error) {
 	return u.runStep(ctx, runstore.StepLook)
 }
 
-func (u *lockedRun) record(ctx context.Context, step runstore.Step) (runstore.State, error) {
+func (u *lockedRun) request(step runstore.Step) runstore.Request {
 	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
-	state, err := runstore.Record(ctx, u.locker, nil, runstore.Request{Job: u.key.String(), Due: u.due, Step: step, Keep: keep})
-	if err != nil {
-		return state, fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
+	return runstore.Request{Job: u.key.String(), Due: u.due, Step: step, Keep: keep}
+}
+
+// inTick adds to an error which tick it is about.
+func (u *lockedRun) inTick(err error) error {
+	if err == nil {
+		return nil
 	}
-	return state, nil
+	return fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
 }
 
 // alreadyRan says so with --verbose.
@@ -173,8 +174,8 @@ func (u *lockedRun) recordSuccess(ctx context.Context, lock heldLock, code int) 
 	const within = time.Minute // leaves time to connect again
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := u.record(ctx, u.end()); err != nil {
-		return u.failed(err)
+	if _, err := runstore.Record(ctx, u.locker, u.request(u.end())); err != nil {
+		return u.failed(u.inTick(err))
 	}
 	return nil
 }
