@@ -19,10 +19,6 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- name: SetNoExitOnError :exec
 SET LOCAL exit_on_error = off;
 
--- With it, the warning of a commit that its standby has not confirmed reaches the client.
--- name: SetWarnings :exec
-SET LOCAL client_min_messages = warning;
-
 -- name: SetNoJIT :exec
 SET LOCAL jit = off;
 
@@ -32,13 +28,20 @@ SET LOCAL statement_timeout = 0;
 -- name: SetNoIdleTimeout :exec
 SET LOCAL idle_in_transaction_session_timeout = 0;
 
--- For records, after SetNoJIT: the commit makes them durable, whatever role and database are configured to do, and a wait for a row ends
--- soon, so that others get their turn.
--- name: SetForRecords :exec
-SELECT pg_catalog.set_config('synchronous_commit', CASE
-           WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply' THEN 'remote_apply'
-           ELSE 'on' END, true),
-       pg_catalog.set_config('lock_timeout', '500', true), pg_catalog.set_config('datestyle', 'ISO', true);
+-- name: SetDurable :exec
+SET LOCAL synchronous_commit = on;
+
+-- A wait for a row ends soon, so that others get their turn.
+-- name: SetTurn :exec
+SET LOCAL lock_timeout = 500;
+
+-- The form of dates that pgx reads.
+-- name: SetDates :exec
+SET LOCAL datestyle = ISO;
+
+-- With it, the warning of a commit that its standby has not confirmed reaches the client.
+-- name: SetWarnings :exec
+SET LOCAL client_min_messages = warning;
 
 -- Starting workers takes longer than these statements.
 -- name: SetNoWorkers :exec

@@ -22,7 +22,7 @@ type DrawFencesRow struct {
 
 // Draws fencing tokens, as a transaction of its own. They are tokens only when the commit has been confirmed without a
 // warning: the server sends them before it commits, and if its wait for a synchronous standby is cancelled, it commits
-// and warns. pglock.fence_rows says why the commit makes them durable; SetForRecords sees to it that the commit waits.
+// and warns. pglock.fence_rows says why the commit makes them durable; SetDurable sees to it that the commit waits.
 func (q *Queries) DrawFences(ctx context.Context, count int32) (DrawFencesRow, error) {
 	row := q.db.QueryRow(ctx, DrawFences, count)
 	var i DrawFencesRow

@@ -57,17 +57,22 @@ func (q *Queries) Savepoint(ctx context.Context) error {
 	return err
 }
 
-const SetForRecords = `-- name: SetForRecords :exec
-SELECT pg_catalog.set_config('synchronous_commit', CASE
-           WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'remote_apply' THEN 'remote_apply'
-           ELSE 'on' END, true),
-       pg_catalog.set_config('lock_timeout', '500', true), pg_catalog.set_config('datestyle', 'ISO', true)
+const SetDates = `-- name: SetDates :exec
+SET LOCAL datestyle = ISO
 `
 
-// For records, after SetNoJIT: the commit makes them durable, whatever role and database are configured to do, and a wait for a row ends
-// soon, so that others get their turn.
-func (q *Queries) SetForRecords(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, SetForRecords)
+// The form of dates that pgx reads.
+func (q *Queries) SetDates(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetDates)
+	return err
+}
+
+const SetDurable = `-- name: SetDurable :exec
+SET LOCAL synchronous_commit = on
+`
+
+func (q *Queries) SetDurable(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetDurable)
 	return err
 }
 
@@ -141,6 +146,16 @@ SET LOCAL search_path = pg_catalog, pg_temp
 
 func (q *Queries) SetSearchPath(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, SetSearchPath)
+	return err
+}
+
+const SetTurn = `-- name: SetTurn :exec
+SET LOCAL lock_timeout = 500
+`
+
+// A wait for a row ends soon, so that others get their turn.
+func (q *Queries) SetTurn(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SetTurn)
 	return err
 }
 

@@ -26,7 +26,6 @@ type Config struct {
 	Connections int32           // at most
 	Owners      []string        // roles that may own the schema
 	Within      time.Duration   // how long an answer may take
-	Records     bool            // see [records.Guarded]
 }
 
 // Link is some connections to the server, each for one transaction at a time. They are dialled when they are needed, and closed
@@ -76,7 +75,7 @@ func (l *Link) Raw(ctx context.Context, use func(context.Context, *pgx.Conn) err
 
 func (l *Link) guarded(use Use) func(context.Context, *pgx.Conn) error {
 	return func(ctx context.Context, conn *pgx.Conn) error {
-		g := records.Guarded{DB: conn, Owners: l.config.Owners, ReadCommitted: true, Records: l.config.Records}
+		g := records.Guarded{DB: conn, Owners: l.config.Owners, Own: true}
 		return use(ctx, g.Queries())
 	}
 }
@@ -90,7 +89,7 @@ func (l *Link) repeat(ctx context.Context, use func(context.Context, *pgx.Conn) 
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case l.config.Records && sqlstate.Of(err) == sqlstate.LockNotAvailable:
+		case sqlstate.Of(err) == sqlstate.LockNotAvailable:
 		case !again && (sqlstate.Unsent(err) || errors.Is(err, sqlstate.ErrReplaced)):
 			again = true
 		default:

@@ -35,7 +35,7 @@ type draw struct {
 
 // NewFences returns a Fences that has not dialled yet.
 func NewFences(c link.Config) (*Fences, error) {
-	c.Connections, c.Records = 1, true
+	c.Connections = 1
 	l, err := link.New(c)
 	f := &Fences{link: l}
 	f.life, f.end = context.WithCancel(context.Background())

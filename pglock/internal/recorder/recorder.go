@@ -23,7 +23,7 @@ const connections = 2
 
 // New returns a Recorder that has not dialled yet.
 func New(c link.Config, recordNames bool, logger *slog.Logger) (*Recorder, error) {
-	c.Connections, c.Records = connections, true
+	c.Connections = connections
 	l, err := link.New(c)
 	r := &Recorder{link: l, owners: c.Owners}
 	if recordNames {

@@ -22,34 +22,32 @@ type Sender interface {
 type Guarded struct {
 	DB     Sender
 	Owners []string
-	// ReadCommitted adds a BEGIN and a COMMIT to the message, for statements that need READ COMMITTED whatever the
-	// default is, are not compiled, and have to be told if a standby did not confirm the commit. After an error of the server
-	// the transaction is still open.
-	ReadCommitted bool
-	// Records adds to that what records need: a commit that waits until it is durable, a wait for a locked row that ends soon
-	// (55P03), and dates in the form that pgx reads.
-	Records bool
+	// Own adds a BEGIN and a COMMIT to the message, for statements that need READ COMMITTED whatever the default is, are not
+	// compiled, have to be durable, and to be told if a standby did not confirm the commit. A wait for a locked row ends
+	// soon (55P03). After an error of the server the transaction is still open.
+	Own bool
 }
 
 // Queries are the statements of the records.
 func (g Guarded) Queries() *lockdb.Queries { return lockdb.New(g) }
 
+// own begins a transaction that is independent of what role and database are configured to do.
+var own = []string{
+	lockdb.BeginReadWrite, lockdb.SetNoJIT, lockdb.SetNoStatementTimeout, lockdb.SetDurable, lockdb.SetTurn, lockdb.SetDates, lockdb.SetWarnings,
+}
+
 // send returns the results of the statement, after reading those before it.
 func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	batch := &pgx.Batch{}
-	if g.ReadCommitted {
-		batch.Queue(lockdb.BeginReadWrite)
-		batch.Queue(lockdb.SetNoJIT)
-		batch.Queue(lockdb.SetNoStatementTimeout)
-		batch.Queue(lockdb.SetWarnings)
-	}
-	if g.Records {
-		batch.Queue(lockdb.SetForRecords)
+	if g.Own {
+		for _, setting := range own {
+			batch.Queue(setting)
+		}
 	}
 	look := trust.Queue(batch, g.Owners)
 	before := batch.Len()
 	batch.Queue(sql, args...)
-	if g.ReadCommitted {
+	if g.Own {
 		batch.Queue(lockdb.Commit)
 	}
 	results := g.DB.SendBatch(ctx, batch)
