@@ -22,13 +22,13 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	if !r.Wait {
 		return asGrant(b.try(ctx, r))
 	}
-	c, err := b.wait(ctx, r)
+	g, err := b.wait(ctx, r)
 	if err != nil && ctx.Err() != nil && !leavesOpen(err) {
 		// The server has just said that the lock is held. So a wait has ended, and the server can be reached, even if ctx
 		// ended while a session was being dialled.
 		err = context.Cause(ctx)
 	}
-	return asGrant(c, err)
+	return asGrant(g, err)
 }
 
 // leavesOpen reports whether the server may still grant what a wait has asked for: a session has not answered.
@@ -37,16 +37,24 @@ func leavesOpen(err error) bool {
 	return unsettled || errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, mux.ErrNoConnection)
 }
 
-// asGrant keeps a nil carrier from becoming a Grant that is not nil.
-func asGrant(c carrier, err error) (driver.Grant, error) {
+// asGrant keeps a nil pointer from becoming a Grant that is not nil.
+func asGrant(g *mux.Grant, err error) (driver.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	return g, nil
+}
+
+// ours returns the grant of a session behind held.
+func ours(held driver.Grant) (*mux.Grant, error) {
+	if g, ok := held.(*mux.Grant); ok {
+		return g, nil
+	}
+	return nil, fmt.Errorf("a grant of type %T does not come from the PostgreSQL backend", held)
 }
 
 // try takes the lock if that needs no waiting, on a mux session.
-func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
+func (b *Backend) try(ctx context.Context, r driver.Request) (*mux.Grant, error) {
 	g := mux.NewGrant(r.Key.KeyID, r.Shared, r.LossHandler)
 	if r.Beside == nil {
 		return g, b.mux.Try(ctx, g)
@@ -55,11 +63,7 @@ func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked, err := b.mux.TryBeside(ctx, g, held.Session())
-	if !locked {
-		return held, err
-	}
-	return g, err
+	return b.mux.TryBeside(ctx, g, held)
 }
 
 // AcquireTogether implements [driver.Together].
@@ -80,18 +84,17 @@ func (b *Backend) AcquireTogether(ctx context.Context, requests []driver.Request
 
 // wait takes the lock when it is its turn: it waits in the server's queue or, without a session for that, tries again
 // and again.
-func (b *Backend) wait(ctx context.Context, r driver.Request) (c carrier, err error) {
+func (b *Backend) wait(ctx context.Context, r driver.Request) (*mux.Grant, error) {
+	var got *mux.Grant
+	var err error
 	g, tried, waitErr := b.waits.Wait(ctx, r, func() (over bool) {
-		c, err = b.try(ctx, r)
+		got, err = b.try(ctx, r)
 		return !errors.Is(err, driver.ErrNotAcquired)
 	})
-	switch {
-	case tried:
-		return c, err
-	case waitErr != nil:
-		return nil, waitErr
+	if tried {
+		return got, err
 	}
-	return g, nil
+	return g, waitErr
 }
 
 // Holders implements [driver.Backend]. It asks on a session that waits for nothing and carries no lock or, if there is

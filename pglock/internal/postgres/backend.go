@@ -9,8 +9,7 @@
 //   - waitsession: one session for each lock that is waited for
 //
 // A lock that is free is taken on a mux session, and only a lock that has to be waited for takes a separate session.
-// Both kinds of session give a [carrier] for the lock that they hold. Queues among goroutines, deadlines and contexts
-// are the front end's. docs/internals/engine.md follows a lock through these packages.
+// Queues among goroutines, deadlines and contexts are the front end's. docs/internals/engine.md follows a lock through these packages.
 package postgres
 
 import (

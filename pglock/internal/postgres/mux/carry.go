@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -11,10 +12,11 @@ import (
 )
 
 // Carry gives g to a session that holds nothing else. lock must lock g's keys on the session, however long that takes, and
-// must leave nothing locked when it fails. Meanwhile the lease is not enforced, since there is nothing to lose.
+// must leave nothing locked when it fails. Meanwhile the lease is not enforced, since there is nothing to lose. When the session does
+// not hold g any more, it calls free.
 //
 // If ctx ends when the lock has been granted, and the server does not confirm that within a second, the session ends.
-func (s *Session) Carry(ctx context.Context, g *Grant, lock func() error) error {
+func (s *Session) Carry(ctx context.Context, g *Grant, free func(), lock func() error) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err
 	}
@@ -37,6 +39,7 @@ func (s *Session) Carry(ctx context.Context, g *Grant, lock func() error) error 
 		return err
 	}
 	s.addLocked(g)
+	s.free = sync.OnceFunc(free)
 	return nil
 }
 

@@ -81,7 +81,7 @@ func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 		})
 		o := new(owner)
 		g := grantOf(o, 1)
-		r.must(r.session.Carry(t.Context(), g, func() error {
+		r.must(r.session.Carry(t.Context(), g, func() {}, func() error {
 			_, _, err := r.session.Call(t.Context(), "select 'waits'")
 			return err
 		}))
@@ -119,7 +119,7 @@ func TestSessionThatCannotConfirmEnds(t *testing.T) {
 				caller, leave := context.WithCancel(t.Context())
 				defer leave()
 				var granted time.Time
-				err := r.session.Carry(caller, grantOf(new(owner), 2), func() error {
+				err := r.session.Carry(caller, grantOf(new(owner), 2), func() {}, func() error {
 					ctx, cancel := soon()
 					defer cancel()
 					_, _, _ = r.session.Call(ctx, "select 'frozen'") // and then it does not read either

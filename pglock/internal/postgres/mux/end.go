@@ -16,12 +16,15 @@ func (s *Session) End(why driver.LostReason, err error) {
 	}
 	s.cause = wire.Ended(why, err)
 	s.timer.Stop()
-	lost := s.grants
+	lost, free := s.grants, s.free
 	s.grants = nil
 	polite := why == driver.LostClosed && !s.sending
 	s.mu.Unlock()
 	for _, g := range lost {
 		g.owner.Lost(why, err)
+		if free != nil {
+			free()
+		}
 	}
 	if polite {
 		s.conn.Terminate()

@@ -52,7 +52,13 @@ func (g *Grant) Session() *Session { return g.session }
 
 // Release releases the key. Whatever it returns, the key is free as soon as the server has carried out the statement. It
 // ignores ctx.
-func (g *Grant) Release(context.Context) error { return g.session.release(g) }
+func (g *Grant) Release(context.Context) error {
+	free, err := g.session.free, g.session.release(g)
+	if free != nil {
+		driver.WhenSettled(err, free)
+	}
+	return err
+}
 
 // Check asks the server whether the session holds the key.
 func (g *Grant) Check(ctx context.Context) error {

@@ -36,6 +36,7 @@ type Session struct {
 	roundTrip time.Duration
 	lastSent  driver.Instant
 	grants    []*Grant // each at its place
+	free      func()   // called when it does not hold the grant any more that it carries; nil if it holds those of many
 	refusing  bool     // it refuses tries
 	cause     error    // why the session has ended; nil while it has not
 	timer     *time.Timer

@@ -10,18 +10,18 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// TryBeside is Try for a shared key that the session held has already. PostgreSQL would grant it to that session again, past a
-// waiting writer. So another session is asked: the server refuses it exactly if a writer has the key or waits for it. If there is no
-// other session, pg_locks is asked for a waiting writer, and nothing is locked.
-func (m *Mux) TryBeside(ctx context.Context, g *Grant, held *Session) (locked bool, err error) {
+// TryBeside is Try for a shared key that a session has already, by the grant held. PostgreSQL would grant it to that session again,
+// past a waiting writer. So another session is asked: the server refuses it exactly if a writer has the key or waits for it. If there
+// is no other session, pg_locks is asked for a waiting writer, nothing is locked, and TryBeside returns held.
+func (m *Mux) TryBeside(ctx context.Context, g, held *Grant) (*Grant, error) {
 	for {
 		open := *m.open.Load()
-		i := slices.IndexFunc(open, func(s *Session) bool { return s != held })
+		i := slices.IndexFunc(open, func(s *Session) bool { return s != held.session })
 		if i < 0 {
-			return false, m.askForWriter(ctx, g.key, held)
+			return held, m.askForWriter(ctx, g.key, held.session)
 		}
-		if err = open[i].Try(ctx, g); !HasEnded(err) {
-			return err == nil, explain(ctx, err)
+		if err := open[i].Try(ctx, g); !HasEnded(err) {
+			return g, explain(ctx, err)
 		}
 		m.forget(open[i]) // it may not have called that yet
 	}

@@ -48,7 +48,7 @@ func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 				r.must(m.Try(t.Context(), first))
 				ctx, cancel := c.ctx()
 				defer cancel()
-				_, err := m.TryBeside(ctx, NewGrant(key(1), true, new(owner)), r.session)
+				_, err := m.TryBeside(ctx, NewGrant(key(1), true, new(owner)), first)
 				if !errors.Is(err, c.want) || errors.Is(err, driver.ErrUnavailable) != c.silent {
 					t.Errorf("got %v", err)
 				}

@@ -73,10 +73,9 @@ func (r *rig) enter() *place {
 }
 
 // carry takes a place and makes it carry a lock.
-func (r *rig) carry() *Grant {
-	g := &Grant{place: r.enter(), owner: deaf{}}
-	g.Grant = mux.NewGrant(driver.KeyID{Number: 1}, false, g)
-	must.Succeed(r.t, g.place.Value().Carry(r.t.Context(), g.Grant, func() error { return nil }))
+func (r *rig) carry() *mux.Grant {
+	g, s := mux.NewGrant(driver.KeyID{Number: 1}, false, deaf{}), r.enter()
+	must.Succeed(r.t, s.Value().Carry(r.t.Context(), g, func() { giveBack(s) }, func() error { return nil }))
 	return g
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -16,28 +15,19 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
 
-// Grant is a lock that was waited for, on the session that waited.
-type Grant struct {
-	*mux.Grant
-	place *place
-	over  atomic.Bool
-	owner driver.LossHandler
-}
-
 // Wait takes r's lock when it is its turn: it waits in the server's queue, on a session that then carries the lock. While
 // there is no session for that, it calls try now and then; tried says that this has ended the wait.
 //
 // A session that ends while it waits held nothing. Then the wait continues on another one.
-func (p *Pool) Wait(ctx context.Context, r driver.Request, try func() (over bool)) (g *Grant, tried bool, err error) {
+func (p *Pool) Wait(ctx context.Context, r driver.Request, try func() (over bool)) (g *mux.Grant, tried bool, err error) {
 	for attempt := 0; ; attempt++ {
 		taken, tried, err := p.takeOrTry(ctx, try)
 		if tried || err != nil {
 			return nil, tried, err
 		}
-		g, s := &Grant{place: taken, owner: r.LossHandler}, taken.Value()
-		g.Grant = mux.NewGrant(r.Key.KeyID, r.Shared, g)
+		g, s := mux.NewGrant(r.Key.KeyID, r.Shared, r.LossHandler), taken.Value()
 		s.left = time.Time{}
-		err = s.Carry(ctx, g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
+		err = s.Carry(ctx, g, func() { giveBack(taken) }, func() error { return p.lockOn(ctx, s, g) })
 		if err == nil {
 			return g, false, nil
 		}
@@ -50,26 +40,6 @@ func (p *Pool) Wait(ctx context.Context, r driver.Request, try func() (over bool
 		case attempt > 0 && !timing.Sleep(ctx, backoff(attempt)):
 			return nil, false, context.Cause(ctx)
 		}
-	}
-}
-
-// Lost implements [driver.LossHandler]: the session has ended, and its place is free.
-func (g *Grant) Lost(why driver.LostReason, err error) {
-	g.owner.Lost(why, err)
-	g.leave()
-}
-
-// Release releases the key, and gives the session and its place to the next waiter.
-func (g *Grant) Release(ctx context.Context) error {
-	err := g.Grant.Release(ctx)
-	driver.WhenSettled(err, g.leave)
-	return err
-}
-
-// leave gives the place to the next waiter, once.
-func (g *Grant) leave() {
-	if g.over.CompareAndSwap(false, true) {
-		giveBack(g.place)
 	}
 }
 
