@@ -21,6 +21,6 @@
 //
 // The grant can race with the end of the caller's context. The context's end sends cancel requests until the server has
 // answered: if the answer is a grant the lock is held and returned, although the context has ended; if it is
-// "cancelled", the session unlocks the key that it may have got, and holds nothing. A late request may hit a later
-// statement, which is then repeated. If the server does not answer for five seconds the session is ended.
+// "cancelled", the session unlocks the key that it may have got, and holds nothing. If the server does not answer for five
+// seconds the session is ended. A session that a late request may still hit carries its lock, but waits for no other.
 package waitsession

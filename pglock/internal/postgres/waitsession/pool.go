@@ -46,8 +46,8 @@ type session struct {
 	ended  chan struct{} // closed when its end is complete
 	untie  func() bool   // from the life of the pool
 	sliced bool          // it waits in slices: it lacks what waiting without a snapshot requires
-	late   int           // cancel requests that may hit a later statement; used by the goroutine that has the session
-	left   time.Time     // when the context of the caller ended; likewise
+	left   time.Time     // when the context of the caller ended; used by the goroutine that has the session
+	spent  bool          // a cancel request may hit a later statement; likewise
 }
 
 // place is one of the places of the pool, with its session.
@@ -130,9 +130,9 @@ func (p *Pool) take(ctx context.Context) (*place, error) {
 	}
 }
 
-// giveBack gives a place to the next caller, with its session if that has not ended.
+// giveBack gives a place to the next caller, with its session if another wait may use that.
 func giveBack(s *place) {
-	if s.Value().Ended() {
+	if s.Value().spent || s.Value().Ended() {
 		s.Destroy()
 	} else {
 		s.Release()

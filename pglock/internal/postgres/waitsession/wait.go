@@ -45,25 +45,20 @@ func (p *Pool) Wait(ctx context.Context, r driver.Request, try func() (over bool
 
 // lockOn waits on a session. When it returns an error the session holds nothing, or has ended.
 func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
-	for {
-		err := p.wait(ctx, s, g)
-		if err == nil || mux.HasEnded(err) {
-			return err
-		}
-		if err := s.unlockAll(ctx); err != nil {
-			return err
-		}
-		switch cancelled := sqlstate.Of(err) == sqlstate.QueryCanceled; {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case cancelled && s.late > 0: // by a cancel request for an earlier wait
-			s.late--
-		case cancelled: // pg_cancel_backend
-			return fmt.Errorf("%w: the wait was cancelled on the server: %w", driver.ErrNotAcquired, err)
-		default:
-			return sqlstate.ExplainOwn(err)
-		}
+	err := p.wait(ctx, s, g)
+	if err == nil || mux.HasEnded(err) {
+		return err
 	}
+	if err := s.unlockAll(ctx); err != nil {
+		return err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case sqlstate.Of(err) == sqlstate.QueryCanceled: // pg_cancel_backend
+		return fmt.Errorf("%w: the wait was cancelled on the server: %w", driver.ErrNotAcquired, err)
+	}
+	return sqlstate.ExplainOwn(err)
 }
 
 // unlockAll releases the key that a failed wait may have left: it may have been granted just when the statement was
@@ -79,8 +74,7 @@ func (s *session) unlockAll(caller context.Context) error {
 		return kept, err
 	}
 	kept, err := unlock()
-	for sqlstate.Of(err) == sqlstate.QueryCanceled && s.late > 0 {
-		s.late--
+	if sqlstate.Of(err) == sqlstate.QueryCanceled { // late
 		kept, err = unlock()
 	}
 	if err == nil && kept == "t" {
@@ -127,10 +121,8 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 		<-watched // so that it does not end the session of a later wait
 	}
 	if !keepWaiting() {
-		s.late += <-requests
-	}
-	if ctx.Err() != nil && sqlstate.Of(err) == sqlstate.QueryCanceled {
-		s.late = max(0, s.late-1)
+		sent := <-requests
+		s.spent = sent > 1 || sent == 1 && sqlstate.Of(err) != sqlstate.QueryCanceled
 	}
 	return err
 }
@@ -206,18 +198,17 @@ func (p *Pool) cancelWait(s *session, ended <-chan struct{}) (sent int) {
 func (p *Pool) cancel(ctx context.Context, s *session) (sent int, err error) {
 	request, stop := context.WithTimeout(ctx, requestWithin)
 	defer stop()
-	err = s.Cancel(request)
-	if err == nil || s.GuardPID() == "0" { // a proxy makes up process IDs
-		return 1, err
+	sent, err = 1, s.Cancel(request)
+	if err != nil && s.GuardPID() != "0" { // a proxy makes up process IDs
+		if request.Err() != nil {
+			sent = 2 // the request may still come
+		}
+		if _, _, other := p.config.Call(ctx, lockdb.CancelWait, s.PID()); other != nil {
+			return sent, errors.Join(err, other)
+		}
+		err = nil
 	}
-	_, waited, other := p.config.Call(ctx, lockdb.CancelWait, s.PID())
-	switch {
-	case other != nil:
-		return 2, errors.Join(err, other)
-	case waited:
-		return 2, nil
-	}
-	return 1, nil
+	return sent, err
 }
 
 func backoff(attempt int) time.Duration {

@@ -52,3 +52,37 @@ func TestWaitOfACallerThatHasLeftEndsInTime(t *testing.T) {
 		r.Close()
 	})
 }
+
+// A wait that was cancelled once leaves its session to others. A second request may come late, and hit another wait.
+func TestASessionThatALateCancelMayHitIsNotUsedAgain(t *testing.T) {
+	for requests := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			r, cancelled := newRig(t, 1), make(chan struct{}, 3)
+			r.judge = func(st wiretest.Statement) wiretest.Verdict {
+				switch {
+				case isWait(st) && requests == 0:
+					time.Sleep(time.Minute)
+					return wiretest.Verdict{Code: "57014"} // pg_cancel_backend
+				case isWait(st):
+					for range requests {
+						<-cancelled
+					}
+					return wiretest.Verdict{Code: "57014"}
+				}
+				return wiretest.Verdict{Value: "t"}
+			}
+			r.onMux = func(context.Context, string) string { cancelled <- struct{}{}; return "t" }
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(1-requests)*time.Second)
+			defer cancel()
+			_, _, err := r.Wait(ctx, driver.Request{}, nil)
+			if want := []error{driver.ErrNotAcquired, context.DeadlineExceeded}[min(requests, 1)]; !errors.Is(err, want) {
+				t.Errorf("%d requests: %v", requests, err)
+			}
+			giveBack(r.enter())
+			if n, want := r.dials.Load(), int32(max(requests, 1)); n != want {
+				t.Errorf("%d requests: %d sessions were opened", requests, n)
+			}
+			r.Close()
+		})
+	}
+}

@@ -3,6 +3,7 @@
 package wiretest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net"
 	"strconv"
@@ -47,6 +48,8 @@ type Verdict struct {
 	Upto int
 	// Code is the SQLSTATE with which it fails; if it is empty the statement succeeds.
 	Code string
+	// Value is the answer to a call; "1" if it is empty.
+	Value string
 	// Fatal ends the session, before an answer is given or, when Half, in the middle of it.
 	Fatal bool
 	// Half sends one half of the answer's bytes, asks what happens to a [Statement] that is [Half], and sends the
@@ -181,7 +184,7 @@ func (s *Server) answer(st Statement) bool {
 	case v.Code != "":
 		said = append(said, &pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: v.Code, Message: "scripted"})
 	case st.SQL != "":
-		row("1")
+		row(cmp.Or(v.Value, "1"))
 	case st.Rows:
 		for _, r := range results {
 			row(r)
