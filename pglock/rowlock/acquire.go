@@ -58,21 +58,11 @@ type refusal struct {
 	at  driver.Instant
 }
 
-// wait asks until it is granted w, or ctx ends. A server that fails twice in a row is not waited for.
+// wait asks until it is granted w, or ctx ends.
 func (b *backend) wait(ctx context.Context, w *want) error {
-	for failures := 0; ; {
-		outcome, err := b.ask(ctx, w)
-		switch {
-		case err == nil && outcome == granted:
-			return nil
-		case err == nil:
-			failures = 0
-		case isUnsettled(err): // the call may still be under way, and change w
+	for {
+		if outcome, err := b.ask(ctx, w); err != nil || outcome == granted {
 			return err
-		case failures > 0 || w.arrival == 0 || ctx.Err() != nil || !errors.Is(err, driver.ErrUnavailable):
-			return err
-		default:
-			failures++
 		}
 		if err := b.rest(ctx, w); err != nil {
 			return err
@@ -112,8 +102,6 @@ func (b *backend) abandon(c *call, err error) error {
 	})
 	return &driver.UnsettledError{Err: fmt.Errorf("%w: the server has not answered: %w", driver.ErrUnavailable, err), Done: done}
 }
-
-func isUnsettled(err error) bool { return errors.As(err, new(*driver.UnsettledError)) }
 
 // leave gives back what w has got, leaves the queue, and returns why, and [driver.ErrUnavailable] too if the server has
 // not confirmed it. It goes on in the background then: others would wait behind the place of a live process. What a

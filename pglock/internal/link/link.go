@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/puddle/v2"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -37,7 +37,6 @@ type Config struct {
 type Link struct {
 	config Config
 	pool   *pgxpool.Pool
-	closed atomic.Bool
 }
 
 // New returns a link that has not dialled yet.
@@ -146,7 +145,7 @@ func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	switch {
 	case err == nil:
 		return c, nil
-	case l.closed.Load():
+	case errors.Is(err, puddle.ErrClosedPool):
 		return nil, driver.ErrClosed
 	case bounded.Err() != nil:
 		return nil, fmt.Errorf("%w: no connection was free or dialled in time: %w", driver.ErrUnavailable, context.Cause(bounded))
@@ -167,7 +166,6 @@ func (l *Link) Reset() { l.pool.Reset() }
 
 // Close closes the connections, and returns when the calls that use them have ended, or ctx has.
 func (l *Link) Close(ctx context.Context) {
-	l.closed.Store(true)
 	closed := make(chan struct{})
 	go func() { defer close(closed); l.pool.Close() }()
 	select {
