@@ -58,10 +58,11 @@ func TestSessionsWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Readers of one key and readers of several share what the server has granted, in whatever order they lock and unlock.
+// Readers of one key and readers of several share what the server has granted, in whatever order they lock and unlock. A key of
+// many holders counts once; two more are held while a LockAll asks beside them.
 func TestSessionsReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	db := testenv.Database(t)
-	l, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
+	l, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0), pglock.WithMaxHeld(4))
 	writer, _ := openCounted(t, db)
 	a, b := pglock.NewKey("a"), pglock.NewKey("b")
 	one := func() *pglock.Lock { return mustLock(t, l, a, pglock.Shared()) }

@@ -171,9 +171,10 @@ func WithTrustedOwner(roles ...string) Option {
 	})
 }
 
-// WithHandoffLimit bounds how often (n) and for how long (d) a lock is handed off among the goroutines of this process
-// without asking the server. Then it is released, so that other processes get their turn. The default is 1,000 times
-// and 20 ms. n = 0 disables it. A negative n or d is an error.
+// WithHandoffLimit bounds how often (n) and for how long (d) a lock is handed off among the goroutines of this process,
+// or shared by more of them, without asking the server. Then it is released, or the server asked whether a writer waits,
+// so that other processes get their turn. The default is 1,000 times and 20 ms. n = 0 disables it. A negative n or d is
+// an error.
 func WithHandoffLimit(n int, d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 0 || d < 0 {
