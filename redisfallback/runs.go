@@ -16,9 +16,6 @@ var recordTick = load("tick", 1)
 // RecordRun implements [runstore.Store] for one node. A job's runs are one sorted set without expiry. A failover that
 // loses the latest of them repeats those runs.
 func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (runstore.State, error) {
-	if r.Tx != nil {
-		return runstore.State{}, fmt.Errorf("%w: records on Redis are in no transaction of PostgreSQL", driver.ErrUnsupported)
-	}
 	if b.redlock() {
 		return runstore.State{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
 			"would not be kept", driver.ErrUnsupported)

@@ -17,10 +17,10 @@ import (
 // may be called from many goroutines at once.
 type Store interface {
 	// RecordRun records a step of a run, unless r.Step is StepLook, and returns the state before. A run that is done, or
-	// not due yet, stays as it is. After an error the step may or may not have been recorded. The error matches
-	// [driver.ErrUnsupported] if the store cannot record in r.Tx. Without a Tx RecordRun does not wait
-	// without a bound for a server that does not answer: the error then matches [driver.ErrUnavailable], and no deadline
-	// but that of ctx. A step that was recorded, but might not survive a failover, is such an error too.
+	// not due yet, stays as it is. After an error the step may or may not have been recorded. Without
+	// a transaction of the application's RecordRun does not wait without a bound for a server that does not answer: the
+	// error then matches [driver.ErrUnavailable], and no deadline but that of ctx. A step that was recorded, but might
+	// not survive a failover, is such an error too.
 	RecordRun(ctx context.Context, r Request) (State, error)
 }
 
@@ -38,7 +38,8 @@ const (
 
 // Request is about one run of a job, which is identified by when it was due: an instant in UTC, in whole microseconds.
 type Request struct {
-	// Tx is a transaction of the application's, with which the record commits; nil is one of its own.
+	// Tx is a transaction of the application's, with which the record commits; nil is one of its own. It is guarded by a lock of
+	// the store's backend, so backends that guard none get none.
 	Tx   pgx.Tx
 	Job  string
 	Due  time.Time

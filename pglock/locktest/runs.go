@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/runstore"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // jobRuns has the runs of a scheduled job that a Server has recorded.
@@ -17,10 +16,7 @@ type jobRuns struct {
 
 // RecordRun implements [runstore.Store].
 func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (runstore.State, error) {
-	switch {
-	case r.Tx != nil:
-		return runstore.State{}, driver.ErrUnsupported
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return runstore.State{}, context.Cause(ctx)
 	}
 	s := b.server
