@@ -53,7 +53,6 @@ type lookout struct {
 type suspicion struct {
 	answers map[between.ID]int64 // of each of its waits, when times last grew
 	times   int                  // how often every process in it has looked twice again
-	since   time.Time            // when it was first seen
 }
 
 func newLookout(l *Locker) *lookout {
@@ -188,7 +187,7 @@ func (o *lookout) look(due []*wait) (next time.Duration) {
 				w.gaveUp = true
 				w.giveUp(err)
 			}
-		case time.Since(w.suspicion.since) < 4*hooks.PublishAfter:
+		default:
 			next = min(next, hooks.ConfirmAfter)
 		}
 	}
@@ -210,7 +209,7 @@ func (w *wait) suspect(cycle []between.Step) {
 	}
 	switch {
 	case !same:
-		*s = suspicion{answers, 0, time.Now()}
+		*s = suspicion{answers, 0}
 	case again:
 		s.answers = answers
 		s.times++

@@ -10,38 +10,31 @@ import (
 // work may have overlapped with another holder's. Otherwise the error is fn's, joined with that of an unlock that the
 // server did not confirm, or that of a lock that was not acquired. fn may unlock earlier.
 func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
-	if fn == nil {
-		return failed("lock", key, 0, errNilFunc)
-	}
-	lock, err := l.Lock(ctx, key, opts...)
-	if err != nil {
-		return err
-	}
-	return lock.run(ctx, fn)
+	return l.do(ctx, key, false, fn, opts)
 }
 
 // TryDo is [Locker.Do] with [Locker.TryLock]: when another session holds the lock it returns an error that matches
 // [ErrNotAcquired] at once, and fn is not run.
 func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
+	return l.do(ctx, key, true, fn, opts)
+}
+
+func (l *Locker) do(
+	ctx context.Context, key Key, try bool, fn func(context.Context, *Lock) error, opts []LockOption,
+) (err error) {
 	if fn == nil {
-		return failed("lock", key, 0, errNilFunc)
+		return failed("lock", key, 0, errors.New("the function is nil"))
 	}
-	lock, err := l.TryLock(ctx, key, opts...)
+	lock, err := l.acquire(ctx, []Key{key}, try, opts)
 	if err != nil {
 		return err
 	}
-	return lock.run(ctx, fn)
-}
-
-func (l *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
 	defer func() {
-		unlockErr := l.Unlock(ctx)
+		unlockErr := lock.Unlock(ctx)
 		// A loss that fn itself returned, from context.Cause, is reported once.
 		if unlockErr != nil && !errors.Is(unlockErr, ErrUnlocked) && !errors.Is(err, unlockErr) {
 			err = errors.Join(unlockErr, err)
 		}
 	}()
-	return fn(l.Context(ctx), l)
+	return fn(lock.Context(ctx), lock)
 }
-
-var errNilFunc = errors.New("the function is nil")
