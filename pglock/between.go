@@ -45,7 +45,7 @@ type lookout struct {
 	room      int           // for a text; 0 is not known yet
 	ahead     time.Duration // the server's clock, from this process's
 	answers   int64         // that have come
-	numbers   int64         // of waits; also under graph.mu
+	numbers   int64         // of waits
 	first     int           // to be published, of those that there may be no room for
 }
 

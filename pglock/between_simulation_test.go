@@ -31,7 +31,7 @@ type world struct {
 	freezes  bool                 // processes do, before a statement
 
 	lockers   []*pglock.Locker
-	published []func() int64
+	published map[string]int64 // the number of the last wait of each process
 }
 
 // seen is a backend in memory that takes part.
@@ -42,7 +42,10 @@ type seen struct {
 }
 
 func newWorld(t *testing.T, processes int) *world {
-	w, server := &world{texts: map[string]string{}, change: func(*between.Sight) {}, onTheWay: 30 * time.Millisecond}, locktest.NewServer()
+	server := locktest.NewServer()
+	w := &world{
+		texts: map[string]string{}, published: map[string]int64{}, change: func(*between.Sight) {}, onTheWay: 30 * time.Millisecond,
+	}
 	for i := range processes {
 		name := fmt.Sprintf("p%d", i)
 		inner, err := server.Locker(pglock.WithApplicationName(name))
@@ -51,19 +54,18 @@ func newWorld(t *testing.T, processes int) *world {
 		txCheck(t, err)
 		l, err := pglock.NewWithBackend(&seen{b, w, name}, pglock.WithLogger(slog.New(slog.DiscardHandler)))
 		w.lockers = append(w.lockers, closing(t, l, err))
-		w.published = append(w.published, hooks.Process(l))
+		hooks.Process(l)
 	}
 	return w
 }
 
-func (*seen) TakesPostgresOption(string) bool         { return true }
 func (*seen) Place(driver.Grant) any                  { return "memory" }
 func (*seen) SeesRows() bool                          { return false }
 func (*seen) Published(key driver.KeyID) driver.KeyID { return key }
 func (s *seen) Owner(driver.Grant) string             { return s.name }
-func (s *seen) Configure(c hooks.PostgresConfig) {
+func (s *seen) Configure(c hooks.PostgresConfig, given []string) []string {
 	c.Application = s.name
-	s.Backend.(hooks.PostgresOptions).Configure(c)
+	return s.Backend.(hooks.PostgresOptions).Configure(c, given)
 }
 func (s *seen) Look(ctx context.Context, text string) (sight between.Sight, err error) {
 	w := s.world
@@ -85,6 +87,7 @@ func (s *seen) Look(ctx context.Context, text string) (sight between.Sight, err 
 	for process, text := range w.texts {
 		for _, wait := range between.Parse(strings.TrimPrefix(text, between.Prefix)) {
 			wait.Process = process
+			w.published[process] = max(w.published[process], wait.Number)
 			sight.Waits = append(sight.Waits, wait)
 			for _, key := range wait.Wants {
 				keys[key] = true
@@ -215,8 +218,8 @@ func (w *world) calmly(t *testing.T, rounds int) (published, victims int64) {
 		}
 		all.Wait()
 	}
-	for _, count := range w.published {
-		published += count()
+	for _, last := range w.published {
+		published += last
 	}
 	return published, given.Load()
 }

@@ -55,18 +55,10 @@ func init() {
 			Observer: c.observer,
 		}, err
 	}
-	hooks.Process = func(lockers ...any) func() int64 {
+	hooks.Process = func(lockers ...any) {
 		graph := newWaitGraph()
 		for _, l := range lockers {
 			l.(*Locker).graph, l.(*Locker).lookout.graph = graph, graph
-		}
-		return func() (published int64) {
-			graph.mu.Lock()
-			defer graph.mu.Unlock()
-			for _, l := range lockers {
-				published += l.(*Locker).lookout.numbers
-			}
-			return published
 		}
 	}
 	hooks.InvalidKey = func(why string) any { return Key{k: driver.Key{Name: why}} }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -127,8 +126,7 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	if own, ok := b.(hooks.PostgresOptions); ok {
-		config.forPostgres = slices.DeleteFunc(config.forPostgres, own.TakesPostgresOption)
-		own.Configure(config.postgres.PostgresConfig)
+		config.forPostgres = own.Configure(config.postgres.PostgresConfig, config.forPostgres)
 	}
 	if len(config.forPostgres) > 0 {
 		return nil, fmt.Errorf("pglock: %w: %s: not for this backend", ErrUnsupported, strings.Join(config.forPostgres, ", "))

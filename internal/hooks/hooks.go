@@ -46,9 +46,8 @@ type Waits struct {
 // end must be called when it does not wait any more.
 var Await func(ctx context.Context, locker, name, keys any, some int) (waiting context.Context, end func(), err error)
 
-// Process makes *pglock.Lockers that have not been used those of a process of its own, as far as deadlocks go. published returns
-// how many waits other processes could see so far. It is for tests.
-var Process func(lockers ...any) (published func() int64)
+// Process makes *pglock.Lockers that have not been used those of a process of its own, as far as deadlocks go. It is for tests.
+var Process func(lockers ...any)
 
 // How long a call waits before other processes see that, and how far two looks for a deadlock with them are apart. They are
 // variables for tests only: processes with unequal values have no common bound.
@@ -144,10 +143,9 @@ var ErrQueued = fmt.Errorf("%w: a process that waits for it is ahead", driver.Er
 
 // PostgresOptions is implemented by backends other than that of sessions which accept some of the options for PostgreSQL.
 type PostgresOptions interface {
-	// TakesPostgresOption reports whether the option with this name, such as "WithTrustedOwner", has a meaning.
-	TakesPostgresOption(name string) bool
-	// Configure is called before Start.
-	Configure(PostgresConfig)
+	// Configure is called before Start, with the names of the options that were given, such as "WithTrustedOwner". It returns
+	// those that have no meaning.
+	Configure(c PostgresConfig, given []string) (refused []string)
 }
 
 // PostgresConfig is what options for PostgreSQL ask for that are not for sessions only.

@@ -18,11 +18,11 @@ type backend struct {
 // Start implements [driver.Backend].
 func (b *backend) Start(driver.Config) error { return nil }
 
-// TakesPostgresOption implements [hooks.PostgresOptions].
-func (*backend) TakesPostgresOption(string) bool { return true }
-
 // Configure implements [hooks.PostgresOptions].
-func (b *backend) Configure(c hooks.PostgresConfig) { b.application = c.Application }
+func (b *backend) Configure(c hooks.PostgresConfig, _ []string) (refused []string) {
+	b.application = c.Application
+	return nil
+}
 
 // Place implements [hooks.Placed].
 func (b *backend) Place(driver.Grant) any { return b.server }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,17 +69,13 @@ func (b *backend) Start(env driver.Config) error {
 	return errors.Join(errs[:]...)
 }
 
-// TakesPostgresOption implements [hooks.PostgresOptions].
-func (b *backend) TakesPostgresOption(name string) bool {
-	switch name {
-	case "WithTrustedOwner", "WithApplicationName", "WithNames":
-		return true
-	}
-	return false
-}
-
 // Configure implements [hooks.PostgresOptions].
-func (b *backend) Configure(c hooks.PostgresConfig) { b.config = c }
+func (b *backend) Configure(c hooks.PostgresConfig, given []string) (refused []string) {
+	b.config = c
+	return slices.DeleteFunc(given, func(name string) bool {
+		return name == "WithTrustedOwner" || name == "WithApplicationName" || name == "WithNames"
+	})
+}
 
 // callWithin is how long the answer to a statement may take.
 func (b *backend) callWithin() time.Duration { return min(max(b.env.Lease/3, minCall), maxCall) }
