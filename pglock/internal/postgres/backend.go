@@ -89,7 +89,7 @@ func (b *Backend) Start(env driver.Config) error {
 	var errs [4]error
 	b.waits, errs[0] = waitsession.New(waitsession.Config{
 		Open: b.openWaiting, Call: b.mux.Call, Most: b.config.MaxWaitSessions,
-		PrepareWithin: b.dialer.Conn.ConnectTimeout, LookEvery: env.Lease, Log: env.Logger,
+		LookEvery: env.Lease, Log: env.Logger,
 	})
 	links := link.Config{
 		Pool: link.Pool(b.config.Pool, b.config.Application, true), Connections: 1, Owners: b.config.TrustedOwners,

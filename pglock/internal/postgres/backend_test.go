@@ -36,7 +36,7 @@ func newScripted(t *testing.T, locks *wiretest.Locks, most int32) *Backend {
 	b.mux = mux.New(mux.Config{Open: open, Sessions: 1, Log: slog.New(slog.DiscardHandler)})
 	var err error
 	b.waits, err = waitsession.New(waitsession.Config{
-		Open: open, Call: b.mux.Call, Most: 1, PrepareWithin: time.Second, LookEvery: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Open: open, Call: b.mux.Call, Most: 1, LookEvery: time.Hour, Log: slog.New(slog.DiscardHandler),
 	})
 	must.Succeed(t, err)
 	return b

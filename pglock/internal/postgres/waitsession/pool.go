@@ -22,8 +22,6 @@ type Config struct {
 	Call func(ctx context.Context, sql string, args ...string) (value string, some bool, err error)
 	// Most is how many sessions may wait or carry a lock at once, and how many idle ones are kept.
 	Most int
-	// PrepareWithin bounds how long an open session may take to get ready to wait.
-	PrepareWithin time.Duration
 	// LookEvery is how often to look whether the server still knows of a wait.
 	LookEvery time.Duration
 	Log       *slog.Logger
@@ -93,9 +91,7 @@ func (p *Pool) openOne() (*session, error) {
 		return nil, err
 	}
 	s := &session{Session: m, ended: ended}
-	ctx, cancel := context.WithTimeout(p.life, p.config.PrepareWithin)
-	defer cancel()
-	if err := p.prepare(ctx, s); err != nil {
+	if err := p.prepare(s); err != nil {
 		s.End(driver.LostClosed, err)
 		return nil, err
 	}

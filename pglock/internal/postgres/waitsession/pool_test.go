@@ -38,7 +38,7 @@ func newRig(t *testing.T, most int) *rig {
 	r.onMux = func(context.Context, string) string { return "on a mux session" }
 	var err error
 	r.Pool, err = New(Config{
-		Most: most, PrepareWithin: time.Minute, LookEvery: time.Hour, Log: log,
+		Most: most, LookEvery: time.Hour, Log: log,
 		Open: func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error) {
 			r.dials.Add(1)
 			if err := r.dial(ctx); err != nil {

@@ -14,20 +14,20 @@ import (
 
 // prepare creates on a new session what waiting without a snapshot requires, and tests it once, without a key. Any error
 // that leaves the session alive (no right to make temporary objects or to use PL/pgSQL, a standby, an event trigger that
-// refuses, a server on which it does not work) makes the session wait in slices.
-func (p *Pool) prepare(ctx context.Context, s *session) error {
+// refuses, a server on which it does not work) makes the session wait in slices. A server that does not answer ends its lease.
+func (p *Pool) prepare(s *session) error {
 	const create = lockdb.CreateSettleFunction + ";\n" + lockdb.CreateWaitDomain + ";\n" + lockdb.CreateWaitProcedure
-	_, _, err := s.Call(ctx, create)
+	_, _, err := s.Call(p.life, create)
 	if err == nil {
-		err = s.announce(ctx, "", 0)
+		err = s.announce(p.life, "", 0)
 	}
 	if err == nil {
-		_, _, err = s.Call(ctx, lockdb.WaitWithoutSnapshot)
+		_, _, err = s.Call(p.life, lockdb.WaitWithoutSnapshot)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case mux.HasEnded(err) || ctx.Err() != nil || errors.Is(err, driver.ErrPooler):
+	case mux.HasEnded(err) || p.life.Err() != nil || errors.Is(err, driver.ErrPooler):
 		return sqlstate.ExplainOwn(err)
 	}
 	s.sliced = true
