@@ -60,7 +60,7 @@
 // tables and views, and SELECT and USAGE on sequences. With TRIGGER, REFERENCES or CREATE a role's code can run as the
 // owner, and with INSERT, UPDATE, DELETE or TRUNCATE the role changes what was recorded. Such rights usually come from
 // ALTER DEFAULT PRIVILEGES, so they are taken away when the schema is made. If a role gets one later, the schema is not
-// used until it is taken away; "pglock doctor" shows the statements.
+// used until it is taken away, as by [Up] of the owner.
 //
 // A right on pglock.fence lets a role keep the schema in place while it uses it. [Version], and Up when there is
 // nothing to do, need no rights.

@@ -25,11 +25,10 @@ import (
 //go:embed *.sql
 var FS embed.FS
 
-//go:embed 000001_pglock.up.sql
-var upFile string
-
-//go:embed 000001_pglock.down.sql
-var downFile string
+const (
+	upFile   = "000001_pglock.up.sql"
+	downFile = "000001_pglock.down.sql"
+)
 
 // latest is also in upFile.
 const latest = 1
@@ -38,7 +37,9 @@ const latest = 1
 func Latest() uint { return latest }
 
 // Up installs schema pglock. If it is there already, in the version [Latest] or a newer one, Up does nothing: then
-// it needs no right to install, and does not wait. (But it needs the primary.)
+// it needs no right to install, and does not wait. (But it needs the primary.) But it revokes the rights of others that forbid to trust the schema,
+// as default privileges give them to what a dump without rights restores, if the current role owns it and nothing else
+// is wrong with it.
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
 // nothing to do. If ctx ends the wait, the error matches [driver.ErrNotAcquired] and the context's error, and names the
@@ -49,7 +50,7 @@ func Latest() uint { return latest }
 // standby. They match [driver.ErrUntrusted] if the schema is not to be trusted, for example since it belongs, or after
 // SET ROLE would belong, to a role that is not trusted (see [WithTrustedOwner]). A missing right is named in the error.
 func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
-	if err := change(ctx, pool, opts, schema.absent, schema.install); err != nil {
+	if err := change(ctx, pool, opts, schema.needsUp, schema.up); err != nil {
 		return fmt.Errorf("migrations: up: %w", err)
 	}
 	return nil
@@ -75,7 +76,10 @@ func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 // it is not ours, and [driver.ErrUntrusted] when it is not to be trusted.
 func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (version uint, err error) {
 	err = transact(ctx, pool, pgx.ReadOnly, opts, func(s schema, _ pgx.Tx) error {
-		if s.absent() {
+		switch {
+		case s.overgranted():
+			return s.untrusted()
+		case !s.present():
 			return fmt.Errorf("%w in database %q (migrations.Up or \"pglock migrate up\" installs it)",
 				driver.ErrSchemaMissing, s.Database)
 		}

@@ -1,6 +1,8 @@
 package migrations_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // generous are the default privileges of an administrator who grants everything on what will be made.
@@ -60,5 +63,36 @@ func TestDefaultPrivilegesGiveNoRightsThatDoHarm(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestUpTakesAwayRightsThatDoHarmAndLeavesTheGrants(t *testing.T) {
+	t.Parallel()
+	db, owner := installed(t)
+	app, other := poolAs(t, db.Role(t, "app")), poolAs(t, db.Role(t, "other"))
+	grants := func(role string) string {
+		return migrations.LockerGrants(role) + migrations.WatcherGrants(role)
+	}
+	execute(t, owner, grants(user(app)))
+	asGranted := catalog(t, db.Connect(t))
+	execute(t, owner, fmt.Sprintf(`
+		GRANT INSERT (key), UPDATE (name), REFERENCES (key) ON pglock.names TO %[1]s, PUBLIC;
+		GRANT TRIGGER, TRUNCATE ON pglock.names TO %[1]s WITH GRANT OPTION;
+		GRANT CREATE ON SCHEMA pglock TO %[1]s WITH GRANT OPTION;
+		GRANT UPDATE ON SEQUENCE pglock.fence TO PUBLIC;
+		GRANT ALL ON pglock.locks TO PUBLIC; REVOKE SELECT ON pglock.locks FROM PUBLIC`, user(app)))
+	execute(t, app, fmt.Sprintf(`GRANT TRIGGER ON pglock.names TO %[1]s; GRANT CREATE ON SCHEMA pglock TO %[1]s`, user(other)))
+
+	excess := one[string](t, owner, excessRights)
+	if err := migrations.Up(t.Context(), app); !errors.Is(err, driver.ErrUntrusted) {
+		t.Errorf("another role's Up: %v", err)
+	}
+	if now := one[string](t, owner, excessRights); now != excess || now == "" {
+		t.Errorf("another role's Up left\n%s\nof\n%s", now, excess)
+	}
+	mustUp(t, owner)
+	wantNoExcess(t, owner, "Up")
+	if now := catalog(t, db.Connect(t)); now != asGranted {
+		t.Errorf("with the documented grants the catalog was\n%s\nand is now\n%s", asGranted, now)
 	}
 }

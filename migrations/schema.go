@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,7 +26,6 @@ type schema struct {
 }
 
 func (s schema) present() bool { return s.Owner != "" }
-func (s schema) absent() bool  { return !s.present() }
 
 // inspect looks at the schema of the database. It executes nothing of it.
 func inspect(ctx context.Context, tx pgx.Tx, trusted []string) (schema, error) {
@@ -40,14 +41,55 @@ func inspect(ctx context.Context, tx pgx.Tx, trusted []string) (schema, error) {
 	case s.present() && s.Version == 0:
 		return s, fmt.Errorf("%w: in database %q it belongs to role %q "+
 			"(rename it or use another database)", ErrForeignSchema, s.Database, s.Owner)
-	case s.Err() != nil:
-		return s, fmt.Errorf("database %q: %w", s.Database, s.Err())
+	case !s.overgranted():
+		return s, s.untrusted()
 	}
 	return s, nil
 }
 
+func (s schema) untrusted() error {
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("database %q: %w", s.Database, err)
+	}
+	return nil
+}
+
+// overgranted reports whether nothing is wrong with the schema but rights of others, and the current role has given
+// them. So it is where default privileges have added to what a dump without rights restores.
+func (s schema) overgranted() bool {
+	return len(s.Findings) > 0 && s.Owner == s.Role && !slices.ContainsFunc(s.Findings, func(f trust.Finding) bool {
+		return !strings.HasPrefix(f.Mend, "REVOKE ")
+	})
+}
+
+// revoke takes these rights away.
+func (s schema) revoke(ctx context.Context, tx pgx.Tx) (schema, error) {
+	for looks := 0; s.overgranted() && looks < 100; looks++ { // one look does not find all
+		for _, right := range s.Findings {
+			if _, err := tx.Exec(ctx, right.Mend, pgx.QueryExecModeExec); err != nil {
+				return s, fmt.Errorf("take away rights on schema pglock: %w", err)
+			}
+		}
+		var err error
+		if s, err = inspect(ctx, tx, s.trusted); err != nil {
+			return s, err
+		}
+	}
+	return s, s.untrusted()
+}
+
+func (s schema) needsUp() bool { return !s.present() || s.overgranted() }
+
+func (s schema) up(ctx context.Context, tx pgx.Tx) error {
+	if !s.present() {
+		return s.install(ctx, tx)
+	}
+	_, err := s.revoke(ctx, tx)
+	return err
+}
+
 func (s schema) install(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, upFile, pgx.QueryExecModeSimpleProtocol) // the only protocol for many statements
+	err := execute(ctx, tx, upFile)
 	switch {
 	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege && !s.MayCreate:
 		return fmt.Errorf("role %q may not create schema pglock in database %q: %w (GRANT CREATE ON DATABASE %s TO %s, "+
@@ -64,9 +106,12 @@ func (s schema) remove(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("schema pglock in database %q has version %d, and this pglock supports %d: "+
 			"use the pglock that installed it, or a newer one", s.Database, s.Version, latest)
 	}
-	_, err := tx.Exec(ctx, lockdb.SameSchema, pgx.QueryExecModeExec, s.Schema) // which the file uses
+	s, err := s.revoke(ctx, tx)
 	if err == nil {
-		_, err = tx.Exec(ctx, downFile, pgx.QueryExecModeSimpleProtocol)
+		_, err = tx.Exec(ctx, lockdb.SameSchema, pgx.QueryExecModeExec, s.Schema)
+	}
+	if err == nil {
+		err = execute(ctx, tx, downFile)
 	}
 	switch state := sqlstate.Of(err); {
 	case state == sqlstate.InsufficientPrivilege:
@@ -79,6 +124,15 @@ func (s schema) remove(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("remove the schema: %w", err)
 	}
 	return nil
+}
+
+func execute(ctx context.Context, tx pgx.Tx, file string) error {
+	sql, err := FS.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol) // the only protocol for many statements
+	return err
 }
 
 // one returns the row of a statement. It is not prepared by name, which a transaction pooler may not allow, whatever
