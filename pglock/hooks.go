@@ -38,19 +38,19 @@ func init() {
 			return nil
 		})
 	}
-	hooks.ReadLockOptions = func(opts any) (hooks.LockSettings, error) {
+	hooks.ReadLockOptions = func(opts any) (hooks.Settings, error) {
 		var c lockConfig
 		err := c.read(opts.([]LockOption))
-		return hooks.LockSettings{
+		return hooks.Settings{
 			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, MaxHold: c.maxHold, Outage: c.outage,
 		}, err
 	}
 	hooks.HoldersTx = func(ctx context.Context, tx pgx.Tx, keys any) ([]Holder, error) {
 		return holdersTx(ctx, tx, keys.([]Key))
 	}
-	hooks.ReadTxOptions = func(opts any) (hooks.TxSettings, error) {
+	hooks.ReadTxOptions = func(opts any) (hooks.Settings, error) {
 		c, err := newTxConfig(opts.([]TxOption))
-		return hooks.TxSettings{
+		return hooks.Settings{
 			Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, AllowStale: c.allowStale, AllowStandby: c.allowStandby,
 			Observer: c.observer,
 		}, err

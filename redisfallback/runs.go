@@ -35,19 +35,14 @@ func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (runstore.S
 // tickState decodes the reply of the script.
 func tickState(value any) (state runstore.State, err error) {
 	reply, ok := value.([]any)
-	if !ok || len(reply) < 4 {
+	if !ok || len(reply) < 3 {
 		return state, fmt.Errorf("the script tick returned a %T", value)
 	}
 	state.Done = reply[2] == int64(1)
 	if state.At, err = micros(reply[1]); err != nil {
 		return state, err
 	}
-	if reply[3] != "" {
-		if state.Pruned, err = micros(reply[3]); err != nil {
-			return state, err
-		}
-	}
-	for _, due := range reply[4:] {
+	for _, due := range reply[3:] {
 		at, err := micros(due)
 		if err != nil {
 			return state, err

@@ -81,32 +81,25 @@ func IsInternal(kind string) bool {
 	return kind == UseLeaderMark || kind == UseTickMark || kind == UseSemaphoreGate
 }
 
-// LockSettings are what the LockOptions of a call ask for.
-type LockSettings struct {
-	Shared  bool
-	Bounded bool // MaxWait was given
-	MaxWait time.Duration
-	MaxHold time.Duration // 0: none
-	Outage  time.Duration // RetryUnavailable; 0: none
-}
-
-// ReadLockOptions returns what opts, a []pglock.LockOption, ask for.
-var ReadLockOptions func(opts any) (LockSettings, error)
-
-// TxSettings are what the TxOptions of a call ask for.
-type TxSettings struct {
+// Settings are what the LockOptions or TxOptions of a call ask for.
+type Settings struct {
 	Shared                   bool
 	Bounded                  bool // MaxWait was given
 	MaxWait                  time.Duration
+	MaxHold                  time.Duration // 0: none
+	Outage                   time.Duration // RetryUnavailable; 0: none
 	AllowStale, AllowStandby bool
 	Observer                 any // a pglock.Observer, which may be nil
 }
+
+// ReadLockOptions returns what opts, a []pglock.LockOption, ask for.
+var ReadLockOptions func(opts any) (Settings, error)
 
 // HoldersTx asks in tx for the holders of keys, a []pglock.Key. After an error, tx cannot continue.
 var HoldersTx func(ctx context.Context, tx pgx.Tx, keys any) ([]driver.Holder, error)
 
 // ReadTxOptions returns what opts, a []pglock.TxOption, ask for.
-var ReadTxOptions func(opts any) (TxSettings, error)
+var ReadTxOptions func(opts any) (Settings, error)
 
 // InvalidKey returns a pglock.Key that every function refuses with ErrInvalidKey and why. It is for functions that make
 // keys of values and have no error to return.

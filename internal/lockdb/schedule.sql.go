@@ -13,7 +13,7 @@ import (
 
 const Tick = `-- name: Tick :one
 
-SELECT t.at::timestamp with time zone AS at, t.done::boolean AS done, t.pruned::timestamp with time zone AS pruned, t.dues::timestamp with time zone[] AS dues
+SELECT t.at::timestamp with time zone AS at, t.done::boolean AS done, t.dues::timestamp with time zone[] AS dues
 FROM pglock.tick($1::pg_catalog.text, $2::timestamp with time zone, $3::pg_catalog.text, $4::interval, $5::integer) AS t
 `
 
@@ -26,10 +26,9 @@ type TickParams struct {
 }
 
 type TickRow struct {
-	At     pgtype.Timestamptz
-	Done   bool
-	Pruned pgtype.Timestamptz
-	Dues   []pgtype.Timestamptz
+	At   pgtype.Timestamptz
+	Done bool
+	Dues []pgtype.Timestamptz
 }
 
 // Runs of scheduled jobs. Never sent on a session that holds locks: a commit that hangs there would lose them all.
@@ -42,11 +41,6 @@ func (q *Queries) Tick(ctx context.Context, arg TickParams) (TickRow, error) {
 		arg.Newest,
 	)
 	var i TickRow
-	err := row.Scan(
-		&i.At,
-		&i.Done,
-		&i.Pruned,
-		&i.Dues,
-	)
+	err := row.Scan(&i.At, &i.Done, &i.Dues)
 	return i, err
 }

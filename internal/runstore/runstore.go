@@ -55,10 +55,8 @@ type Request struct {
 type State struct {
 	// At is the clock of the server.
 	At time.Time
-	// Done says that the run must not be repeated: that was recorded, or it is not newer than Pruned.
+	// Done says that the run must not be repeated: that was recorded, or it is not newer than a deleted record of the job.
 	Done bool
-	// Pruned is the latest due time of a deleted record of the job; zero if none was deleted.
-	Pruned time.Time
 	// Dues are the newest due times that were asked for, newest first.
 	Dues []time.Time
 }

@@ -28,13 +28,9 @@ import (
 
 // Finding is a reason not to use the schema.
 type Finding struct {
-	Object string // as PostgreSQL describes it, such as "view pglock.names", or what is wrong
-	Owner  string // the role it belongs to, which is not trusted; "" if something else is wrong
-	Mend   string // the statement that ends it
+	driver.UntrustedError
+	Mend string // the statement that ends it
 }
-
-// Err returns the error of a use, which matches [driver.ErrUntrusted].
-func (f Finding) Err() error { return &driver.UntrustedError{Object: f.Object, Owner: f.Owner} }
 
 func (f Finding) String() string {
 	if f.Owner == "" {
@@ -76,7 +72,7 @@ func (l *Looked) Err() error {
 	if len(l.Findings) == 0 {
 		return nil
 	}
-	return l.Findings[0].Err()
+	return &l.Findings[0].UntrustedError
 }
 
 func (l *Looked) read(rows pgx.Rows) error {
@@ -92,7 +88,7 @@ func (l *Looked) read(rows pgx.Rows) error {
 		case "unknown role":
 			return fmt.Errorf("%w: role %q", ErrUnknownRole, row.Owner)
 		default:
-			l.Findings = append(l.Findings, Finding{row.Object, row.Owner, row.Mend})
+			l.Findings = append(l.Findings, Finding{driver.UntrustedError{Object: row.Object, Owner: row.Owner}, row.Mend})
 		}
 	}
 	return nil

@@ -124,8 +124,8 @@ func TestTrustOfASchemaThatIsInfected(t *testing.T) {
 				t.Errorf("found %q; want %s, %s", found, test.kind, test.object)
 			}
 			for _, f := range found {
-				if !errors.Is(f.Err(), driver.ErrUntrusted) || !strings.Contains(f.Err().Error(), f.Object) {
-					t.Errorf("%q: %v", f, f.Err())
+				if err := error(&f.UntrustedError); !errors.Is(err, driver.ErrUntrusted) || !strings.Contains(err.Error(), f.Object) {
+					t.Errorf("%q: %v", f, err)
 				}
 			}
 			for round := 0; len(found) > 0 && round < 3; round++ {

@@ -28,7 +28,7 @@ func (b *backend) RecordRun(ctx context.Context, r runstore.Request) (runstore.S
 		s.jobs[r.Job] = job
 	}
 	due := r.Due.UTC()
-	state := runstore.State{At: time.Now(), Pruned: job.pruned}
+	state := runstore.State{At: time.Now()}
 	state.Done = job.done[due] || !job.pruned.IsZero() && !due.After(job.pruned)
 	state.Dues = job.newest(due, r.Newest)
 	records := r.Step == runstore.StepStart || r.Step == runstore.StepDone

@@ -105,7 +105,7 @@ type call struct {
 	*Scope
 	id    string
 	began driver.Instant
-	hooks.TxSettings
+	hooks.Settings
 }
 
 // begin checks the arguments of a call.

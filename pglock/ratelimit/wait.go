@@ -55,7 +55,7 @@ func patience(ctx context.Context, opts []pglock.LockOption) (time.Duration, err
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, max(1, time.Until(deadline)))
 	}
-	if o.MaxWait, o.Bounded = 0, false; err == nil && o != (hooks.LockSettings{}) {
+	if o.MaxWait, o.Bounded = 0, false; err == nil && o != (hooks.Settings{}) {
 		err = errors.New("the only option of a wait for a rate limit is MaxWait")
 	}
 	return patience, err

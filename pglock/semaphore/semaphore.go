@@ -165,7 +165,7 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	return p, nil
 }
 
-func readOptions(opts []pglock.LockOption, try bool) (hooks.LockSettings, error) {
+func readOptions(opts []pglock.LockOption, try bool) (hooks.Settings, error) {
 	o, err := hooks.ReadLockOptions(opts)
 	switch {
 	case err != nil:
@@ -187,7 +187,7 @@ var errMaxWait = errors.New("MaxWait has passed")
 //
 // If the end of ctx and a grant race, the first one under mu wins: a waiter that has been served by then has its
 // permit.
-func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.LockSettings) (awaited bool, err error) {
+func (s *Semaphore) await(ctx context.Context, w *waiter, o hooks.Settings) (awaited bool, err error) {
 	var bound <-chan time.Time
 	if o.Bounded && !w.try {
 		timer := time.NewTimer(o.MaxWait)

@@ -12,11 +12,11 @@ local function text(number) return string.format('%.0f', number) end
 
 local pruned = tonumber(redis.call('ZSCORE', KEYS[1], PRUNED) or nil)
 local done = redis.call('ZSCORE', KEYS[1], text(due)) or (pruned and due <= pruned)
-local reply = {1, text(now), done and 1 or 0, pruned and text(pruned) or ''}
+local reply = {1, text(now), done and 1 or 0}
 if newest > 0 then
 	local members = redis.call('ZRANGE', KEYS[1], '(' .. text(due), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, newest + 1)
 	for _, member in ipairs(members) do
-		if member ~= PRUNED and #reply < 4 + newest then reply[#reply + 1] = member end
+		if member ~= PRUNED and #reply < 3 + newest then reply[#reply + 1] = member end
 	end
 end
 if done or due > now or (step ~= 'start' and step ~= 'done') then return reply end

@@ -50,7 +50,7 @@ func step(ctx context.Context, queries *lockdb.Queries, q runstore.Request) (sta
 	if err != nil {
 		return state, err
 	}
-	state = runstore.State{At: row.At.Time, Done: row.Done, Pruned: row.Pruned.Time}
+	state = runstore.State{At: row.At.Time, Done: row.Done}
 	for _, due := range row.Dues {
 		state.Dues = append(state.Dues, due.Time)
 	}
