@@ -25,10 +25,11 @@ import (
 //go:embed *.sql
 var FS embed.FS
 
-const (
-	upFile   = "000001_pglock.up.sql"
-	downFile = "000001_pglock.down.sql"
-)
+//go:embed 000001_pglock.up.sql
+var upFile string
+
+//go:embed 000001_pglock.down.sql
+var downFile string
 
 // latest is also in upFile.
 const latest = 1
@@ -50,7 +51,7 @@ func Latest() uint { return latest }
 // standby. They match [driver.ErrUntrusted] if the schema is not to be trusted, for example since it belongs, or after
 // SET ROLE would belong, to a role that is not trusted (see [WithTrustedOwner]). A missing right is named in the error.
 func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
-	if err := change(ctx, pool, opts, schema.needsUp, schema.up); err != nil {
+	if err := change(ctx, pool, opts, schema.absent, schema.install); err != nil {
 		return fmt.Errorf("migrations: up: %w", err)
 	}
 	return nil
@@ -76,10 +77,7 @@ func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 // it is not ours, and [driver.ErrUntrusted] when it is not to be trusted.
 func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (version uint, err error) {
 	err = transact(ctx, pool, pgx.ReadOnly, opts, func(s schema, _ pgx.Tx) error {
-		switch {
-		case s.overgranted():
-			return s.untrusted()
-		case !s.present():
+		if s.absent() {
 			return fmt.Errorf("%w in database %q (migrations.Up or \"pglock migrate up\" installs it)",
 				driver.ErrSchemaMissing, s.Database)
 		}
@@ -99,6 +97,8 @@ const lockNumber = -8541530951781162844
 // pause is how long a call waits on average before it tries again to get the lock.
 const pause = 250 * time.Millisecond
 
+const mostRevokes = 100
+
 // change does something if it is needed, in a transaction that has the lock.
 func change(
 	ctx context.Context, pool *pgxpool.Pool, opts []Option, needed func(schema) bool, do func(schema, context.Context, pgx.Tx) error,
@@ -113,7 +113,7 @@ func change(
 				return err
 			}
 			// Another process may have been faster. READ COMMITTED shows what it has committed.
-			s, err := inspect(ctx, tx, s.trusted)
+			s, err := inspect(ctx, tx, s.trusted, mostRevokes)
 			if err != nil || !needed(s) {
 				return err
 			}
@@ -160,7 +160,11 @@ func transact(
 		if _, err := tx.Exec(ctx, lockdb.SetSearchPath+";"+lockdb.SetNoJIT+";"+lockdb.SetNoWorkers); err != nil {
 			return fmt.Errorf("set search_path: %w", err)
 		}
-		s, err := inspect(ctx, tx, c.trusted)
+		revokes := 0
+		if access == pgx.ReadWrite {
+			revokes = mostRevokes
+		}
+		s, err := inspect(ctx, tx, c.trusted, revokes)
 		if err != nil {
 			return err
 		}

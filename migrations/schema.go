@@ -26,9 +26,11 @@ type schema struct {
 }
 
 func (s schema) present() bool { return s.Owner != "" }
+func (s schema) absent() bool  { return !s.present() }
 
-// inspect looks at the schema of the database. It executes nothing of it.
-func inspect(ctx context.Context, tx pgx.Tx, trusted []string) (schema, error) {
+// inspect looks at the schema of the database. It executes nothing of it. So many times at most it takes away rights of others,
+// since one look does not find all.
+func inspect(ctx context.Context, tx pgx.Tx, trusted []string, revokes int) (schema, error) {
 	s := schema{trusted: trusted}
 	var err error
 	if s.Looked, err = trust.Look(ctx, tx, trusted); err != nil {
@@ -41,17 +43,12 @@ func inspect(ctx context.Context, tx pgx.Tx, trusted []string) (schema, error) {
 	case s.present() && s.Version == 0:
 		return s, fmt.Errorf("%w: in database %q it belongs to role %q "+
 			"(rename it or use another database)", ErrForeignSchema, s.Database, s.Owner)
-	case !s.overgranted():
-		return s, s.untrusted()
+	case revokes > 0 && s.overgranted():
+		return s.revoke(ctx, tx, revokes-1)
+	case s.Err() != nil:
+		return s, fmt.Errorf("database %q: %w", s.Database, s.Err())
 	}
 	return s, nil
-}
-
-func (s schema) untrusted() error {
-	if err := s.Err(); err != nil {
-		return fmt.Errorf("database %q: %w", s.Database, err)
-	}
-	return nil
 }
 
 // overgranted reports whether nothing is wrong with the schema but rights of others, and the current role has given
@@ -62,34 +59,21 @@ func (s schema) overgranted() bool {
 	})
 }
 
-// revoke takes these rights away.
-func (s schema) revoke(ctx context.Context, tx pgx.Tx) (schema, error) {
-	for looks := 0; s.overgranted() && looks < 100; looks++ { // one look does not find all
-		for _, right := range s.Findings {
-			if _, err := tx.Exec(ctx, right.Mend, pgx.QueryExecModeExec); err != nil {
-				return s, fmt.Errorf("take away rights on schema pglock: %w", err)
-			}
-		}
-		var err error
-		if s, err = inspect(ctx, tx, s.trusted); err != nil {
-			return s, err
+// revoke takes these rights away, and inspects again. It needs the lock, as two at a time would fail.
+func (s schema) revoke(ctx context.Context, tx pgx.Tx, revokes int) (schema, error) {
+	if err := lock(ctx, tx); err != nil {
+		return s, err
+	}
+	for _, right := range s.Findings {
+		if _, err := tx.Exec(ctx, right.Mend, pgx.QueryExecModeExec); err != nil {
+			return s, fmt.Errorf("take away rights on schema pglock: %w", err)
 		}
 	}
-	return s, s.untrusted()
-}
-
-func (s schema) needsUp() bool { return !s.present() || s.overgranted() }
-
-func (s schema) up(ctx context.Context, tx pgx.Tx) error {
-	if !s.present() {
-		return s.install(ctx, tx)
-	}
-	_, err := s.revoke(ctx, tx)
-	return err
+	return inspect(ctx, tx, s.trusted, revokes)
 }
 
 func (s schema) install(ctx context.Context, tx pgx.Tx) error {
-	err := execute(ctx, tx, upFile)
+	_, err := tx.Exec(ctx, upFile, pgx.QueryExecModeSimpleProtocol) // the only protocol for many statements
 	switch {
 	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege && !s.MayCreate:
 		return fmt.Errorf("role %q may not create schema pglock in database %q: %w (GRANT CREATE ON DATABASE %s TO %s, "+
@@ -97,7 +81,7 @@ func (s schema) install(ctx context.Context, tx pgx.Tx) error {
 	case err != nil:
 		return fmt.Errorf("install the schema: %w", err)
 	}
-	_, err = inspect(ctx, tx, s.trusted) // after SET ROLE it may belong to a role that is not trusted
+	_, err = inspect(ctx, tx, s.trusted, 0) // after SET ROLE it may belong to a role that is not trusted
 	return err
 }
 
@@ -106,12 +90,9 @@ func (s schema) remove(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("schema pglock in database %q has version %d, and this pglock supports %d: "+
 			"use the pglock that installed it, or a newer one", s.Database, s.Version, latest)
 	}
-	s, err := s.revoke(ctx, tx)
+	_, err := tx.Exec(ctx, lockdb.SameSchema, pgx.QueryExecModeExec, s.Schema)
 	if err == nil {
-		_, err = tx.Exec(ctx, lockdb.SameSchema, pgx.QueryExecModeExec, s.Schema)
-	}
-	if err == nil {
-		err = execute(ctx, tx, downFile)
+		_, err = tx.Exec(ctx, downFile, pgx.QueryExecModeSimpleProtocol)
 	}
 	switch state := sqlstate.Of(err); {
 	case state == sqlstate.InsufficientPrivilege:
@@ -124,15 +105,6 @@ func (s schema) remove(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("remove the schema: %w", err)
 	}
 	return nil
-}
-
-func execute(ctx context.Context, tx pgx.Tx, file string) error {
-	sql, err := FS.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol) // the only protocol for many statements
-	return err
 }
 
 // one returns the row of a statement. It is not prepared by name, which a transaction pooler may not allow, whatever
