@@ -54,7 +54,7 @@ func (a *Answer) add(message pgproto3.BackendMessage) (complete bool) {
 // session cannot be trusted any more.
 func (a *Answer) Bools(into []bool, n int) ([]bool, error) {
 	if !a.some {
-		return nil, Refusal("pglock_pooler")
+		return nil, Refusal(pooled)
 	}
 	into = into[:0]
 	for _, c := range a.row {

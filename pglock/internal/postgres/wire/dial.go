@@ -2,9 +2,7 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,11 +11,9 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
-	"github.com/pglock-toolkit/pglock/pglock/internal/refusal"
 )
 
 // Dialer opens connections for lock sessions.
@@ -57,25 +53,6 @@ func (d *Dialer) connect(ctx context.Context, dialling *link.Gate) (*pgx.Conn, e
 		return nil, err
 	}
 	return conn, nil
-}
-
-// applySettings changes the settings of a new session. (Poolers would refuse them as startup parameters.)
-func (d *Dialer) applySettings(ctx context.Context, conn *pgx.Conn) error {
-	if err := refusal.CheckServer(conn); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
-	defer cancel()
-	err := trust.Set(ctx, conn.PgConn(), d.AllowPooler, slices.Concat(trust.SessionSettings, ownSettings)...)
-	if err != nil && !errors.Is(err, driver.ErrPooler) {
-		return notOpened("set up the session", err)
-	}
-	return err
-}
-
-// ownSettings are for the statements that set up a lock session, which must not be cut short.
-var ownSettings = []string{
-	"statement_timeout = 0", "default_transaction_isolation = 'read committed'", "default_transaction_read_only = off",
 }
 
 // Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.

@@ -15,7 +15,7 @@ func Refusal(outcome string) error {
 	switch outcome {
 	case "granted":
 		return nil
-	case "pglock_pooler":
+	case pooled:
 		return trust.Pooled()
 	}
 	if err := refusal.Of(outcome); err != nil {
