@@ -271,15 +271,11 @@ func holderText(h Holder) string {
 	return strings.Join(parts, ", ")
 }
 
-// roundForPeople keeps three or four digits of a duration.
+// roundForPeople keeps three digits of a duration.
 func roundForPeople(d time.Duration) time.Duration {
-	switch {
-	case d >= 10*time.Second:
-		return d.Round(100 * time.Millisecond)
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d >= time.Millisecond:
-		return d.Round(100 * time.Microsecond)
+	unit := time.Duration(1)
+	for 1000*unit < d {
+		unit *= 10
 	}
-	return d
+	return d.Round(unit)
 }
