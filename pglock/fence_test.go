@@ -221,6 +221,38 @@ func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
 	mustUnlock(t, second)
 }
 
+// The commit waits for a standby that does not exist. A draw that is sent again takes the place of the one before on the server,
+// and one whose wait was cancelled, which PostgreSQL commits with a warning, gives no token.
+func TestFenceWaitsForTheStandbyOnOneProcess(t *testing.T) {
+	t.Parallel()
+	db := testenv.On(t, testenv.NewServer(t, nil))
+	migrate(t, db)
+	l, _ := openConfig(t, db.Config(t), pglock.WithLease(2*time.Second))
+	lock, observer := mustLock(t, l, pglock.NewKey("k")), db.Connect(t)
+	withdraw := testenv.RequireStandby(t, db)
+	drawn := make(chan error, 1)
+	go func() { _, err := lock.Fence(minuteContext(t)); drawn <- err }()
+	const hanging = " from pg_stat_activity where wait_event = 'SyncRep'"
+	testenv.WaitUntil(t, "the second draw waits alone", func() bool {
+		return number(t, observer, "select last_value from pglock.fence") >= 2 && number(t, observer, "select count(*)"+hanging) == 1
+	})
+	var err error
+	testenv.WaitUntil(t, "the draw whose waits are cancelled fails", func() bool {
+		number(t, observer, "select count(pg_cancel_backend(pid))"+hanging)
+		select {
+		case err = <-drawn:
+			return true
+		default:
+			return false
+		}
+	})
+	if !errors.Is(err, pglock.ErrUnavailable) {
+		t.Errorf("a token that no standby has, or %v", err)
+	}
+	withdraw()
+	mustUnlock(t, lock)
+}
+
 // A session that has not been asked before looks up in the catalogs what a statement needs. If one of them is locked, as by
 // VACUUM FULL, the wait would cost its locks. A lock that was waited for has such a session.
 func TestFenceNeedsNoCatalogInTheSessionOfTheLock(t *testing.T) {
