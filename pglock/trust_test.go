@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +16,10 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/once"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/rowlock"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 // trustLog keeps the warnings of a Locker.
@@ -63,12 +68,55 @@ func trustConfig(t *testing.T, connString string) *pgxpool.Config {
 	return config
 }
 
+// trustPrimitives calls everything else that touches the schema, and returns the errors.
+func trustPrimitives(t *testing.T, pool *pgxpool.Pool) map[string]error {
+	t.Helper()
+	key := pglock.NewKey("k")
+	sessions, err := pglock.New(pool)
+	must.Closing(t, sessions, err)
+	rows, err := rowlock.New(pool)
+	must.Closing(t, rows, err)
+	job, err := schedule.New(sessions, key)
+	must.Succeed(t, err)
+	scope, err := once.New(key)
+	must.Succeed(t, err)
+	limiter, err := ratelimit.New(pool, key, ratelimit.WithTimeout(time.Minute))
+	must.Succeed(t, err)
+	_, locked := rows.TryLock(t.Context(), key)
+	_, allowed := limiter.Allow(t.Context(), "k", ratelimit.PerMinute(1))
+	return map[string]error{
+		"a lock in rows": locked,
+		"a rate limit":   allowed,
+		"its Prune":      ratelimit.Prune(t.Context(), pool),
+		"a job":          job.Run(t.Context(), time.Now().Add(-time.Hour), nothing),
+		"once":           pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return scope.Tx(t.Context(), tx, "1") }),
+		"its Prune too":  once.Prune(t.Context(), pool, time.Hour),
+	}
+}
+
+// trustTraps are functions that an untrusted role would offer for others to execute.
+const trustTraps = `
+CREATE FUNCTION pglock.lease_open(uuid, bigint, text, text, integer) RETURNS void LANGUAGE sql AS 'SELECT trap.sprung()';
+CREATE FUNCTION pglock.tick(job text, due timestamptz, step text, keep interval, newest int,
+	OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; at := now(); END';
+CREATE FUNCTION pglock.once(scope text, id text, f bytea, w bool, r bool, OUT outcome text, OUT done_at timestamptz, OUT result bytea)
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); outcome := ''first''; END';
+CREATE FUNCTION pglock.once_prune(keep interval, most integer) RETURNS bigint
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN 0; END';
+CREATE FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[])
+	RETURNS TABLE (granted bigint, start bigint, at bigint)
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); granted := 1; RETURN NEXT; END';
+CREATE FUNCTION pglock.rate_prune(integer) RETURNS bigint
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN 0; END'`
+
 func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
 	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(trustTraps)
 	var log trustLog
 	ping, fence := trustUse(t, db.Config(t), &log)
 	for what, err := range map[string]error{"Ping": ping, "Fence": fence} {
@@ -80,7 +128,21 @@ func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 	if !strings.Contains(log.String(), tenant.Name()) {
 		t.Errorf("the log does not say why names are not recorded: %s", &log)
 	}
-	tenant.WantNothingGained("after everything that a Locker does")
+	for what, err := range trustPrimitives(t, db.Pool(t)) {
+		if !errors.Is(err, pglock.ErrUntrusted) || !strings.Contains(err.Error(), "WithTrustedOwner") {
+			t.Errorf("%s: %v, want ErrUntrusted, and the option", what, err)
+		}
+	}
+	tenant.WantNothingGained("after everything that touches the schema")
+}
+
+func TestTrustWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	for what, err := range trustPrimitives(t, testenv.Database(t).Pool(t)) {
+		if !errors.Is(err, pglock.ErrSchemaMissing) || strings.Count(err.Error(), "pglock migrate up") != 1 {
+			t.Errorf("%s: %v, want ErrSchemaMissing, and the command once", what, err)
+		}
+	}
 }
 
 // pgx asks a server what it is (target_session_attrs) with a function that it does not look for in pg_catalog.

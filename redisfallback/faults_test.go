@@ -227,21 +227,6 @@ func TestFaultsFlushedScriptsAreSentAgain(t *testing.T) {
 	}
 }
 
-func TestFaultsAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
-	s := newPeers(t)
-	held := lock(t, s.first, s.key)
-	got := lockLater(t, s.other, s.key)
-	testenv.WaitUntil(t, "the waiter has subscribed", func() bool {
-		channels, err := s.admin.PubSubChannels(t.Context(), "pglock:wake:*").Result()
-		return err == nil && len(channels) == 1
-	})
-	testenv.AskRedis(t, s.server, "CLIENT", "KILL", "TYPE", "pubsub")
-	unlock(t, held)
-	if next := <-got; next != nil {
-		unlock(t, next)
-	}
-}
-
 // TestFaultsASubscriptionThatWasRefusedIsMadeAnew: the user may not subscribe for some time. A Locker without a
 // subscription counts as dead, so it would not be served while others wait.
 func TestFaultsASubscriptionThatWasRefusedIsMadeAnew(t *testing.T) {

@@ -258,20 +258,6 @@ func TestOnceMisuseIsAnError(t *testing.T) {
 	}
 }
 
-func TestOnceWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
-	t.Parallel()
-	pool := testenv.Database(t).Pool(t)
-	for _, err := range []error{
-		do(t, pool, "s", "1"),
-		once.Prune(t.Context(), pool, time.Hour),
-	} {
-		wantIs(t, err, pglock.ErrSchemaMissing)
-		if strings.Count(err.Error(), "pglock migrate up") != 1 {
-			t.Errorf("the error does not name the command once: %v", err)
-		}
-	}
-}
-
 func TestOnceNeedsNoMoreThanTheGrants(t *testing.T) {
 	t.Parallel()
 	db, owner := installed(t)

@@ -1,9 +1,7 @@
 package once_test
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,30 +11,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
-
-// plantOnce makes functions that an untrusted role would offer for others to execute.
-const plantOnce = `
-CREATE FUNCTION pglock.once(scope text, id text, f bytea, w bool, r bool, OUT outcome text, OUT done_at timestamptz, OUT result bytea)
-	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); outcome := ''first''; END';
-CREATE FUNCTION pglock.once_prune(keep interval, most integer) RETURNS bigint
-	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN 0; END'`
-
-func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	tenant.PlantSearchPath()
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(plantOnce)
-	pool := db.Pool(t)
-	for _, err := range []error{do(t, pool, "s", "1"), once.Prune(t.Context(), pool, time.Hour)} {
-		wantIs(t, err, pglock.ErrUntrusted)
-		if !strings.Contains(err.Error(), "WithTrustedOwner") {
-			t.Errorf("%v: the option is not named", err)
-		}
-	}
-	tenant.WantNothingGained("after all that package once does")
-}
 
 // The result is recorded long after the check, but in the same transaction: the schema cannot be dropped before it
 // ends.

@@ -263,14 +263,6 @@ func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
 	})
 }
 
-func TestRatelimitWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
-	l := open(t, testenv.Database(t).Pool(t))
-	_, err := ratelimittest.Allow(t.Context(), l, "k", slow)
-	if !errors.Is(err, pglock.ErrSchemaMissing) || !strings.Contains(err.Error(), "pglock migrate up") {
-		t.Error(err)
-	}
-}
-
 func TestRatelimitPruneDeletesWhatSaysNothing(t *testing.T) {
 	db, owner := installed(t)
 	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
-	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
@@ -172,16 +170,6 @@ func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 	wantIs(t, err, pglock.ErrUnsupported)
 }
 
-func TestScheduleWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
-	t.Parallel()
-	jobs := newJobs(open(t, testenv.Database(t).Pool(t)))
-	err := jobs.Run(t.Context(), "job", day, nothing)
-	wantIs(t, err, pglock.ErrSchemaMissing)
-	if !strings.Contains(err.Error(), "pglock migrate up") {
-		t.Error(err)
-	}
-}
-
 // What the database or its owner may have set: pgx reads dates in one form only.
 func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
 	t.Parallel()
@@ -197,36 +185,6 @@ func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
 		_, err = pool.Exec(t.Context(), "ALTER DATABASE "+name+" RESET ALL")
 		must.Succeed(t, err)
 	}
-}
-
-func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
-	t.Parallel()
-	db, owner := installed(t)
-	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))
-	must.Succeed(t, err)
-	t.Cleanup(pool.Close)
-	_, err = owner.Exec(t.Context(), migrations.LockerGrants(pool.Config().ConnConfig.User))
-	must.Succeed(t, err)
-	jobs := newJobs(open(t, pool))
-	must.Succeed(t, jobs.Run(t.Context(), "job", day, nothing))
-	must.Succeed(t, runTx(t, jobs, pool, day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
-}
-
-// plantTick makes a function that an untrusted role would offer for others to execute.
-const plantTick = `CREATE FUNCTION pglock.tick(job text, due timestamptz, step text, keep interval, newest int,
-	OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
-	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; at := now(); END'`
-
-func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	tenant.PlantSearchPath()
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(plantTick)
-	jobs := newJobs(open(t, db.Pool(t)))
-	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrUntrusted)
-	tenant.WantNothingGained("after a run")
 }
 
 // A transaction that has recorded a run keeps others of its job waiting while it is open, however many, and those of no other job.
