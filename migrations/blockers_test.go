@@ -10,6 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -72,7 +73,7 @@ func TestBlockersNamesTheRootsOfAllWaits(t *testing.T) {
 		selecting <- err
 	}()
 	wantRoots(t, pool, mine, fmt.Sprintf("%d relation public.orders AccessExclusiveLock: 4", pid(ddl)))
-	if state := one[string](t, pool, fmt.Sprintf("SELECT state FROM pglock.blockers WHERE pid = %d", pid(ddl))); state != "idle in transaction" {
+	if state := must.One[string](t, pool, fmt.Sprintf("SELECT state FROM pglock.blockers WHERE pid = %d", pid(ddl))); state != "idle in transaction" {
 		t.Errorf("the root is %s", state)
 	}
 
@@ -95,11 +96,11 @@ func TestBlockersNamesPreparedTransactions(t *testing.T) {
 	execute(t, conn, "BEGIN; SELECT pg_advisory_xact_lock(7, -42); PREPARE TRANSACTION '"+gid+"'")
 	waiter := db.Connect(t)
 	waiting := waitFor(t, db, waiter, "SELECT pg_advisory_xact_lock(7, -42)")
-	behind := one[int64](t, pool, "SELECT behind FROM pglock.blockers WHERE prepared = '"+gid+"' AND lock = '@7/-42'")
+	behind := must.One[int64](t, pool, "SELECT behind FROM pglock.blockers WHERE prepared = '"+gid+"' AND lock = '@7/-42'")
 	if behind != 1 {
 		t.Errorf("%d behind", behind)
 	}
-	if since := one[time.Time](t, pool, "SELECT state_since FROM pglock.blockers WHERE prepared = '"+gid+"'"); since.IsZero() {
+	if since := must.One[time.Time](t, pool, "SELECT state_since FROM pglock.blockers WHERE prepared = '"+gid+"'"); since.IsZero() {
 		t.Error("it is not said since when it is prepared")
 	}
 	execute(t, conn, "ROLLBACK PREPARED '"+gid+"'")
@@ -111,7 +112,7 @@ func TestBlockersNamesPreparedTransactions(t *testing.T) {
 func TestBlockersSayTheirKinds(t *testing.T) {
 	db, pool := installed(t)
 	kinds := func() []string {
-		return one[[]string](t, pool, "SELECT array_agg(concat_ws(' ', kind, application_name, behind) ORDER BY kind, application_name) FROM pglock.blockers "+
+		return must.One[[]string](t, pool, "SELECT array_agg(concat_ws(' ', kind, application_name, behind) ORDER BY kind, application_name) FROM pglock.blockers "+
 			"WHERE pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())") // other tests have roots, too
 	}
 	open := func(statements string) *pgx.Conn {

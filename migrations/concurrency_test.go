@@ -129,7 +129,7 @@ func blockUp(
 	returned := make(chan error, 1)
 	go func() { returned <- migrations.Up(ctx, pool) }()
 	watcher := db.Connect(t)
-	testenv.WaitUntil(t, "Up is stuck", func() bool { return one[int](t, watcher, "SELECT count(*)"+stuck) == 1 })
+	testenv.WaitUntil(t, "Up is stuck", func() bool { return must.One[int](t, watcher, "SELECT count(*)"+stuck) == 1 })
 	return pool, returned, func() { execute(t, conn, "ROLLBACK") }
 }
 

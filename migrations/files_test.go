@@ -52,7 +52,7 @@ func TestTheFileIsUndoneByItsWayDownAndRunsInOneTransactionOnly(t *testing.T) {
 	conn := testenv.Database(t).Connect(t)
 	before := catalog(t, conn)
 	install(t, conn, "up")
-	if got := one[uint](t, conn, "SELECT pglock.toolkit_version()"); got != migrations.Latest() {
+	if got := must.One[uint](t, conn, "SELECT pglock.toolkit_version()"); got != migrations.Latest() {
 		t.Errorf("it has version %d", got)
 	}
 	install(t, conn, "down")
@@ -69,7 +69,7 @@ func TestTheFileIsUndoneByItsWayDownAndRunsInOneTransactionOnly(t *testing.T) {
 // catalog lists all objects of this database that are not PostgreSQL's, with comments and privileges.
 func catalog(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
-	return one[string](t, conn, selectCatalog)
+	return must.One[string](t, conn, selectCatalog)
 }
 
 // Objects of the system have lower OIDs than 16384. Those for out-of-line storage are named after numbers.

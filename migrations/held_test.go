@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -59,7 +60,7 @@ func TestDownSeesALockInARowThatIsGrantedMeanwhile(t *testing.T) {
 	result := make(chan error, 1)
 	go func() { result <- migrations.Down(t.Context(), pool) }()
 	testenv.WaitUntil(t, "Down waits for the call", func() bool {
-		return one[bool](t, taker, `SELECT EXISTS (SELECT FROM pg_locks AS l, pg_database AS d
+		return must.One[bool](t, taker, `SELECT EXISTS (SELECT FROM pg_locks AS l, pg_database AS d
 			WHERE NOT l.granted AND l.database = d.oid AND d.datname = current_database())`)
 	})
 	execute(t, taker, "COMMIT")

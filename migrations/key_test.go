@@ -22,11 +22,11 @@ func TestKeyIsTheNumberThatTheNamesBytesInUTF8Have(t *testing.T) {
 		"nightly-report": 7440995589958059143,
 		"日本語/注文":         -4808533561451899025,
 	} {
-		if got := one[int64](t, pool, "SELECT pglock.key($1)", name); got != want || got != number(name) {
+		if got := must.One[int64](t, pool, "SELECT pglock.key($1)", name); got != want || got != number(name) {
 			t.Errorf("pglock.key(%q) = %d, want %d", name, got, want)
 		}
 	}
-	if got := one[*int64](t, pool, "SELECT pglock.key(NULL)"); got != nil {
+	if got := must.One[*int64](t, pool, "SELECT pglock.key(NULL)"); got != nil {
 		t.Errorf("pglock.key(NULL) = %d", *got)
 	}
 }
@@ -42,11 +42,11 @@ func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
 			conn := connectEncoded(t, encoding)
 			install(t, conn, "up")
 			for _, name := range names {
-				if got := one[int64](t, conn, "SELECT pglock.key($1)", name); got != number(name) {
+				if got := must.One[int64](t, conn, "SELECT pglock.key($1)", name); got != number(name) {
 					t.Errorf("pglock.key(%q) = %d, want %d", name, got, number(name))
 				}
 			}
-			if added := one[int](t, conn, "SELECT pglock.register(VARIADIC $1)", names); added != len(names) {
+			if added := must.One[int](t, conn, "SELECT pglock.register(VARIADIC $1)", names); added != len(names) {
 				t.Errorf("%d of %d names were new", added, len(names))
 			}
 		})
@@ -79,7 +79,7 @@ func connectEncoded(t *testing.T, encoding string) *pgx.Conn {
 func TestTheFunctionsPinTheirSearchPath(t *testing.T) {
 	t.Parallel()
 	_, pool := installed(t)
-	got := one[string](t, pool, `SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+	got := must.One[string](t, pool, `SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
 		WHERE pronamespace = 'pglock'::regnamespace AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)`)
 	if got != "once written" {
 		t.Errorf("without a search_path: %s", got)

@@ -62,20 +62,7 @@ func execute(t *testing.T, db execer, sql string, args ...any) {
 
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// one returns the single value of the single row.
-func one[T any](t *testing.T, db querier, sql string, args ...any) T {
-	t.Helper()
-	rows, err := db.Query(t.Context(), sql, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return value
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // all returns all rows, each as T by its field names.

@@ -159,7 +159,7 @@ func TestTheSchemaNeedsNoDataOfItsTables(t *testing.T) {
 		WHERE relnamespace = 'pglock'::regnamespace AND relkind IN ('r', 'p')); END $$`
 	for range 2 {
 		execute(t, pool, truncate)
-		if first := one[string](t, pool, "SELECT outcome FROM pglock.once('a', gen_random_uuid()::text)"); first != "first" {
+		if first := must.One[string](t, pool, "SELECT outcome FROM pglock.once('a', gen_random_uuid()::text)"); first != "first" {
 			t.Errorf("once says %s", first)
 		}
 		execute(t, pool, "SELECT pglock.once_record('a', gen_random_uuid()::text, NULL, NULL), pglock.fence_draw(1)")

@@ -34,7 +34,7 @@ func TestRegisterRecordsEachNameOnce(t *testing.T) {
 			t.Errorf("registering %.60q added %d, %v; want %d", test.names, added, err, test.added)
 		}
 	}
-	if added := one[int](t, pool, "SELECT pglock.register('d', NULL)"); added != 1 {
+	if added := must.One[int](t, pool, "SELECT pglock.register('d', NULL)"); added != 1 {
 		t.Errorf("beside a NULL, %d names were added", added)
 	}
 	order := "日本語/注文"
@@ -57,7 +57,7 @@ func TestRegisterWritesNothingForNamesThatAreKnown(t *testing.T) {
 	writes := func(names string) (wrote bool) {
 		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 			execute(t, tx, "SELECT pglock.register("+names+")")
-			wrote = one[bool](t, tx, "SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
+			wrote = must.One[bool](t, tx, "SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
 			return nil
 		})
 		must.Succeed(t, err)
@@ -90,7 +90,7 @@ func TestRegisterCannotDeadlockWithItself(t *testing.T) {
 		}()
 	}
 	testenv.WaitUntil(t, "two wait for a name that a third is registering, or for each other", func() bool {
-		return one[int](t, watcher, `SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+		return must.One[int](t, watcher, `SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
 			WHERE datname = current_database() AND locktype = 'transactionid' AND NOT granted`) == 2
 	})
 	execute(t, blocker, "COMMIT")

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -35,7 +36,7 @@ WHERE a.grantee <> o.owner AND a.privilege_type NOT IN ('USAGE', 'SELECT')`
 
 func wantNoExcess(t *testing.T, owner querier, after string) {
 	t.Helper()
-	if rights := one[string](t, owner, excessRights); rights != "" {
+	if rights := must.One[string](t, owner, excessRights); rights != "" {
 		t.Errorf("after %s these rights are left:\n%s", after, rights)
 	}
 }
@@ -83,11 +84,11 @@ func TestUpTakesAwayRightsThatDoHarmAndLeavesTheGrants(t *testing.T) {
 		GRANT ALL ON pglock.locks TO PUBLIC; REVOKE SELECT ON pglock.locks FROM PUBLIC`, user(app)))
 	execute(t, app, fmt.Sprintf(`GRANT TRIGGER ON pglock.names TO %[1]s; GRANT CREATE ON SCHEMA pglock TO %[1]s`, user(other)))
 
-	excess := one[string](t, owner, excessRights)
+	excess := must.One[string](t, owner, excessRights)
 	if err := migrations.Up(t.Context(), app); !errors.Is(err, driver.ErrUntrusted) {
 		t.Errorf("another role's Up: %v", err)
 	}
-	if now := one[string](t, owner, excessRights); now != excess || now == "" {
+	if now := must.One[string](t, owner, excessRights); now != excess || now == "" {
 		t.Errorf("another role's Up left\n%s\nof\n%s", now, excess)
 	}
 	mustUp(t, owner)

@@ -79,7 +79,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		if got := one[string](t, owner, held, user(pool)); got != strings.Join(want, " ") {
+		if got := must.One[string](t, owner, held, user(pool)); got != strings.Join(want, " ") {
 			t.Errorf("%s may %s; the grants say %s", name, got, strings.Join(want, " "))
 		}
 		_, err := pool.Exec(t.Context(), "CREATE TABLE pglock.mine ()")

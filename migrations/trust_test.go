@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -78,7 +79,7 @@ func TestTrustAfterSetRoleNothingIsMadeForARoleThatIsNotTrusted(t *testing.T) {
 	if err := migrations.Up(t.Context(), pool); !errors.Is(err, driver.ErrUntrusted) {
 		t.Errorf("Up: %v", err)
 	}
-	if one[bool](t, pool, "SELECT to_regnamespace('pglock') IS NOT NULL") {
+	if must.One[bool](t, pool, "SELECT to_regnamespace('pglock') IS NOT NULL") {
 		t.Error("there is a schema")
 	}
 	if err := migrations.Up(t.Context(), pool, migrations.WithTrustedOwner(user(owner))); err != nil {

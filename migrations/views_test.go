@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func pid(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
@@ -23,7 +24,7 @@ func valueOr[T any](value *T, otherwise T) T {
 // wantLines compares the text that a query makes of each row with what is wanted, in any order.
 func wantLines(t *testing.T, db querier, sql string, want ...string) {
 	t.Helper()
-	got := one[[]string](t, db, "SELECT coalesce(array_agg(line), '{}') FROM ("+sql+") AS of (line)")
+	got := must.One[[]string](t, db, "SELECT coalesce(array_agg(line), '{}') FROM ("+sql+") AS of (line)")
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
@@ -153,7 +154,7 @@ func TestPreparedTransactionsAreNamed(t *testing.T) {
 func TestTablesAndViewsHaveAComment(t *testing.T) {
 	t.Parallel()
 	_, pool := installed(t)
-	missing := one[string](t, pool, `SELECT coalesce(string_agg(c.oid::regclass::text, ', '), '') FROM pg_class AS c
+	missing := must.One[string](t, pool, `SELECT coalesce(string_agg(c.oid::regclass::text, ', '), '') FROM pg_class AS c
 		WHERE c.relnamespace = 'pglock'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
 		  AND obj_description(c.oid, 'pg_class') IS NULL`)
 	if missing != "" {

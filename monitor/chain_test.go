@@ -357,8 +357,7 @@ func TestChainNamesTheTableOfARowThatIsWaitedFor(t *testing.T) {
 	s := newIdleSessions(t)
 	holder := s.session("BEGIN", "UPDATE t SET v = 1", "INSERT INTO t VALUES (100)")
 	elsewhere := testenv.Database(t)
-	var transaction string
-	must.Succeed(t, holder.QueryRow(t.Context(), "SELECT txid_current()::text").Scan(&transaction))
+	transaction := must.One[string](t, holder, "SELECT txid_current()::text")
 	for id := range 7 {
 		s.waits(fmt.Sprintf("SELECT * FROM t WHERE id = %d FOR UPDATE", id+1))
 	}

@@ -160,8 +160,7 @@ func TestSnapshotTheUseOfTheLockTable(t *testing.T) {
 	var s *monitor.Snapshot
 	testenv.WaitUntil(t, "the snapshot counts as pg_locks does", func() bool {
 		s = take(t, pool)
-		var used int64
-		must.Succeed(t, pool.QueryRow(t.Context(), selectUse).Scan(&used))
+		used := must.One[int64](t, pool, selectUse)
 		return s.Capacity.Used == used
 	})
 	c := s.Capacity

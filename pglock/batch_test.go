@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -43,8 +44,7 @@ func batchTable(t *testing.T, db *testenv.DB) {
 
 func batchWantDone(t *testing.T, db *testenv.DB, want int) {
 	t.Helper()
-	var n int
-	txCheck(t, db.Connect(t).QueryRow(t.Context(), "SELECT count(*) FROM done").Scan(&n))
+	n := must.One[int](t, db.Connect(t), "SELECT count(*) FROM done")
 	if n != want {
 		t.Errorf("%d rows have been written, want %d", n, want)
 	}

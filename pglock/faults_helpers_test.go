@@ -128,20 +128,10 @@ func numbers(t testing.TB, conn *pgx.Conn, query string, args ...any) []int64 {
 	return found
 }
 
-// number returns the result of a query for one integer.
-func number(t testing.TB, conn *pgx.Conn, query string, args ...any) int64 {
-	t.Helper()
-	found := numbers(t, conn, query, args...)
-	if len(found) != 1 {
-		t.Fatalf("%s: found %v, want one number", query, found)
-	}
-	return found[0]
-}
-
 // sessionsNow counts the lock sessions of the Lockers under test that have been opened, so that they have an identity.
 func sessionsNow(t testing.TB, conn *pgx.Conn) int64 {
 	t.Helper()
-	return number(t, conn, `select count(*) from pg_stat_activity as a join pg_locks as l using (pid)
+	return must.One[int64](t, conn, `select count(*) from pg_stat_activity as a join pg_locks as l using (pid)
 		where a.datname = current_database() and a.application_name like $1 and l.classid = $2::int8::oid and l.objsubid = 2`,
 		faultsApplications, int64(lockkeys.IdentityClass))
 }

@@ -37,7 +37,7 @@ func TestFaultsARequestThatArrivesAfterItsErrorIsFreedWithinALease(t *testing.T)
 	watcher := db.Connect(t)
 	// On a busy machine the server may have ended the session before.
 	testenv.WaitUntil(t, "the request is granted, or its session has ended", func() bool {
-		return len(db.AdvisoryLocks(t)) == 1 || number(t, watcher, sessionsLike, silentApplication+" (pglock %") == 0
+		return len(db.AdvisoryLocks(t)) == 1 || must.One[int64](t, watcher, sessionsLike, silentApplication+" (pglock %") == 0
 	})
 	t.Logf("after the request has arrived: %v", db.AdvisoryLocks(t))
 	mustUnlock(t, mustLock(t, openLocker(t, db), key))

@@ -33,7 +33,7 @@ func TestWaitersHaveNoSnapshotWhateverOthersCreate(t *testing.T) {
 		plainLock(t, holder, key)
 		granted := lockLater(t, l, key)
 		db.WaitForWaiters(t, 1)
-		if n := number(t, conn, waitersWithSnapshot); n != 0 {
+		if n := must.One[int64](t, conn, waitersWithSnapshot); n != 0 {
 			t.Errorf("%d waiters have a snapshot", n)
 		}
 		plainUnlock(t, holder, key)
@@ -87,7 +87,7 @@ func TestWaitersHaveNoSnapshotWhateverTheirRoleDoes(t *testing.T) {
 	plainLock(t, admin, key)
 	granted := lockLater(t, l, key)
 	db.WaitForWaiters(t, 1)
-	if n := number(t, admin, waitersWithSnapshot); n != 0 {
+	if n := must.One[int64](t, admin, waitersWithSnapshot); n != 0 {
 		t.Errorf("%d waiters have a snapshot", n)
 	}
 	plainUnlock(t, admin, key)

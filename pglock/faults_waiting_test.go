@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -64,7 +65,7 @@ func TestWaitersDoNotBlockOthers(t *testing.T) {
 	_, indexed := createIndex(t, db, "beside_waiters")
 	wantNoError(t, indexed, "CREATE INDEX CONCURRENTLY beside waiters of this library")
 	db.WaitForWaiters(t, 8)
-	if n := number(t, conn, waitersWithSnapshot); n != 0 {
+	if n := must.One[int64](t, conn, waitersWithSnapshot); n != 0 {
 		t.Errorf("%d waiters hold back the vacuum horizon", n)
 	}
 
@@ -75,12 +76,12 @@ func TestWaitersDoNotBlockOthers(t *testing.T) {
 		waited <- err
 	}()
 	db.WaitForWaiters(t, 9)
-	if n := number(t, conn, waitersWithSnapshot); n != 1 {
+	if n := must.One[int64](t, conn, waitersWithSnapshot); n != 1 {
 		t.Errorf("the control has %d snapshots, so this test shows nothing", n)
 	}
 	builder, indexed := createIndex(t, db, "beside_a_plain_waiter")
 	testenv.WaitUntil(t, "the control blocks CREATE INDEX CONCURRENTLY", func() bool {
-		return number(t, conn, "select count(*) from unnest(pg_blocking_pids($1)) as pid where pid = $2",
+		return must.One[int64](t, conn, "select count(*) from unnest(pg_blocking_pids($1)) as pid where pid = $2",
 			builder.PgConn().PID(), control.PgConn().PID()) == 1
 	})
 	plainUnlock(t, holder, keys...)

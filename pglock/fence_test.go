@@ -173,7 +173,7 @@ func TestFenceGivesNoTokenToAHolderThatLostItsLockBeforeTheDrawEnded(t *testing.
 	}
 	// The draw has ended, since those of the process wait for each other, or will; only its holder can still be asked.
 	testenv.WaitUntil(t, "both have drawn", func() bool {
-		return number(t, observer, "select last_value from pglock.fence") >= 2
+		return must.One[int64](t, observer, "select last_value from pglock.fence") >= 2
 	})
 	cancel()
 	if err := <-drawn; !errors.Is(err, context.Canceled) {
@@ -208,7 +208,7 @@ func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
 	unreachable.Store(false)
 	one, err := first.Fence(minuteContext(t))
 	must.Succeed(t, err)
-	terminated := number(t, db.Connect(t), `select count(pg_terminate_backend(pid)) from pg_stat_activity as a
+	terminated := must.One[int64](t, db.Connect(t), `select count(pg_terminate_backend(pid)) from pg_stat_activity as a
 		where datname = current_database() and pid <> pg_backend_pid()
 		and not exists (select from pg_locks as l where l.pid = a.pid and l.locktype = 'advisory')`)
 	if terminated < 1 {
@@ -234,11 +234,11 @@ func TestFenceWaitsForTheStandbyOnOneProcess(t *testing.T) {
 	go func() { _, err := lock.Fence(minuteContext(t)); drawn <- err }()
 	const hanging = " from pg_stat_activity where wait_event = 'SyncRep'"
 	testenv.WaitUntil(t, "the second draw waits alone", func() bool {
-		return number(t, observer, "select last_value from pglock.fence") >= 2 && number(t, observer, "select count(*)"+hanging) == 1
+		return must.One[int64](t, observer, "select last_value from pglock.fence") >= 2 && must.One[int64](t, observer, "select count(*)"+hanging) == 1
 	})
 	var err error
 	testenv.WaitUntil(t, "the draw whose waits are cancelled fails", func() bool {
-		number(t, observer, "select count(pg_cancel_backend(pid))"+hanging)
+		must.One[int64](t, observer, "select count(pg_cancel_backend(pid))"+hanging)
 		select {
 		case err = <-drawn:
 			return true
@@ -308,7 +308,7 @@ func TestFenceOfManyHoldersSharesTheWaitForTheDisk(t *testing.T) {
 			fenceWaits(t, observer)
 		}
 	}
-	if waiting := number(t, observer, fenceWaiting); waiting != 1 {
+	if waiting := must.One[int64](t, observer, fenceWaiting); waiting != 1 {
 		t.Errorf("%d draws of one process are on the server", waiting)
 	}
 	fenceExec(t, admin, "COMMIT")
@@ -328,5 +328,5 @@ const fenceWaiting = `select count(*) from pg_locks where locktype = 'relation' 
 
 func fenceWaits(t *testing.T, observer *pgx.Conn) {
 	t.Helper()
-	testenv.WaitUntil(t, "the draw waits", func() bool { return number(t, observer, fenceWaiting) == 1 })
+	testenv.WaitUntil(t, "the draw waits", func() bool { return must.One[int64](t, observer, fenceWaiting) == 1 })
 }

@@ -31,7 +31,7 @@ func wantBlocked(t *testing.T, db *testenv.DB, conn *pgx.Conn, by ...*pgx.Conn) 
 	}
 	admin := db.Connect(t)
 	testenv.WaitUntil(t, "the transaction waits for the earlier ones", func() bool {
-		return number(t, admin, `select (count(*) = $3 and bool_and(pid = any($2)))::int
+		return must.One[int64](t, admin, `select (count(*) = $3 and bool_and(pid = any($2)))::int
 			from unnest(pg_blocking_pids($1)) as pid`, conn.PgConn().PID(), pids, len(pids)) == 1
 	})
 }
@@ -179,7 +179,7 @@ func loseSilently(t *testing.T, db *testenv.DB, key pglock.Key) (lost, taken *pg
 // terminateHolders ends all sessions that hold an advisory lock.
 func terminateHolders(t *testing.T, admin *pgx.Conn) {
 	t.Helper()
-	number(t, admin, `select count(pg_terminate_backend(pid)) from (select distinct pid from pg_locks
+	must.One[int64](t, admin, `select count(pg_terminate_backend(pid)) from (select distinct pid from pg_locks
 		where locktype = 'advisory' and granted and pid <> pg_backend_pid()
 		and database = (select oid from pg_database where datname = current_database())) as holders`)
 }
@@ -288,7 +288,7 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 		}
 		commit(t, mustGuard(t, admin, lock))
 		// The server process of the Locker before may not have ended yet.
-		identities := number(t, admin, `select max(n) from (select count(*) as n from pg_locks where locktype = 'advisory' and objsubid = 2
+		identities := must.One[int64](t, admin, `select max(n) from (select count(*) as n from pg_locks where locktype = 'advisory' and objsubid = 2
 			and database = (select oid from pg_database where datname = current_database()) group by pid) as of_process`)
 		if identities != 1 {
 			t.Errorf("a session has %d identities", identities)

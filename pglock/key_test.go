@@ -45,8 +45,7 @@ func TestKeySQLKnowsTheSameNumbers(t *testing.T) {
 		names = append(names, name)
 	}
 	for _, name := range names {
-		var number int64
-		txCheck(t, pool.QueryRow(t.Context(), "SELECT pglock.key($1)", name).Scan(&number))
+		number := must.One[int64](t, pool, "SELECT pglock.key($1)", name)
 		if want := pglock.NewKey(name).Int64(); number != want {
 			t.Errorf("pglock.key(%.40q) is %d, NewKey has %d", name, number, want)
 		}

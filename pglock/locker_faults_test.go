@@ -332,7 +332,7 @@ func TestFaultsAStatementOfAnotherSessionChangesNothing(t *testing.T) {
 		if _, err := conn.Exec(t.Context(), name, args...); err != nil {
 			t.Errorf("%s\n%v", name, err)
 		}
-		if n := number(t, conn, sum); n != 1 {
+		if n := must.One[int64](t, conn, sum); n != 1 {
 			t.Fatalf("%s\nleft %d locks, want the one that was there", name, n)
 		}
 	}

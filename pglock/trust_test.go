@@ -195,8 +195,7 @@ func TestTrustOfASeparateMigratorTakesOneOption(t *testing.T) {
 	if ping != nil || fence != nil || log.String() != "" {
 		t.Errorf("with the option: %v, %v, %s", ping, fence, &log)
 	}
-	var names int
-	txCheck(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pglock.names").Scan(&names))
+	names := must.One[int](t, pool, "SELECT count(*) FROM pglock.names")
 	if names != 2 {
 		t.Errorf("%d names were recorded", names)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -159,8 +160,7 @@ func TestTxBeginFuncCommitsAndRollsBack(t *testing.T) {
 	txWantWaitError(t, err, key)
 	txCheck(t, holder.Rollback(t.Context()))
 
-	var n int
-	txCheck(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM done").Scan(&n))
+	n := must.One[int](t, pool, "SELECT count(*) FROM done")
 	if n != 1 {
 		t.Errorf("%d of 4 have been committed", n)
 	}

@@ -84,14 +84,3 @@ func execute(t *testing.T, db execer, sql string, args ...any) {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
-
-func one[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
-	t.Helper()
-	rows, err := pool.Query(t.Context(), sql, args...)
-	must.Succeed(t, err)
-	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return value
-}

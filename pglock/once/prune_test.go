@@ -32,7 +32,7 @@ func TestOnceRecordsAreKeptForAsLongAsAskedAndThenForgotten(t *testing.T) {
 	must.Succeed(t, do(t, pool, "s", "2"))
 	age(t, pool, keep-time.Minute)
 	must.Succeed(t, once.Prune(t.Context(), pool, keep))
-	if left := one[int](t, pool, "SELECT count(*) FROM pglock.once_records"); left != 1 {
+	if left := must.One[int](t, pool, "SELECT count(*) FROM pglock.once_records"); left != 1 {
 		t.Errorf("%d records are left", left)
 	}
 	wantIs(t, do(t, pool, "s", "2"), pglock.ErrDone)
@@ -52,7 +52,7 @@ func TestOnceARecordThatIsBeingDeletedIsNoRecordOfTheNext(t *testing.T) {
 	next := make(chan error, 1)
 	go func() { next <- do(t, pool, "s", "1") }()
 	testenv.WaitUntil(t, "the call waits", func() bool {
-		return one[bool](t, db.Pool(t), waitsIn)
+		return must.One[bool](t, db.Pool(t), waitsIn)
 	})
 	commit(t, prune)
 	must.Succeed(t, <-next)
@@ -79,12 +79,12 @@ func TestOnceLooksUseTheIndex(t *testing.T) {
 	}
 	execute(t, conn, `INSERT INTO pglock.once_records (scope, id) SELECT 's', i FROM generate_series(1, 20000) AS i`)
 	scans := func() int64 {
-		if one[int](t, pool, "SELECT current_setting('server_version_num')::int") >= 150000 {
+		if must.One[int](t, pool, "SELECT current_setting('server_version_num')::int") >= 150000 {
 			execute(t, conn, "SELECT pg_stat_force_next_flush()")
 		} else {
 			execute(t, conn, "SELECT pg_sleep(1)") // statistics are flushed that often
 		}
-		return one[int64](t, pool, `SELECT sum(seq_tup_read)::int8 FROM pg_stat_user_tables
+		return must.One[int64](t, pool, `SELECT sum(seq_tup_read)::int8 FROM pg_stat_user_tables
 			WHERE schemaname = 'pglock' AND relname = 'once_records'`)
 	}
 	before := scans()

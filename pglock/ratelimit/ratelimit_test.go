@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/ratestore"
@@ -28,17 +27,6 @@ const patience = time.Minute
 
 var slow = ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 5}
 
-func one[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) T {
-	t.Helper()
-	rows, err := db.Query(t.Context(), sql, args...)
-	must.Succeed(t, err)
-	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return value
-}
-
 func TestRatelimitARefusalWritesNothing(t *testing.T) {
 	server := testenv.Installed(t)
 	pool := server.Pool(t)
@@ -52,15 +40,15 @@ func TestRatelimitARefusalWritesNothing(t *testing.T) {
 	const refusals, tries = 50, 20
 	var wal, xids int64
 	for range tries {
-		before := one[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8")
-		xid := one[int64](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8")
+		before := must.One[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8")
+		xid := must.One[int64](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8")
 		for range refusals {
 			if d, err := ratelimittest.Allow(t.Context(), l, "k", slow); err != nil || d.OK {
 				t.Fatal(d, err)
 			}
 		}
-		wal = one[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8") - before
-		xids = one[int64](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8") - xid
+		wal = must.One[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8") - before
+		xids = must.One[int64](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8") - xid
 		if wal == 0 && xids == 0 {
 			return
 		}
@@ -90,7 +78,7 @@ func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 		decided <- d
 	}()
 	awaitBlocked(t, pool)
-	until := one[time.Time](t, pool, "SELECT clock_timestamp()")
+	until := must.One[time.Time](t, pool, "SELECT clock_timestamp()")
 	must.Succeed(t, tx.Rollback(t.Context()))
 	if d := <-decided; d.At.Before(until) || !d.OK {
 		t.Errorf("decided at %v, but the row was locked until %v", d.At, until)
@@ -100,7 +88,7 @@ func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 func awaitBlocked(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	testenv.WaitUntil(t, "a session waits for the row", func() bool {
-		return one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
+		return must.One[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
 }
@@ -282,7 +270,7 @@ func TestRatelimitPruneDeletesWhatSaysNothing(t *testing.T) {
 	must.Succeed(t, err)
 	time.Sleep(time.Millisecond)
 	must.Succeed(t, ratelimit.Prune(t.Context(), pool))
-	if n := one[int](t, owner, "SELECT count(*)::int FROM pglock.rates"); n != 1 {
+	if n := must.One[int](t, owner, "SELECT count(*)::int FROM pglock.rates"); n != 1 {
 		t.Errorf("%d keys are left", n)
 	}
 	if d, err := ratelimittest.Allow(t.Context(), l, "slow", slow); err != nil || d.Remaining != slow.Burst-2 {

@@ -111,8 +111,7 @@ func TestGuardTxPassesOnSerializationFailures(t *testing.T) {
 	l := open(t, pool)
 	held := lock(t, l)
 	tx := begin(t, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	var one int
-	must.Succeed(t, tx.QueryRow(t.Context(), "SELECT count(*) FROM pglock.jobs").Scan(&one))
+	must.One[int](t, tx, "SELECT count(*) FROM pglock.jobs")
 	endHolders(t, pool)
 	unlock(t, lock(t, open(t, pool)))
 	err := held.GuardTx(t.Context(), tx)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // These tests interleave transactions of the schema's functions, with pg_locks as the oracle.
@@ -344,8 +345,7 @@ func TestLeaseCallsMakeTheirCommitsDurable(t *testing.T) {
 			if setting == "remote_apply" {
 				want = setting
 			}
-			var got string
-			p.must(p.conn.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got))
+			got := must.One[string](t, p.conn, "SHOW synchronous_commit")
 			if got != want {
 				t.Errorf("%s with %s commits with %s", name, setting, got)
 			}
@@ -437,8 +437,7 @@ func TestLeaseCallThatCannotWinDrawsNoTransactionID(t *testing.T) {
 		}
 		p.exec("BEGIN")
 		got, _ := p.outcomes(c)
-		var writes bool
-		p.must(p.conn.QueryRow(t.Context(), "SELECT pg_current_xact_id_if_assigned() IS NOT NULL").Scan(&writes))
+		writes := must.One[bool](t, p.conn, "SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
 		p.exec("COMMIT")
 		if writes || strings.Contains(fmt.Sprint(got), "granted") {
 			t.Errorf("%s: got %v, with a transaction ID: %v", what, got, writes)
@@ -479,8 +478,7 @@ func TestLeaseLookAtALongQueueIsBounded(t *testing.T) {
 	p.exec("INSERT INTO pglock.lease_waiters (space, number, arrival, holder, attempt, shared) "+
 		"SELECT 1, 7, i, $1, 0, false FROM generate_series(1, 1000) AS i", p.id)
 	for arrival, want := range map[int64]int64{0: 400, 1000: 400, 3: 2} {
-		var ahead int64
-		p.must(p.conn.QueryRow(t.Context(), "SELECT pglock.lease_ahead(1::smallint, 7, false, $1, true)", arrival).Scan(&ahead))
+		ahead := must.One[int64](t, p.conn, "SELECT pglock.lease_ahead(1::smallint, 7, false, $1, true)", arrival)
 		if ahead != want {
 			t.Errorf("before arrival %d: %d are ahead, want %d", arrival, ahead, want)
 		}

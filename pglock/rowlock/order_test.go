@@ -68,8 +68,7 @@ func TestWaitersOfAllProcessesAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	}
 	conn := db.Connect(t)
 	arrivals := o.watchQueue(conn)
-	var end int64
-	must.Succeed(t, conn.QueryRow(t.Context(), "SELECT nextval('pglock.fence')").Scan(&end))
+	end := must.One[int64](t, conn, "SELECT nextval('pglock.fence')")
 	stop() // from now on those who wait give up
 	workers.Wait()
 	o.holds = slices.DeleteFunc(o.holds, func(h hold) bool { return h.token > end })

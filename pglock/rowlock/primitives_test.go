@@ -77,8 +77,7 @@ func TestARunAndItsRecordCommitTogether(t *testing.T) {
 	wantIs(t, run(func() error { return failure }), failure)
 	must.Succeed(t, run(func() error { return nil }))
 	wantIs(t, run(func() error { return nil }), pglock.ErrDone)
-	var effects int
-	must.Succeed(t, owner.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
+	effects := must.One[int](t, owner, "SELECT count(*) FROM effects")
 	if effects != 1 {
 		t.Errorf("%d effects", effects)
 	}
@@ -119,10 +118,9 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 		for range 3 { // each on a connection of its own
 			go func() { verified <- held.Verify(t.Context()) }()
 		}
-		testenv.WaitUntil(t, "all connections for calls are in use", func() (all bool) {
-			must.Succeed(t, tx.QueryRow(t.Context(), `SELECT count(*) = 3 FROM pg_locks
-				WHERE relation = 'pglock.leases'::regclass AND NOT granted`).Scan(&all))
-			return all
+		testenv.WaitUntil(t, "all connections for calls are in use", func() bool {
+			return must.One[bool](t, tx, `SELECT count(*) = 3 FROM pg_locks
+				WHERE relation = 'pglock.leases'::regclass AND NOT granted`)
 		})
 		must.Succeed(t, tx.Rollback(t.Context()))
 		for range 3 {

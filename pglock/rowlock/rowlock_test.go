@@ -136,9 +136,8 @@ func TestACallIsNeitherCutShortNorCancelled(t *testing.T) {
 	held := make(chan *pglock.Lock, 1)
 	block(func() {
 		go func() { held <- lock(t, l) }()
-		testenv.WaitUntil(t, "the call has waited for longer than the bound", func() (waiting bool) {
-			must.Succeed(t, pool.QueryRow(t.Context(), waits).Scan(&waiting))
-			return waiting
+		testenv.WaitUntil(t, "the call has waited for longer than the bound", func() bool {
+			return must.One[bool](t, pool, waits)
 		})
 	})
 	unlock(t, <-held)
@@ -147,9 +146,8 @@ func TestACallIsNeitherCutShortNorCancelled(t *testing.T) {
 		defer cancel()
 		_, err := l.TryLock(ctx, key)
 		wantIs(t, err, pglock.ErrUnavailable)
-		testenv.WaitUntil(t, "the call is given up, and settled on another connection", func() (settles bool) {
-			must.Succeed(t, pool.QueryRow(t.Context(), waits+" AND query LIKE '%lease_settle%'").Scan(&settles))
-			return settles
+		testenv.WaitUntil(t, "the call is given up, and settled on another connection", func() bool {
+			return must.One[bool](t, pool, waits+" AND query LIKE '%lease_settle%'")
 		})
 	})
 	if n := cancels.Load(); n > 0 {
@@ -341,9 +339,8 @@ func TestALostAnswerLeavesNothing(t *testing.T) {
 		}
 	}
 	must.Succeed(t, held.Verify(t.Context()))
-	var refused bool
-	must.Succeed(t, pool.QueryRow(t.Context(), `SELECT h.floor > 0 AND h.floor < l.attempt
-		FROM pglock.leases AS l JOIN pglock.holders AS h ON h.id = l.holder`).Scan(&refused))
+	refused := must.One[bool](t, pool, `SELECT h.floor > 0 AND h.floor < l.attempt
+		FROM pglock.leases AS l JOIN pglock.holders AS h ON h.id = l.holder`)
 	if !refused {
 		t.Error("the server does not refuse the statement whose answer was lost")
 	}

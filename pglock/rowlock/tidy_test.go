@@ -36,10 +36,9 @@ func TestALockThatIsBeingReleasedIsNotDroppedAsUnknown(t *testing.T) {
 	must.Succeed(t, err)
 	got := make(chan error, 1)
 	go func() { got <- lock.Unlock(t.Context()) }()
-	testenv.WaitUntil(t, "the release waits", func() (waits bool) {
-		must.Succeed(t, pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%lease_call%')`).Scan(&waits))
-		return waits
+	testenv.WaitUntil(t, "the release waits", func() bool {
+		return must.One[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%lease_call%')`)
 	})
 	b.holder.compare()
 	if len(b.holder.known()) != 1 {
@@ -71,9 +70,8 @@ func TestWhatTheServerForgotIsFoundOut(t *testing.T) {
 	_, err = pool.Exec(t.Context(), "UPDATE pglock.leases SET attempt = 1, holder = $1", b.holder.id)
 	must.Succeed(t, err)
 	b.holder.compare()
-	testenv.WaitUntil(t, "it is dropped again", func() (free bool) {
-		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT bool_and(holder IS NULL) FROM pglock.leases").Scan(&free))
-		return free
+	testenv.WaitUntil(t, "it is dropped again", func() bool {
+		return must.One[bool](t, pool, "SELECT bool_and(holder IS NULL) FROM pglock.leases")
 	})
 }
 
@@ -87,8 +85,7 @@ func TestPruningGoesOnWhileThereIsMore(t *testing.T) {
 	must.Succeed(t, err)
 	for b.holder.prune() {
 	}
-	var left int
-	must.Succeed(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pglock.leases").Scan(&left))
+	left := must.One[int](t, pool, "SELECT count(*) FROM pglock.leases")
 	if left > 0 {
 		t.Errorf("%d rows are left", left)
 	}

@@ -85,7 +85,7 @@ func TestScheduleRunsOnANewConnectionWhenAllOldOnesHaveFrozen(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := one[int](t, pool, "SELECT count(*)::int FROM pglock.runs WHERE finished IS NOT NULL"); n != 1+others {
+	if n := must.One[int](t, pool, "SELECT count(*)::int FROM pglock.runs WHERE finished IS NOT NULL"); n != 1+others {
 		t.Errorf("%d runs were recorded", n)
 	}
 }
@@ -96,7 +96,7 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 	db, pool := installed(t)
 	freeze := func(n *links) { n.first().Cut(true, true) }
 	terminate := func(*links) {
-		if n := one[int](t, pool, "SELECT count(pg_terminate_backend(pid))::int"+recording); n != 1 {
+		if n := must.One[int](t, pool, "SELECT count(pg_terminate_backend(pid))::int"+recording); n != 1 {
 			t.Errorf("%d connections were terminated", n)
 		}
 	}
@@ -112,7 +112,7 @@ func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
 				}
 				must.Succeed(t, jobs.Run(t.Context(), t.Name(), day, job))
 				wantIs(t, jobs.Run(t.Context(), t.Name(), day, job), pglock.ErrDone)
-				if done := one[bool](t, pool, "SELECT finished IS NOT NULL FROM pglock.runs WHERE job = $1", t.Name()); !done || runs != 1 {
+				if done := must.One[bool](t, pool, "SELECT finished IS NOT NULL FROM pglock.runs WHERE job = $1", t.Name()); !done || runs != 1 {
 					t.Errorf("finished: %t, after %d runs", done, runs)
 				}
 			})
@@ -135,7 +135,7 @@ func inStart(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs, fail fun
 		})
 	}()
 	testenv.WaitUntil(t, "the run waits for the lock", func() bool {
-		return one[int](t, pool, `SELECT count(*)::int FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+		return must.One[int](t, pool, `SELECT count(*)::int FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
 			WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted`) > 0
 	})
 	fail()
@@ -150,7 +150,7 @@ func TestScheduleAStartThatDidNotArriveIsRecordedOnANewConnection(t *testing.T) 
 	jobs, network := onLinks(t, db)
 	_, err := inStart(t, pool, jobs, func() { network.first().Cut(true, true) })
 	must.Succeed(t, err)
-	if n := one[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL"); n != 1 {
+	if n := must.One[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL"); n != 1 {
 		t.Errorf("%d attempts were recorded", n)
 	}
 }
@@ -180,7 +180,7 @@ func TestScheduleRecordsDoNotDependOnTheRole(t *testing.T) {
 	settings := map[string]string{"synchronous_commit": "off", "client_min_messages": "error", "lock_timeout": "1ms",
 		"idle_in_transaction_session_timeout": "1ms"}
 	for _, setting := range []string{"idle_session_timeout", "transaction_timeout"} {
-		if one[bool](t, owner, "SELECT current_setting($1, true) IS NOT NULL", setting) { // some came with later versions
+		if must.One[bool](t, owner, "SELECT current_setting($1, true) IS NOT NULL", setting) { // some came with later versions
 			settings[setting] = "1s" // enough to set up a session on a busy machine
 		}
 	}
@@ -192,7 +192,7 @@ func TestScheduleRecordsDoNotDependOnTheRole(t *testing.T) {
 		time.Sleep(1200 * time.Millisecond) // longer than the timeouts
 		return nil
 	}))
-	if !one[bool](t, owner, "SELECT finished IS NOT NULL FROM pglock.runs") {
+	if !must.One[bool](t, owner, "SELECT finished IS NOT NULL FROM pglock.runs") {
 		t.Error("the end of the run was not recorded")
 	}
 }
@@ -233,7 +233,7 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 		})
 	}()
 	testenv.WaitUntil(t, "the wait is cancelled", func() bool {
-		return one[int](t, pool, `SELECT count(CASE wait_event WHEN 'SyncRep' THEN pg_cancel_backend(pid) END)::int
+		return must.One[int](t, pool, `SELECT count(CASE wait_event WHEN 'SyncRep' THEN pg_cancel_backend(pid) END)::int
 			FROM pg_stat_activity`) > 0
 	})
 	err := <-ended

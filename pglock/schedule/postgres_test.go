@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
@@ -23,17 +22,6 @@ import (
 var day = time.Now().Add(-24 * time.Hour).UTC().Truncate(time.Hour)
 
 func nothing(context.Context, *pglock.Lock) error { return nil }
-
-func one[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
-	t.Helper()
-	rows, err := pool.Query(t.Context(), sql, args...)
-	must.Succeed(t, err)
-	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return value
-}
 
 func wantIs(t *testing.T, err, want error) {
 	t.Helper()
@@ -73,10 +61,10 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	must.Succeed(t, run("succeeds", nil))
 	wantIs(t, run("again", nil), pglock.ErrDone)
 	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrDone)
-	if got := one[string](t, pool, "SELECT string_agg(run, ' ') FROM effects"); got != "succeeds" {
+	if got := must.One[string](t, pool, "SELECT string_agg(run, ' ') FROM effects"); got != "succeeds" {
 		t.Errorf("the effects are %q", got)
 	}
-	if n := one[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL AND done"); n != 2 {
+	if n := must.One[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL AND done"); n != 2 {
 		t.Errorf("%d attempts were recorded", n)
 	}
 	if err := runTx(t, jobs, pool, day.Add(1e9), nil); err == nil {
@@ -104,7 +92,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 	jobs, successor := newJobs(open(t, pool)), newJobs(open(t, db.Pool(t)))
 	succeeded := make(chan error, 1)
 	err = runTx(t, jobs, pool, day, func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error {
-		holder := one[int](t, pool, `SELECT pid FROM pg_locks JOIN pg_database AS d ON d.oid = database
+		holder := must.One[int](t, pool, `SELECT pid FROM pg_locks JOIN pg_database AS d ON d.oid = database
 			WHERE datname = current_database() AND locktype = 'advisory' AND (classid::int8 << 32 | objid::int8) = $1`, lock.Key().Int64())
 		if _, err := pool.Exec(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", holder); err != nil {
 			return err
@@ -116,14 +104,14 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 			})
 		}()
 		testenv.WaitUntil(t, "the successor waits for this transaction", func() bool {
-			return one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
+			return must.One[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
 				WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 		})
 		return effect(ctx, tx, "zombie")
 	})
 	second := <-succeeded
 	// The first holder's transaction was guarded before it lost the lock, so either may commit, but never both.
-	if n := one[int](t, pool, "SELECT count(*)::int FROM effects"); n != 1 || (err == nil) == (second == nil) && second == nil {
+	if n := must.One[int](t, pool, "SELECT count(*)::int FROM effects"); n != 1 || (err == nil) == (second == nil) && second == nil {
 		t.Errorf("%d effects; the first got %v, its successor %v", n, err, second)
 	}
 	if second != nil {
@@ -210,12 +198,11 @@ func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
 			next.Due = day.Add(time.Duration(i+1) * time.Minute)
 			go func() { _, err := runstore.Record(t.Context(), l, next); recorded <- err }()
 		}
-		var since time.Time
-		must.Succeed(t, tx.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since))
+		since := must.One[time.Time](t, tx, "SELECT clock_timestamp()")
 		testenv.WaitUntil(t, "they have waited for longer than one turn", func() bool {
 			_, err := runstore.Record(t.Context(), l, runstore.Request{Job: "other", Due: day, Step: runstore.StepDone})
 			must.Succeed(t, err)
-			return one[bool](t, pool, "SELECT clock_timestamp() > $1::timestamptz + interval '2 s'", since)
+			return must.One[bool](t, pool, "SELECT clock_timestamp() > $1::timestamptz + interval '2 s'", since)
 		})
 		if len(recorded) > 0 {
 			t.Errorf("a run was recorded before the transaction had ended, or failed: %v", <-recorded)

@@ -89,9 +89,8 @@ func takesTheLock(t *testing.T, program *exec.Cmd) {
 			t.Fatalf("it has ended with %v, and printed\n%s", err, strings.Join(output.lines(), "\n"))
 		default:
 		}
-		var waiters int
-		must.Succeed(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiters))
+		waiters := must.One[int](t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 		return waiters == 1
 	})
 	must.Succeed(t, lock.Unlock(t.Context()))

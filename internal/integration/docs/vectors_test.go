@@ -18,8 +18,7 @@ func TestDocsKeyVectorsAreThoseOfGoAndSQL(t *testing.T) {
 	pool := testenv.Installed(t).Pool(t)
 	for _, v := range published {
 		inGo := pglock.NewKey(v.Name).Int64()
-		var inSQL int64
-		must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pglock.key($1)", v.Name).Scan(&inSQL))
+		inSQL := must.One[int64](t, pool, "SELECT pglock.key($1)", v.Name)
 		if want := strconv.FormatInt(inGo, 10); v.Key != want || inSQL != inGo {
 			t.Errorf("the key of %q is published as %s, in Go it is %s, and in SQL %d", v.Name, v.Key, want, inSQL)
 		}

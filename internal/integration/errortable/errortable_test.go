@@ -369,8 +369,7 @@ func TestErrorsOfAConnectionThatEndsInThePool(t *testing.T) {
 	pool := errorPool(t, e.db, func(*pgxpool.Config) {})
 	for name, run := range e.ownCalls(t, pool) {
 		t.Run(name, func(t *testing.T) {
-			var pid int32
-			must.Succeed(t, pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+			pid := must.One[int32](t, pool, "SELECT pg_backend_pid()")
 			terminate(t, admin, pid)
 			wantDocumented(t, run(t.Context()), "the connection of your transaction has ended")
 		})

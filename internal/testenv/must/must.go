@@ -5,6 +5,8 @@ package must
 import (
 	"context"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Succeed ends the test if err is not nil.
@@ -21,4 +23,13 @@ func Closing[C interface{ Close(context.Context) error }](t testing.TB, made C, 
 	Succeed(t, err)
 	t.Cleanup(func() { Succeed(t, made.Close(context.Background())) })
 	return made
+}
+
+// One returns the one value that a query has, in its first row.
+func One[T any](t testing.TB, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, sql string, args ...any) (value T) {
+	t.Helper()
+	Succeed(t, db.QueryRow(t.Context(), sql, args...).Scan(&value))
+	return value
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // transaction.
 func TestGuardFindsADyingSessionsIdentityFree(t *testing.T) {
 	db := testenv.On(t, testenv.NewServer(t, map[string]string{"max_connections": "30", "max_locks_per_transaction": "1000"}))
-	database := uint32(query[int64](t, db.Connect(t), "select oid::int8 from pg_database where datname = current_database()"))
+	database := uint32(must.One[int64](t, db.Connect(t), "select oid::int8 from pg_database where datname = current_database()"))
 	for range 8 {
 		if passesStale(t, db, database, lockkeys.NewIdentity(database)) {
 			t.Error("a transaction passed the guard of a lock that the next holder had")
@@ -53,7 +53,7 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 	for partition(database, key) != 0 {
 		key.Number++
 	}
-	server := query[string](t, admin, `select concat((date_part('epoch', pg_postmaster_start_time()) * 1000000)::int8,
+	server := must.One[string](t, admin, `select concat((date_part('epoch', pg_postmaster_start_time()) * 1000000)::int8,
 		'/', current_database())`)
 	s := Session{Server: server, Identity: object, Run: func(ctx context.Context, sql string, args ...string) (row string, err error) {
 		if sql == lockdb.Heartbeat {
@@ -66,9 +66,9 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 		err = holder.QueryRow(ctx, sql, values...).Scan(&row)
 		return row, err
 	}}
-	query[int64](t, holder, "select count(pg_advisory_lock(n)) from generate_series(1, 20000) as n")
-	query[int64](t, holder, "select count(pg_advisory_lock($1)) from generate_series(1, 1)", key.Number)
-	query[int64](t, holder, "select count(pg_advisory_lock($1, $2)) from generate_series(1, 1)", lockkeys.IdentityClass, object)
+	must.One[int64](t, holder, "select count(pg_advisory_lock(n)) from generate_series(1, 20000) as n")
+	must.One[int64](t, holder, "select count(pg_advisory_lock($1)) from generate_series(1, 1)", key.Number)
+	must.One[int64](t, holder, "select count(pg_advisory_lock($1, $2)) from generate_series(1, 1)", lockkeys.IdentityClass, object)
 	tx, err := zombie.Begin(t.Context())
 	must.Succeed(t, err)
 	result := make(chan error)
@@ -79,7 +79,7 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 		result <- Guard(t.Context(), tx, s, Lock{Keys: []driver.KeyID{key}})
 	}()
 	db.WaitForWaiters(t, 1)
-	query[bool](t, admin, "select pg_terminate_backend($1)", int32(holder.PgConn().PID()))
+	must.One[bool](t, admin, "select pg_terminate_backend($1)", int32(holder.PgConn().PID()))
 	err = <-result
 	if err != nil && !strings.Contains(err.Error(), "which is still held") {
 		t.Error(err)
@@ -89,12 +89,6 @@ func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (p
 	}
 	testenv.WaitUntil(t, "the locks are free", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 	return err == nil
-}
-
-func query[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) (value T) {
-	t.Helper()
-	must.Succeed(t, conn.QueryRow(t.Context(), sql, args...).Scan(&value))
-	return value
 }
 
 // partitions is NUM_LOCK_PARTITIONS of lwlock.h.

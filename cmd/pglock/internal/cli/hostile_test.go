@@ -79,9 +79,7 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 		got <- err
 	}()
 	testenv.WaitUntil(t, "the session waits", func() bool {
-		var waits bool
-		must.Succeed(t, admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&waits))
-		return waits
+		return must.One[bool](t, admin, "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
 	})
 	awaitSnapshots(t, file)
 

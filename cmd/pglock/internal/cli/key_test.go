@@ -76,8 +76,7 @@ func TestKeyTheSQLTakesTheLock(t *testing.T) {
 			_, err = conn.Exec(t.Context(), "ROLLBACK")
 			must.Succeed(t, err)
 			if statement == "session_sql" {
-				var unlocked bool
-				must.Succeed(t, conn.QueryRow(t.Context(), key["session_unlock_sql"].(string)).Scan(&unlocked))
+				unlocked := must.One[bool](t, conn, key["session_unlock_sql"].(string))
 				if !unlocked {
 					t.Errorf("%v did not unlock", key["session_unlock_sql"])
 				}

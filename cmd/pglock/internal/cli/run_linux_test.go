@@ -63,8 +63,7 @@ func TestRunTheGuardKeepsTheSocketsOfTheLock(t *testing.T) {
 	own, kept := connections(t, p.Process.Pid), connections(t, childOf(t, p.Process.Pid))
 	const holders = `SELECT array_agg(DISTINCT a.client_port) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
 		WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()`
-	var ports []int
-	must.Succeed(t, db.Pool(t).QueryRow(t.Context(), holders).Scan(&ports))
+	ports := must.One[[]int](t, db.Pool(t), holders)
 	if len(ports) == 0 {
 		t.Error("no session holds a lock")
 	}
