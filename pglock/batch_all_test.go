@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -44,7 +45,7 @@ func TestBatchOfSeveralLocksIsOneStatement(t *testing.T) {
 					results := conn.SendBatch(t.Context(), batch)
 					txCheck(t, results.Close())
 					txWantLocks(t, db, "@-3848465438864589366 "+want, "@-1 "+want, "@7/-42 "+want)
-					if got := txShow(t, conn, "lock_timeout"); got != "0" {
+					if got := must.One[string](t, conn, "SHOW lock_timeout"); got != "0" {
 						t.Errorf("lock_timeout is %s afterwards", got)
 					}
 					txCheck(t, results.Tx().Rollback(t.Context()))

@@ -2,13 +2,11 @@ package pglock_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
@@ -137,65 +135,12 @@ func TestGuardTxRefusesANestedTransaction(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-// germanTx behaves like a transaction on a server whose lc_messages is de_DE.
-type germanTx struct{ pgx.Tx }
-
-func (tx germanTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	tag, err := tx.Tx.Exec(ctx, sql, args...)
-	return tag, german(err)
-}
-
-func (tx germanTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return germanRow{tx.Tx.QueryRow(ctx, sql, args...)}
-}
-
-type germanRow struct{ pgx.Row }
-
-func (r germanRow) Scan(to ...any) error { return german(r.Row.Scan(to...)) }
-
-func german(err error) error {
-	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
-		server.Message = strings.ReplaceAll(server.Message, `unrecognized configuration parameter "pglock_lost"`,
-			"unbekannter Konfigurationsparameter »pglock_lost«")
-	}
-	return err
-}
-
-// loseSilently returns a Lock whose session the server has ended without a message, so that another holder has it.
-func loseSilently(t *testing.T, db *testenv.DB, key pglock.Key) (lost, taken *pglock.Lock) {
-	t.Helper()
-	link, config := newProxy(t, db)
-	silent := openShortLeased(t, config)
-	admin := db.Connect(t)
-	lost = mustLock(t, silent, key)
-	commit(t, mustGuard(t, admin, lost)) // the session has an identity
-	link.Cut(true, true)
-	terminateHolders(t, admin)
-	taken = mustLock(t, openLocker(t, db), key)
-	t.Cleanup(func() { link.Cut(false, false) })
-	return lost, taken
-}
-
 // terminateHolders ends all sessions that hold an advisory lock.
 func terminateHolders(t *testing.T, admin *pgx.Conn) {
 	t.Helper()
 	must.One[int64](t, admin, `select count(pg_terminate_backend(pid)) from (select distinct pid from pg_locks
 		where locktype = 'advisory' and granted and pid <> pg_backend_pid()
 		and database = (select oid from pg_database where datname = current_database())) as holders`)
-}
-
-func TestGuardTxOfALostLockMatchesErrLostInAnyLanguage(t *testing.T) {
-	db := testenv.Database(t)
-	lost, taken := loseSilently(t, db, pglock.NewKey("k"))
-	tx, err := db.Connect(t).Begin(t.Context())
-	must.Succeed(t, err)
-	if err := lost.GuardTx(minuteContext(t), germanTx{tx}); !errors.Is(err, pglock.ErrLost) {
-		t.Errorf("GuardTx: %v", err)
-	}
-	if err := tx.Commit(t.Context()); err == nil {
-		t.Error("the transaction committed after its guard had failed")
-	}
-	mustUnlock(t, taken)
 }
 
 // Any role may wait for the identity of a session, and gets it when the session ends.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -80,7 +81,7 @@ func TestTxLockTxBelowADeadlineLeavesAShorterLockTimeoutInForce(t *testing.T) {
 		}
 		txWantHolder(t, wait, holder)
 		txWantUsable(t, tx)
-		if got := txShow(t, tx.Conn(), "lock_timeout"); got != "20ms" {
+		if got := must.One[string](t, tx.Conn(), "SHOW lock_timeout"); got != "20ms" {
 			t.Errorf("%s: lock_timeout is %s afterwards", form.name, got)
 		}
 		// MaxWait takes its place, as usual.

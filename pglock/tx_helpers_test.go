@@ -110,13 +110,6 @@ func txExec(t testing.TB, on interface {
 	}
 }
 
-// txShow returns the value of a setting.
-func txShow(t testing.TB, conn *pgx.Conn, setting string) (value string) {
-	t.Helper()
-	txCheck(t, conn.QueryRow(t.Context(), "SHOW "+setting).Scan(&value))
-	return value
-}
-
 // txWantUsable fails the test unless tx can continue.
 func txWantUsable(t testing.TB, tx pgx.Tx) {
 	t.Helper()

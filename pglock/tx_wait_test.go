@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -154,22 +155,8 @@ func txBeginAfter(t *testing.T, conn *pgx.Conn, session, inside string) pgx.Tx {
 
 func txWantSameLockTimeout(t *testing.T, when string, conn, control *pgx.Conn) {
 	t.Helper()
-	if got, want := txShow(t, conn, "lock_timeout"), txShow(t, control, "lock_timeout"); got != want {
+	if got, want := must.One[string](t, conn, "SHOW lock_timeout"), must.One[string](t, control, "SHOW lock_timeout"); got != want {
 		t.Errorf("%s lock_timeout is %s, want %s", when, got, want)
-	}
-}
-
-func TestTxAnAbortedBatchLeavesNoLockTimeoutBehind(t *testing.T) {
-	t.Parallel()
-	db, key := testenv.Database(t), pglock.Int64Key(1)
-	txHold(t, db, key)
-	conn := db.Connect(t)
-	txExec(t, conn, "SET lock_timeout = '7s'")
-	batch := &pgx.Batch{}
-	pglock.QueueLockTx(batch, key, pglock.MaxWait(txShort))
-	txWantWaitError(t, conn.SendBatch(t.Context(), batch).Close(), key)
-	if got := txShow(t, conn, "lock_timeout"); got != "7s" {
-		t.Errorf("lock_timeout is %s", got)
 	}
 }
 

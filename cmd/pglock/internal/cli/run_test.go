@@ -179,27 +179,12 @@ func TestRunAnIgnoredSignalStaysIgnored(t *testing.T) {
 	wantCode(t, p.end(), 6)
 }
 
-// endlessScript runs until it gets SIGTERM, which it reports. Its background process continues.
-const endlessScript = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.1; done) & echo background $!
-while :; do sleep 0.1; done`
-
+// Each script has a process that goes on if it is not ended, and reports SIGTERM.
 func TestRunALostLockEndsTheWholeJob(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	p := on(t, db, "run", "k", "--", "sh", "-c", endlessScript).start()
-	p.waitForOutput("background")
-	execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
-	r := p.end()
-	wantCode(t, r, 70)
-	wantText(t, r.stdout, "got TERM")
-	wantText(t, r.stderr, `lock "k" lost`, "ending the command")
-	wantGone(t, r.stdout)
-}
-
-func TestRunALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 	t.Parallel()
 	const loop = `while :; do sleep 0.1; done`
 	for name, script := range map[string]string{
+		"one that obeys":      `trap "echo got TERM; exit 0" TERM; (` + loop + `) & echo background $!; ` + loop,
 		"the command":         `trap "echo got TERM" TERM; echo background $$; ` + loop,
 		"what it has started": `(trap "" TERM; ` + loop + `) & trap "echo got TERM; exit 0" TERM; echo background $!; ` + loop,
 	} {
@@ -211,6 +196,7 @@ func TestRunALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 			r := p.end()
 			wantCode(t, r, 70)
 			wantText(t, r.stdout, "got TERM")
+			wantText(t, r.stderr, `lock "k" lost`, "ending the command")
 			wantGone(t, r.stdout)
 		})
 	}
