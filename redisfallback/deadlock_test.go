@@ -1,7 +1,9 @@
 package redisfallback_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -11,32 +13,21 @@ import (
 func TestDeadlockOfTwoLockersEnds(t *testing.T) {
 	t.Parallel()
 	server := servers(t, 1)
-	one, two := open(t, newClients(t, server), nil), open(t, newClients(t, server), nil)
-	a, b := pglock.NewKey(t.Name()+" a"), pglock.NewKey(t.Name()+" b")
-	first, err := one.Lock(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
+	ended := make(chan error, 2)
+	var have sync.WaitGroup
+	have.Add(2)
+	for _, keys := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		l := open(t, newClients(t, server), nil)
+		go func() {
+			ended <- l.Do(t.Context(), pglock.NewKey(keys[0]), func(ctx context.Context, _ *pglock.Lock) error {
+				have.Done()
+				have.Wait()
+				return l.Do(ctx, pglock.NewKey(keys[1]), func(context.Context, *pglock.Lock) error { return nil })
+			})
+		}()
 	}
-	second, err := two.Lock(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() {
-		lock, err := one.Lock(first.Context(t.Context()), b)
-		err = errors.Join(err, first.Unlock(t.Context()))
-		if lock != nil {
-			err = errors.Join(err, lock.Unlock(t.Context()))
-		}
-		ended <- err
-	}()
-	lock, err := two.Lock(second.Context(t.Context()), a)
-	released := second.Unlock(t.Context())
-	if lock != nil {
-		released = errors.Join(released, lock.Unlock(t.Context()))
-	}
-	other := <-ended
-	if released != nil || errors.Is(err, pglock.ErrDeadlock) == errors.Is(other, pglock.ErrDeadlock) {
-		t.Errorf("of two calls that wait for each other, one: %v, and the other: %v; %v", err, other, released)
+	one, other := <-ended, <-ended
+	if (one == nil) == (other == nil) || !errors.Is(errors.Join(one, other), pglock.ErrDeadlock) {
+		t.Errorf("of two calls that wait for each other, one: %v, and the other: %v", one, other)
 	}
 }

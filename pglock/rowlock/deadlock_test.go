@@ -3,6 +3,7 @@ package rowlock_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,30 +102,22 @@ func sessions(t *testing.T, pool *pgxpool.Pool) *pglock.Locker {
 // wantVictim makes two calls wait for each other: one holds a lock of one and wants one of wants, and the other holds that and wants the first.
 func wantVictim(t *testing.T, one, wants, two, back *pglock.Locker) {
 	a, b := pglock.NewKey(t.Name()+" a"), pglock.NewKey(t.Name()+" b")
-	first, err := one.Lock(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
+	var have sync.WaitGroup
+	have.Add(2)
+	call := func(l *pglock.Locker, key pglock.Key, other *pglock.Locker, next pglock.Key) <-chan error {
+		ended := make(chan error, 1)
+		go func() {
+			ended <- l.Do(t.Context(), key, func(ctx context.Context, _ *pglock.Lock) error {
+				have.Done()
+				have.Wait()
+				return other.Do(ctx, next, func(context.Context, *pglock.Lock) error { return nil })
+			})
+		}()
+		return ended
 	}
-	second, err := two.Lock(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() {
-		lock, err := wants.Lock(first.Context(t.Context()), b)
-		err = errors.Join(err, first.Unlock(t.Context()))
-		if lock != nil {
-			err = errors.Join(err, lock.Unlock(t.Context()))
-		}
-		ended <- err
-	}()
-	lock, err := back.Lock(second.Context(t.Context()), a)
-	released := second.Unlock(t.Context())
-	if lock != nil {
-		released = errors.Join(released, lock.Unlock(t.Context()))
-	}
-	other := <-ended
-	if released != nil || errors.Is(err, pglock.ErrDeadlock) == errors.Is(other, pglock.ErrDeadlock) {
-		t.Errorf("of two calls that wait for each other, one: %v, and the other: %v; %v", err, other, released)
+	first, second := call(one, a, wants, b), call(two, b, back, a)
+	err, other := <-first, <-second
+	if (err == nil) == (other == nil) || !errors.Is(errors.Join(err, other), pglock.ErrDeadlock) {
+		t.Errorf("of two calls that wait for each other, one: %v, and the other: %v", err, other)
 	}
 }

@@ -216,34 +216,27 @@ func newErrorEnv(t *testing.T, db *testenv.DB) *errorEnv {
 	return &errorEnv{db, lock}
 }
 
+// The server ends a session that is idle in a transaction with an error of another class than a terminated one.
 func TestErrorsOfATransactionWhoseConnectionHasEnded(t *testing.T) {
 	t.Parallel()
 	e := newErrorEnv(t, testenv.Installed(t))
 	admin := e.db.Connect(t)
-	onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
-		run, pid := e.errorTx(t, call, driver)
-		terminate(t, admin, pid)
-		for _, state := range []string{"when the connection has ended", "when that is known"} {
-			t.Log(state)
-			wantDocumented(t, run(t.Context()), "the connection of your transaction has ended")
-		}
-	})
-}
-
-// The server ends a session that is idle in a transaction with an error of another class.
-func TestErrorsOfATransactionThatWasIdleForTooLong(t *testing.T) {
-	t.Parallel()
-	e := newErrorEnv(t, testenv.Installed(t))
-	admin := e.db.Connect(t)
-	onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
-		run, pid := e.errorTx(t, call, driver, "SET idle_in_transaction_session_timeout = '20ms'")
-		testenv.WaitUntil(t, "the session has ended", func() (ended bool) {
-			row := admin.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
-			must.Succeed(t, row.Scan(&ended))
-			return ended
+	for _, timeout := range []string{"0", "20ms"} {
+		onCalls(t, anyCall, func(t *testing.T, call errorCall, driver string) {
+			run, pid := e.errorTx(t, call, driver, "SET idle_in_transaction_session_timeout = '"+timeout+"'")
+			if timeout == "0" {
+				terminate(t, admin, pid)
+			} else {
+				testenv.WaitUntil(t, "the session has ended", func() bool {
+					return must.One[bool](t, admin, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
+				})
+			}
+			for _, state := range []string{"when the connection has ended", "when that is known"} {
+				t.Log(state)
+				wantDocumented(t, run(t.Context()), "the connection of your transaction has ended")
+			}
 		})
-		wantDocumented(t, run(t.Context()), "the connection of your transaction has ended")
-	})
+	}
 }
 
 func TestErrorsOfACancelledContext(t *testing.T) {

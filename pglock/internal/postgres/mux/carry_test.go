@@ -3,9 +3,7 @@ package mux
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,36 +28,6 @@ func TestSessionRepeatsACancelledTry(t *testing.T) {
 		cancels.Store(2)
 		if err := r.session.Try(t.Context(), grantOf(new(owner), 2)); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("cancelled twice: %v", err)
-		}
-		r.close()
-	})
-}
-
-// A Mux that closes fails the tries that are queued; those that have been sent get their answers.
-func TestMuxRefusesQueuedTries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
-			time.Sleep(100 * time.Microsecond)
-			return wiretest.Verdict{}
-		})
-		m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
-		m.open.Store(&[]*Session{r.session})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
-		var all sync.WaitGroup
-		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 2))) })
-		synctest.Wait()
-		all.Go(func() {
-			if err := r.session.Try(t.Context(), grantOf(new(owner), 3)); !errors.Is(err, driver.ErrClosed) {
-				t.Errorf("a try that was queued: %v", err)
-			}
-		})
-		synctest.Wait()
-		m.Refuse()
-		all.Wait()
-		for _, st := range r.statements() {
-			if slices.Contains(st.Keys, 3) {
-				t.Error("it was sent anyway")
-			}
 		}
 		r.close()
 	})

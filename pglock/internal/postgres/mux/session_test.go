@@ -209,25 +209,28 @@ func TestSessionReconcilesHalfAStatement(t *testing.T) {
 	})
 }
 
-// A FATAL message ends the locks before the stream ends, whether the session is idle or in the middle of an answer.
+// A FATAL message ends the locks before the stream ends, whether the session is idle or in the middle of an answer. So does an
+// answer too many, since it could be taken for the answer to a later statement.
 func TestSessionEndsWithFatal(t *testing.T) {
-	for name, half := range map[string]bool{"idle": false, "in the middle of an answer": true} {
+	tooMany := []pgproto3.BackendMessage{&pgproto3.DataRow{Values: [][]byte{[]byte("t")}}, &pgproto3.ReadyForQuery{TxStatus: 'I'}}
+	for name, says := range map[string][]pgproto3.BackendMessage{
+		"idle": {wiretest.Fatal}, "in the middle of an answer": nil, "an answer too many": tooMany,
+	} {
 		t.Run(name, func(t *testing.T) {
 			overEach(t, func(t *testing.T, start transport) {
-				var armed atomic.Bool
+				var half atomic.Bool
 				r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-					return wiretest.Verdict{Fatal: armed.Load() && half, Half: armed.Load() && half}
+					return wiretest.Verdict{Fatal: half.Load(), Half: half.Load()}
 				})
 				o := new(owner)
 				g := grantOf(o, 1)
 				r.must(r.session.Try(t.Context(), g))
-				armed.Store(true)
-				if half {
+				if half.Store(says == nil); says == nil {
 					if err := r.session.Try(t.Context(), grantOf(new(owner), 2)); !HasEnded(err) {
 						t.Errorf("a try that was running at the end: %v", err)
 					}
 				} else {
-					r.server.Say(wiretest.Fatal) // only the message: the stream does not end
+					r.server.Say(says...) // only the message: the stream does not end
 				}
 				synctest.Wait()
 				if got := o.losses(); !slices.Equal(got, []driver.LostReason{driver.LostSession}) {
@@ -240,21 +243,6 @@ func TestSessionEndsWithFatal(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An unexpected answer ends the session, since it could be taken for the answer to a later statement.
-func TestSessionEndsWithAnAnswerTooMany(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		r := newRigOver(t, start, nil)
-		o := new(owner)
-		r.must(r.session.Try(t.Context(), grantOf(o, 1)))
-		r.server.Say(&pgproto3.DataRow{Values: [][]byte{[]byte("t")}}, &pgproto3.ReadyForQuery{TxStatus: 'I'})
-		synctest.Wait()
-		if got := o.losses(); !slices.Equal(got, []driver.LostReason{driver.LostSession}) {
-			t.Errorf("the owner was notified of %v", got)
-		}
-		r.close()
-	})
 }
 
 // slowOwner takes a second to handle a loss.
@@ -285,36 +273,47 @@ func TestSessionGrantsNothingWhileItEnds(t *testing.T) {
 	})
 }
 
-// A caller whose context ends withdraws what has not been sent.
-func TestSessionCancelBeforeSending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
-			if slices.Contains(st.Keys, 2) {
-				time.Sleep(10 * time.Millisecond)
-			}
-			return wiretest.Verdict{}
+// A caller whose context ends withdraws what has not been sent, and a Mux that closes fails it; what has been sent is answered.
+func TestSessionWithdrawsWhatIsQueued(t *testing.T) {
+	stop := errors.New("stop")
+	for name, want := range map[string]error{"its context ends": stop, "the Mux closes": driver.ErrClosed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+					if slices.Contains(st.Keys, 2) {
+						time.Sleep(10 * time.Millisecond)
+					}
+					return wiretest.Verdict{}
+				})
+				m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
+				m.open.Store(&[]*Session{r.session})
+				r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
+				var all sync.WaitGroup
+				all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 2))) })
+				synctest.Wait()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				all.Go(func() {
+					if err := r.session.Try(ctx, grantOf(new(owner), 3)); !errors.Is(err, want) {
+						t.Errorf("a try that was queued: %v", err)
+					}
+				})
+				synctest.Wait()
+				if want == stop {
+					cancel(stop)
+				} else {
+					m.Refuse()
+				}
+				all.Wait()
+				cancel(nil)
+				for _, st := range r.statements() {
+					if slices.Contains(st.Keys, 3) {
+						t.Error("it was sent anyway")
+					}
+				}
+				r.close()
+			})
 		})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
-		var all sync.WaitGroup
-		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 2))) })
-		synctest.Wait()
-		ctx, cancel := context.WithCancelCause(t.Context())
-		stop := errors.New("stop")
-		all.Go(func() {
-			if err := r.session.Try(ctx, grantOf(new(owner), 3)); err != stop {
-				t.Errorf("a try that was withdrawn: %v", err)
-			}
-		})
-		synctest.Wait()
-		cancel(stop)
-		all.Wait()
-		for _, st := range r.statements() {
-			if slices.Contains(st.Keys, 3) {
-				t.Error("it was sent anyway")
-			}
-		}
-		r.close()
-	})
+	}
 }
 
 // The server freezes in the middle of an answer. A caller that does not need the answer returns exactly when its
