@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
@@ -108,24 +107,6 @@ func TestCloseReturnsByItsDeadlineBesideASilentServer(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 	})
-}
-
-// Close returns though nothing arrives at the server any more, nor from it.
-func TestCloseReturnsInABlackHole(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	link, config := newProxy(t, db)
-	l, err := pglock.NewWithConfig(config)
-	must.Succeed(t, err)
-	for _, key := range faultKeys(100) {
-		mustLock(t, l, key)
-	}
-	link.Cut(true, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close returned %v", err)
-	}
 }
 
 // A Close that has no deadline waits for ten seconds. After one the log names what is held; the error names the first ten.

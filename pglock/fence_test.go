@@ -187,40 +187,6 @@ func TestFenceGivesNoTokenToAHolderThatLostItsLockBeforeTheDrawEnded(t *testing.
 	awaitDone(t, lock.Done(), "the end of the session")
 }
 
-// The connection for draws is kept. Its end costs no error.
-func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	config := db.Config(t)
-	direct, unreachable := config.ConnConfig.DialFunc, atomic.Bool{}
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if unreachable.Load() {
-			return nil, errors.New("unreachable")
-		}
-		return direct(ctx, network, address)
-	}
-	l, _ := openConfig(t, config)
-	first, second := mustLock(t, l, pglock.NewKey("first")), mustLock(t, l, pglock.NewKey("second"))
-	unreachable.Store(true)
-	if _, err := first.Fence(minuteContext(t)); !errors.Is(err, pglock.ErrUnavailable) {
-		t.Errorf("without a connection: %v", err)
-	}
-	unreachable.Store(false)
-	one, err := first.Fence(minuteContext(t))
-	must.Succeed(t, err)
-	terminated := must.One[int64](t, db.Connect(t), `select count(pg_terminate_backend(pid)) from pg_stat_activity as a
-		where datname = current_database() and pid <> pg_backend_pid()
-		and not exists (select from pg_locks as l where l.pid = a.pid and l.locktype = 'advisory')`)
-	if terminated < 1 {
-		t.Error("there was no connection to terminate, so this test shows nothing")
-	}
-	if two, err := second.Fence(minuteContext(t)); err != nil || two <= one {
-		t.Errorf("after the end of the connection: %d after %d, %v", two, one, err)
-	}
-	mustUnlock(t, first)
-	mustUnlock(t, second)
-}
-
 // The commit waits for a standby that does not exist. A draw that is sent again takes the place of the one before on the server,
 // and one whose wait was cancelled, which PostgreSQL commits with a warning, gives no token.
 func TestFenceWaitsForTheStandbyOnOneProcess(t *testing.T) {

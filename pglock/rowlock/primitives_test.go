@@ -1,12 +1,10 @@
 package rowlock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/runstore"
@@ -16,7 +14,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 // The suites of the packages on top of locks, through the pooler.
@@ -54,32 +51,6 @@ func terminates(owner *pgxpool.Pool) func(testing.TB, pglock.Key) {
 		if !ended {
 			t.Fatal("the holder was over already")
 		}
-	}
-}
-
-// The record of a run and what it writes commit together, and a run that has lost its lock does not commit.
-func TestARunAndItsRecordCommitTogether(t *testing.T) {
-	t.Parallel()
-	owner, db := installed(t)
-	_, err := owner.Exec(t.Context(), "CREATE TABLE effects (n int)")
-	must.Succeed(t, err)
-	app := pooled(t, db)
-	job, err := schedule.New(open(t, app), pglock.NewKey("job"))
-	must.Succeed(t, err)
-	due := time.Now().Add(-time.Hour)
-	run := func(then func() error) error {
-		return job.RunTx(t.Context(), app, due, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
-			_, err := tx.Exec(ctx, "INSERT INTO effects VALUES (1)")
-			return errors.Join(err, then())
-		})
-	}
-	failure := errors.New("failure")
-	wantIs(t, run(func() error { return failure }), failure)
-	must.Succeed(t, run(func() error { return nil }))
-	wantIs(t, run(func() error { return nil }), pglock.ErrDone)
-	effects := must.One[int](t, owner, "SELECT count(*) FROM effects")
-	if effects != 1 {
-		t.Errorf("%d effects", effects)
 	}
 }
 

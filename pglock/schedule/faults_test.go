@@ -168,7 +168,8 @@ func TestScheduleAStartWhoseAnswerWasLostDoesNotRun(t *testing.T) {
 	wantIs(t, jobs.Run(t.Context(), t.Name(), day, nothing), pglock.ErrDone)
 }
 
-// What the role or the database is configured to do, such as to end the connection, fails no record.
+// What the role or the database is configured to do, such as to end the connection, fails no record. pgx reads dates in one
+// form only.
 func TestScheduleRecordsDoNotDependOnTheRole(t *testing.T) {
 	t.Parallel()
 	db, owner := installed(t)
@@ -178,7 +179,8 @@ func TestScheduleRecordsDoNotDependOnTheRole(t *testing.T) {
 	role := pool.Config().ConnConfig.User
 	must.Succeed(t, execute(t, owner, migrations.LockerGrants(role)))
 	settings := map[string]string{"synchronous_commit": "off", "client_min_messages": "error", "lock_timeout": "1ms",
-		"idle_in_transaction_session_timeout": "1ms"}
+		"idle_in_transaction_session_timeout": "1ms", "datestyle": "SQL, DMY", "default_transaction_read_only": "on",
+		"default_transaction_isolation": "serializable", "row_security": "off"}
 	for _, setting := range []string{"idle_session_timeout", "transaction_timeout"} {
 		if must.One[bool](t, owner, "SELECT current_setting($1, true) IS NOT NULL", setting) { // some came with later versions
 			settings[setting] = "1s" // enough to set up a session on a busy machine
@@ -192,6 +194,7 @@ func TestScheduleRecordsDoNotDependOnTheRole(t *testing.T) {
 		time.Sleep(1200 * time.Millisecond) // longer than the timeouts
 		return nil
 	}))
+	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrDone)
 	if !must.One[bool](t, owner, "SELECT finished IS NOT NULL FROM pglock.runs") {
 		t.Error("the end of the run was not recorded")
 	}
@@ -216,13 +219,15 @@ func TestScheduleARunIsNotRepeatedAfterTheServerCrashed(t *testing.T) {
 	wantIs(t, newJobs(open(t, pool)).Run(t.Context(), "job", day, nothing), pglock.ErrDone)
 }
 
-// The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns.
+// The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns, and no setting
+// of the database keeps the warning from the client.
 func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
 	must.Succeed(t, migrations.Up(t.Context(), pool))
+	must.Succeed(t, execute(t, pool, "ALTER DATABASE "+pgx.Identifier{db.Name()}.Sanitize()+" SET client_min_messages = error"))
 	jobs := newJobs(open(t, pool))
 	withdraw := testenv.RequireStandby(t, db)
 	runs, ended := 0, make(chan error, 1)

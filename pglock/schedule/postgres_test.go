@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/runstore"
 	"github.com/pglock-toolkit/pglock/internal/suites/scheduletest"
@@ -46,10 +47,35 @@ func runTx(
 
 func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	t.Parallel()
+	for name, open := range map[string]func(*testing.T, *pgxpool.Pool) *pglock.Locker{
+		"sessions": func(t *testing.T, pool *pgxpool.Pool) *pglock.Locker { return open(t, pool) }, "rows": inRows,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, pool := installed(t)
+			commitsTheRunWithItsEffects(t, pool, newJobs(open(t, pool)))
+		})
+	}
 	_, pool := installed(t)
-	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
-	must.Succeed(t, err)
-	jobs := newJobs(open(t, pool))
+	jobs, tx := newJobs(open(t, pool)), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
+	if err := runTx(t, jobs, pool, day, nil); err == nil {
+		t.Error("a nil function is no error")
+	}
+	if err := runTx(t, jobs, nil, day, tx); err == nil {
+		t.Error("a nil DB is no error")
+	}
+	if err := runTx(t, jobs, pool, day, tx, schedule.WithMark(schedule.MarkStart)); err == nil {
+		t.Error("MarkOn is no error")
+	}
+}
+
+func inRows(t *testing.T, pool *pgxpool.Pool) *pglock.Locker {
+	t.Helper()
+	l, err := rowlock.New(pool)
+	return must.Closing(t, l, err)
+}
+
+func commitsTheRunWithItsEffects(t *testing.T, pool *pgxpool.Pool, jobs *scheduletest.Jobs) {
+	must.Succeed(t, execute(t, pool, "CREATE TABLE effects (run text)"))
 	run := func(what string, fail error) error {
 		return runTx(t, jobs, pool, day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
 			_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", what)
@@ -66,16 +92,6 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	}
 	if n := must.One[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL AND done"); n != 2 {
 		t.Errorf("%d attempts were recorded", n)
-	}
-	if err := runTx(t, jobs, pool, day.Add(1e9), nil); err == nil {
-		t.Error("a nil function is no error")
-	}
-	tx := func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
-	if err := runTx(t, jobs, nil, day.Add(1e9), tx); err == nil {
-		t.Error("a nil DB is no error")
-	}
-	if err := runTx(t, jobs, pool, day.Add(1e9), tx, schedule.WithMark(schedule.MarkStart)); err == nil {
-		t.Error("MarkOn is no error")
 	}
 }
 
@@ -158,31 +174,11 @@ func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
 	wantIs(t, err, pglock.ErrUnsupported)
 }
 
-// What the database or its owner may have set: pgx reads dates in one form only.
-func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
-	t.Parallel()
-	db, pool := installed(t)
-	name := pgx.Identifier{db.Name()}.Sanitize()
-	for _, setting := range []string{"datestyle = German", "datestyle = 'SQL, DMY'", "datestyle = Postgres",
-		"default_transaction_read_only = on", "default_transaction_isolation = serializable", "row_security = off"} {
-		_, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET "+setting)
-		must.Succeed(t, err)
-		jobs := newJobs(open(t, db.Pool(t)))
-		must.Succeed(t, jobs.Run(t.Context(), setting, day, nothing))
-		wantIs(t, jobs.Run(t.Context(), setting, day, nothing), pglock.ErrDone)
-		_, err = pool.Exec(t.Context(), "ALTER DATABASE "+name+" RESET ALL")
-		must.Succeed(t, err)
-	}
-}
-
 // A transaction that has recorded a run keeps others of its job waiting while it is open, however many, and those of no other job.
 func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	_, pool := installed(t)
-	inRows, err := rowlock.New(pool)
-	must.Succeed(t, err)
-	defer inRows.Close(t.Context())
-	for _, l := range []*pglock.Locker{open(t, pool), inRows} {
+	for _, l := range []*pglock.Locker{open(t, pool), inRows(t, pool)} {
 		tx, err := pool.Begin(t.Context())
 		must.Succeed(t, err)
 		defer func() { _ = tx.Rollback(context.Background()) }()
