@@ -15,7 +15,6 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/leader"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
@@ -144,34 +143,6 @@ func TestLocksInRowsAreShownWithTheirHoldersAndWaiters(t *testing.T) {
 			t.Errorf("%v: the pair is %+v", mode, other)
 		}
 	}
-}
-
-// Elections are recognized in rows too, and what marks them is not shown.
-func TestAnElectionInARowIsRecognized(t *testing.T) {
-	t.Parallel()
-	db := testenv.Installed(t)
-	pool := db.Pool(t)
-	names, err := monitor.Take(t.Context(), pool)
-	must.Succeed(t, err)
-	if len(inRows(names)) != 0 {
-		t.Fatalf("%+v", inRows(names))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	l := rowLocker(t, pool)
-	go func() {
-		ended <- leader.Run(ctx, l, invoice, func(ctx context.Context, _ *pglock.Lock) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-	}()
-	testenv.WaitUntil(t, "the leader", func() bool {
-		s, err := monitor.Take(t.Context(), pool)
-		must.Succeed(t, err)
-		return len(inRows(s)) == 1 && strings.HasPrefix(inRows(s)[0].Label(), "leader of ")
-	})
-	cancel()
-	<-ended
 }
 
 // The slots and the gate of a semaphore are one lock in rows too, with its name. Who is first in line waits for the holders.
@@ -325,21 +296,5 @@ func TestAProcessWhoseLeaseIsOverIsNotWaitedForAndDoesNotWait(t *testing.T) {
 	}
 	if h := s.Action(); len(h.Whom) > 0 || h.Waiting != 1 || h.Held != 1 {
 		t.Errorf("%+v", h)
-	}
-}
-
-func TestTrustLocksInRowsOfOthersAreNotRead(t *testing.T) {
-	t.Parallel()
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(`CREATE VIEW pglock.row_locks AS
-		SELECT 1::smallint AS space, 1::bigint AS number, trap.spring() AS granted, now() AS since, 1::bigint AS generation,
-			'exclusive' AS mode, 'x' AS holder, 'x' AS role, 'x' AS application, 'x' AS host, 1 AS pid, now() AS process_since,
-			now() AS expires, 'x' AS name;
-		GRANT SELECT ON pglock.row_locks TO PUBLIC`)
-	s := take(t, db.Pool(t))
-	if len(inRows(s)) != 0 || !strings.Contains(s.RowLocksMissing, tenant.Name()) {
-		t.Errorf("%+v, %q", inRows(s), s.RowLocksMissing)
 	}
 }

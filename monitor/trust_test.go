@@ -16,11 +16,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
+// Neither the names nor the locks in rows of another role are read.
 func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(`CREATE VIEW pglock.row_locks AS
+		SELECT 1::smallint AS space, 1::bigint AS number, trap.spring() AS granted, now() AS since, 1::bigint AS generation,
+			'exclusive' AS mode, 'x' AS holder, 'x' AS role, 'x' AS application, 'x' AS host, 1 AS pid, now() AS process_since,
+			now() AS expires, 'x' AS name;
+		GRANT SELECT ON pglock.row_locks TO PUBLIC`)
 	session(t, db, lockNamed("job"))
 	for _, mode := range queryModes {
 		pool := poolIn(t, db, mode)
@@ -30,6 +36,9 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 			if !strings.Contains(s.NamesMissing, want) {
 				t.Errorf("%v: %q does not say %q", mode, s.NamesMissing, want)
 			}
+		}
+		if len(inRows(s)) != 0 || !strings.Contains(s.RowLocksMissing, tenant.Name()) {
+			t.Errorf("%v: %+v, %q", mode, inRows(s), s.RowLocksMissing)
 		}
 		pool.Close()
 	}

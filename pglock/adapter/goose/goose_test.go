@@ -79,15 +79,6 @@ func migrate(t *testing.T, up func(db *testenv.DB) error) {
 	}
 }
 
-func TestGooseIndexConcurrentlyWorksInDo(t *testing.T) {
-	migrate(t, func(db *testenv.DB) error {
-		return newLocker(t, db).Do(t.Context(), key, func(ctx context.Context, _ *pglock.Lock) error {
-			_, err := newProvider(t, newDB(t, db)).Up(ctx)
-			return err
-		})
-	})
-}
-
 func TestGooseIndexConcurrentlyWorksWithALocker(t *testing.T) {
 	migrate(t, func(db *testenv.DB) error {
 		locker, err := goose.NewLocker(newLocker(t, db), key)

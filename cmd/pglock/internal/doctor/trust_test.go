@@ -58,14 +58,3 @@ func TestRightsThatSetRoleHasTakenAreNotGrantedToTheOtherRole(t *testing.T) {
 		want(t, examine(t, asRole(db.ConnString(), "none"), time.Minute), name, doctor.OK)
 	}
 }
-
-func TestNothingOfAPlantedSchemaIsExecuted(t *testing.T) {
-	db := testenv.Database(t)
-	tenant := db.Tenant(t)
-	tenant.PlantSchema(migrations.Latest())
-	found := findings(examine(t, db.Role(t, "ops"), time.Minute), "trust")
-	if len(found) == 0 || found[0].Level != doctor.Problem || !strings.Contains(found[0].What, tenant.Name()) {
-		t.Errorf("%+v", found)
-	}
-	tenant.WantNothingGained("after doctor")
-}
