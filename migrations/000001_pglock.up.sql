@@ -154,8 +154,7 @@ COMMENT ON TABLE pglock.runs IS 'The runs of scheduled jobs, a row for each due 
 --   look     nothing is written
 --   attempt  it begins, and will be repeated unless it is recorded as done
 --   start    it begins, and is not repeated whatever becomes of it
---   done     it has succeeded, and is not repeated
---   finish   it has succeeded, after start
+--   done     it has succeeded, and is not repeated; after start, it has only this time
 --
 -- It returns the time, whether the run had been done, the highest due time of a deleted record, and the newest due
 -- times before it. A run that is done already, or not due yet by the clock of the server, is left alone. The row of the
@@ -169,7 +168,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     old timestamptz;
 BEGIN
-    IF tick.step IN ('attempt', 'start', 'done', 'finish') THEN
+    IF tick.step IN ('attempt', 'start', 'done') THEN
         INSERT INTO pglock.jobs AS j (name, key) VALUES (tick.job, pglock.key(tick.job)) ON CONFLICT DO NOTHING;
         SELECT j.pruned INTO tick.pruned FROM pglock.jobs AS j WHERE j.name = tick.job FOR UPDATE;
     ELSIF tick.step = 'look' THEN
@@ -187,10 +186,9 @@ BEGIN
     END IF;
     IF tick.step = 'look' OR tick.due > tick.at THEN
         RETURN;
-    ELSIF tick.step = 'finish' THEN
-        UPDATE pglock.runs AS r SET finished = tick.at WHERE r.job = tick.job AND r.due = tick.due;
-        RETURN;
     ELSIF tick.done THEN
+        UPDATE pglock.runs AS r SET finished = tick.at
+        WHERE tick.step = 'done' AND r.job = tick.job AND r.due = tick.due AND r.finished IS NULL;
         RETURN;
     END IF;
     INSERT INTO pglock.runs AS r (job, due, started, finished, done, attempts)

@@ -33,7 +33,6 @@ const (
 	StepAttempt Step = "attempt" // it begins, and is repeated unless it is recorded as done
 	StepStart   Step = "start"   // it begins, and is not repeated, whatever happens to it
 	StepDone    Step = "done"    // it has succeeded, and is not repeated
-	StepFinish  Step = "finish"  // it has succeeded, after StepStart
 )
 
 // Request is about one run of a job, which is identified by when it was due: an instant in UTC, in whole microseconds.

@@ -51,9 +51,9 @@ func (r *run) locked(ctx context.Context, do work) error {
 // recorded, since another process may be running it.
 func (r *run) plain(fn work) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
-		begin, end := runstore.StepStart, runstore.StepFinish
+		begin := runstore.StepStart
 		if r.config.mark == MarkSuccess {
-			begin, end = runstore.StepAttempt, runstore.StepDone
+			begin = runstore.StepAttempt
 		}
 		if err := r.await(ctx, begin); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (r *run) plain(fn work) work {
 		if lock.Err() != nil {
 			return nil // Do reports the loss
 		}
-		return r.record(ctx, end)
+		return r.record(ctx)
 	}
 }
 
@@ -97,10 +97,10 @@ func (r *run) await(ctx context.Context, step runstore.Step) error {
 }
 
 // record takes the step that ends a run. The work has been done, so it does not depend on ctx.
-func (r *run) record(ctx context.Context, step runstore.Step) error {
+func (r *run) record(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	_, err := runstore.Record(ctx, r.locker, r.request(step))
+	_, err := runstore.Record(ctx, r.locker, r.request(runstore.StepDone))
 	return err
 }
 

@@ -119,19 +119,12 @@ func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 // ticks reports whether the command runs for a due time.
 func (r *run) ticks() bool { return !r.due.IsZero() }
 
-// begin and end are the steps before and after the command.
+// begin is the step before the command.
 func (r *run) begin() runstore.Step {
 	if r.untilSuccess {
 		return runstore.StepAttempt
 	}
 	return runstore.StepStart
-}
-
-func (r *run) end() runstore.Step {
-	if r.untilSuccess {
-		return runstore.StepDone
-	}
-	return runstore.StepFinish
 }
 
 // runStep runs a step once the server's clock has reached the due time, and reports whether the tick has already been
@@ -174,7 +167,7 @@ func (u *lockedRun) recordSuccess(ctx context.Context, lock heldLock, code int) 
 	const within = time.Minute // leaves time to connect again
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := runstore.Record(ctx, u.locker, u.request(u.end())); err != nil {
+	if _, err := runstore.Record(ctx, u.locker, u.request(runstore.StepDone)); err != nil {
 		return u.failed(u.inTick(err))
 	}
 	return nil
