@@ -88,7 +88,7 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Locker, error) {
 // NewWithConfig is [New] for a configuration without a pool, for example one with the server's own address if the
 // application's pool goes through a pooler. The configuration must come from [pgxpool.ParseConfig].
 func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
-	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.RuntimeParams == nil || cfg.MaxConns == 0 {
+	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.RuntimeParams == nil || cfg.HealthCheckPeriod == 0 {
 		return nil, errors.New("pglock: the configuration is empty: it must come from pgxpool.ParseConfig")
 	}
 	config, err := newLockerConfig(opts)

@@ -95,6 +95,7 @@ func (b *Backend) Start(env driver.Config) error {
 		Pool: link.Pool(b.config.Pool, b.config.Application, true), Connections: 1, Owners: b.config.TrustedOwners,
 		Within: min(env.Lease, b.dialer.Conn.ConnectTimeout), // after which locks on a silent connection are lost too
 	}
+	links.Pool.AfterConnect = b.dialer.ApplySettings // for the look, which is no transaction of ours
 	b.Recorder, errs[1] = recorder.New(links, b.config.RecordNames, env.Logger)
 	b.fences, errs[2] = recorder.NewFences(links)
 	b.shown, errs[3] = link.New(links)

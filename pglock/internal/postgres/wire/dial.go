@@ -48,7 +48,7 @@ func (d *Dialer) connect(ctx context.Context, dialling *link.Gate) (*pgx.Conn, e
 	if err != nil {
 		return nil, sqlstate.ExplainOwn(err)
 	}
-	if err := d.applySettings(ctx, conn); err != nil {
+	if err := d.ApplySettings(ctx, conn); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
 		return nil, err
 	}

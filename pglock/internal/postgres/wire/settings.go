@@ -19,13 +19,13 @@ var settings = "SET " + strings.Join([]string{
 	"statement_timeout = 0", "default_transaction_isolation = 'read committed'", "default_transaction_read_only = off",
 }, "; SET ")
 
-// applySettings changes the settings of a new session. (Poolers would refuse them as startup parameters.) If the server
+// ApplySettings changes the settings of a new session. (Poolers would refuse them as startup parameters.) If the server
 // process is not the one that the connection was made to, there is a proxy in between, which may give the session to other
 // clients: then it changes nothing, and the error matches [driver.ErrPooler]. With AllowPooler it does not look.
 //
 // Everything is one message, and so one transaction, on one server process even behind a proxy. The look comes first,
 // so nothing has been changed when it fails.
-func (d *Dialer) applySettings(ctx context.Context, conn *pgx.Conn) error {
+func (d *Dialer) ApplySettings(ctx context.Context, conn *pgx.Conn) error {
 	if err := refusal.CheckServer(conn); err != nil {
 		return err
 	}
