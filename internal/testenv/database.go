@@ -116,9 +116,7 @@ func changed(connString string, change func(target *url.URL)) string {
 func (db *DB) Config(t testing.TB) *pgxpool.Config {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(db.ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config.ConnConfig.RuntimeParams["application_name"] = t.Name()
 	return config
 }
@@ -127,9 +125,7 @@ func (db *DB) Config(t testing.TB) *pgxpool.Config {
 func (db *DB) Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.NewWithConfig(context.Background(), db.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -138,9 +134,7 @@ func (db *DB) Pool(t testing.TB) *pgxpool.Pool {
 func (db *DB) Connect(t testing.TB) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(context.Background(), db.Config(t).ConnConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { closeConn(t, conn) })
 	return conn
 }

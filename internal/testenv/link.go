@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // Link is a network between clients and servers. Each connection through it is two TCP connections on loopback with a
@@ -64,9 +66,7 @@ func NewProxy(t testing.TB, target string) (*Link, *net.TCPAddr) {
 func NewMovingProxy(t testing.TB, target func() string) (*Link, *net.TCPAddr) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l := NewLink(0)
 	l.running.Go(func() { l.serve(listener, target) })
 	t.Cleanup(func() {
@@ -80,9 +80,7 @@ func NewMovingProxy(t testing.TB, target func() string) (*Link, *net.TCPAddr) {
 func SilentServer(t testing.TB) *net.TCPAddr {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := listener.Close(); err != nil {
 			t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // Pooling is PgBouncer's pool_mode: when it takes a server connection away from a client.
@@ -45,9 +46,7 @@ func NewPooler(t testing.TB, db *DB, mode Pooling) *pgserver.Pooler {
 	pooler, err := pgserver.StartPooler(context.Background(), pgserver.PoolerOptions{
 		Server: db.Config(t).ConnConfig, Users: db.passwords(), Mode: string(mode), Size: PoolSize,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := pooler.Stop(); err != nil {
 			t.Errorf("stop PgBouncer: %v", err)
@@ -69,32 +68,23 @@ func PooledTraces(t testing.TB, db *DB, through string) (traces []string) {
 		t.Fatalf("count the sessions, of which PgBouncer has at most %d: %d, %v", PoolSize, sessions, err)
 	}
 	config, err := pgx.ParseConfig(through)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	for range sessions { // transactions at the same time have different sessions
 		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer closeConn(t, conn)
-		if _, err := conn.Exec(t.Context(), "BEGIN"); err != nil {
-			t.Fatal(err)
-		}
+		_, err = conn.Exec(t.Context(), "BEGIN")
+		must.Succeed(t, err)
 		defer func() { // otherwise PgBouncer would end the session
 			if _, err := conn.Exec(context.Background(), "ROLLBACK"); err != nil {
 				t.Error(err)
 			}
 		}()
 		rows, err := conn.Query(t.Context(), selectTraces)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		left, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		traces = append(traces, left...)
 	}
 	return traces

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -69,9 +70,7 @@ func (h host) copyDatabase(template, name string) error {
 func NewServer(t testing.TB, more map[string]string) *pgserver.Server {
 	t.Helper()
 	server, err := startServer(more)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {
 			t.Error(err)

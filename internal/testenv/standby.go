@@ -32,10 +32,9 @@ func RequireStandby(t testing.TB, db *DB) (withdraw func()) {
 			}
 		}
 	}()
-	WaitUntil(t, "commits wait for the standby", func() (waits bool) {
-		must.Succeed(t, admin.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE pid = $1 AND wait_event = 'SyncRep')`, probe.PgConn().PID()).Scan(&waits))
-		return waits
+	WaitUntil(t, "commits wait for the standby", func() bool {
+		return must.One[bool](t, admin, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE pid = $1 AND wait_event = 'SyncRep')`, probe.PgConn().PID())
 	})
 	close(over)
 	_, err := admin.Exec(t.Context(), "SELECT pg_cancel_backend($1)", probe.PgConn().PID())

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 // Tenant is a role without rights that owns the database of the test, and sets traps there for more powerful roles:
@@ -25,17 +27,13 @@ func (db *DB) Tenant(t testing.TB) *Tenant {
 	t.Helper()
 	connString := db.Role(t, "tenant")
 	config, err := pgx.ParseConfig(connString)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	tenant := &Tenant{t: t, db: db, name: config.User, connString: connString}
 	for _, statement := range []string{
 		fmt.Sprintf("ALTER DATABASE %s OWNER TO %s", identifier(db.name), identifier(tenant.name)),
 		fmt.Sprintf("ALTER DATABASE %s SET track_functions = 'all'", identifier(db.name)),
 	} {
-		if err := db.asAdmin(execute(statement)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, db.asAdmin(execute(statement)))
 	}
 	tenant.Exec(fmt.Sprintf(trapFunctions, identifier(tenant.name), "'"+tenant.name+"'"))
 	return tenant
