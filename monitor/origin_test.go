@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 )
 
 func TestProcessSameProcess(t *testing.T) {
@@ -44,14 +45,10 @@ func TestProcessAForgedMarkMakesNoDeadlockAndNoSiblings(t *testing.T) {
 	const mark = "billing (pglock 1f3a9c42)"
 	connect := func(connString string) *pgx.Conn {
 		config, err := pgx.ParseConfig(connString)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		config.RuntimeParams["application_name"] = mark
 		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { _ = conn.Close(context.Background()) })
 		return conn
 	}
@@ -70,16 +67,12 @@ func TestProcessAForgedMarkMakesNoDeadlockAndNoSiblings(t *testing.T) {
 	db.Queue(t, forger, "select pg_advisory_lock(2)")
 	db.Queue(t, sibling, "select pg_advisory_lock(3)")
 	s, err := Take(t.Context(), db.Connect(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(s.Cycles) > 0 {
 		t.Errorf("there are cycles: %+v", s.Cycles)
 	}
 	c, err := s.Target(SessionID{PID: int32(holder.PgConn().PID())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if len(c.Siblings) != 1 || c.Siblings[0].PID != int32(sibling.PgConn().PID()) {
 		t.Errorf("its siblings are %+v", c.Siblings)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -73,9 +74,7 @@ func TestClusterLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
 	for round := range 4 {
 		l := []*pglock.Locker{first, other}[round%2]
 		held, err := l.LockAll(t.Context(), keys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		number, err := held.Fence(t.Context())
 		if err != nil || number <= last {
 			t.Errorf("the fence is %d after %d, %v", number, last, err)
@@ -176,9 +175,7 @@ func moveSlot(t *testing.T, nodes []*redisserver.Server, from, to *redisserver.S
 	testenv.AskRedis(t, to, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
 	testenv.AskRedis(t, from, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
 	keys, err := newClient(t, from.URL()).ClusterGetKeysInSlot(t.Context(), slot, 1000).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	testenv.AskRedis(t, from, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}, keys...)...)
 	for _, node := range append([]*redisserver.Server{to, from}, nodes...) {
 		testenv.AskRedis(t, node, "CLUSTER", "SETSLOT", number, "NODE", id(to))

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -21,12 +22,8 @@ func TestLockThatIsGrantedAfterCloseIsReleased(t *testing.T) {
 		}
 	}()
 	b := newBackend([]redis.UniversalClient{client}, config{prefix: defaultKeyPrefix})
-	if err := b.Start(driver.Config{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, b.Start(driver.Config{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler)}))
+	must.Succeed(t, b.Close(t.Context()))
 	r := driver.Request{
 		Key:   driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint}, Name: "a", Named: true},
 		Token: text("AAAAAAAAAAAAAAAAAAAAAAAAAA-1"), LossHandler: unlost{t},

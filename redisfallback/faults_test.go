@@ -41,9 +41,7 @@ func newPeers(t *testing.T, opts ...pglock.Option) *peers {
 func lock(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *pglock.Lock {
 	t.Helper()
 	held, err := l.Lock(t.Context(), key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return held
 }
 

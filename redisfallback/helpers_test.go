@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -17,9 +18,7 @@ import (
 func newClient(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	opts, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return closing(t, redis.NewClient(opts))
 }
 
@@ -69,13 +68,9 @@ func open(
 ) *pglock.Locker {
 	t.Helper()
 	b, err := redisfallback.NewBackend(clients, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l, err := pglock.NewWithBackend(b, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a test that failed may still hold locks
 		defer cancel()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -15,14 +16,10 @@ import (
 func TestRedisALongForeignValueIsNotSent(t *testing.T) {
 	client := newClient(t, testenv.RedisURL(t))
 	l, err := redisfallback.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer l.Close(t.Context())
 	key := pglock.NewKey(t.Name())
-	if err := client.Set(t.Context(), "pglock:"+key.Name(), strings.Repeat("x", 4<<20), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, client.Set(t.Context(), "pglock:"+key.Name(), strings.Repeat("x", 4<<20), 0).Err())
 	defer client.Del(t.Context(), "pglock:"+key.Name())
 	_, err = l.Lock(t.Context(), key, pglock.MaxWait(20*time.Millisecond))
 	if err == nil || len(err.Error()) > 1000 {

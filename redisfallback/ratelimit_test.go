@@ -12,6 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/suites/ratelimittest"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 	"github.com/pglock-toolkit/pglock/redisfallback"
@@ -31,9 +32,7 @@ func TestRatelimitPassesTheSuite(t *testing.T) {
 func newLimiter(t testing.TB, client redis.UniversalClient, opts ...ratelimit.Option) *ratelimit.Limiter {
 	t.Helper()
 	l, err := redisfallback.NewLimiter(client, pglock.NewKey("limits"), append([]ratelimit.Option{ratelimit.WithTimeout(time.Minute)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return l
 }
 
@@ -53,9 +52,7 @@ func TestRatelimitScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
 		if d, err := ratelimittest.Allow(t.Context(), l, "k", limit); err != nil || d.Remaining != 2-i {
 			t.Fatal(d, err)
 		}
-		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, client.ScriptFlush(t.Context()).Err())
 	}
 }
 

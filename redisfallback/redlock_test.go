@@ -68,9 +68,7 @@ func TestRedlockDoesWithoutAMinority(t *testing.T) {
 					}
 				}
 				all, err := first.LockAll(t.Context(), []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b")})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				unlock(t, all)
 			})
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -25,9 +26,7 @@ import (
 func documentedRights(t *testing.T) (rules [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for line := range strings.Lines(string(text)) {
 		if _, rule, ok := strings.Cut(line, "//\tACL SETUSER locks "); ok {
 			rule = strings.Replace(rule, ">PASSWORD", ">secret", 1)
@@ -195,9 +194,7 @@ func TestRightsAServerThatMayEvictLocksIsWarnedOf(t *testing.T) {
 		var log syncBuilder
 		l := open(t, newClients(t, []*redisserver.Server{server}), nil,
 			pglock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		if err := l.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, l.Ping(t.Context()))
 		if want {
 			testenv.WaitUntil(t, "a warning is logged", func() bool { return strings.Contains(log.String(), policy) })
 			continue

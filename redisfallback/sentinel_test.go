@@ -67,9 +67,7 @@ func TestSentinelALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
 	s := testenv.NewRedisSentinel(t)
 	first, other := overSentinel(t, s), overSentinel(t, s)
 	key := pglock.NewKey("k")
-	if err := first.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, first.Ping(t.Context()))
 	must.Succeed(t, s.Replica.Pause()) // so that it does not connect again
 	testenv.AskRedis(t, s.Primary, "CLIENT", "KILL", "TYPE", "replica")
 	held := lock(t, first, key)

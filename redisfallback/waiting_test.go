@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -29,9 +30,7 @@ func TestProgramWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
 			admin := newClient(t, server.URL())
 			ctx, cancel := context.WithCancel(t.Context())
 			for i := range keys { // of another library, and not renewed
-				if err := admin.Set(ctx, "pglock:"+strconv.Itoa(i), "theirs", 0).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, admin.Set(ctx, "pglock:"+strconv.Itoa(i), "theirs", 0).Err())
 			}
 			var waiting sync.WaitGroup
 			var all []*pglock.Locker
@@ -74,9 +73,7 @@ func TestProgramWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
 func inLine(t *testing.T, admin *redis.Client) (total int) {
 	t.Helper()
 	lines, err := admin.Keys(t.Context(), "*:pglock:writers:*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, line := range lines {
 		total += int(admin.ZCard(t.Context(), line).Val())
 	}
@@ -87,15 +84,11 @@ func inLine(t *testing.T, admin *redis.Client) (total int) {
 func commands(t *testing.T, admin *redis.Client) int64 {
 	t.Helper()
 	info, err := admin.Info(t.Context(), "stats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, "total_commands_processed:"); ok {
 			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			return n
 		}
 	}

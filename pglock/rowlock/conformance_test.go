@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/rowlock"
@@ -40,9 +41,7 @@ func pooled(t *testing.T, db *testenv.DB) *pgxpool.Pool {
 func connect(t *testing.T, connString string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(context.Background(), connString)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -55,9 +54,7 @@ func opener(pool *pgxpool.Pool) locktest.Opener {
 func open(t testing.TB, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := rowlock.New(pool, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -38,9 +38,7 @@ func TestDeadlockOfTwoLockersEnds(t *testing.T) {
 func wantVictimBehindWriter(t *testing.T, one, two *pglock.Locker) {
 	key, none := pglock.NewKey(t.Name()), func(context.Context, *pglock.Lock) error { return nil }
 	lock, err := one.Lock(t.Context(), key, pglock.Shared())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	writer := make(chan error)
 	go func() { writer <- two.Do(t.Context(), key, none) }()
 	for err == nil { // until the writer waits
@@ -92,9 +90,7 @@ func TestDeadlockCallsHoldOnlyWhatTheyHaveGot(t *testing.T) {
 
 func sessions(t *testing.T, pool *pgxpool.Pool) *pglock.Locker {
 	l, err := pglock.New(pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	return l
 }

@@ -41,9 +41,7 @@ func newProcess(t *testing.T, db *testenv.DB, number byte) *process {
 
 func (p *process) must(err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 }
 
 func (p *process) exec(sql string, args ...any) {
@@ -141,9 +139,7 @@ func (p *process) inBackground(f func() error) (done func()) {
 	})
 	return func() {
 		p.t.Helper()
-		if err := <-ended; err != nil {
-			p.t.Fatal(err)
-		}
+		must.Succeed(p.t, <-ended)
 	}
 }
 

@@ -73,9 +73,7 @@ func TestBackendAWaitWithoutASessionPolls(t *testing.T) {
 		locks := wiretest.NewLocks(t)
 		holder, waiter := newScripted(t, locks, 1), newScripted(t, locks, 1)
 		held, err := holder.Acquire(t.Context(), request(t, false, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if g, err := waiter.Acquire(t.Context(), request(t, false, 1)); g != nil || !errors.Is(err, driver.ErrNotAcquired) { // it takes the session
 			t.Fatalf("a try of a held key: %v, %v", g, err)
 		}

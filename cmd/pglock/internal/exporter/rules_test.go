@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -22,9 +23,7 @@ func largest(t *testing.T, s *monitor.Snapshot) map[string]float64 {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{state: state{snapshot: s}, keys: newKeyLabels(5), rowKeys: newKeyLabels(5)})
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	values := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -72,13 +71,9 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	}
 	directory := t.TempDir()
 	tests, err := os.ReadFile("testdata/rules_test.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for name, text := range map[string][]byte{"rules.yml": Rules, "rules_test.yml": tests} {
-		if err := os.WriteFile(filepath.Join(directory, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(directory, name), text, 0o600))
 	}
 	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
 		cmd := exec.Command(promtool, args...)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -39,17 +40,13 @@ func TestLocksOfOtherTypesHaveModes(t *testing.T) {
 		}
 	}
 	c, err := s.Target(monitor.SessionID{PID: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	preview := strings.Join(Preview(s, c, "terminate", 100), "\n")
 	if want := "relation t2 (ShRowExcl), wanted RowExcl: 13 waits for 1.0s: "; !strings.Contains(preview, want) {
 		t.Errorf("the preview does not have %q:\n%s", want, preview)
 	}
 	c, err = s.Target(monitor.SessionID{PID: 13})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	preview = strings.Join(Preview(s, c, "terminate", 100), "\n")
 	if want := "It waits for relation t2 (RowExcl), blocked by 2."; !strings.Contains(preview, want) {
 		t.Errorf("the preview does not have %q:\n%s", want, preview)

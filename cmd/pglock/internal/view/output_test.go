@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -35,9 +36,7 @@ func TestJSONIsHarmlessAndMeansTheSame(t *testing.T) {
 		"ndjson": func(b *bytes.Buffer) error { return NDJSON(b, s, s.Action()) },
 	} {
 		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, write(&b))
 		requireHarmless(t, name, b.String())
 		if lines := strings.Count(b.String(), "\n"); (lines == 1) != (name == "ndjson") {
 			t.Errorf("%s has %d lines", name, lines)
@@ -47,9 +46,7 @@ func TestJSONIsHarmlessAndMeansTheSame(t *testing.T) {
 			Headline string
 			Action   struct{ What, Command string }
 		}
-		if err := errors.Join(json.Unmarshal(b.Bytes(), &read), json.Unmarshal(b.Bytes(), &said)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(json.Unmarshal(b.Bytes(), &read), json.Unmarshal(b.Bytes(), &said)))
 		if a := s.Action(); said.Headline != a.String() || said.Action.What != a.Signal || said.Action.Command != a.Command("") {
 			t.Errorf("%s says %+v", name, said)
 		}

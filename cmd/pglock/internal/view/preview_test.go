@@ -24,9 +24,7 @@ func target(t *testing.T) (*monitor.Snapshot, monitor.Target) {
 	}
 	s.Locks = append(s.Locks, monitor.Lock{Key: "@3", Database: "other", Holders: []monitor.Holder{holder}})
 	c, err := s.Target(monitor.SessionID{PID: 4711})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return s, c
 }
 
@@ -121,9 +119,7 @@ func TestASharedLockStaysHeld(t *testing.T) {
 	holders := []monitor.Holder{{Session: monitor.Session{PID: 1}}, {Session: monitor.Session{PID: 2}}}
 	lock := monitor.Lock{Key: "a", Database: "shop", Holders: holders}
 	c, err := (&monitor.Snapshot{Database: "shop", Locks: []monitor.Lock{lock}}).Target(monitor.SessionID{PID: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	before := strings.Join(Preview(&monitor.Snapshot{Database: "shop"}, c, "terminate", 80), "\n")
 	if !strings.Contains(before, "a, shared with 2") {
 		t.Errorf("before, it says\n%s", before)
