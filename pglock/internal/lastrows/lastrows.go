@@ -46,24 +46,6 @@ func (r *rows) Next() bool {
 	return false
 }
 
-// Scan implements [pgx.Rows]. Rows that cannot be scanned are closed, as pgx closes its own.
-func (r *rows) Scan(dest ...any) error {
-	err := r.Rows.Scan(dest...)
-	if err != nil {
-		r.Close()
-	}
-	return err
-}
-
-// Values implements [pgx.Rows].
-func (r *rows) Values() ([]any, error) {
-	values, err := r.Rows.Values()
-	if err != nil {
-		r.Close()
-	}
-	return values, err
-}
-
 // Row is the row of the last statement.
 type Row struct{ Results pgx.BatchResults }
 
