@@ -187,6 +187,26 @@ func TestFenceGivesNoTokenToAHolderThatLostItsLockBeforeTheDrawEnded(t *testing.
 	awaitDone(t, lock.Done(), "the end of the session")
 }
 
+// The connection for draws is kept. Its end costs no error.
+func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
+	t.Parallel()
+	db := testenv.Installed(t)
+	l := openLocker(t, db)
+	first, second := mustLock(t, l, pglock.NewKey("first")), mustLock(t, l, pglock.NewKey("second"))
+	one, err := first.Fence(minuteContext(t))
+	must.Succeed(t, err)
+	if n := must.One[int64](t, db.Connect(t), `select count(pg_terminate_backend(pid)) from pg_stat_activity as a
+		where datname = current_database() and pid <> pg_backend_pid()
+		and not exists (select from pg_locks as l where l.pid = a.pid and l.locktype = 'advisory')`); n < 1 {
+		t.Error("there was no connection to terminate, so this test shows nothing")
+	}
+	if two, err := second.Fence(minuteContext(t)); err != nil || two <= one {
+		t.Errorf("after the end of the connection: %d after %d, %v", two, one, err)
+	}
+	mustUnlock(t, first)
+	mustUnlock(t, second)
+}
+
 // The commit waits for a standby that does not exist. A draw that is sent again takes the place of the one before on the server,
 // and one whose wait was cancelled, which PostgreSQL commits with a warning, gives no token.
 func TestFenceWaitsForTheStandbyOnOneProcess(t *testing.T) {

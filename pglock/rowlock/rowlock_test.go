@@ -393,6 +393,39 @@ func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
 	unlock(t, lock(t, l)) // as a new holder
 }
 
+// The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns, and no setting
+// of the database keeps the warning from the client.
+func TestALockThatMightNotSurviveAFailoverIsNotGranted(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	pool := db.Pool(t)
+	must.Succeed(t, migrations.Up(t.Context(), pool))
+	_, err := pool.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{db.Name()}.Sanitize()+" SET client_min_messages = error")
+	must.Succeed(t, err)
+	l, other := open(t, pool), open(t, pool)
+	must.Succeed(t, l.Ping(t.Context()))
+	withdraw := testenv.RequireStandby(t, db)
+	got := make(chan error, 1)
+	go func() {
+		_, err := l.Lock(t.Context(), key)
+		got <- err
+	}()
+	testenv.WaitUntil(t, "the call fails", func() bool {
+		_, cancelErr := pool.Exec(t.Context(), `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+		must.Succeed(t, cancelErr)
+		select {
+		case err = <-got:
+			return true
+		default:
+			return false
+		}
+	})
+	withdraw()
+	wantIs(t, err, pglock.ErrUnavailable)
+	unlock(t, lock(t, other))
+}
+
 func TestFencesOfLocksThatArePassedOnGrowToo(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)

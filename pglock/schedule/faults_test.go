@@ -219,15 +219,13 @@ func TestScheduleARunIsNotRepeatedAfterTheServerCrashed(t *testing.T) {
 	wantIs(t, newJobs(open(t, pool)).Run(t.Context(), "job", day, nothing), pglock.ErrDone)
 }
 
-// The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns, and no setting
-// of the database keeps the warning from the client.
+// The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns.
 func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	pool := db.Pool(t)
 	must.Succeed(t, migrations.Up(t.Context(), pool))
-	must.Succeed(t, execute(t, pool, "ALTER DATABASE "+pgx.Identifier{db.Name()}.Sanitize()+" SET client_min_messages = error"))
 	jobs := newJobs(open(t, pool))
 	withdraw := testenv.RequireStandby(t, db)
 	runs, ended := 0, make(chan error, 1)
