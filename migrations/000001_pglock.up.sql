@@ -154,7 +154,7 @@ COMMENT ON TABLE pglock.runs IS 'The runs of scheduled jobs, a row for each due 
 --   look     nothing is written
 --   attempt  it begins, and will be repeated unless it is recorded as done
 --   start    it begins, and is not repeated whatever becomes of it
---   done     it has succeeded, and is not repeated; after start, it has only this time
+--   done     it has succeeded, and is not repeated. After start it has only this time
 --
 -- It returns the time, whether the run had been done, the highest due time of a deleted record, and the newest due
 -- times before it. A run that is done already, or not due yet by the clock of the server, is left alone. The row of the
