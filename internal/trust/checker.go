@@ -94,8 +94,17 @@ func lookAside(ctx context.Context, conn *pgx.Conn, named []string) (looked Look
 	return looked, cmp.Or(err, endErr)
 }
 
-// who returns which database a connection leads to, and as which role.
+// who returns which database a connection leads to, and as which role. The connection keeps the result, since Config
+// copies the whole configuration, and each use asks.
 func who(conn *pgx.Conn) string {
-	c := conn.Config()
-	return fmt.Sprint(c.Host, "\x01", c.Port, "\x01", c.Database, "\x01", c.User)
+	remembered := conn.PgConn().CustomData()
+	if who, ok := remembered[whoData].(string); ok {
+		return who
+	}
+	config := conn.Config()
+	who := fmt.Sprint(config.Host, "\x01", config.Port, "\x01", config.Database, "\x01", config.User)
+	remembered[whoData] = who
+	return who
 }
+
+const whoData = "pglock.who"
