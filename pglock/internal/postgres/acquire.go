@@ -106,14 +106,12 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-b.asking }()
-	text, _, err := b.waits.Call(ctx, boundLockWait+lockdb.Holders, fmt.Sprintf("{%d}", key.Number), fmt.Sprintf("{%d}", key.Space), "true")
+	text, _, err := b.waits.Call(ctx, lockdb.SetTurn+";"+lockdb.Holders, fmt.Sprintf("{%d}", key.Number), fmt.Sprintf("{%d}", key.Space), "true")
 	if err != nil {
 		return nil, sqlstate.ExplainOwn(err)
 	}
 	return decodeHolders(text)
 }
-
-const boundLockWait = "SET LOCAL lock_timeout = '500ms';\n"
 
 // Holders asks db which other sessions hold any of the keys in its database.
 func Holders(ctx context.Context, db lockdb.DBTX, keys []driver.Key) ([]driver.Holder, error) {

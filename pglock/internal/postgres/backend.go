@@ -132,8 +132,8 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 func (b *Backend) ReleaseTogether(_ context.Context, held []driver.Grant) (errs []error, done bool) {
 	var grants []*mux.Grant
 	for _, g := range held {
-		m, ok := g.(*mux.Grant)
-		if !ok || len(grants) > 0 && m.Session() != grants[0].Session() {
+		m, err := ours(g)
+		if err != nil || len(grants) > 0 && m.Session() != grants[0].Session() {
 			return nil, false
 		}
 		grants = append(grants, m)
