@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/timing"
 )
 
 // network joins the hosts of Lockers with the server. Every write arrives after a delay, in order, unless the network is
@@ -89,7 +91,7 @@ func (h *host) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		l.ends[i] = &end{link: l, ready: sync.NewCond(&l.mu)}
 	}
 	l.ends[0].peer, l.ends[1].peer = l.ends[1], l.ends[0]
-	if !wait(ctx, l.delay()+l.delay()) {
+	if !timing.Sleep(ctx, l.delay()+l.delay()) {
 		return nil, ctx.Err()
 	}
 	for {
@@ -382,18 +384,6 @@ func (n *network) open() (open []*link) {
 		}
 	}
 	return open
-}
-
-// wait waits for d, and reports whether ctx lasted that long.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // errReset is the end of a connection that broke.
