@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,9 +37,9 @@ const latest = 1
 func Latest() uint { return latest }
 
 // Up installs schema pglock. If it is there already, in the version [Latest] or a newer one, Up does nothing: then
-// it needs no right to install, and does not wait. (But it needs the primary.) But it revokes the rights of others that forbid to trust the schema,
-// as default privileges give them to what a dump without rights restores, if the current role owns it and nothing else
-// is wrong with it.
+// it needs no right to install, and does not wait, but it needs the primary. If the current role owns the schema, and nothing
+// is wrong with it but rights of others that forbid to trust it, as default privileges give them to what a dump without
+// rights restores, Up revokes these.
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
 // nothing to do. If ctx ends the wait, the error matches [driver.ErrNotAcquired] and the context's error, and names the
@@ -104,7 +103,7 @@ func change(
 	ctx context.Context, pool *pgxpool.Pool, opts []Option, needed func(schema) bool, do func(schema, context.Context, pgx.Tx) error,
 ) error {
 	var refused error
-	for refused == nil || timing.Sleep(ctx, pause/2+rand.N(pause)) {
+	for refused == nil || timing.Sleep(ctx, timing.Jittered(pause)) {
 		err := transact(ctx, pool, pgx.ReadWrite, opts, func(s schema, tx pgx.Tx) error {
 			if !needed(s) {
 				return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -51,7 +52,7 @@ func (r *rhythm) observe(now driver.Instant, ttl time.Duration) {
 
 // next returns how long to wait before the next look.
 func (r *rhythm) next(now driver.Instant) time.Duration {
-	often := jittered(max(minLook, min(now.Sub(r.since)/4, maxLook)))
+	often := timing.Jittered(max(minLook, min(now.Sub(r.since)/4, maxLook)))
 	if r.hold == 0 {
 		return often
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/timing"
 )
 
 // A waiter stands in the lock's line on the server, and asks again when a message says so; see wakeups.go. It also asks
@@ -123,15 +125,12 @@ func (b *backend) rest(a attempt, splits int) time.Duration {
 	case a.foreign:
 		rest *= 4 // the release of such a holder offers nothing
 	}
-	rest = min(jittered(max(rest, time.Duration(b.waiters.count())*time.Second/perSecond)), maxRest)
+	rest = min(timing.Jittered(max(rest, time.Duration(b.waiters.count())*time.Second/perSecond)), maxRest)
 	if a.busy > 0 {
 		rest = min(rest, a.busy+time.Millisecond)
 	}
 	return rest
 }
-
-// jittered returns a random duration between 0.5 d and 1.5 d.
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // pause waits for a message, for a look that succeeds, or for the end of the rest. It returns false if ctx ended first.
 func (b *backend) pause(ctx context.Context, w *waiter, rest time.Duration, looks *looks) bool {

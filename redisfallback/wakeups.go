@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/timing"
 )
 
 func (w *waiter) signal() {
@@ -102,7 +104,7 @@ func (ws *waiters) end(sub closer) {
 // rest waits before the next attempt to subscribe.
 func (ws *waiters) rest() {
 	select {
-	case <-time.After(jittered(time.Second)):
+	case <-time.After(timing.Jittered(time.Second)):
 	case <-ws.ctx.Done():
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/hooks"
@@ -46,7 +45,7 @@ func (b *backend) try(ctx context.Context, w *want) error {
 			}
 			return driver.ErrNotAcquired
 		}
-		if !timing.Sleep(ctx, jittered(busyPause<<i)) {
+		if !timing.Sleep(ctx, timing.Jittered(busyPause<<i)) {
 			return context.Cause(ctx)
 		}
 	}
@@ -131,9 +130,6 @@ func (b *backend) leave(w *want, why error) error {
 		return fmt.Errorf("%w, and the end of the wait was not confirmed: %w", why, driver.ErrUnavailable)
 	}
 }
-
-// jittered returns a random duration between 0.5 d and 1.5 d.
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // A row that is locked is asked for again after about busyPause, then after twice that, and so on, busyTries times.
 const (

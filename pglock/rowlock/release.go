@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -73,7 +74,7 @@ func (b *backend) dropUntilGone(h *holder, drops []drop) {
 		c := b.submit(&call{holder: h, drops: drops})
 		<-c.done
 		drops = c.left()
-		if len(drops) > 0 && !h.pause(jittered(pause)) {
+		if len(drops) > 0 && !h.pause(timing.Jittered(pause)) {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -18,7 +19,7 @@ func (b *backend) settle(s *statement, err error) {
 		return
 	}
 	done := b.later(func() {
-		for s.holder.pause(jittered(busyPause * 50)) {
+		for s.holder.pause(timing.Jittered(busyPause * 50)) {
 			if b.trySettle(s) == nil {
 				break
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/link"
 )
@@ -17,11 +18,11 @@ import (
 // where it takes long it is sent less often. Now and then tidy also has the server forget what has not been used for
 // long, and again soon if there was more. Of processes that end soon, such as runs of a command, one in pruneShare does it too.
 func (h *holder) tidy() {
-	pruned, more := driver.Now().Add(-jittered(pruneEvery)), false
+	pruned, more := driver.Now().Add(-timing.Jittered(pruneEvery)), false
 	if h.id.Bytes[0]%pruneShare == 0 {
 		more = h.prune()
 	}
-	for next := h.backend.env.Lease / renewalsPerLease; h.pause(jittered(next)); {
+	for next := h.backend.env.Lease / renewalsPerLease; h.pause(timing.Jittered(next)); {
 		began := driver.Now()
 		h.compare()
 		if more || began.Sub(pruned) > pruneEvery {

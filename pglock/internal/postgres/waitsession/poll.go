@@ -2,7 +2,6 @@ package waitsession
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/timing"
@@ -14,7 +13,7 @@ func (p *Pool) takeOrTry(ctx context.Context, try func() (over bool)) (s *place,
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	polled := make(chan bool, 1)
-	poller := time.AfterFunc(spread(firstPoll), func() {
+	poller := time.AfterFunc(timing.Jittered(firstPoll), func() {
 		over := p.poll(ctx, try)
 		stop()
 		polled <- over
@@ -32,7 +31,7 @@ func (p *Pool) takeOrTry(ctx context.Context, try func() (over bool)) (s *place,
 
 // poll calls try, and again after each of its pauses, until try reports that the wait is over, or until ends.
 func (p *Pool) poll(until context.Context, try func() (over bool)) (over bool) {
-	for pause := firstPoll; until.Err() == nil; timing.Sleep(until, p.together(spread(pause))) {
+	for pause := firstPoll; until.Err() == nil; timing.Sleep(until, p.together(timing.Jittered(pause))) {
 		if try() {
 			return true
 		}
@@ -40,9 +39,6 @@ func (p *Pool) poll(until context.Context, try func() (over bool)) (over bool) {
 	}
 	return false
 }
-
-// spread varies a pause, since processes should not poll together.
-func spread(pause time.Duration) time.Duration { return pause/2 + rand.N(pause) }
 
 // together lengthens a long pause, so that pollers of this process try at the same moments, and share statements.
 func (p *Pool) together(pause time.Duration) time.Duration {
