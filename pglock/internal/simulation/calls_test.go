@@ -27,7 +27,7 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 		}
 		return p.lookAtWaits(text), ""
 	}
-	sql = strings.TrimPrefix(sql, "SET LOCAL lock_timeout = '500ms';\n")
+	sql = strings.TrimPrefix(sql, lockdb.SetTurn+";")
 	name := nameOf(sql)
 	args := arguments(templates[name], sql)
 	switch name {
