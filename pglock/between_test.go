@@ -17,6 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/hooks"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -28,6 +29,15 @@ func twoProcesses(t *testing.T, db *testenv.DB) (one, two *pglock.Locker) {
 	return one, two
 }
 
+// waitForPublished waits until a process has published a wait. A wait that begins after that is younger, for every process: the
+// clocks of two differ by as long as an answer takes.
+func waitForPublished(t *testing.T, db *testenv.DB) {
+	conn := db.Connect(t)
+	testenv.WaitUntil(t, "a wait is published", func() bool {
+		return must.One[int](t, conn, "select count(*) from pg_stat_activity where datname = current_database() and query like '/* pglock waits %'") > 0
+	})
+}
+
 // The call that closed the cycle gives up, and holds what it held. The other one is granted the lock.
 func TestDeadlockBetweenProcessesHasOneVictim(t *testing.T) {
 	t.Parallel()
@@ -35,7 +45,7 @@ func TestDeadlockBetweenProcessesHasOneVictim(t *testing.T) {
 	one, two := twoProcesses(t, db)
 	first, second := mustLock(t, one, a), mustLock(t, two, b)
 	waiting := txGo(func() error { return one.Do(first.Context(t.Context()), b, nothing) })
-	db.WaitForWaiters(t, 1)
+	waitForPublished(t, db)
 	began := time.Now()
 	err := two.Do(second.Context(t.Context()), a, nothing)
 	t.Logf("after %v: %v", time.Since(began), err)
@@ -87,7 +97,7 @@ func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
 		}
 		other := map[string]string{"tx": "call", "call": "tx"}[last]
 		waiting := txGo(waits[other])
-		db.WaitForWaiters(t, 1)
+		waitForPublished(t, db)
 		if err := waits[last](); !errors.Is(err, pglock.ErrDeadlock) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -126,7 +136,7 @@ func TestTxADeadlockBetweenProcessesThroughBeginFunc(t *testing.T) {
 	var waiting <-chan error
 	err := pglock.BeginFunc(t.Context(), db.Pool(t), b, func(ctx context.Context, _ pgx.Tx) error {
 		waiting = txGo(func() error { return pglock.LockTx(lock.Context(t.Context()), tx, b) })
-		db.WaitForWaiters(t, 1)
+		waitForPublished(t, db)
 		return two.Do(ctx, a, nothing)
 	})
 	if !errors.Is(err, pglock.ErrDeadlock) {

@@ -30,7 +30,10 @@ func TestSQLTxTransactionsTakePartInTheSearchForDeadlocks(t *testing.T) {
 		go func() {
 			waiting <- two.Do(tied, a, func(context.Context, *pglock.Lock) error { return nil })
 		}()
-		server.WaitForWaiters(t, 1)
+		conn := server.Connect(t)
+		testenv.WaitUntil(t, "the call's wait is published, and so older for every process", func() bool {
+			return must.One[int](t, conn, "select count(*) from pg_stat_activity where datname = current_database() and query like '/* pglock waits %'") > 0
+		})
 		if err := sqltx.LockTx(lock.Context(t.Context()), last, b); !errors.Is(err, pglock.ErrDeadlock) {
 			t.Errorf("LockTx: %v", err)
 		}
