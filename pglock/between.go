@@ -253,7 +253,8 @@ func (o *lookout) texts(due []*wait) (texts []between.Wait) {
 }
 
 func (o *lookout) textLocked(w *wait) between.Wait {
-	text, at := between.Wait{ID: between.ID{Number: w.number}, Began: w.began, Answers: o.answers, Some: w.some, Shared: w.shared}, o.locker.at()
+	text, at := between.Wait{ID: between.ID{Number: w.number}, Began: w.began, Answers: o.answers, Some: w.some}, o.locker.at()
+	text.Shared = w.shared && !w.behindWriter() // behind a writer of its own process it waits for holders that share, too
 	for _, key := range w.keys {
 		text.Wants = append(text.Wants, w.published(key))
 	}
