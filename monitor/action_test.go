@@ -239,19 +239,15 @@ func TestTreeOfLocksInRows(t *testing.T) {
 	waitRow(t, lockers["reader"], invoice, pglock.Shared()) // behind the exclusive wait
 	takeWaiting(t, pool, invoice, 2)
 	waitRow(t, lockers["last"], second)
-	var s *monitor.Snapshot
-	testenv.WaitUntil(t, "no call of a Locker waits for another's", func() bool {
-		s = takeWaiting(t, pool, second, 1)
-		return len(s.OtherWaits) == 0
-	})
+	tree := takeWaiting(t, pool, second, 1).Tree().Of(inRow, nil)
 	var got []string
-	for depth, n := range s.Tree().All() {
+	for depth, n := range tree.All() {
 		got = append(got, strings.Repeat("  ", depth)+n.Application)
 		if n.Deadlock || n.ID().Holder != n.Lease.Holder {
 			t.Errorf("%+v", n)
 		}
 	}
-	root := s.Tree().Roots[0]
+	root := tree.Roots[0]
 	label, mode, ok := root.Held()
 	if root.Behind != 3 || label != "invoice:42 (row)" || mode != "shared" || !ok {
 		t.Errorf("behind the root are %d; it holds %s (%s)", root.Behind, label, mode)

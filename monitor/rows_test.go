@@ -71,6 +71,9 @@ func rowLockOf(s *monitor.Snapshot, key pglock.Key) *monitor.Lock {
 	return nil
 }
 
+// inRow chooses the locks in rows, which are of the test's own database: tests in parallel wait for other locks on its server.
+func inRow(l *monitor.Lock) bool { return l.InRow }
+
 // inRows returns the locks in rows.
 func inRows(s *monitor.Snapshot) []monitor.Lock {
 	return slices.DeleteFunc(slices.Clone(s.Locks), func(l monitor.Lock) bool { return !l.InRow })
@@ -168,12 +171,12 @@ func TestASemaphoreInRowsIsOneLine(t *testing.T) {
 	s := awaitLock(t, pool, "the semaphore is one line", func(l monitor.Lock) bool {
 		return l.Label() == "semaphore thumbnails, 2 of 2 used (row)" && len(l.Holders) == 2 && len(l.Waiters) == 2
 	})
-	if len(inRows(s)) != 1 || s.Action().Expected != 2 || s.Action().Waiting != 0 {
-		t.Errorf("%+v; %v", inRows(s), s.Action())
+	if h := s.ActionOf(inRow, nil); len(inRows(s)) != 1 || h.Expected != 2 || h.Waiting != 0 {
+		t.Errorf("%+v; %v", inRows(s), h)
 	}
-	for wait := range s.Waits() {
-		if wait.Lease == nil || len(wait.BlockedBy) == 0 {
-			t.Errorf("%+v waits for no process", wait.Waiter)
+	for _, waiter := range inRows(s)[0].Waiters {
+		if waiter.Lease == nil || len(waiter.BlockedBy) == 0 {
+			t.Errorf("%+v waits for no process", waiter)
 		}
 	}
 }
@@ -228,8 +231,9 @@ func TestManyLocksInRowsAreBounded(t *testing.T) {
 		}
 	}
 	execute(t, pool, `UPDATE pglock.leases SET since = '-infinity' WHERE number = 1`) // fails as it would if it took too long
-	if s = take(t, pool); s.RowLocksMissing != "" || s.IdleRowsMissing == "" || len(inRows(s)) != 1 || s.Action().Whom[0].ID() != rowLockOf(s, invoice).Holders[0].ID() {
-		t.Errorf("without the holders: %+v, %q, %q, %v", inRows(s), s.RowLocksMissing, s.IdleRowsMissing, s.Action())
+	if s = take(t, pool); s.RowLocksMissing != "" || s.IdleRowsMissing == "" || len(inRows(s)) != 1 ||
+		s.ActionOf(inRow, nil).Whom[0].ID() != rowLockOf(s, invoice).Holders[0].ID() {
+		t.Errorf("without the holders: %+v, %q, %q, %v", inRows(s), s.RowLocksMissing, s.IdleRowsMissing, s.ActionOf(inRow, nil))
 	}
 }
 
