@@ -211,5 +211,5 @@ func TestScheduleRunsOfAnOpenTransactionsJobDoNotHoldUpOthers(t *testing.T) {
 }
 
 // recording are the connections for records: no locks are on them, and their last transaction was one.
-const recording = ` FROM pg_stat_activity WHERE datname = current_database() AND query ~* 'commit' AND pid <> pg_backend_pid()
+const recording = ` FROM pg_stat_activity WHERE datname = current_database() AND query ~ '\mCOMMIT\M' AND pid <> pg_backend_pid()
 	AND application_name LIKE '%(pglock %' AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')`
