@@ -13,7 +13,7 @@ func (s *Session) Try(ctx context.Context, g *Grant) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err
 	}
-	return s.do(ctx, s.newOp(try, g))
+	return s.do(s.newOp(ctx, try, g))
 }
 
 // ReleaseAll releases grants of one session.
@@ -22,15 +22,15 @@ func ReleaseAll(grants []*Grant) []error {
 }
 
 // release releases g's key.
-func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.newOp(release, g)) }
+func (s *Session) release(g *Grant) error { return s.do(s.newOp(context.Background(), release, g)) }
 
 // Call runs a statement, and returns the first column of its answer; some reports whether there was a row. A
 // caller whose ctx ends does not wait; a statement that has been sent is still carried out.
 func (s *Session) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
 	q := &query{sql: sql, args: args}
-	o := s.newOp(call, nil)
+	o := s.newOp(ctx, call, nil)
 	o.query = q
-	if err := s.do(ctx, o); err != nil {
+	if err := s.do(o); err != nil {
 		return "", false, err
 	}
 	value, some = q.answer.Value()

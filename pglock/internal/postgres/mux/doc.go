@@ -25,7 +25,10 @@
 //
 // # Contexts
 //
-// The end of its context interrupts a caller that reads, by a read deadline in the past. A goroutine goes on where it stopped.
+// Callers wait by a plain receive, which costs half of a select. While any wait, the session looks at their contexts every 10 ms
+// (keepLease), and tells those whose context has ended. It interrupts one that reads, by a read deadline in the past; a goroutine
+// goes on where that one stopped.
+//
 // If the op of a caller whose context has ended has not been sent, the caller just removes it from the queue. The caller
 // of a statement that has been sent does not wait for the answer. The caller of a try that has been sent waits for it,
 // at most a second longer, since only the answer says whether the key is locked. Then it returns a

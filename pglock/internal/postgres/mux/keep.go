@@ -10,7 +10,7 @@ import (
 )
 
 // keepLease keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when the lease
-// is over. It also ends the waits for releases when the server does not answer.
+// is over. It also ends the waits of callers.
 func (s *Session) keepLease() {
 	s.mu.Lock()
 	switch {
@@ -26,11 +26,12 @@ func (s *Session) keepLease() {
 	}
 	now := s.lease.Now()
 	for _, b := range s.batches {
-		s.giveUpLocked(b.ops, now)
+		s.endWaitsLocked(b.ops, now)
 	}
-	s.giveUpLocked(s.queue, now)
+	s.endWaitsLocked(s.queue, now)
 	every := s.lease.Every()
 	quiet := !s.suspended && !s.sending && len(s.batches) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
+	s.looksSoon = len(s.queue)+len(s.batches) > 0
 	s.timer.Reset(s.nextLook())
 	s.unlock()
 	if quiet {
@@ -41,20 +42,29 @@ func (s *Session) keepLease() {
 // nextLook returns how long keepLease waits before it runs again.
 func (s *Session) nextLook() time.Duration {
 	next := min(s.lease.Every(), lookEvery)
+	if s.looksSoon {
+		next = min(next, waitEvery)
+	}
 	if left := s.lease.Left(); left > 0 {
 		next = min(next, left)
 	}
 	return next
 }
 
-// giveUpLocked ends the waits for releases that have lasted for about [driver.ReleaseTimeout], also if other statements have
-// been answered meanwhile.
-func (s *Session) giveUpLocked(waiting []*op, now driver.Instant) {
+// endWaitsLocked tells callers whose contexts have ended, and ends the waits for releases that have lasted for about
+// [driver.ReleaseTimeout], also if other statements have been answered meanwhile.
+func (s *Session) endWaitsLocked(waiting []*op, now driver.Instant) {
 	for _, o := range waiting {
 		if o.query != nil && o.query.about != nil { // the question about a batch that is being reconciled
-			s.giveUpLocked(o.query.about.ops, now)
+			s.endWaitsLocked(o.query.about.ops, now)
 		}
-		if o.kind == release && o.left == nil && now.Sub(o.since) >= driver.ReleaseTimeout-lookEvery {
+		switch {
+		case o.left != nil || o.told || o.state == answered:
+		case o.ctx.Err() != nil:
+			o.told = true
+			s.interruptLocked(o)
+			o.wake <- false
+		case o.kind == release && now.Sub(o.since) >= driver.ReleaseTimeout-lookEvery:
 			s.interruptLocked(o)
 			o.err = o.leaveBehindLocked(errReleasing)
 			s.woken = append(s.woken, o)
@@ -65,4 +75,7 @@ func (s *Session) giveUpLocked(waiting []*op, now driver.Instant) {
 var errReleasing = errors.Join(driver.ErrUnavailable, errors.New("no answer to the release in time; the server frees the lock "+
 	"when it takes the statement, or when the lease is over"))
 
-const lookEvery = time.Second
+const (
+	lookEvery = time.Second
+	waitEvery = 10 * time.Millisecond // while callers wait
+)

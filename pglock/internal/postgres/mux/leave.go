@@ -11,7 +11,8 @@ import (
 
 // leave ends the wait of a caller whose context has ended. It drops an op that has not been sent, and does not wait for the
 // answer to a call that has been sent. For the answer to a try that has been sent it waits a while longer.
-func (s *Session) leave(ctx context.Context, o *op) error {
+func (s *Session) leave(o *op) error {
+	ctx := o.ctx // o is for the next caller when it has been withdrawn
 	s.mu.Lock()
 	isCall := o.kind == call
 	withdrawn := o.state == queued && o.kind != release

@@ -16,10 +16,12 @@ type op struct {
 	grant *Grant // of a try or a release
 	query *query // of a call
 
-	wake chan struct{} // when it has been answered
+	ctx  context.Context // of its caller
+	wake chan bool       // true when it has been answered, once false before that when ctx has ended
 
 	// Under the session's mu:
 	state   state
+	told    bool           // that ctx has ended
 	left    chan struct{}  // made when its caller leaves without the answer; closed when nothing is left to be done
 	retried bool           // after a cancelled statement
 	since   driver.Instant // when the caller of a release began to wait
@@ -69,12 +71,12 @@ func (b *batch) recycle() {
 }
 
 // newOp returns an op. It reuses a finished one if it can.
-func (s *Session) newOp(kind kind, g *Grant) *op {
+func (s *Session) newOp(ctx context.Context, kind kind, g *Grant) *op {
 	o, ok := s.ops.Get().(*op)
 	if !ok {
-		o = &op{wake: make(chan struct{}, 1)}
+		o = &op{wake: make(chan bool, 2)}
 	}
-	*o = op{kind: kind, grant: g, wake: o.wake}
+	*o = op{kind: kind, grant: g, ctx: ctx, wake: o.wake}
 	return o
 }
 

@@ -31,6 +31,7 @@ type Session struct {
 	reading   bool     // a goroutine or a caller reads
 	reader    *op      // its caller reads; nil if another goroutine does
 	idleTimed bool     // idle runs
+	looksSoon bool     // timer runs for waitEvery
 	suspended bool     // the lease is not enforced, since the session waits
 	crowd     int      // ops in the last batch that was answered, and those queued then
 	roundTrip time.Duration
@@ -60,7 +61,7 @@ func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logge
 }
 
 // do carries out o, and returns its error; the answer to a call is in o.query.
-func (s *Session) do(ctx context.Context, o *op) error {
+func (s *Session) do(o *op) error {
 	if o.kind != call {
 		s.load.Add(1)
 		defer s.load.Add(-1)
@@ -77,18 +78,12 @@ func (s *Session) do(ctx context.Context, o *op) error {
 	reads := s.mayReadLocked(o)
 	s.mu.Unlock()
 	if reads {
-		s.readOwn(ctx)
+		s.readOwn()
 	}
-	if ctx.Done() == nil { // a receive costs half of a select
-		<-o.wake
+	if <-o.wake {
 		return s.result(o)
 	}
-	select {
-	case <-o.wake:
-		return s.result(o)
-	case <-ctx.Done():
-		return s.leave(ctx, o)
-	}
+	return s.leave(o)
 }
 
 // doAll tries or releases grants for one caller. They are queued together, and so share statements.
@@ -98,7 +93,7 @@ func (s *Session) doAll(ctx context.Context, what kind, grants []*Grant) []error
 	defer s.load.Add(-int32(len(grants)))
 	s.mu.Lock()
 	for i, g := range grants {
-		ops[i] = s.newOp(what, g)
+		ops[i] = s.newOp(ctx, what, g)
 		if what == try {
 			errs[i] = s.budget.reserve(g)
 		}
@@ -113,18 +108,16 @@ func (s *Session) doAll(ctx context.Context, what kind, grants []*Grant) []error
 	reads := s.mayReadLocked(ops[0])
 	s.mu.Unlock()
 	if reads {
-		s.readOwn(ctx)
+		s.readOwn()
 	}
 	var leaving sync.WaitGroup
 	for i, o := range ops {
-		if errs[i] != nil {
-			continue
-		}
-		select {
+		switch {
+		case errs[i] != nil:
 		case <-o.wake:
 			errs[i] = s.result(o)
-		case <-ctx.Done():
-			leaving.Go(func() { errs[i] = s.leave(ctx, o) })
+		default:
+			leaving.Go(func() { errs[i] = s.leave(o) })
 		}
 	}
 	leaving.Wait()
@@ -151,6 +144,10 @@ func (s *Session) enqueueLocked(o *op) error {
 func (s *Session) queueLocked(o *op) {
 	o.state = queued
 	s.queue = append(s.queue, o)
+	if !s.looksSoon {
+		s.looksSoon = true
+		s.timer.Reset(s.nextLook())
+	}
 }
 
 // addLocked adds a grant to those of the session.
@@ -293,13 +290,8 @@ func (s *Session) mayReadLocked(o *op) bool {
 	return false
 }
 
-// readOwn reads the answer for the caller that may read. If there is more to read, or the end of ctx interrupts it, a goroutine goes
-// on.
-func (s *Session) readOwn(ctx context.Context) {
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, s.conn.Interrupt) // if that comes late, the next to read reads again
-		defer stop()
-	}
+// readOwn reads the answer for the caller that may read. If there is more to read, or it is interrupted, a goroutine goes on.
+func (s *Session) readOwn() {
 	if s.receive() {
 		go s.read()
 	}
@@ -369,7 +361,7 @@ func (s *Session) advanceLocked() {
 	s.woken, s.sending = nil, true
 	s.mu.Unlock()
 	for _, o := range woken {
-		o.wake <- struct{}{}
+		o.wake <- true
 	}
 	s.mu.Lock()
 	if s.woken == nil {

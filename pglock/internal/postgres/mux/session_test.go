@@ -339,7 +339,7 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), after)
 				defer cancel()
 				err := call(ctx)
-				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != after {
+				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took < after || took > after+waitEvery {
 					t.Errorf("it returned %v after %v; its context ended after %v", err, took, after)
 				}
 			})
@@ -408,7 +408,7 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 				} {
 					all.Go(func() {
 						err := r.session.Try(caller.ctx, grantOf(new(owner), int64(2+n)))
-						if late := driver.Now().Sub(caller.want); err == nil || late != 0 {
+						if late := driver.Now().Sub(caller.want); err == nil || late < 0 || late > waitEvery {
 							t.Errorf("caller %d returned %v late: %v", n, late, err)
 						}
 					})

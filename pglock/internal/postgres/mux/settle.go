@@ -126,9 +126,9 @@ func (s *Session) finishLocked(o *op, err error) {
 // callers of this batch wait for that.
 func (s *Session) reconcile(b *batch, failure error) {
 	q := &query{about: b}
-	o := s.newOp(call, nil)
+	o := s.newOp(context.Background(), call, nil)
 	o.query = q
-	err := s.do(context.Background(), o)
+	err := s.do(o)
 	s.mu.Lock()
 	if err = cmp.Or(err, s.cause); err == nil {
 		err = s.settleAllLocked(b, &q.answer, failure)
