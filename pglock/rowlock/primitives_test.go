@@ -90,8 +90,8 @@ func TestASessionThatEndsUnnoticedFailsNothing(t *testing.T) {
 			go func() { verified <- held.Verify(t.Context()) }()
 		}
 		testenv.WaitUntil(t, "all connections for calls are in use", func() bool {
-			return must.One[bool](t, tx, `SELECT count(*) = 3 FROM pg_locks
-				WHERE relation = 'pglock.leases'::regclass AND NOT granted`)
+			return must.One[bool](t, tx, `SELECT count(*) = 3 FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+				WHERE datname = current_database() AND relation = 'pglock.leases'::regclass AND NOT granted`)
 		})
 		must.Succeed(t, tx.Rollback(t.Context()))
 		for range 3 {
