@@ -105,14 +105,10 @@ func TestLockAllThatFailsHoldsNothing(t *testing.T) {
 
 // halting is a server that has granted all keys but one to others, and does not answer releases until it is told to.
 type halting struct {
-	driver.Backend
+	scripted
 	free     driver.KeyID
 	released chan struct{}
 }
-
-func (*halting) Start(driver.Config) error   { return nil }
-func (*halting) Close(context.Context) error { return nil }
-func (*halting) Deadline() driver.Instant    { return driver.Never }
 
 func (h *halting) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
 	if r.Key.KeyID == h.free {
@@ -140,9 +136,15 @@ func TestLockAllThatMayStillHoldAKeyIsUnavailable(t *testing.T) {
 		if _, err := l.TryLock(t.Context(), free); !errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("a key that may be held: %v", err)
 		}
-		close(h.released)
-		synctest.Wait()
-		txCheck(t, errors.Join(mustLock(t, l, free).Unlock(t.Context()), l.Close(t.Context())))
+		h.released <- struct{}{}
+		closed := txGo(func() error { time.Sleep(time.Minute); return l.Close(t.Context()) })
+		// It gets the free key, and then waits for the release of that.
+		_, err = l.LockAll(t.Context(), []pglock.Key{free, busy}, pglock.RetryUnavailable(time.Hour))
+		if !errors.Is(err, pglock.ErrClosed) || !errors.Is(err, pglock.ErrUnavailable) {
+			t.Errorf("LockAll, ended by Close: %v", err)
+		}
+		h.released <- struct{}{}
+		txCheck(t, <-closed)
 	})
 }
 

@@ -52,11 +52,12 @@ func (l *Locker) detach(h *hold, k *Lock) (unused bool, err error) {
 	return true, nil
 }
 
-// makeBusyLocked makes h's key busy instead of held.
+// makeBusyLocked makes h's key busy instead of held, until the server has answered the release.
 func (h *hold) makeBusyLocked() {
-	h.over = true
-	h.entry.hold = nil
-	h.entry.busy++
+	e := h.entry
+	h.over, e.hold = true, nil
+	e.busy++
+	e.asked = e.answers
 }
 
 // release releases what the backend has granted to h, and lets others have the key when that is confirmed.

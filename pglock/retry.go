@@ -39,16 +39,17 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request, err error) (lock 
 			return nil, fmt.Errorf("an outage for longer than RetryUnavailable allows (%v): %w", r.config.outage, err)
 		}
 		r.reportWait(l)
-		if !timing.Sleep(ctx, pause/2+rand.N(pause/2)) {
-			return nil, fmt.Errorf("%w: %w", endOfWait(ctx), err)
-		}
+		timing.Sleep(ctx, pause/2+rand.N(pause/2))
 		pause = min(2*pause, maxRetry)
 		outage, again := err, *r // what releases the last attempt may arrive late, and knows it by its token
 		again.attempt, again.number = attempt{}, l.numbers.Add(1)
-		if lock, err = l.take(ctx, &again); again.behind { // the server has answered
+		switch lock, err = l.take(ctx, &again); {
+		case again.behind: // the server has answered
 			began, pause = driver.Now(), minRetry
-		} else if isEndOf(ctx, err) {
-			return nil, fmt.Errorf("%w: %w", endOfWait(ctx), outage)
+		case errors.Is(err, ErrClosed): // which settles nothing that the last attempt has left open: see explain
+			return nil, fmt.Errorf("%w: %w", err, outage)
+		case isEndOf(ctx, err):
+			return nil, fmt.Errorf("%w: %w", contextError(ctx, context.Cause(ctx)), outage)
 		}
 		r.at, r.number = again.at, again.number
 	}
@@ -58,14 +59,6 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request, err error) (lock 
 // isOutage reports whether err may end by itself.
 func isOutage(err error) bool {
 	return errors.Is(err, ErrStandby) || errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDenied)
-}
-
-// endOfWait returns why ctx has ended: errMaxWait, or an error that matches the context's.
-func endOfWait(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errMaxWait) {
-		return cause
-	}
-	return contextError(ctx, context.Cause(ctx))
 }
 
 const (

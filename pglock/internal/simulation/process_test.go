@@ -225,11 +225,14 @@ func (p *process) answer(st wiretest.Statement) ending {
 	case "gone":
 		return byClient
 	}
-	if dying := p.isDying(); dying > 0 {
+	var dying time.Duration
+	var loses bool
+	p.server.set(func() { dying, loses, p.dying, p.loses = p.dying, p.loses, 0, false })
+	if dying > 0 {
 		p.work(dying)
 		defer p.link.silence(direction{false, true})
 	}
-	if p.losesAnswer() {
+	if loses {
 		p.link.cut(errReset, p.link.ends[:]...)
 		return alive // it notices that when it reads
 	}
@@ -242,23 +245,7 @@ func (p *process) answer(st wiretest.Statement) ending {
 }
 
 func (p *process) setBusy(busy bool) {
-	p.server.s.mu.Lock()
-	defer p.server.s.mu.Unlock()
-	p.busy, p.cancelled = busy, false
-}
-
-func (p *process) isDying() (late time.Duration) {
-	p.server.s.mu.Lock()
-	defer p.server.s.mu.Unlock()
-	late, p.dying = p.dying, 0
-	return late
-}
-
-func (p *process) losesAnswer() (loses bool) {
-	p.server.s.mu.Lock()
-	defer p.server.s.mu.Unlock()
-	loses, p.loses = p.loses, false
-	return loses
+	p.server.set(func() { p.busy, p.cancelled = busy, false })
 }
 
 // interrupted returns how the statement has been interrupted, if it has been.
