@@ -392,7 +392,7 @@ func TestALostAnswerLeavesNothing(t *testing.T) {
 func TestAHolderThatTheServerEndsIsTold(t *testing.T) {
 	t.Parallel()
 	pool, _ := installed(t)
-	l := open(t, pool, pglock.WithLease(3*time.Second))
+	l := open(t, pool)
 	held := lock(t, l)
 	endHolders(t, pool)
 	var before, after time.Time
