@@ -1,6 +1,7 @@
 package pglock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 // what it holds: if it stood in line for later keys already, callers that keep the order could wait for each other. When all
 // are held, one Lock takes over what the parts have got.
 //
-// A part that is lost ends the wait for the next one, and the call begins again. If the loss comes with the last grant, either
-// join finds it, or it ends the new Lock.
+// A part that is lost ends the wait for the next one, and the call begins again, unless the server may still hold a key for it: its
+// next error would hide that. If the loss comes with the last grant, either join finds it, or it ends the new Lock.
 
 // takeAll takes r's keys, several.
 func (l *Locker) takeAll(ctx context.Context, r *request) (*Lock, error) {
@@ -30,8 +31,8 @@ func (l *Locker) takeAll(ctx context.Context, r *request) (*Lock, error) {
 		switch {
 		case !errors.Is(err, ErrLost):
 			return lock, err
-		case ctx.Err() != nil && errors.Is(err, ErrUnavailable): // the server may still hold a key
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		case isUnsettled(err), ctx.Err() != nil && errors.Is(err, ErrUnavailable): // the server may still hold a key
+			return nil, notGivenBack(cmp.Or(context.Cause(ctx), errBeginAgain))
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		}
@@ -183,7 +184,7 @@ func notGivenBack(err error) error {
 	return fmt.Errorf("%w, and %w", err, errNotGivenBack)
 }
 
-var errNotGivenBack = fmt.Errorf("the release of the others was not confirmed: %w", ErrUnavailable)
+var errNotGivenBack = fmt.Errorf("the server may still hold keys for this call: %w", ErrUnavailable)
 
 // giveBackWithin is how long a failed call waits for the release of what it had. Later it is released in the background.
 const giveBackWithin = time.Second

@@ -103,16 +103,24 @@ func TestLockAllThatFailsHoldsNothing(t *testing.T) {
 	})
 }
 
-// halting is a server that has granted all keys but one to others, and does not answer releases until it is told to.
+// halting is a server that has granted all keys but one to others, and does not answer releases until it is told to. If silent is
+// set, it does not answer who waits either, and loses the one key.
 type halting struct {
 	scripted
 	free     driver.KeyID
 	released chan struct{}
+	silent   <-chan struct{}
+	loss     driver.LossHandler
 }
 
 func (h *halting) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
 	if r.Key.KeyID == h.free {
+		h.loss = r.LossHandler
 		return h, nil
+	}
+	if r.Wait && h.silent != nil {
+		h.loss.Lost(driver.LostSession, nil)
+		return nil, &driver.UnsettledError{Err: errors.Join(driver.ErrUnavailable, driver.ErrLost), Done: h.silent}
 	}
 	return nil, driver.ErrNotAcquired
 }
@@ -143,8 +151,15 @@ func TestLockAllThatMayStillHoldAKeyIsUnavailable(t *testing.T) {
 		if !errors.Is(err, pglock.ErrClosed) || !errors.Is(err, pglock.ErrUnavailable) {
 			t.Errorf("LockAll, ended by Close: %v", err)
 		}
-		h.released <- struct{}{}
+		close(h.released)
 		txCheck(t, <-closed)
+		h.silent = t.Context().Done()
+		l, err = pglock.NewWithBackend(h)
+		txCheck(t, err)
+		_, err = l.LockAll(t.Context(), []pglock.Key{free, busy}, pglock.MaxWait(time.Minute))
+		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrLost) {
+			t.Errorf("LockAll, which has lost a key: %v", err)
+		}
 	})
 }
 

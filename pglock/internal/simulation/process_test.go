@@ -152,9 +152,8 @@ func (p *process) receive() (pgproto3.FrontendMessage, error) {
 
 // isOver says why the session ends, given the error with which it has received a message, and tells the client if it can.
 func (p *process) isOver(err error) ending {
-	p.server.s.mu.Lock()
-	terminated := p.terminated
-	p.server.s.mu.Unlock()
+	var terminated bool
+	p.server.set(func() { terminated = p.terminated })
 	switch {
 	case err == nil:
 		return alive

@@ -102,23 +102,18 @@ func (v *server) running() (all []*process) {
 
 // freeze stops the server until the returned function is called.
 func (v *server) freeze() (thaw func()) {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
 	frozen := make(chan struct{})
-	v.frozen = frozen
+	v.set(func() { v.frozen = frozen })
 	return func() {
-		v.s.mu.Lock()
-		defer v.s.mu.Unlock()
-		v.frozen = nil
+		v.set(func() { v.frozen = nil })
 		close(frozen)
 	}
 }
 
 // awaitThaw waits while the server is frozen.
 func (v *server) awaitThaw() {
-	v.s.mu.Lock()
-	frozen := v.frozen
-	v.s.mu.Unlock()
+	var frozen chan struct{}
+	v.set(func() { frozen = v.frozen })
 	if frozen != nil {
 		<-frozen
 	}
