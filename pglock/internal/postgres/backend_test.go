@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
@@ -91,20 +93,42 @@ func TestBackendAWaitWithoutASessionPolls(t *testing.T) {
 	})
 }
 
+// A session that ends while it proves itself was not opened: no lock is lost. One whose witness does not answer proves itself as
+// the first session does.
+func TestBackendASessionThatProvesItselfHoldsNothing(t *testing.T) {
+	for end, silent := range map[string]time.Duration{"unlock_shared(": 0, "'own'": 0, "never": time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			start := func(judge func(sql string) wiretest.Verdict) (*mux.Session, *wire.Conn) {
+				conn, _ := wiretest.Start(wiretest.NewLocks(t), func(st wiretest.Statement) wiretest.Verdict { return judge(st.SQL) })
+				return mux.NewSession(conn, lease.New(time.Hour, driver.Now), nil, slog.New(slog.DiscardHandler), func(*mux.Session) {}), conn
+			}
+			w, _ := start(func(string) wiretest.Verdict { time.Sleep(silent); return wiretest.Verdict{Fatal: true} })
+			s, conn := start(func(sql string) wiretest.Verdict {
+				time.Sleep(time.Second)
+				return wiretest.Verdict{Value: "own", Fatal: strings.Contains(sql, end)}
+			})
+			err := confront(t.Context(), s, conn, w)
+			if ends := silent == 0; errors.Is(err, driver.ErrUnavailable) != ends || errors.Is(err, driver.ErrLost) || (conn.Identity == 0) != ends {
+				t.Errorf("it ends at %s: %v", end, err)
+			}
+			s.End(driver.LostClosed, nil)
+			time.Sleep(time.Second + silent) // in which the servers end
+		})
+	}
+}
+
 // foreign is another backend's grant.
 type foreign struct{ driver.Grant }
 
 func TestBackendRefusesTheGrantsOfOthers(t *testing.T) {
 	b := &Backend{}
+	_, fenced := b.Fence(t.Context(), []driver.Grant{foreign{}})
 	for call, err := range map[string]error{
-		"Release": b.Release(t.Context(), foreign{}), "Check": b.Check(t.Context(), foreign{}),
+		"Release": b.Release(t.Context(), foreign{}), "Check": b.Check(t.Context(), foreign{}), "Fence": fenced,
 	} {
 		if err == nil {
 			t.Errorf("%s of another backend's grant works", call)
 		}
-	}
-	if _, err := b.Fence(t.Context(), []driver.Grant{foreign{}}); err == nil {
-		t.Error("Fence of another backend's grant works")
 	}
 }
 

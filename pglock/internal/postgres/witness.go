@@ -111,29 +111,33 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session), waits bool
 }
 
 // confront decides what it means that w's identity was free. If w has ended, or s is on the server that has taken over
-// from w's, s proves itself as the first session does.
+// from w's, s proves itself as the first session does. It holds no locks yet: if it ends, it was not opened.
 //
 // If w ends during this, it has answered before or not. An answer shows that w held its identity when s asked for it,
 // since it was taken before, and a session keeps it until it ends.
 func confront(ctx context.Context, s *mux.Session, conn *wire.Conn, w *mux.Session) error {
-	ctx, cancel := context.WithTimeout(ctx, witnessWithin)
+	asking, cancel := context.WithTimeout(ctx, witnessWithin)
 	defer cancel()
-	if _, err := w.Ask(ctx, lockdb.Heartbeat); err == nil {
+	if _, err := w.Ask(asking, lockdb.Heartbeat); err == nil {
 		if s.Server() == w.Server() {
 			return fmt.Errorf("%w: the lock of another connection of this process is free here: connections share a server "+
 				"session, or the server keeps no locks (connect directly)", driver.ErrPooler)
 		}
-		if !takesOver(ctx, s, w) {
+		if !takesOver(asking, s, w) {
 			return fmt.Errorf("%w: new connections lead to another server than the lock sessions that this process has, "+
 				"which live: something in between chooses among servers (connect to one of them)", driver.ErrPooler)
 		}
 	}
 	witnesses.forget(w)
-	class, object := strconv.Itoa(int(lockkeys.IdentityClass)), strconv.Itoa(int(w.Guard().Identity))
-	if _, err := s.Ask(ctx, lockdb.FreeWitness, class, object); err != nil {
-		return err
+	ask := func(sql string, args ...string) (value string, err error) {
+		value, _, err = s.Call(ctx, sql, args...)
+		return value, err
 	}
-	return conn.Prove(func(sql string, args ...string) (string, error) { return s.Ask(ctx, sql, args...) }, 0)
+	_, err := ask(lockdb.FreeWitness, strconv.Itoa(int(lockkeys.IdentityClass)), strconv.Itoa(int(w.Guard().Identity)))
+	if err == nil {
+		err = conn.Prove(ask, 0)
+	}
+	return wire.NotOpened("prove a lock session", err)
 }
 
 // takesOver reports whether s is on a server that was promoted after old's, or may be.

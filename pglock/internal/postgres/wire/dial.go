@@ -48,11 +48,10 @@ func (d *Dialer) connect(ctx context.Context, dialling *link.Gate) (*pgx.Conn, e
 	if err != nil {
 		return nil, sqlstate.ExplainOwn(err)
 	}
-	if err := d.ApplySettings(ctx, conn); err != nil {
+	if err = d.ApplySettings(ctx, conn); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
-		return nil, err
 	}
-	return conn, nil
+	return conn, err
 }
 
 // Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.
@@ -69,9 +68,8 @@ func (d *Dialer) Open(ctx context.Context, witness Witness) (*Conn, *lease.Lease
 	c, l, err := d.makeLockSession(ctx, conn, &dialling, witness)
 	if err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
-		return nil, nil, err
 	}
-	return c, l, nil
+	return c, l, err
 }
 
 func (d *Dialer) makeLockSession(
@@ -102,10 +100,7 @@ func (d *Dialer) makeLockSession(
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
-		return nil, nil, notOpened("prepare a lock session", err)
-	}
-	return c, l, nil
+	return c, l, NotOpened("prepare a lock session", err)
 }
 
 // guardPID returns the process ID that statements compare with that of their server process, to find out whether a proxy
@@ -134,14 +129,16 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (l *lease.Lease, row
 		AllowStandby:      d.AllowStandby,
 	})
 	if err != nil {
-		return nil, row, notOpened("set up a lock session", err)
+		return nil, row, NotOpened("set up a lock session", err)
 	}
 	return l, row, Refusal(row.Outcome)
 }
 
-// notOpened is the error of a step that opens a session. A full lock table, where every step can fail, is no outage.
-func notOpened(step string, err error) error {
+// NotOpened is the error of a step that opens a session. A full lock table, where every step can fail, is no outage.
+func NotOpened(step string, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case sqlstate.Of(err) == sqlstate.OutOfMemory:
 		return sqlstate.Explain(fmt.Errorf("%s: %w", step, err))
 	case sqlstate.HasSentinel(err): // an error of a context is our own timeout's, and so an outage

@@ -37,13 +37,10 @@ func (d *Dialer) ApplySettings(ctx context.Context, conn *pgx.Conn) error {
 			"THEN pg_catalog.concat('%s')::pg_catalog.int4 END; ", int32(pg.PID()), pooled)
 	}
 	err := pg.Exec(ctx, sql+settings).Close() // rows, however many, are not kept
-	switch {
-	case strings.Contains(sqlstate.Refusal(err).Message, pooled):
+	if strings.Contains(sqlstate.Refusal(err).Message, pooled) {
 		return trust.Pooled()
-	case err != nil:
-		return notOpened("set up the session", err)
 	}
-	return nil
+	return NotOpened("set up the session", err)
 }
 
 // pooled is in the error of the look: it is not a number, and the error quotes it.
