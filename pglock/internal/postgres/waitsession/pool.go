@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/puddle/v2"
 
+	"github.com/pglock-toolkit/pglock/internal/timing"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
@@ -32,6 +33,7 @@ type Pool struct {
 	config   Config
 	began    time.Time
 	sessions *puddle.Pool[*session]
+	full     atomic.Bool // no further session can be opened
 	warned   atomic.Bool // warn has logged
 
 	life context.Context // ends with Close
@@ -57,31 +59,32 @@ func New(config Config) (*Pool, error) {
 	p.life, p.end = context.WithCancel(context.Background())
 	var err error
 	p.sessions, err = puddle.NewPool(&puddle.Config[*session]{
-		Constructor: p.open, Destructor: (*session).close, MaxSize: int32(config.Most),
+		Constructor: p.open, Destructor: p.close, MaxSize: int32(config.Most),
 	})
 	time.AfterFunc(lookIdle, p.closeIdle)
 	return p, err
 }
 
-// waiter is the key under which the context of a caller that waits for a session has itself.
-type waiter struct{}
+// turn is the key under which the context of a caller that acquires a session has the function that ends it.
+type turn struct{}
 
 // open opens a session, also if its caller gives up: the next one gets it. If the server, the role or a pooler allows no
-// further session, the caller that still waits for one keeps its place for a while, so that few callers dial in vain.
+// further session the pool is full for a while, or until one of its sessions ends. So long open keeps its place and does not
+// dial in vain, and its caller stands in line again, for a session that becomes idle.
 func (p *Pool) open(ctx context.Context) (*session, error) {
-	s, err := p.openOne()
-	if caller, ok := ctx.Value(waiter{}).(context.Context); ok && hasNoRoom(err) {
-		select {
-		case <-time.After(openAgain):
-		case <-caller.Done():
-		case <-p.life.Done():
+	if !p.full.Load() {
+		s, err := p.openOne()
+		if !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrTooManyLocks) {
+			return s, err
 		}
+		p.full.Store(true)
+		defer p.full.Store(false)
 	}
-	return s, err
-}
-
-func hasNoRoom(err error) bool {
-	return errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrTooManyLocks)
+	if end, ok := ctx.Value(turn{}).(context.CancelFunc); ok {
+		end()
+		timing.Sleep(p.life, openAgain)
+	}
+	return nil, driver.ErrUnavailable
 }
 
 func (p *Pool) openOne() (*session, error) {
@@ -99,18 +102,19 @@ func (p *Pool) openOne() (*session, error) {
 	return s, nil
 }
 
-// close ends the session, and returns when its connection is closed.
-func (s *session) close() {
+// close ends a session, and returns when its connection is closed.
+func (p *Pool) close(s *session) {
 	s.untie()
 	s.End(driver.LostClosed, nil)
 	<-s.ended
+	p.full.Store(false)
 }
 
 // take returns a place with a session that has not ended, when it is the caller's turn and the server has room for it.
 func (p *Pool) take(ctx context.Context) (*place, error) {
-	ctx = context.WithValue(ctx, waiter{}, ctx)
 	for {
-		s, err := p.sessions.Acquire(ctx)
+		inTurn, end := context.WithCancel(ctx)
+		s, err := p.sessions.Acquire(context.WithValue(inTurn, turn{}, end))
 		switch {
 		case err == nil && s.Value().Ended(): // while it was idle
 			s.Destroy()
@@ -120,7 +124,7 @@ func (p *Pool) take(ctx context.Context) (*place, error) {
 			return nil, driver.ErrClosed
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case !hasNoRoom(err):
+		case inTurn.Err() == nil:
 			return nil, err
 		}
 	}
@@ -170,5 +174,5 @@ func (p *Pool) Close() {
 const (
 	idleFor   = 30 * time.Second // after which a kept session is closed
 	lookIdle  = idleFor / 4
-	openAgain = 10 * time.Second // after the server had no room for a session
+	openAgain = 5 * time.Second // after there was no room for a session
 )
