@@ -17,8 +17,7 @@ func TestGuardTxOfAHolderThatIsCutOffIsEndedByTheServer(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("k")
 	link, config := newProxy(t, db)
-	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "1s"
-	holder, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
+	holder, err := pglock.NewWithConfig(config, pglock.WithLease(2*time.Second))
 	txCheck(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
@@ -31,6 +30,7 @@ func TestGuardTxOfAHolderThatIsCutOffIsEndedByTheServer(t *testing.T) {
 	tx, err := conn.Begin(t.Context())
 	txCheck(t, err)
 	txCheck(t, mustLock(t, holder, key).GuardTx(t.Context(), tx))
+	txExec(t, conn, "SET LOCAL idle_in_transaction_session_timeout = '1s'") // not before: a guard can take long
 	link.Cut(true, true)
 	lock := mustLock(t, openLocker(t, db), key)
 	defer mustUnlock(t, lock)
