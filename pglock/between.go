@@ -1,6 +1,7 @@
 package pglock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,7 +47,6 @@ type lookout struct {
 	ahead     time.Duration // the server's clock, from this process's
 	answers   int64         // that have come
 	numbers   int64         // of waits
-	first     int           // to be published, of those that there may be no room for
 }
 
 // suspicion is the cycle that a wait has been seen in.
@@ -130,8 +130,8 @@ func (o *lookout) run() {
 	}
 }
 
-// due returns the waits that have lasted, the oldest first, and how long it is until the next one has; 0 says that
-// there is nothing to look for. A wait that begins later starts the looks again.
+// due returns the waits that have lasted, in the order in which they are published, and how long it is until the next one has
+// lasted; 0 says that there is nothing to look for. A wait that begins later starts the looks again.
 func (o *lookout) due() (due []*wait, next time.Duration) {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
@@ -152,7 +152,7 @@ func (o *lookout) due() (due []*wait, next time.Duration) {
 		o.runs = false
 		return nil, 0
 	}
-	slices.SortFunc(due, func(a, b *wait) int { return a.since.Compare(b.since) })
+	slices.SortFunc(due, func(a, b *wait) int { return cmp.Or(cmp.Compare(a.shown, b.shown), a.since.Compare(b.since)) })
 	return due, next
 }
 
@@ -160,26 +160,31 @@ func (o *lookout) due() (due []*wait, next time.Duration) {
 func (o *lookout) look(due []*wait) (next time.Duration) {
 	next = hooks.PublishAfter / 2
 	if o.room == 0 {
-		if _, err := o.publish(nil); err != nil {
+		if _, err := o.publish(nil, nil); err != nil {
 			return next
 		}
 	}
-	before := o.numbers
-	sight, err := o.publish(o.texts(due))
+	due, texts := o.texts(due)
+	if slices.ContainsFunc(due, func(w *wait) bool { return w.shown == 0 }) { // others may just publish what completes its cycle
+		next = min(next, hooks.ConfirmAfter)
+	}
+	sight, err := o.publish(due, texts)
 	if err != nil {
 		return next
 	}
-	if o.numbers > before { // others may just publish what completes its cycle
-		next = min(next, hooks.ConfirmAfter)
-	}
 	graph, known := between.NewGraph(sight), map[*between.Wait]*wait{}
 	for _, w := range due {
-		known[graph.Waits[between.ID{Process: sight.Self, Number: w.number}]] = w
+		for _, process := range []string{sight.Self, ""} {
+			known[graph.Waits[between.ID{Process: process, Number: w.number}]] = w
+		}
 	}
 	delete(known, nil)
 	for text, w := range known {
 		cycle, rank := graph.Cycle(text)
 		w.suspect(cycle)
+		if len(cycle) > 0 {
+			w.shown = -keepShown
+		}
 		switch {
 		case len(cycle) == 0:
 		case w.suspicion.times > 2*rank:
@@ -216,11 +221,14 @@ func (w *wait) suspect(cycle []between.Step) {
 	}
 }
 
-// publish publishes waits and looks.
-func (o *lookout) publish(waits []between.Wait) (between.Sight, error) {
-	text, written := between.Text(waits, o.room)
-	if o.first += written; written == len(waits) {
-		o.first = 0
+// publish publishes the waits that there is room for, and looks. It takes them in the order of due: those with which a cycle has
+// been seen, and then those that have not been published for longest.
+func (o *lookout) publish(waits []*wait, texts []between.Wait) (between.Sight, error) {
+	text, written := between.Text(texts, o.room)
+	for _, w := range waits[:written] {
+		if w.shown++; w.shown > 0 {
+			w.shown = o.answers + 1
+		}
 	}
 	o.published = true // even if there is no answer
 	sight, err := o.backend.Look(o.ctx, text)
@@ -229,16 +237,20 @@ func (o *lookout) publish(waits []between.Wait) (between.Sight, error) {
 		o.answers++
 		o.room = sight.Room
 		o.ahead = time.Duration(sight.Now)*time.Microsecond - time.Duration(driver.Now())
+		sight.Add(texts[written:])
 	}
 	return sight, err
 }
 
-// texts returns the waits as they are published.
-func (o *lookout) texts(due []*wait) (texts []between.Wait) {
+// keepShown is in how many looks a wait comes first after a cycle has been seen with it: the other processes may have no room for
+// theirs in each.
+const keepShown = 5
+
+// texts returns those of the waits that have not ended, and their texts.
+func (o *lookout) texts(due []*wait) (waits []*wait, texts []between.Wait) {
 	o.graph.mu.Lock()
 	defer o.graph.mu.Unlock()
-	for i := range due {
-		w := due[(o.first+i)%len(due)]
+	for _, w := range due {
 		if !o.graph.waits[w] || w.gaveUp {
 			continue
 		}
@@ -247,9 +259,9 @@ func (o *lookout) texts(due []*wait) (texts []between.Wait) {
 			w.number = o.numbers
 			w.began = (time.Duration(driver.Now()) + o.ahead - time.Since(w.since)).Microseconds()
 		}
-		texts = append(texts, o.textLocked(w))
+		waits, texts = append(waits, w), append(texts, o.textLocked(w))
 	}
-	return texts
+	return waits, texts
 }
 
 func (o *lookout) textLocked(w *wait) between.Wait {

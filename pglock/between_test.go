@@ -61,6 +61,36 @@ func TestDeadlockBetweenProcessesHasOneVictim(t *testing.T) {
 	txCheck(t, errors.Join(second.Err(), second.Unlock(t.Context()), <-waiting, first.Unlock(t.Context())))
 }
 
+// A process has room to publish a dozen waits at a time. Those of a cycle are found, and stay, among a hundred others of each.
+func TestDeadlockBetweenProcessesBesideManyWaits(t *testing.T) {
+	t.Parallel()
+	db, a, b, busy := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b"), pglock.NewKey("busy")
+	one, two := twoProcesses(t, db)
+	ctx, end := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for _, l := range []*pglock.Locker{one, two} {
+		for i := range 100 {
+			held := mustLock(t, l, pglock.Keyf("%p %d", l, i))
+			others.Go(func() {
+				_ = l.Do(held.Context(ctx), busy, func(context.Context, *pglock.Lock) error { <-ctx.Done(); return nil })
+				txCheck(t, held.Unlock(t.Context()))
+			})
+		}
+	}
+	call := func(l *pglock.Locker, mine *pglock.Lock, other pglock.Key) error {
+		err := l.Do(mine.Context(t.Context()), other, nothing, pglock.MaxWait(time.Minute))
+		return errors.Join(err, mine.Unlock(t.Context()))
+	}
+	first, second := mustLock(t, one, a), mustLock(t, two, b)
+	waiting := txGo(func() error { return call(one, first, b) })
+	err := call(two, second, a)
+	if other := <-waiting; (err == nil) == (other == nil) || !errors.Is(errors.Join(err, other), pglock.ErrDeadlock) {
+		t.Errorf("two calls that wait for each other: %v, and %v", err, other)
+	}
+	end()
+	others.Wait()
+}
+
 // A writer of another process waits between two shared locks of one call, which needs no second call that is published.
 func TestDeadlockBehindAWriterOfAnotherProcess(t *testing.T) {
 	t.Parallel()

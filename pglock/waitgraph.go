@@ -57,6 +57,7 @@ type wait struct {
 	// Of the lookout (between.go), if there is one:
 	watcher       *lookout
 	number, began int64 // as it is published; 0 is not yet
+	shown         int64 // when it was last published; 0 is not yet, and less is that its cycle was seen
 	suspicion     suspicion
 	gaveUp        bool
 }

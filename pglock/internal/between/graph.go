@@ -73,6 +73,19 @@ func Read(answers ...string) (s Sight, err error) {
 	return s, nil
 }
 
+// Add adds waits of the process that has looked, which there was no room to publish: without a process, and without answers, so
+// that they are seen in a deadlock, and it does not count.
+func (s *Sight) Add(own []Wait) {
+	i := slices.IndexFunc(s.Waits, func(w Wait) bool { return w.Process == s.Self })
+	if i < 0 {
+		return
+	}
+	for _, w := range own {
+		w.Answers, w.Role, w.SeesAll = 0, s.Waits[i].Role, s.Waits[i].SeesAll
+		s.Waits = append(s.Waits, w)
+	}
+}
+
 // Step is a call or a session in a cycle, and what it waits for: what the next one holds. Wait is nil for a session whose wait
 // is not published.
 type Step struct {
