@@ -44,7 +44,6 @@ func (p *process) call(sql string) (rows []pgproto3.BackendMessage, code failure
 	case "Heartbeat":
 		return row("1"), ""
 	case "CreateSettleFunction":
-		p.server.set(func() { p.canWait = true })
 		if p.server.sliced {
 			return nil, permissionCode
 		}

@@ -38,7 +38,7 @@ type process struct {
 	terminated bool
 	loses      bool          // the connection breaks before the next answer
 	dying      time.Duration // the next answer is late by that, and nothing arrives after it
-	canWait    bool          // it is a wait session
+	hasWaited  bool          // it is a wait session
 	carries    bool          // it is a mux session
 	ended      ending
 	endedAt    time.Time
@@ -316,7 +316,7 @@ func (p *process) operate(st *wiretest.Statement, i int) (done bool, code failur
 	s := p.server.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !p.carries && !p.canWait {
+	if !p.carries && !p.hasWaited {
 		p.carries = true
 		s.oracle.opened(p)
 	}
@@ -370,7 +370,7 @@ func (p *process) waitFor(key driver.KeyID, shared bool) failure {
 		s.wrong("process %d is asked to wait for %v, which it holds", p.pid, key.Number)
 	}
 	w := p.server.locks.wait(key, h)
-	p.waits = true
+	p.waits, p.hasWaited = true, true
 	s.trace("process %d waits for %d", p.pid, key.Number)
 	s.mu.Unlock()
 	code := p.awaitGrant(w)
