@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // Close closes the Locker. First the channel of [Locker.Closing] is closed, and waiting and new calls fail with
 // [ErrClosed]. Then Close waits until the held locks have been unlocked. After a second the log names those that are
 // still held. When the time for that is up, it ends and releases them: their Contexts end, and Err is a *[LostError]
-// with reason closed. The error says how many locks were ended, names the first ten, and matches the context's error.
+// with reason closed. The error says how many locks were ended, names the ten oldest, and matches the context's error.
 //
 // Close returns by ctx's deadline, or within ten seconds if it has none, even if the server does not answer. The
 // last quarter of the time, but at most three seconds, is for the releases and the end of the sessions; holders have
@@ -111,14 +112,14 @@ func (l *Locker) awaitDrained(ctx context.Context, before time.Duration) error {
 
 // warnOfHeld writes to the log which locks a Close waits for.
 func (l *Locker) warnOfHeld() {
-	held := l.locks()
-	if len(held) > 0 {
+	if held := l.locks(); len(held) > 0 {
 		l.config.env.Logger.Warn("close waits for locks that are still held", "locks", len(held), "held", namesOf(held))
 	}
 }
 
-// namesOf names the first of locks: each with its use, and since when it is held.
+// namesOf names the oldest of locks: each with its use, and since when it is held.
 func namesOf(locks []*Lock) string {
+	slices.SortFunc(locks, func(a, b *Lock) int { return cmp.Compare(a.since, b.since) })
 	var names []string
 	for _, k := range locks[:min(len(locks), mostNamed)] {
 		tag := ""

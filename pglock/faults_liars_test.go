@@ -108,10 +108,15 @@ func wantGranted(t *testing.T, config *pgxpool.Config) (release func()) {
 	}
 }
 
-// The first session looks itself up.
+// The first session looks itself up. Functions may also say that they are not implemented.
 func TestFaultsFunctionsThatLockNothingAreRefused(t *testing.T) {
 	t.Parallel()
-	wantRefused(t, lying(t, testenv.Database(t), 0, "pg_try_advisory_lock"), pglock.ErrUnsupported)
+	db := testenv.Database(t)
+	config := lying(t, db, 0, "pg_try_advisory_lock")
+	wantRefused(t, config, pglock.ErrUnsupported)
+	txExec(t, db.Connect(t), "create or replace function public.pg_try_advisory_lock_lie(int4, int4) returns bool "+
+		"language plpgsql as 'begin raise feature_not_supported; end'")
+	wantRefused(t, config, pglock.ErrUnsupported)
 }
 
 // Later sessions must be refused the identity of the first one. That is how they find that they share a server session

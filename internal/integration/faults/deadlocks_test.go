@@ -63,6 +63,7 @@ func deadlocks(t *testing.T, tally *faults.Tally) {
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, after)
+			tally.Trials.Add(1)
 		})
 	}
 	atOnce(4, all)
