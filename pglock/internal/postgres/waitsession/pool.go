@@ -115,6 +115,8 @@ func (p *Pool) take(ctx context.Context) (*place, error) {
 	for {
 		inTurn, end := context.WithCancel(ctx)
 		s, err := p.sessions.Acquire(context.WithValue(inTurn, turn{}, end))
+		over := inTurn.Err() != nil
+		end()
 		switch {
 		case err == nil && s.Value().Ended(): // while it was idle
 			s.Destroy()
@@ -124,7 +126,7 @@ func (p *Pool) take(ctx context.Context) (*place, error) {
 			return nil, driver.ErrClosed
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case inTurn.Err() == nil:
+		case !over:
 			return nil, err
 		}
 	}
