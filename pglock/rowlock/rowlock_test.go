@@ -136,13 +136,11 @@ func TestACallIsNeitherCutShortNorCancelled(t *testing.T) {
 	held := make(chan *pglock.Lock, 1)
 	block(func() {
 		go func() { held <- lock(t, l) }()
-		testenv.WaitUntil(t, "the call has waited for longer than the bound", func() bool {
-			return must.One[bool](t, pool, waits)
-		})
+		testenv.WaitUntil(t, "the call has waited for longer than the bound", func() bool { return must.One[bool](t, pool, waits) })
 	})
 	unlock(t, <-held)
 	giveUp := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := l.TryLock(ctx, key)
 		return err

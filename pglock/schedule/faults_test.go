@@ -63,8 +63,7 @@ func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedulete
 	config := db.Config(t)
 	config.ConnConfig.DialFunc = n.dial
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(2*time.Second))
-	must.Closing(t, l, err)
-	return newJobs(l, opts...), n
+	return newJobs(must.Closing(t, l, err), opts...), n
 }
 
 // A failover by silence: connections to the old server stay open, but nothing arrives.
