@@ -93,6 +93,11 @@ func (b *backend) current(ctx context.Context) (*holder, error) {
 		return b.holder, nil
 	}
 	h, err := b.open(ctx)
+	if errors.Is(err, driver.ErrPooler) { // or a failover came in between: new connections show which
+		b.calls.Reset()
+		b.renewals.Reset()
+		h, err = b.open(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ type holder struct {
 	waiting   map[*want]struct{}  // those in a queue of the server
 }
 
-// open adds a row for this process.
+// open adds a row for this process, which must be found over the connection for renewals, too. An error proves nothing.
 func (b *backend) open(ctx context.Context) (*holder, error) {
 	h := &holder{
 		backend: b, ended: make(chan struct{}), told: make(chan struct{}),
@@ -60,6 +61,9 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 	}
 	b.server.Store(serverName(server))
 	h.extend(sent)
+	if found, err := h.renew(b.callWithin() / 2); err == nil && !found && !h.isOver() {
+		return nil, fmt.Errorf("%w: new connections lead to different servers in turn (connect to one of them)", driver.ErrPooler)
+	}
 	b.background.start(h.keep)
 	b.background.start(h.tidy)
 	return h, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/internal/testenv/must"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -477,5 +479,27 @@ func TestFencesOfLocksThatArePassedOnGrowToo(t *testing.T) {
 	unlock(t, third)
 	if a >= b || b >= c {
 		t.Errorf("fences %d, %d, %d", a, b, c)
+	}
+}
+
+// The row that one connection adds must be found over another; a failover in between may have forgotten it.
+func TestServersInTurnAreRefused(t *testing.T) {
+	t.Parallel()
+	one, two := testenv.NewServer(t, nil), testenv.NewServer(t, nil)
+	first, second := connect(t, one.ConnString("postgres")), connect(t, two.ConnString("postgres"))
+	_, err := second.Exec(t.Context(), "CREATE TABLE t (); ALTER ROLE postgres PASSWORD '"+first.Config().ConnConfig.Password+"'")
+	must.Succeed(t, errors.Join(err, migrations.Up(t.Context(), first), migrations.Up(t.Context(), second))) // with other OIDs
+	for want, dials := range map[error][]*pgserver.Server{nil: {one, two}, pglock.ErrPooler: {one, two, one, two}} {
+		config, dialled := first.Config(), new(atomic.Int32)
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			port := dials[min(int(dialled.Add(1)), len(dials))-1].Port()
+			return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+strconv.Itoa(port))
+		}
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		must.Succeed(t, err)
+		t.Cleanup(pool.Close)
+		if _, err = open(t, pool).TryLock(t.Context(), key); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
 	}
 }

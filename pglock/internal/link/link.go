@@ -80,7 +80,7 @@ func (l *Link) guarded(use Use) func(context.Context, *pgx.Conn) error {
 }
 
 // repeat calls use again, once, if the statement was not sent, since the connection had died, or not executed, since the schema
-// was replaced. A statement that waits for a row gives its turn to others, and is sent again for as long as ctx allows:
+// was replaced: then over the same connection, if that is free. A statement that waits for a row gives its turn to others, and is sent again for as long as ctx allows:
 // the answer shows that the server lives.
 func (l *Link) repeat(ctx context.Context, use func(context.Context, *pgx.Conn) error) error {
 	for again := false; ; {
@@ -123,7 +123,7 @@ func (l *Link) try(ctx context.Context, use func(context.Context, *pgx.Conn) err
 			"forget it", driver.ErrUnavailable)}
 	case err == nil:
 		return nil
-	case sqlstate.Of(err) == sqlstate.LockNotAvailable:
+	case sqlstate.Of(err) == sqlstate.LockNotAvailable || errors.Is(classify(err), sqlstate.ErrReplaced):
 		_ = lockdb.New(conn).Rollback(bounded)
 		return classify(err)
 	case refused(err):
