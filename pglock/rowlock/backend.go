@@ -139,12 +139,10 @@ func (b *backend) await(ctx context.Context, c *call) error {
 		c.finish(context.Cause(ctx))
 		return context.Cause(ctx)
 	}
-	timer := time.NewTimer(answerWithin)
-	defer timer.Stop()
 	select {
 	case <-c.done:
 		return nil
-	case <-timer.C:
+	case <-time.After(answerWithin):
 		return context.Cause(ctx)
 	}
 }

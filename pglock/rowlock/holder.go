@@ -109,18 +109,12 @@ func (h *holder) isOver() bool {
 // keep renews the lease until the holder is over.
 func (h *holder) keep() {
 	lease := h.backend.env.Lease
-	for next := lease / renewalsPerLease; h.pause(next); {
-		left := h.deadline().Sub(driver.Now())
-		if left <= 0 {
-			h.lose(driver.LostLease, errLate)
-			return
-		}
+	for next := lease / renewalsPerLease; h.pause(next) && !h.isOver(); {
 		sent := driver.Now()
-		renewed, err := h.renew(min(left, lease/4))
+		renewed, err := h.renew(min(h.deadline().Sub(sent), lease/4))
 		switch {
 		case err == nil && !renewed:
 			h.lose(driver.LostGone, errOver)
-			return
 		case err == nil:
 			h.extend(sent)
 			next = max(lease/renewalsPerLease-driver.Now().Sub(sent), 0)
@@ -141,10 +135,8 @@ func (h *holder) renew(within time.Duration) (renewed bool, err error) {
 
 // pause returns false if the holder is over, or the backend is closed, before d has passed.
 func (h *holder) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-h.ended:
 	case <-h.backend.life.Done():
