@@ -96,14 +96,15 @@ func (r *batchResults) read(queued *pgx.QueuedQuery) error {
 
 func (r *batchResults) refused(err error) error {
 	_ = r.BatchResults.Close() // its error is the server's error of the lock
-	err = fmt.Errorf("query %s: %w", r.query.name, waited(r.asked, r.query, err))
-	if !r.saved || !r.isAborted() {
-		return err
+	err = waited(r.asked, r.query, err)
+	var broken error
+	if r.saved && r.isAborted() {
+		_, broken = r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol)
+		if wait := (*pglock.WaitError)(nil); broken == nil && errors.As(err, &wait) && wait.Waited > 0 {
+			wait.Holders, broken = hooks.HoldersTx(r.ctx, r.tx, wait.Keys)
+		}
 	}
-	_, broken := r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol)
-	if wait := (*pglock.WaitError)(nil); broken == nil && errors.As(err, &wait) && wait.Waited > 0 {
-		wait.Holders, broken = hooks.HoldersTx(r.ctx, r.tx, wait.Keys)
-	}
+	err = fmt.Errorf("query %s: %w", r.query.name, err) // only now, since it fixes the text
 	if broken != nil {
 		return errors.Join(err, fmt.Errorf("pglock: roll back to the savepoint: %w", broken))
 	}
