@@ -308,7 +308,7 @@ func (o *lookout) deadlock(w *wait, cycle []between.Step, known map[*between.Wai
 	if !o.graph.waits[w] {
 		return nil
 	}
-	e := &DeadlockError{Keys: w.requested(), Cycle: make([]DeadlockedCall, len(cycle))}
+	e := &DeadlockError{Keys: w.requested(), Cycle: make([]DeadlockedCall, len(cycle)), at: time.Now()}
 	for i, step := range cycle {
 		next := (i + 1) % len(cycle)
 		call, keeper, own := &e.Cycle[i], &e.Cycle[next], known[step.Wait]

@@ -55,8 +55,8 @@ func TestDeadlockBetweenProcessesHasOneVictim(t *testing.T) {
 	}
 	mine, theirs := deadlock.Cycle[0], deadlock.Cycle[1]
 	if mine.Holds.Name() != "b" || mine.Waits.Name() != "a" || !theirs.Holds.Equal(a) || !theirs.Waits.Equal(b) ||
-		mine.By != "" || !strings.Contains(theirs.By, ", process ") {
-		t.Errorf("the cycle is %+v", deadlock.Cycle)
+		mine.By != "" || !strings.Contains(theirs.By, ", process ") || !strings.Contains(err.Error(), " this call holds for ") {
+		t.Errorf("the cycle is %+v: %v", deadlock.Cycle, err)
 	}
 	txCheck(t, errors.Join(second.Err(), second.Unlock(t.Context()), <-waiting, first.Unlock(t.Context())))
 }

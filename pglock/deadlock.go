@@ -18,6 +18,8 @@ type DeadlockError struct {
 	// Cycle are the calls that wait for each other, this one first. Each waits for what the next one holds, and the
 	// last one for what this one holds.
 	Cycle []DeadlockedCall
+
+	at time.Time // when it was made, from which its text counts
 }
 
 // DeadlockedCall is a call in the cycle of a [DeadlockError].
@@ -36,7 +38,7 @@ type DeadlockedCall struct {
 
 // deadlock returns the error of w, which would complete the cycle.
 func deadlock(w *wait, cycle []step) error {
-	e := &DeadlockError{Keys: w.requested()}
+	e := &DeadlockError{Keys: w.requested(), at: time.Now()}
 	last := cycle[len(cycle)-1]
 	for _, s := range cycle {
 		call := DeadlockedCall{
@@ -74,9 +76,9 @@ func (e *DeadlockError) Error() string {
 			b.WriteString(", which is ")
 		}
 		fmt.Fprintf(&b, "held%s by a call%s that waits%s for %s",
-			ago(call.HeldSince), call.of(), ago(call.WaitsSince), call.waits())
+			e.ago(call.HeldSince), call.of(), e.ago(call.WaitsSince), call.waits())
 	}
-	fmt.Fprintf(&b, ", which this call holds%s", ago(e.Cycle[0].HeldSince))
+	fmt.Fprintf(&b, ", which this call holds%s", e.ago(e.Cycle[0].HeldSince))
 	b.WriteString(" (give up what is held and begin again; take several locks with LockAll, or everywhere in one order)")
 	return b.String()
 }
@@ -97,12 +99,12 @@ func (c DeadlockedCall) of() string {
 	return " of " + shorttext.Quote(c.By)
 }
 
-// ago says how long something has lasted.
-func ago(since time.Time) string {
-	if since.IsZero() {
+// ago says how long something had lasted when the error was made.
+func (e *DeadlockError) ago(since time.Time) string {
+	if since.IsZero() || e.at.Before(since) {
 		return ""
 	}
-	return fmt.Sprintf(" for %v", roundForPeople(max(time.Since(since), time.Microsecond).Round(time.Microsecond)))
+	return fmt.Sprintf(" for %v", roundForPeople(max(e.at.Sub(since), time.Microsecond).Round(time.Microsecond)))
 }
 
 // Is makes the error match [ErrDeadlock], and [ErrSelfDeadlock] if there is no other call.

@@ -270,8 +270,11 @@ func TestDeadlockAVictimWaitsNoMore(t *testing.T) {
 		ctx, cancel := context.WithCancel(first.Context(t.Context()))
 		waiting := txGo(func() error { return l.Do(ctx, b, nothing) })
 		synctest.Wait()
-		if err := l.Do(second.Context(t.Context()), a, nothing); !errors.Is(err, pglock.ErrDeadlock) {
-			t.Errorf("the call that completes the cycle: %v", err)
+		err := l.Do(second.Context(t.Context()), a, nothing)
+		text := fmt.Sprint(err)
+		time.Sleep(time.Second)
+		if !errors.Is(err, pglock.ErrDeadlock) || text != fmt.Sprint(err) {
+			t.Errorf("the call that completes the cycle: %s, and later %v", text, err)
 		}
 		cancel()
 		if err := <-waiting; !errors.Is(err, context.Canceled) {
