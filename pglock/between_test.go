@@ -106,10 +106,13 @@ func TestDeadlockBehindAWriterOfAnotherProcess(t *testing.T) {
 	txCheck(t, errors.Join(lock.Unlock(t.Context()), <-waiting))
 }
 
-// A transaction that waits under a Lock's context, and a call that waits in a transaction.
+// A transaction that waits under a Lock's context, and a call that waits in a transaction. A victim whose wait is bounded
+// goes on with its transaction.
 func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
 	t.Parallel()
-	for name, last := range map[string]string{"the transaction's wait is the last": "tx", "the call's is": "call"} {
+	bounded := []pglock.TxOption{pglock.MaxWait(time.Minute)}
+	for name, opts := range map[string][]pglock.TxOption{"tx": nil, "bounded tx": bounded, "call": nil} {
+		last := strings.TrimPrefix(name, "bounded ") // of the waits
 		db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
 		one, two := twoProcesses(t, db)
 		lock := mustLock(t, one, a)
@@ -118,7 +121,7 @@ func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
 		tied, err := pglock.TxContext(t.Context(), txTwo)
 		txCheck(t, err)
 		waits := map[string]func() error{
-			"tx":   func() error { return pglock.LockTx(lock.Context(t.Context()), txOne, b) },
+			"tx":   func() error { return pglock.LockTx(lock.Context(t.Context()), txOne, b, opts...) },
 			"call": func() error { return two.Do(tied, a, nothing) },
 		}
 		ends := map[string]func() error{
@@ -129,7 +132,12 @@ func TestTxADeadlockBetweenProcessesThroughTransactions(t *testing.T) {
 		waiting := txGo(waits[other])
 		waitForPublished(t, db)
 		if err := waits[last](); !errors.Is(err, pglock.ErrDeadlock) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("the %s is the last to wait: %v", name, err)
+		}
+		if last == "tx" {
+			if _, err := txOne.Exec(t.Context(), "SELECT 1"); (err == nil) != (opts != nil) {
+				t.Errorf("a statement of the %s afterwards: %v", name, err)
+			}
 		}
 		txCheck(t, errors.Join(ends[last](), <-waiting, ends[other]()))
 	}

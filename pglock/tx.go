@@ -40,7 +40,8 @@ import (
 // it, and unaware of Lockers. A goroutine that holds a Lock of a key and calls LockTx of the same key waits for
 // itself. If ctx descends from the Context of a Lock on the same server and database, that is [ErrSelfDeadlock],
 // and deadlocks are detected as [Locker.Lock] describes. Then a lock that is not free takes two more round trips. In a
-// deadlock with other processes, the victim's transaction is aborted.
+// deadlock with other processes, the victim's transaction is aborted, unless the wait was bounded, by MaxWait or a
+// deadline: then it can continue.
 //
 // LockTx trusts the server. Two transactions both get the lock if the server's lock functions do nothing, or if a proxy
 // sends the two to different servers. Only a Locker finds that out.
@@ -81,16 +82,13 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	}
 	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
 	// tried first.
-	tries := !wait || c.bounded || c.tie != nil || ancestors(ctx) != nil
 	keys := []Key{key}
-	if !tries {
-		return c.awaitTx(ctx, tx, keys)
+	if !wait || c.bounded || c.tie != nil || ancestors(ctx) != nil {
+		if outcome, err := c.askTx(ctx, tx, keys, false); outcome != txHeld || !wait {
+			return err
+		}
 	}
-	outcome, err := c.askTx(ctx, tx, keys, false)
-	if outcome != txHeld || !wait {
-		return err
-	}
-	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.awaitTx(ctx, tx, keys) })
+	return c.awaitTx(ctx, tx, keys)
 }
 
 // awaitTx asks for the locks, and waits for them.
@@ -98,8 +96,10 @@ func (c txConfig) awaitTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	if c.bounded {
 		return boundedLockTx(ctx, tx, keys, c)
 	}
-	_, err := c.askTx(ctx, tx, keys, true)
-	return err
+	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error {
+		_, err := c.askTx(ctx, tx, keys, true)
+		return err
+	})
 }
 
 // askTx asks for the locks once. The outcome is txHeld also if the error says so.
@@ -141,7 +141,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	}
 	keys = inOrder(keys)
 	defer c.watch(keys[0])()
-	return waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error { return c.below(ctx).awaitTx(ctx, tx, keys) })
+	return c.below(ctx).awaitTx(ctx, tx, keys)
 }
 
 // checkTx returns an error for what can be refused without asking the server.

@@ -76,8 +76,8 @@ func identified(statement string, args []any) (string, []any) {
 }
 
 // waitTx calls ask, which waits in tx for the keys, and takes part in the search for deadlocks if ctx descends from
-// that of a Lock. The transaction of a victim is aborted, unless the search within the process finds the deadlock,
-// before it waits.
+// that of a Lock. Within the process a deadlock is found before the wait. Otherwise the victim's statement is cancelled:
+// its transaction is aborted, and can go back to a savepoint, since no request to cancel comes after waitTx.
 func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(context.Context) error) error {
 	held, txs := lineage(ctx)
 	if len(held) == 0 {
@@ -96,17 +96,19 @@ func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(co
 	if err := graph.begin(w); err != nil {
 		return err
 	}
-	err = ask(ctx)
-	graph.end(w)
-	return v.result(err)
+	defer graph.end(w)
+	return v.result(ask(ctx))
 }
 
-// txVictim makes a transaction's wait fail.
+// txVictim makes a transaction's wait fail. No request to cancel hits a later statement, such as the ROLLBACK TO of a
+// bounded wait: result and a request exclude each other by mu. If result is first, no request is sent any more. If the
+// request is, the server has signalled the session when it answers, so the signal hits the wait or finds the session
+// idle, where PostgreSQL ignores it. Without an answer the connection is closed.
 type txVictim struct {
 	conn   *pgx.Conn               // nil if the driver is another
 	cancel context.CancelCauseFunc // which closes the connection
 
-	mu   sync.Mutex // held while the wait is being cancelled, so that no later statement is
+	mu   sync.Mutex // held while the wait is being cancelled
 	over bool
 	why  error
 }
@@ -122,11 +124,14 @@ func (v *txVictim) giveUp(why error) {
 	v.why = why
 	ctx, cancel := context.WithTimeout(context.Background(), cancelTxWithin)
 	defer cancel()
-	if v.conn == nil || v.conn.PgConn().CancelRequest(ctx) != nil {
+	switch {
+	case v.conn == nil:
 		v.cancel(why)
-		return
+	case v.conn.PgConn().CancelRequest(ctx) != nil || ctx.Err() != nil:
+		_ = v.conn.PgConn().Conn().Close() // even if the wait is over
+	default:
+		time.AfterFunc(cancelTxAgain, func() { v.giveUp(why) })
 	}
-	time.AfterFunc(cancelTxAgain, func() { v.giveUp(why) })
 }
 
 // result returns the result of the wait, whose error is err. A grant that came first wins.

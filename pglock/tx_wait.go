@@ -14,7 +14,7 @@ import (
 )
 
 // boundedLockTx waits for at most c.maxWait for all keys together, in a savepoint: the transaction survives the end of
-// the wait, and a refusal. It does not survive other errors.
+// the wait, a refusal, and a deadlock that pglock resolves. It does not survive other errors.
 func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error {
 	asked := newTxRequest(!c.never(), keys...)
 	savepoint, err := tx.Begin(ctx)
@@ -22,13 +22,16 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 		return asked.result(ctx, txGranted, err)
 	}
 	statement, args := c.queuedStatement(keys)
-	err = inOneRoundTrip(savepoint).QueryRow(ctx, statement, args...).Scan(new(any))
+	var code string
+	err = waitTx(ctx, tx, keys, c.shared, func(ctx context.Context) error {
+		err := inOneRoundTrip(savepoint).QueryRow(ctx, statement, args...).Scan(new(any))
+		code = sqlstate.Refusal(err).Code
+		return asked.result(ctx, txGranted, err)
+	})
 	if err == nil {
 		return asked.result(ctx, txGranted, savepoint.Commit(ctx))
 	}
-	code := sqlstate.Refusal(err).Code
-	err = asked.result(ctx, txGranted, err)
-	if code != sqlstate.LockNotAvailable && code != sqlstate.UndefinedObject {
+	if !errors.Is(err, ErrDeadlock) && code != sqlstate.LockNotAvailable && code != sqlstate.UndefinedObject {
 		return err
 	}
 	if broken := savepoint.Rollback(ctx); broken != nil {
