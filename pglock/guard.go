@@ -72,6 +72,7 @@ func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 // guard calls the backend. The first transaction of a Lock may have to wait for those of earlier holders, in which case
 // the others of the Lock wait for it.
 func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error {
+	defer watchTx(l.hold.locker.config.env.Logger, l.hold.locker.config.warnAfter, l.name())()
 	if !guard.GuardsInOrder() {
 		for _, h := range l.holds() {
 			h.keep()

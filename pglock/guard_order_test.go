@@ -54,9 +54,11 @@ func TestGuardTxOfOneLockRunsSideBySide(t *testing.T) {
 			second := mustGuard(t, b, lock)
 			mustUnlock(t, lock)
 
-			next := mustLock(t, openLocker(t, db), key)
+			log := newLogBook()
+			next := mustLock(t, openLocker(t, db, log.option(), pglock.WithWarnAfter(50*time.Millisecond)), key)
 			third := guardLater(t, c, next)
 			wantBlocked(t, db, c, a, b)
+			testenv.WaitUntil(t, "the log shows it", func() bool { return log.lines(`"waiting for a lock" key=k use=transaction`) != nil })
 			commit(t, first)
 			wantBlocked(t, db, c, b)
 			commit(t, second)

@@ -78,7 +78,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	}
 	if wait {
 		c = c.below(ctx)
-		defer c.watch(key)()
+		defer watchTx(c.logger, defaultWarnAfter, key)()
 	}
 	// A lock that is free costs less without a bound and without a look for deadlocks, so where these are needed it is
 	// tried first.
@@ -140,7 +140,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	defer c.watch(keys[0])()
+	defer watchTx(c.logger, defaultWarnAfter, keys[0])()
 	return c.below(ctx).awaitTx(ctx, tx, keys)
 }
 
