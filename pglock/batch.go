@@ -23,8 +23,10 @@ import (
 //
 // Without MaxWait the end of the batch's context ends the wait, and pgx then closes the connection: unlike LockTx it
 // derives no bound from a deadline, and does not check whether ctx descends from a Lock of the key ([ErrSelfDeadlock]).
-// Both need an answer from the server before the lock is asked for: a round trip, which batches exist to save. Give
-// MaxWait where a wait is possible: then the batch fails, and the connection stays open.
+// Both need an answer from the server before the lock is asked for: a round trip, which batches exist to save. The wait
+// takes no part in the search for deadlocks, within the process or between processes, except PostgreSQL's own. The log
+// does not show it: the server sends its answers to a batch together, so the work behind the lock would look like a
+// wait. Give MaxWait where a wait is possible: then the batch fails, and the connection stays open.
 //
 // Results read by [pgx.BatchResults.Close] have the errors of this package. Their WaitErrors have neither the time
 // of the wait nor the holders. If you read the results by hand, or set another function on the returned query, map

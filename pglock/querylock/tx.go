@@ -28,7 +28,8 @@ import (
 // The error of max_wait names the holder, which takes some more round trips. After any other failure of a lock (a
 // stale snapshot, a standby, a context that ends) it is aborted and can only be rolled back. An argument that makes
 // no key is [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as
-// there, only max_wait bounds a wait without losing the connection, and a wait for one's own Lock is not detected.
+// there, only max_wait bounds a wait without losing the connection, a wait for one's own Lock is not detected, nor is any
+// deadlock but those that PostgreSQL sees, and the log shows no wait.
 //
 // Commit, Rollback, CopyFrom, LargeObjects and Conn are those of the transaction itself, and take no locks. Prepare is
 // refused. Begin begins a savepoint that takes locks too.
