@@ -80,8 +80,8 @@ func (l *Link) guarded(use Use) func(context.Context, *pgx.Conn) error {
 }
 
 // repeat calls use again, once, if the statement was not sent, since the connection had died, or not executed, since the schema
-// was replaced: then over the same connection, if that is free. A statement that waits for a row gives its turn to others, and is sent again for as long as ctx allows:
-// the answer shows that the server lives.
+// was replaced: then over the same connection, if that is free. A statement that waits for a row gives its turn to others, and is
+// sent again for as long as ctx allows: the answer shows that the server lives.
 func (l *Link) repeat(ctx context.Context, use func(context.Context, *pgx.Conn) error) error {
 	for again := false; ; {
 		err := l.try(ctx, use)
