@@ -181,19 +181,15 @@ func (o *lookout) look(due []*wait) (next time.Duration) {
 	delete(known, nil)
 	for text, w := range known {
 		cycle, rank := graph.Cycle(text)
-		w.suspect(cycle)
-		if len(cycle) > 0 {
-			w.shown = -keepShown
+		if w.suspect(cycle); len(cycle) == 0 {
+			continue
 		}
-		switch {
-		case len(cycle) == 0:
-		case w.suspicion.times > 2*rank:
-			if err := o.deadlock(w, cycle, known); err != nil {
-				w.gaveUp = true
-				w.giveUp(err)
-			}
-		default:
+		w.shown = -keepShown
+		if w.suspicion.times <= 2*rank {
 			next = min(next, hooks.ConfirmAfter)
+		} else if err := o.deadlock(w, cycle, known); err != nil {
+			w.gaveUp = true
+			w.giveUp(err)
 		}
 	}
 	return next
