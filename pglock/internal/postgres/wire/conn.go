@@ -52,7 +52,7 @@ type names struct{ try, unlock, plainBatch, batch, reconcile string }
 func NewConn(socket net.Conn, front *pgproto3.Frontend, pid uint32, guardPID int32) *Conn {
 	name := func(what string) string { return "pglock_" + what + "_" + strconv.Itoa(int(pid)) }
 	return &Conn{
-		PID: pid, GuardPID: guardPID, socket: socket, front: front,
+		PID: pid, GuardPID: guardPID, socket: socket, front: front, Interruptible: socket.SetReadDeadline(time.Time{}) == nil,
 		names: names{name("try"), name("unlock"), name("plain_batch"), name("batch"), name("reconcile")},
 	}
 }

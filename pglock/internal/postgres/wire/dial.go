@@ -87,7 +87,6 @@ func (d *Dialer) makeLockSession(
 	}
 	c := NewConn(hijacked.Conn, hijacked.Frontend, hijacked.PID, d.guardPID(pg))
 	c.LockTable, c.Server, c.Database = int(server.LockTable), server.Server, uint32(server.Database)
-	c.Interruptible = hijacked.Conn.SetReadDeadline(time.Time{}) == nil
 	c.cancel = func(ctx context.Context) error {
 		dialling.Open.Store(true)
 		defer dialling.Open.Store(false)

@@ -103,7 +103,7 @@ func TestAStatementFitsOneSegment(t *testing.T) {
 			most = wire.MixedKeys
 		}
 		for n := 1; n <= most; n++ {
-			socket := &written{}
+			socket := &written{Conn: new(net.TCPConn)} // closed, for all else
 			c := wire.NewConn(socket, pgproto3.NewFrontend(nil, socket), 1<<32-1, 1<<31-1)
 			var b wire.Batch
 			for i := range n {
