@@ -10,7 +10,7 @@ import (
 )
 
 // keepLease keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when the lease
-// is over. It also ends the waits of callers.
+// is over. It also tells callers whose contexts have ended.
 func (s *Session) keepLease() {
 	s.mu.Lock()
 	switch {
@@ -25,13 +25,12 @@ func (s *Session) keepLease() {
 		return
 	}
 	now := s.lease.Now()
+	s.looksSoon = s.endWaitsLocked(s.queue, now)
 	for _, b := range s.batches {
-		s.endWaitsLocked(b.ops, now)
+		s.looksSoon = s.endWaitsLocked(b.ops, now) || s.looksSoon
 	}
-	s.endWaitsLocked(s.queue, now)
 	every := s.lease.Every()
 	quiet := !s.suspended && !s.sending && len(s.batches) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
-	s.looksSoon = len(s.queue)+len(s.batches) > 0
 	s.timer.Reset(s.nextLook())
 	s.unlock()
 	if quiet {
@@ -52,24 +51,31 @@ func (s *Session) nextLook() time.Duration {
 }
 
 // endWaitsLocked tells callers whose contexts have ended, and ends the waits for releases that have lasted for about
-// [driver.ReleaseTimeout], also if other statements have been answered meanwhile.
-func (s *Session) endWaitsLocked(waiting []*op, now driver.Instant) {
+// [driver.ReleaseTimeout], also if other statements have been answered meanwhile. It reports whether the context of one that goes on
+// may end. A context's Err may look at a clock, and wait for its Done.
+func (s *Session) endWaitsLocked(waiting []*op, now driver.Instant) (mayEnd bool) {
 	for _, o := range waiting {
 		if o.query != nil && o.query.about != nil { // the question about a batch that is being reconciled
-			s.endWaitsLocked(o.query.about.ops, now)
+			mayEnd = s.endWaitsLocked(o.query.about.ops, now) || mayEnd
 		}
 		switch {
 		case o.left != nil || o.told || o.state == answered:
-		case o.ctx.Err() != nil:
-			o.told = true
-			s.interruptLocked(o)
-			o.wake <- false
 		case o.kind == release && now.Sub(o.since) >= driver.ReleaseTimeout-lookEvery:
 			s.interruptLocked(o)
 			o.err = o.leaveBehindLocked(errReleasing)
 			s.woken = append(s.woken, o)
+		default:
+			select {
+			case <-o.ctx.Done():
+				o.told = true
+				s.interruptLocked(o)
+				o.wake <- false
+			default:
+				mayEnd = mayEnd || o.ctx.Done() != nil
+			}
 		}
 	}
+	return mayEnd
 }
 
 var errReleasing = errors.Join(driver.ErrUnavailable, errors.New("no answer to the release in time; the server frees the lock "+

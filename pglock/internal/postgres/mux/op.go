@@ -17,7 +17,7 @@ type op struct {
 	query *query // of a call
 
 	ctx  context.Context // of its caller
-	wake chan bool       // true when it has been answered, once false before that when ctx has ended
+	wake chan bool       // true: answered; before that, at most once, false: ctx has ended
 
 	// Under the session's mu:
 	state   state

@@ -31,7 +31,7 @@ type Session struct {
 	reading   bool     // a goroutine or a caller reads
 	reader    *op      // its caller reads; nil if another goroutine does
 	idleTimed bool     // idle runs
-	looksSoon bool     // timer runs for waitEvery
+	looksSoon bool     // the timer's next run is within waitEvery
 	suspended bool     // the lease is not enforced, since the session waits
 	crowd     int      // ops in the last batch that was answered, and those queued then
 	roundTrip time.Duration
@@ -276,13 +276,14 @@ func (s *Session) write(b *batch) error {
 }
 
 // mayReadLocked sees to it that the answers to what has been sent are read: by o's caller, if it reports true, since that saves
-// waking it; or else by a goroutine. The caller reads if no answer but its own is awaited.
+// waking it; or else by a goroutine. The caller reads if no answer but its own is awaited, and its wait has not been ended: it would
+// not be interrupted again.
 func (s *Session) mayReadLocked(o *op) bool {
 	if s.reading || s.sending || s.cause != nil || len(s.batches) == 0 {
 		return false
 	}
 	s.reading = true
-	if o != nil && o.state == sent && len(s.batches) == 1 && s.conn.Interruptible {
+	if o != nil && o.state == sent && !o.told && o.left == nil && len(s.batches) == 1 && s.conn.Interruptible {
 		s.reader = o
 		return true
 	}

@@ -366,6 +366,28 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 	})
 }
 
+// A caller whose context ends while it writes is told then, and not again. If it read its answer, nothing would interrupt it.
+func TestSessionACallerThatWasToldDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(wiretest.Statement) wiretest.Verdict { time.Sleep(time.Minute); return wiretest.Verdict{} })
+		s := r.session
+		ctx, cancel := soon()
+		defer cancel()
+		s.mu.Lock()
+		o := s.newOp(ctx, call, nil)
+		o.query = &query{sql: "select 1"}
+		r.must(s.enqueueLocked(o))
+		o.told = true // while it writes
+		s.sendLocked()
+		reads := s.mayReadLocked(o)
+		s.mu.Unlock()
+		if reads {
+			t.Error("the caller reads")
+		}
+		r.close()
+	})
+}
+
 // The server has stopped reading, and the write of a statement blocks. The caller that leads stays in the write until
 // the session ends, with its lease or by Close. Nothing else waits for the write: the holder is notified in time, and
 // other callers return when their contexts end.
