@@ -152,7 +152,9 @@ func (o *lookout) due() (due []*wait, next time.Duration) {
 		o.runs = false
 		return nil, 0
 	}
-	slices.SortFunc(due, func(a, b *wait) int { return cmp.Or(cmp.Compare(a.shown, b.shown), a.since.Compare(b.since)) })
+	slices.SortFunc(due, func(a, b *wait) int {
+		return cmp.Or(cmp.Compare(max(a.shown, -1), max(b.shown, -1)), cmp.Compare(a.inCycle, b.inCycle), a.since.Compare(b.since))
+	})
 	return due, next
 }
 
@@ -201,6 +203,7 @@ func (w *wait) suspect(cycle []between.Step) {
 	for _, step := range cycle {
 		if step.Wait != nil {
 			answers[step.Wait.ID] = step.Wait.Answers
+			w.inCycle = max(w.inCycle, step.Wait.Began)
 		}
 	}
 	same, again := len(answers) == len(s.answers), true
@@ -218,14 +221,10 @@ func (w *wait) suspect(cycle []between.Step) {
 }
 
 // publish publishes the waits that there is room for, and looks. It takes them in the order of due: those with which a cycle has
-// been seen, and then those that have not been published for longest.
+// been seen, in an order in which the others take theirs, too, and then those that have not been published for longest. The first
+// has all the room: if it does not fit, it never does.
 func (o *lookout) publish(waits []*wait, texts []between.Wait) (between.Sight, error) {
 	text, written := between.Text(texts, o.room)
-	for _, w := range waits[:written] {
-		if w.shown++; w.shown > 0 {
-			w.shown = o.answers + 1
-		}
-	}
 	o.published = true // even if there is no answer
 	sight, err := o.backend.Look(o.ctx, text)
 	if err == nil {
@@ -233,7 +232,14 @@ func (o *lookout) publish(waits []*wait, texts []between.Wait) (between.Sight, e
 		o.answers++
 		o.room = sight.Room
 		o.ahead = time.Duration(sight.Now)*time.Microsecond - time.Duration(driver.Now())
-		sight.Add(texts[written:])
+		for i, w := range waits {
+			if !written[i] {
+				sight.Add(texts[i])
+			}
+			if written[i] || i == 0 {
+				w.shown = cmp.Or(min(w.shown+1, 0), o.answers)
+			}
+		}
 	}
 	return sight, err
 }

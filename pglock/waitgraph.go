@@ -57,7 +57,8 @@ type wait struct {
 	// Of the lookout (between.go), if there is one:
 	watcher       *lookout
 	number, began int64 // as it is published; 0 is not yet
-	shown         int64 // when it was last published; 0 is not yet, and less is that its cycle was seen
+	shown         int64 // the look in which it was last published; 0: none; below 0: so many looks more it comes first
+	inCycle       int64 // when the youngest wait of its cycles began
 	suspicion     suspicion
 	gaveUp        bool
 }

@@ -73,16 +73,12 @@ func Read(answers ...string) (s Sight, err error) {
 	return s, nil
 }
 
-// Add adds waits of the process that has looked, which there was no room to publish: without a process, and without answers, so
-// that they are seen in a deadlock, and it does not count.
-func (s *Sight) Add(own []Wait) {
-	i := slices.IndexFunc(s.Waits, func(w Wait) bool { return w.Process == s.Self })
-	if i < 0 {
-		return
-	}
-	for _, w := range own {
-		w.Answers, w.Role, w.SeesAll = 0, s.Waits[i].Role, s.Waits[i].SeesAll
-		s.Waits = append(s.Waits, w)
+// Add adds a wait of the process that has looked, which there was no room to publish. It has no Process, and Answers 0: a deadlock
+// with it is seen, but does not count yet.
+func (s *Sight) Add(own Wait) {
+	if i := slices.IndexFunc(s.Waits, func(w Wait) bool { return w.Process == s.Self }); i >= 0 {
+		own.Answers, own.Role, own.SeesAll = 0, s.Waits[i].Role, s.Waits[i].SeesAll
+		s.Waits = append(s.Waits, own)
 	}
 }
 

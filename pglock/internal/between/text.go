@@ -53,20 +53,20 @@ type Tx struct {
 // Prefix begins the text of a statement that publishes waits.
 const Prefix = "/* pglock waits"
 
-// Text returns the waits as the beginning of a statement of at most room bytes, and how many there was room for.
-func Text(waits []Wait, room int) (text string, written int) {
+// Text returns the waits as the beginning of a statement of at most room bytes, and for which of them there was room.
+func Text(waits []Wait, room int) (text string, written []bool) {
 	if len(waits) == 0 {
-		return "", 0
+		return "", nil
 	}
 	var b strings.Builder
 	b.WriteString(Prefix)
 	for _, w := range waits {
 		one := w.text()
-		if b.Len()+len(one)+len(end) > room {
-			break
+		fits := b.Len()+len(one)+len(end) <= room
+		if fits {
+			b.WriteString(one)
 		}
-		b.WriteString(one)
-		written++
+		written = append(written, fits)
 	}
 	return b.String() + end, written
 }
