@@ -51,7 +51,7 @@ func isEndOf(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
-// contextError makes sure that a cause of the caller's own, which errMaxWait is not, also matches the context's error.
+// contextError makes sure that a cause of the caller's own also matches the context's error. errMaxWait is ours, and stays alone.
 func contextError(ctx context.Context, err error) error {
 	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) && !errors.Is(err, errMaxWait) {
 		return fmt.Errorf("%w: %w", ctxErr, err)

@@ -44,12 +44,12 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request, err error) (lock 
 		outage, again := err, *r // what releases the last attempt may arrive late, and knows it by its token
 		again.attempt, again.number = attempt{}, l.numbers.Add(1)
 		switch lock, err = l.take(ctx, &again); {
-		case again.behind: // the server has answered
-			began, pause = driver.Now(), minRetry
 		case errors.Is(err, ErrClosed): // which settles nothing that the last attempt has left open: see explain
 			return nil, fmt.Errorf("%w: %w", err, outage)
-		case isEndOf(ctx, err):
+		case isEndOf(ctx, err) && (!again.behind || isUnsettled(outage)):
 			return nil, fmt.Errorf("%w: %w", contextError(ctx, context.Cause(ctx)), outage)
+		case again.behind: // the server has answered
+			began, pause = driver.Now(), minRetry
 		}
 		r.at, r.number = again.at, again.number
 	}
