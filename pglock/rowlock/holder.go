@@ -61,7 +61,7 @@ func (b *backend) open(ctx context.Context) (*holder, error) {
 	}
 	b.server.Store(serverName(server))
 	h.extend(sent)
-	if found, err := h.renew(b.callWithin() / 2); err == nil && !found && !h.isOver() {
+	if found, err := h.renew(ctx, b.callWithin()/2); err == nil && !found && !h.isOver() {
 		return nil, fmt.Errorf("%w: new connections lead to different servers in turn (connect to one of them)", driver.ErrPooler)
 	}
 	b.background.start(h.keep)
@@ -111,7 +111,7 @@ func (h *holder) keep() {
 	lease := h.backend.env.Lease
 	for next := lease / renewalsPerLease; h.pause(next) && !h.isOver(); {
 		sent := driver.Now()
-		renewed, err := h.renew(min(h.deadline().Sub(sent), lease/4))
+		renewed, err := h.renew(h.backend.life, min(h.deadline().Sub(sent), lease/4))
 		switch {
 		case err == nil && !renewed:
 			h.lose(driver.LostGone, errOver)
@@ -125,8 +125,8 @@ func (h *holder) keep() {
 	}
 }
 
-func (h *holder) renew(within time.Duration) (renewed bool, err error) {
-	ctx, cancel := context.WithTimeout(h.backend.life, within)
+func (h *holder) renew(ctx context.Context, within time.Duration) (renewed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return link.Ask(ctx, h.backend.renewals, func(ctx context.Context, q *lockdb.Queries) (bool, error) {
 		return q.RenewHolder(ctx, lockdb.RenewHolderParams{Holder: h.id, LeaseMs: h.backend.env.Lease.Milliseconds()})
