@@ -103,7 +103,7 @@ func AllowPooler() Option {
 // WithLogger makes the Locker log to l: as warnings lost locks, long waits ([WithWarnAfter]), locks that a Close
 // waits for, and names that could not be recorded; as debug messages sessions that were opened and closed. The
 // default is what [slog.Default] returns when the Locker is made; [slog.DiscardHandler] ends the log. [LockTx] and
-// [LockAllTx] log their waits after 5 s and at each doubling, without the holder, and so does [Lock.GuardTx]. Locks in
+// [LockAllTx] log their waits after 5 s and at each doubling, without the holder; [Lock.GuardTx] after d of WithWarnAfter. Locks in
 // a batch do not. A nil logger is an error.
 func WithLogger(l *slog.Logger) CommonOption {
 	set := func(to **slog.Logger) error {

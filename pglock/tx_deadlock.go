@@ -85,7 +85,7 @@ func waitTx(ctx context.Context, tx pgx.Tx, keys []Key, shared bool, ask func(co
 	}
 	tie, err := identifyTx(ctx, tx, nil)
 	if err != nil {
-		return ask(ctx) // with the same error
+		return newTxRequest(true, keys...).result(ctx, txGranted, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -69,8 +69,8 @@ func New(config Config) (*Pool, error) {
 type turn struct{}
 
 // open opens a session, also if its caller gives up: the next one gets it. If the server, the role or a pooler allows no
-// further session the pool is full for a while, or until one of its sessions ends. So long open keeps its place and does not
-// dial in vain, and its caller stands in line again, for a session that becomes idle.
+// further session the pool is full for a while, or until one of its sessions ends. Meanwhile open does not dial: it keeps its
+// place for a while, and its caller goes to the end of the line for a session that becomes idle.
 func (p *Pool) open(ctx context.Context) (*session, error) {
 	if !p.full.Load() {
 		s, err := p.openOne()
