@@ -124,6 +124,7 @@ func TestViewOutlivesTheServer(t *testing.T) {
 	m.types("?")
 	m.shows("── help", "LOST")
 	m.types("Escape")
+	m.waitUntilGone("── help") // a key ends what the status says
 	must.Succeed(t, s.server.Up(t.Context()))
 	m.shows("the server answers again", "no advisory locks")
 	m.waitUntilGone("LOST")
